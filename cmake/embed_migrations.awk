@@ -1,0 +1,46 @@
+# Turns migrations/NNNN_name.sql into C: the text as it is, and the `rowlock:` marks in
+# its head (breaking, resumable).
+
+function c_string(s) {
+    gsub(/\\/, "\\\\", s)
+    gsub(/"/, "\\\"", s)
+    return s
+}
+
+function finish() {
+    if (file == "") return
+    printf "     ,\n     %s, %s},\n", breaking ? "true" : "false", resumable ? "true" : "false"
+}
+
+BEGIN {
+    print "/* Made from migrations/ by cmake/embed_migrations.awk. Do not edit. */"
+    print "#include \"migrate/migrations.h\""
+    print ""
+    print "const rl_migration rl_migrations[] = {"
+}
+
+FNR == 1 {
+    finish()
+    file = FILENAME
+    sub(/.*\//, "", file)
+    if (file !~ /^[0-9][0-9][0-9][0-9]_[a-z0-9_]+\.sql$/) {
+        printf "%s: a migration is named NNNN_what_it_does.sql\n", FILENAME > "/dev/stderr"
+        exit 1
+    }
+    breaking = resumable = 0
+    number = substr(file, 1, 4) + 0
+    name = file
+    sub(/\.sql$/, "", name)
+    printf "    {%d, \"%s\",\n", number, name
+    count++
+}
+
+/^-- rowlock: breaking$/  { breaking = 1 }
+/^-- rowlock: resumable$/ { resumable = 1 }
+{ printf "     \"%s\\n\"\n", c_string($0) }
+
+END {
+    finish()
+    print "};"
+    printf "const unsigned rl_migration_count = %d;\n", count
+}

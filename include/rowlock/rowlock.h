@@ -1,0 +1,586 @@
+/*
+ * rowlock/rowlock.h - distributed locks that live where your data lives.
+ *
+ * THE MODEL
+ *   A lock has a name and lives as rows in a MariaDB or MySQL schema (default
+ *   `rowlock`, made by `rowlock init`). There are two modes, and a name belongs
+ *   to the one it was first used in:
+ *
+ *   ROWLOCK_OPTIMISTIC   A lease: a compare-and-swap takes the row and sets an
+ *                        expiry by the server's clock. A keeper thread renews it
+ *                        every TTL/3. It outlives a lost connection, not its TTL.
+ *   ROWLOCK_PESSIMISTIC  A row lock: SELECT ... FOR UPDATE on a connection of its
+ *                        own. It ends with that connection, which the server
+ *                        itself closes when it hears nothing for the TTL.
+ *
+ *   A held lock is a `rowlock_hold`. Every change of hands gives a higher number,
+ *   the fencing token; hand it to whatever you write to, and let it refuse a
+ *   lower one.
+ *
+ * THE CAVEATS
+ *   - A lease is time. If your process is stopped for longer than the TTL, it is
+ *     no longer the holder when it wakes up; rowlock_hold_check() says so, but
+ *     code that is between the check and a write cannot be stopped by any lock
+ *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
+ *   - A step of the *server's* wall clock can end a lease early. The token still
+ *     rises. No client's clock is ever compared with anything.
+ *   - After fork() the child must not use the parent's client: its calls answer
+ *     ROWLOCK_FORKED, and closing it there frees memory without ending the
+ *     parent's sessions. exec() is safe: every descriptor is close-on-exec.
+ *   - The library never prints, exits, or changes how a signal is handled.
+ *
+ * EXAMPLE
+ *     rowlock_error err;
+ *     rowlock_client *client = NULL;
+ *     rowlock_hold *hold = NULL;
+ *     if (rowlock_client_open(&(rowlock_client_options){
+ *             .url = "mysql://batch@db1/rowlock"}, &client, &err) != ROWLOCK_OK ||
+ *         rowlock_acquire(client, "nightly-close", &(rowlock_acquire_options){
+ *             .wait_ms = 5000, .ttl_ms = 30000}, &hold, &err) != ROWLOCK_OK) {
+ *         fprintf(stderr, "%s\n", err.message);
+ *     } else {
+ *         close_the_books(rowlock_hold_token(hold));
+ *         if (rowlock_release(hold, &err) != ROWLOCK_OK)
+ *             fprintf(stderr, "%s\n", err.message);
+ *     }
+ *     rowlock_client_close(client);
+ *
+ * CONVENTIONS
+ *   Every fallible call returns a rowlock_status and must be looked at. Outputs
+ *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
+ *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
+ *   Option structs are valid when zeroed; NULL options mean all defaults. Set
+ *   the `reserved` members to zero. Durations carry their unit in their name.
+ *   Destructors take NULL. A client may be used by any number of threads at
+ *   once; a hold may be read (token, check, remaining ...) by any thread, and
+ *   is released once.
+ */
+#ifndef ROWLOCK_H
+#define ROWLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rowlock/version.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define ROWLOCK_API __attribute__((visibility("default")))
+#define ROWLOCK_MUST_USE __attribute__((warn_unused_result))
+#else
+#define ROWLOCK_API
+#define ROWLOCK_MUST_USE
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ limits */
+
+#define ROWLOCK_NAME_MAX 255           /* characters (not bytes) in a lock's name */
+#define ROWLOCK_OWNER_MAX 63           /* bytes in an owner id */
+#define ROWLOCK_LABEL_MAX 255          /* bytes of an owner label that are kept */
+#define ROWLOCK_TTL_DEFAULT_MS 30000   /* used where ttl_ms is 0 */
+#define ROWLOCK_TTL_MIN_MS 500         /* lease; pessimistic rounds up to whole seconds */
+#define ROWLOCK_TTL_MAX_MS 86400000    /* 24 hours */
+#define ROWLOCK_WAIT_FOREVER (-1)      /* for wait_ms */
+#define ROWLOCK_SET_MAX 64             /* names in one rowlock_acquire_set() */
+
+/* ---------------------------------------------------------------- statuses */
+
+/*
+ * X(NAME, number, exit status of the `rowlock` command, meaning). The numbers
+ * never change. Switch over them without a default, so that the compiler tells
+ * you what a later version adds.
+ */
+#define ROWLOCK_STATUS_MAP(X)                                                               \
+    X(OK, 0, 0, "done")                                                                     \
+    X(BUSY, 1, 1, "somebody else holds the lock (and the call was not to wait)")            \
+    X(TIMEOUT, 2, 1, "the wait ended before the lock was free")                             \
+    X(CONFLICT, 3, 1, "the row was changed by somebody else at every attempt")              \
+    X(CANCELLED, 4, 1, "the call was cancelled from another thread")                        \
+    X(DEADLOCK, 5, 72, "the server rolled the transaction back to end a deadlock")          \
+    X(LOST, 6, 75, "the lock is no longer held")                                            \
+    X(UNAVAILABLE, 7, 69, "the server cannot be reached; nothing was changed")              \
+    X(UNKNOWN, 8, 74, "the reply was lost; the change may have been made or not")           \
+    X(DENIED, 9, 77, "the server refuses the user, the password or a privilege")            \
+    X(INVALID, 10, 64, "an argument is not valid; nothing was changed")                     \
+    X(MODE, 11, 65, "the name belongs to another kind of lock")                             \
+    X(SCHEMA, 12, 78, "the schema is missing, or older or newer than this program needs")   \
+    X(DAMAGED, 13, 76, "a table is not as this program made it")                            \
+    X(READONLY, 14, 73, "the server is read-only or not the primary")                       \
+    X(UNSUPPORTED, 15, 79, "this server cannot do that safely")                             \
+    X(NOT_FOUND, 16, 66, "there is no such lock")                                           \
+    X(FORKED, 17, 70, "the client belongs to the parent process")                           \
+    X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")      \
+    X(SERVER, 19, 67, "the server answered with an error this program does not expect")
+
+typedef enum rowlock_status {
+#define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,
+    ROWLOCK_STATUS_MAP(ROWLOCK_STATUS_ENUM)
+#undef ROWLOCK_STATUS_ENUM
+} rowlock_status;
+
+/* "BUSY", "LOST", ...; "?" for a number that is no status. Static storage. */
+ROWLOCK_API const char *rowlock_status_name(rowlock_status status);
+/* One line of meaning, as in the table above. Static storage. */
+ROWLOCK_API const char *rowlock_status_text(rowlock_status status);
+/* The exit status the `rowlock` command gives for it (sysexits where one fits). */
+ROWLOCK_API int rowlock_status_exit(rowlock_status status);
+
+/*
+ * What went wrong, for people and for logs. `message` is one line: what, which
+ * lock, what to do. It never holds a password. `server_errno`, `sqlstate` and
+ * `statement` (the name of the statement in sql/) are set where a server or the
+ * client library answered, else 0 and "".
+ */
+typedef struct rowlock_error {
+    rowlock_status status;
+    unsigned server_errno;
+    char sqlstate[6];
+    char statement[48];
+    char message[600];
+} rowlock_error;
+
+/* ------------------------------------------------------------------ client */
+
+typedef struct rowlock_client rowlock_client; /* connections, keeper, owner identity */
+typedef struct rowlock_hold rowlock_hold;     /* one held lock (or one set of them) */
+typedef struct rowlock_cancel rowlock_cancel; /* stops a waiting call */
+
+typedef enum rowlock_log_level {
+    ROWLOCK_LOG_ERROR = 0,
+    ROWLOCK_LOG_WARNING = 1,
+    ROWLOCK_LOG_INFO = 2,
+    ROWLOCK_LOG_DEBUG = 3,
+} rowlock_log_level;
+
+/*
+ * Called with no mutex held, from the calling thread or the keeper. `line` has
+ * no newline and no secret, and is valid during the call only. It may call the
+ * library, but not rowlock_client_close().
+ */
+typedef void (*rowlock_log_fn)(void *data, rowlock_log_level level, const char *line);
+
+typedef struct rowlock_client_options {
+    /*
+     * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
+     * percent-encoded; keys: socket, ssl-ca, connect-timeout (milliseconds).
+     * Members below override parts of the URL where they are set.
+     */
+    const char *url;
+    const char *host;     /* NULL or "localhost": the unix socket, as the mysql client does */
+    unsigned port;        /* 0: 3306 */
+    const char *socket;   /* unix socket; NULL: the client library's default */
+    const char *user;     /* NULL: option file, else the login name */
+    const char *password; /* copied, never logged */
+    const char *schema;   /* [A-Za-z0-9_$]{1,64}; NULL: "rowlock" */
+    /*
+     * Option files as the mysql client reads them, groups [client] and
+     * [rowlock]. `defaults_file` reads that file alone; `read_defaults` reads
+     * the usual ones. Their `reconnect` is ignored (a silent reconnect would
+     * lose a lock).
+     */
+    const char *defaults_file;
+    bool read_defaults;
+    int64_t connect_timeout_ms; /* 0: 10000; at least 100 */
+    int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
+    /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
+    const char *label;
+    bool no_history;          /* do not write lock_event rows */
+    unsigned max_idle;        /* idle connections kept; 0: 8 */
+    rowlock_log_fn log;       /* NULL: silence */
+    void *log_data;
+    uint64_t reserved[8];
+} rowlock_client_options;
+
+/*
+ * Connects, checks the schema's version, starts the keeper thread.
+ * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, READONLY, UNSUPPORTED, INVALID, SYSTEM.
+ * The options are copied. Free with rowlock_client_close().
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
+    const rowlock_client_options *options, rowlock_client **client, rowlock_error *err);
+
+/*
+ * Releases what is still held, writes the last history, ends the keeper, closes
+ * every connection, frees the client and its holds. No other thread may be in a
+ * call on this client. In a forked child it only frees, and the parent's
+ * sessions live on.
+ */
+ROWLOCK_API void rowlock_client_close(rowlock_client *client);
+
+/*
+ * Waits until the history of everything done so far is in the table (it is
+ * written behind, by the keeper). TIMEOUT when it is not within wait_ms.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_flush(rowlock_client *client,
+                                                                 int64_t wait_ms,
+                                                                 rowlock_error *err);
+
+/* ----------------------------------------------------------------- acquire */
+
+typedef enum rowlock_mode {
+    ROWLOCK_OPTIMISTIC = 0, /* a lease */
+    ROWLOCK_PESSIMISTIC = 1 /* a row lock */
+} rowlock_mode;
+
+/*
+ * Called once from the keeper thread, with no mutex held, when the lock is lost
+ * and before anyone else can have a lease (for a row lock: as soon as it can be
+ * known). `reason` is one line, valid during the call. It may call anything but
+ * rowlock_client_close(); rowlock_release() of this very hold is allowed.
+ */
+typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
+
+typedef struct rowlock_acquire_options {
+    rowlock_mode mode;
+    int64_t wait_ms;     /* 0: try once; < 0: for ever; else at most this long */
+    int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
+    int64_t at_least_ms; /* lease: once released, stays shut until acquired + this; 0 .. 24 h */
+    int64_t max_hold_ms; /* lease: never renewed beyond acquired + this; 0: no limit */
+    bool unfenced;       /* pessimistic: no token, no owner shown; two round trips a cycle */
+    bool reentrant;      /* same thread, client, name and mode: the same hold again, counted */
+    rowlock_cancel *cancel;
+    rowlock_lost_fn on_lost;
+    void *on_lost_data;
+    uint64_t reserved[8];
+} rowlock_acquire_options;
+
+/*
+ * Takes the lock `name`: 1 to 255 characters of UTF-8 with no control character
+ * and no white space at either end.
+ *
+ * BUSY (wait_ms 0), TIMEOUT, CANCELLED, DEADLOCK; MODE (the name is of the other
+ * mode); UNAVAILABLE (nothing taken); UNKNOWN (the reply was lost and could not be
+ * looked up: a lease may be held for up to the TTL by nobody); DENIED, INVALID,
+ * SCHEMA, DAMAGED, READONLY, FORKED, SYSTEM, SERVER. Not held on any but OK.
+ *
+ * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire().
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_acquire(rowlock_client *client, const char *name, const rowlock_acquire_options *options,
+                rowlock_hold **hold, rowlock_error *err);
+
+/*
+ * Takes several names at once in one transaction (ROWLOCK_PESSIMISTIC only), in
+ * an order that is the same for everybody, so that sets never deadlock with each
+ * other. All or none. 1 to ROWLOCK_SET_MAX names; doubles count once. One
+ * release frees all. Otherwise as rowlock_acquire().
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
+    rowlock_client *client, const char *const names[], size_t count,
+    const rowlock_acquire_options *options, rowlock_hold **hold, rowlock_error *err);
+
+typedef struct rowlock_release_options {
+    /* pessimistic: do not wait for the server's reply to COMMIT */
+    bool no_reply;
+    /* kept in the history with the release */
+    bool has_exit_status;
+    int exit_status;
+    const char *note; /* UTF-8, one line, at most 255 bytes are kept; NULL: none */
+    uint64_t reserved[4];
+} rowlock_release_options;
+
+/*
+ * Gives the lock back; on OK a try by anyone right after it succeeds. The hold
+ * is freed whatever the status (a re-entrant one only by its last release), so
+ * never use it again. NULL answers INVALID.
+ *
+ * LOST: it was no longer ours; whoever has it is not touched. UNKNOWN: the reply
+ * was lost and could not be looked up; a lease then ends by its TTL. BUSY: a
+ * transaction that fenced this lock is still open; the lock ends with its TTL and
+ * that transaction.
+ */
+ROWLOCK_API rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err);
+ROWLOCK_API rowlock_status rowlock_release_with(rowlock_hold *hold,
+                                                const rowlock_release_options *options,
+                                                rowlock_error *err);
+
+/* -------------------------------------------------------------------- hold */
+
+/* The fencing token; 0 for an unfenced row lock. In a set: of the first name in byte order. */
+ROWLOCK_API uint64_t rowlock_hold_token(const rowlock_hold *hold);
+/* Valid until the release. */
+ROWLOCK_API const char *rowlock_hold_name(const rowlock_hold *hold);
+/* The owner id in the tables, unique to this hold. Valid until the release. */
+ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
+ROWLOCK_API rowlock_mode rowlock_hold_mode(const rowlock_hold *hold);
+/* How many names the hold covers, and the i-th name and token in byte order of
+ * the names (NULL and 0 beyond the end). */
+ROWLOCK_API size_t rowlock_hold_count(const rowlock_hold *hold);
+ROWLOCK_API const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i);
+ROWLOCK_API uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i);
+/* How often it was acquired re-entrantly and not yet released; at least 1. */
+ROWLOCK_API unsigned rowlock_hold_depth(const rowlock_hold *hold);
+/* How long the acquire waited. */
+ROWLOCK_API int64_t rowlock_hold_waited_ms(const rowlock_hold *hold);
+/*
+ * For how long, at least, nobody else can have it: the local deadline (monotonic
+ * clock, from before the last good request was sent, less a margin). 0 once lost.
+ * It jumps up with every renewal.
+ */
+ROWLOCK_API int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold);
+/* OK or LOST (or FORKED), without a round trip. Cheap: call it in loops. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_check(const rowlock_hold *hold);
+/*
+ * A descriptor that becomes readable when the lock is lost; for poll(). Do not
+ * read or close it; it ends with the hold. -1 when none can be had.
+ */
+ROWLOCK_API int rowlock_hold_fd(rowlock_hold *hold);
+
+/* ------------------------------------------------------------------ cancel */
+
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_cancel_new(rowlock_cancel **cancel,
+                                                               rowlock_error *err);
+/* No call may be using it any more. */
+ROWLOCK_API void rowlock_cancel_free(rowlock_cancel *cancel);
+/* Ends every call that waits with it, now and later, with CANCELLED. Any thread;
+ * async-signal-safe. */
+ROWLOCK_API void rowlock_cancel_fire(rowlock_cancel *cancel);
+/* Makes it usable again. */
+ROWLOCK_API void rowlock_cancel_reset(rowlock_cancel *cancel);
+
+/* ------------------------------------------------------- optimistic section */
+
+/*
+ * Read a version, work, and make the change final only if nobody changed the
+ * version meanwhile; else do it again. Nothing is held while working. See
+ * rowlock_tx_section_run() in rowlock_mysql.h for work that is itself rows.
+ */
+typedef struct rowlock_section {
+    const char *name;
+    uint64_t version; /* the version this attempt is built on */
+    unsigned attempt; /* 1 for the first */
+} rowlock_section;
+
+/* ROWLOCK_OK: try to make it final. Anything else ends the section with that status. */
+typedef rowlock_status (*rowlock_section_fn)(void *data, const rowlock_section *section);
+
+typedef struct rowlock_section_options {
+    unsigned max_attempts; /* 0: 10 */
+    int64_t wait_ms;       /* deadline for all attempts; 0: none; else > 0 */
+    int64_t backoff_ms;    /* first delay, doubled each time, jittered; 0: 5 */
+    int64_t backoff_max_ms; /* 0: 500 */
+    rowlock_cancel *cancel;
+    uint64_t reserved[8];
+} rowlock_section_options;
+
+/* Filled on every status: what happened until then. */
+typedef struct rowlock_section_result {
+    uint64_t version;   /* on OK: the version this section made */
+    unsigned attempts;
+    unsigned conflicts; /* attempts undone by somebody else's change */
+} rowlock_section_result;
+
+/*
+ * CONFLICT: max_attempts were all undone. TIMEOUT: the deadline passed between
+ * attempts. BUSY: a lease on the name is held (and stayed so). UNKNOWN: the reply
+ * to the final step was lost and could not be looked up. Or what `fn` returned.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_section_run(
+    rowlock_client *client, const char *name, const rowlock_section_options *options,
+    rowlock_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
+
+/* The two halves, for a loop of your own. The name is made when it is new. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_read(rowlock_client *client,
+                                                                 const char *name,
+                                                                 uint64_t *version,
+                                                                 rowlock_error *err);
+/* CONFLICT when the version is not `expected` any more; BUSY under a lease. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_version_bump(rowlock_client *client, const char *name, uint64_t expected,
+                     uint64_t *version, rowlock_error *err);
+
+/* ----------------------------------------------------------------- looking */
+
+typedef enum rowlock_state {
+    ROWLOCK_FREE = 0,
+    ROWLOCK_HELD = 1,
+    ROWLOCK_EXPIRED = 2, /* its holder is gone: the lease ended, or the row lock's connection did */
+    ROWLOCK_SHUT = 3     /* free, but closed until at_least is over */
+} rowlock_state;
+
+/* Strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD HH:MM:SS.ffffff". */
+typedef struct rowlock_info {
+    const char *name;
+    rowlock_mode mode;
+    rowlock_state state;
+    uint64_t token;          /* of the present or last holder */
+    const char *owner;       /* of the present or last holder */
+    const char *owner_label;
+    const char *acquired_at;
+    const char *expires_at;  /* lease: until when without a renewal; shut: until when */
+    int64_t held_ms;         /* since acquired_at, by the server's clock; -1: not held */
+    int64_t remaining_ms;    /* until expires_at, by the server's clock; -1: no expiry */
+    uint64_t connection_id;  /* pessimistic: the holder's connection on the server; else 0 */
+    const char *description;
+} rowlock_info;
+
+typedef struct rowlock_list rowlock_list;
+
+typedef struct rowlock_list_options {
+    bool all;          /* free ones too */
+    const char *after; /* names after this one (byte order), for paging; NULL: from the start */
+    size_t limit;      /* 0: 1000; at most 100000 */
+    uint64_t reserved[4];
+} rowlock_list_options;
+
+/* Names in byte order. Free with rowlock_list_free(), which ends the infos too. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_get(rowlock_client *client,
+                                                             const rowlock_list_options *options,
+                                                             rowlock_list **list,
+                                                             rowlock_error *err);
+/* One name; NOT_FOUND when it was never used (or is purged). */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_one(rowlock_client *client,
+                                                             const char *name,
+                                                             rowlock_list **list,
+                                                             rowlock_error *err);
+ROWLOCK_API size_t rowlock_list_count(const rowlock_list *list);
+ROWLOCK_API const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i);
+ROWLOCK_API void rowlock_list_free(rowlock_list *list);
+
+/* ----------------------------------------------------------------- history */
+
+typedef struct rowlock_event {
+    uint64_t id;
+    const char *name;
+    rowlock_mode mode;
+    const char *event; /* acquired, released, expired, taken_over, broken, lost */
+    uint64_t token;
+    const char *owner;
+    const char *owner_label;
+    const char *happened_at;
+    int64_t waited_ms; /* -1: unknown */
+    int64_t held_ms;   /* -1: unknown */
+    bool has_exit_status;
+    int exit_status;
+    const char *detail;
+} rowlock_event;
+
+typedef struct rowlock_history rowlock_history;
+
+typedef struct rowlock_history_options {
+    const char *name; /* NULL: every lock */
+    size_t limit;     /* the newest so many; 0: 100; at most 100000 */
+    uint64_t reserved[4];
+} rowlock_history_options;
+
+/* Oldest first. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_history_get(rowlock_client *client, const rowlock_history_options *options,
+                    rowlock_history **history, rowlock_error *err);
+ROWLOCK_API size_t rowlock_history_count(const rowlock_history *history);
+ROWLOCK_API const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i);
+ROWLOCK_API void rowlock_history_free(rowlock_history *history);
+
+/* ------------------------------------------------------------ housekeeping */
+
+typedef struct rowlock_sweep_options {
+    int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: keep all */
+    uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
+    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never */
+    uint64_t reserved[4];
+} rowlock_sweep_options;
+
+typedef struct rowlock_sweep_result {
+    uint64_t expired; /* locks of dead holders marked free */
+    uint64_t events;  /* history rows forgotten */
+    uint64_t purged;  /* names purged; their tokens never come back */
+} rowlock_sweep_result;
+
+/* Correctness never needs it. Any number may run at once. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client,
+                                                          const rowlock_sweep_options *options,
+                                                          rowlock_sweep_result *result,
+                                                          rowlock_error *err);
+
+/*
+ * Takes a lock from its holder by force. A lease is freed at once and its holder
+ * told at its next renewal (TTL/3); a row lock's connection is killed (needs the
+ * same user, or the right to end connections). Until the old holder hears of it,
+ * only the token protects. BUSY: it is free already. NOT_FOUND.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client,
+                                                          const char *name, const char *reason,
+                                                          rowlock_error *err);
+
+/* ------------------------------------------------------------------ schema */
+
+typedef struct rowlock_migration {
+    unsigned version;
+    const char *name;
+    const char *statement; /* the first line of the statement now being run; "" when done */
+    unsigned step;         /* 1 .. steps */
+    unsigned steps;
+} rowlock_migration;
+
+/* Progress; called before every statement and once, with statement "", after each file. */
+typedef void (*rowlock_migrate_fn)(void *data, const rowlock_migration *migration);
+
+typedef struct rowlock_migrate_options {
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    rowlock_migrate_fn progress;
+    void *progress_data;
+    /* After an interrupted migration that cannot resume by itself: `version` and how
+     * many of its statements have taken effect (see the error's message). */
+    unsigned resume_version;
+    unsigned resume_done;
+    uint64_t reserved[4];
+} rowlock_migrate_options;
+
+typedef struct rowlock_migrate_result {
+    unsigned from;    /* schema version found (0: none) and left */
+    unsigned to;
+    unsigned applied; /* files */
+} rowlock_migrate_result;
+
+/*
+ * Makes the schema and its tables, or brings them up to date. Safe to run again
+ * and by many at once (one works, the others wait). SCHEMA: a newer program made a
+ * change this one cannot live with, a file was changed after it was applied, or an
+ * interrupted one needs a decision (the message says which). DENIED names the
+ * missing privilege.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
+    const rowlock_client_options *client_options, const rowlock_migrate_options *options,
+    rowlock_migrate_result *result, rowlock_error *err);
+
+/* ------------------------------------------------------------------ doctor */
+
+typedef enum rowlock_level {
+    ROWLOCK_FINE = 0,
+    ROWLOCK_NOTE = 1,   /* for information */
+    ROWLOCK_CARE = 2,   /* works, with care */
+    ROWLOCK_BROKEN = 3  /* will not work, or not safely */
+} rowlock_level;
+
+typedef struct rowlock_finding {
+    const char *check;   /* "isolation", "privileges", ... */
+    rowlock_level level;
+    const char *found;   /* what is */
+    const char *follows; /* what follows from it; "" when fine */
+    const char *remedy;  /* what to do, often a statement; "" when fine */
+} rowlock_finding;
+
+typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
+
+/*
+ * Looks at the server, the schema and this user, and reports each check through
+ * `fn`. It changes nothing. `ttl_ms` (0: the default) is what wait_timeout is held
+ * against. OK when it could look, whatever it found; else why it could not.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
+                                                             int64_t ttl_ms,
+                                                             rowlock_finding_fn fn, void *data,
+                                                             rowlock_error *err);
+
+/* "0.1.0" of the library that is linked, not of the header. */
+ROWLOCK_API const char *rowlock_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * rowlock/rowlock_mysql.h - calls that work on the caller's own MYSQL *.
+ *
+ * The connection must be Connector/C's and reach the same server as the client's,
+ * and its user needs the privileges of sql/grants.sql on rowlock's schema. One
+ * thread at a time may use it (Connector/C's rule). rowlock never changes its
+ * session variables, its default schema or its autocommit, and runs nothing on it
+ * but the statements named here.
+ */
+#ifndef ROWLOCK_MYSQL_H
+#define ROWLOCK_MYSQL_H
+
+#include <mysql.h>
+
+#include "rowlock/rowlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rowlock_tx_options {
+    int64_t wait_ms; /* 0: try once; < 0: for ever; else at most this long */
+    rowlock_cancel *cancel;
+    uint64_t reserved[4];
+} rowlock_tx_options;
+
+/*
+ * The row lock of `name` (ROWLOCK_PESSIMISTIC) joins the caller's open transaction
+ * and ends with it: data and lock commit together, so no token is needed.
+ *
+ * INVALID: the connection is not in a transaction. BUSY, TIMEOUT, CANCELLED: the
+ * transaction is still open and has lost nothing. DEADLOCK: the server has rolled
+ * the whole transaction back. UNAVAILABLE: the connection is gone, and the
+ * transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
+ *
+ * Waiting ends on time when both connections have the same user (KILL QUERY);
+ * otherwise the lock is tried again and again, with a jittered backoff.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
+                   const rowlock_tx_options *options, rowlock_error *err);
+
+/*
+ * Inside the caller's open transaction: it can commit only while the lock is still
+ * this hold's. From OK until the transaction ends nobody else can get the lock, and
+ * renewals go on. LOST: it is not ours any more; roll back. INVALID: not in a
+ * transaction, an unfenced hold, or a set. BUSY: could not be had in time (the
+ * transaction is still open). DEADLOCK: the server has rolled it back. Commit or
+ * roll back before rowlock_release().
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
+                                                          rowlock_error *err);
+
+/* The work of one attempt, inside a transaction that rowlock_tx_section_run() has
+ * started on `mysql`. It must not commit or roll back. */
+typedef rowlock_status (*rowlock_tx_section_fn)(void *data, const rowlock_section *section,
+                                                MYSQL *mysql);
+
+/*
+ * The optimistic section with rows: START TRANSACTION, read the version, `fn`,
+ * compare-and-swap, COMMIT, all on the caller's connection; on a conflict or a
+ * deadlock ROLLBACK and again. Statuses as rowlock_section_run(); INVALID when the
+ * connection is in a transaction already. After any status but OK the transaction
+ * is rolled back (UNKNOWN: its COMMIT may have been made).
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_section_run(
+    rowlock_client *client, MYSQL *mysql, const char *name,
+    const rowlock_section_options *options, rowlock_tx_section_fn fn, void *data,
+    rowlock_section_result *result, rowlock_error *err);
+
+/* The compare-and-swap alone, inside the caller's open transaction; as
+ * rowlock_version_bump(). It is final when the transaction commits. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, const char *name,
+                        uint64_t expected, uint64_t *version, rowlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+-- Looking, and the doctor.
+
+-- name: list_names
+-- params: after text, all u64, limit u64
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
+SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_label,
+       v.connection_id, v.acquired_at, v.expires_at, v.not_before,
+       TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
+       v.description
+  FROM (SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
+               r.connection_id, r.acquired_at, r.not_before, r.description,
+               IF(r.kind = 'optimistic',
+                  GREATEST(r.lease_expires_at,
+                           IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                              l.expires_at, r.lease_expires_at)),
+                  NULL) AS expires_at
+          FROM resource r
+          LEFT JOIN lease_renewal l ON l.id = r.id
+         WHERE r.resource_name > :after
+           AND (:all <> 0 OR r.status = 'held' OR r.not_before > UTC_TIMESTAMP(6))
+         ORDER BY r.resource_name
+         LIMIT :limit) v
+ ORDER BY v.resource_name;
+
+-- name: list_name
+-- params: name text
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
+SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_label,
+       v.connection_id, v.acquired_at, v.expires_at, v.not_before,
+       TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
+       v.description
+  FROM (SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
+               r.connection_id, r.acquired_at, r.not_before, r.description,
+               IF(r.kind = 'optimistic',
+                  GREATEST(r.lease_expires_at,
+                           IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                              l.expires_at, r.lease_expires_at)),
+                  NULL) AS expires_at
+          FROM resource r
+          LEFT JOIN lease_renewal l ON l.id = r.id
+         WHERE r.resource_name = :name) v;
+
+-- What client_open holds the schema against: engines and the keys that matter.
+-- name: schema_shape
+-- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64
+SELECT t.table_name,
+       COALESCE(t.engine, ''),
+       COALESCE((SELECT GROUP_CONCAT(s.column_name ORDER BY s.seq_in_index)
+                   FROM information_schema.statistics s
+                  WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name
+                    AND s.index_name = 'PRIMARY'), ''),
+       (SELECT COUNT(*)
+          FROM information_schema.statistics s
+         WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name
+           AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+           AND s.seq_in_index = 1 AND s.column_name = 'resource_name')
+  FROM information_schema.tables t
+ WHERE t.table_schema = DATABASE()
+   AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event');
+
+-- name: doctor_settings
+-- columns: flush u64, wait_timeout u64, isolation text(64), max_connections u64, server_time text(32), user text(512), wsrep text(16)
+SELECT @@global.innodb_flush_log_at_trx_commit,
+       @@global.wait_timeout,
+       /*M! @@global.tx_isolation , */ /*!80000 @@global.transaction_isolation , */
+       @@global.max_connections,
+       UTC_TIMESTAMP(6),
+       CURRENT_USER(),
+       COALESCE((SELECT gv.variable_value FROM information_schema.global_variables gv
+                  WHERE gv.variable_name = 'WSREP_ON'), 'OFF');

@@ -1,0 +1,38 @@
+-- Statements that run on the caller's own connection: sent as text, so that they work
+-- on any MYSQL *, with nothing filled in but numbers and owner ids of rowlock's making.
+
+-- name: caller_row_lock
+-- kind: text
+-- params: id u64
+-- columns: name text(1020)
+SELECT resource_name FROM {schema}.resource_lock WHERE id = :id FOR UPDATE;
+
+-- name: caller_row_try
+-- kind: text
+-- params: id u64
+-- columns: name text(1020)
+SELECT resource_name FROM {schema}.resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+
+-- A write, not a locking read: a cluster certifies writes alone. Renewals do not touch
+-- this row; a take-over, a break and a release do, and wait for the transaction.
+-- name: caller_fence
+-- kind: text
+-- params: id u64, version u64, owner text
+UPDATE {schema}.resource
+   SET fence_count = fence_count + 1
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';
+
+-- name: caller_section_swap
+-- kind: text
+-- params: owner text, id u64, expected u64
+UPDATE {schema}.resource
+   SET version = version + 1,
+       owner = :owner,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND version = :expected;

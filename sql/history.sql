@@ -1,0 +1,55 @@
+-- The history.
+
+-- `age_us` is how long ago it happened, by the monotonic clock of who saw it: the
+-- history is written behind, and no client's wall clock goes into it.
+-- name: event_add
+-- params: name text, kind text, event text, version u64, owner text, label text, age_us u64, waited_ms i64, held_ms i64, exit_status i64, detail text
+INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,
+                        happened_at, waited_ms, held_ms, exit_status, detail)
+VALUES (:name, :kind, :event, :version, :owner, :label,
+        UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND,
+        :waited_ms, :held_ms, :exit_status, :detail);
+
+-- Many at once: `events` is a JSON array of objects, every member given, absent
+-- numbers as null.
+-- name: event_add_many
+-- params: events text
+INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,
+                        happened_at, waited_ms, held_ms, exit_status, detail)
+SELECT e.name, e.kind, e.event, e.version, e.owner, e.label,
+       UTC_TIMESTAMP(6) - INTERVAL e.age_us MICROSECOND,
+       e.waited_ms, e.held_ms, e.exit_status, e.detail
+  FROM JSON_TABLE(:events, '$[*]' COLUMNS (
+           ord FOR ORDINALITY,
+           name VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.name',
+           kind VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.kind',
+           event VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.event',
+           version BIGINT UNSIGNED PATH '$.version',
+           owner VARCHAR(63) CHARACTER SET utf8mb4 PATH '$.owner',
+           label VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.label',
+           age_us BIGINT UNSIGNED PATH '$.age_us',
+           waited_ms BIGINT PATH '$.waited_ms',
+           held_ms BIGINT PATH '$.held_ms',
+           exit_status INT PATH '$.exit_status',
+           detail VARCHAR(600) CHARACTER SET utf8mb4 PATH '$.detail')) AS e
+ ORDER BY e.ord;
+
+-- The newest first; the reader turns them round.
+-- name: event_list
+-- params: limit u64
+-- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
+SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
+       waited_ms, held_ms, exit_status, detail
+  FROM lock_event
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: event_list_of
+-- params: name text, limit u64
+-- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
+SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
+       waited_ms, held_ms, exit_status, detail
+  FROM lock_event
+ WHERE resource_name = :name
+ ORDER BY id DESC
+ LIMIT :limit;

@@ -1,0 +1,134 @@
+-- The lease: optimistic mode. Expiry is decided here alone, by the server's clock.
+-- UTC_TIMESTAMP(6) is the time at which the statement started.
+
+-- The way in when nobody has it: one row, one statement. The OK packet carries the
+-- new version (LAST_INSERT_ID(expr)). `id` is a cached hint; the name proves it.
+-- name: lease_acquire
+-- params: owner text, label text, ttl_us u64, id u64, name text
+UPDATE resource
+   SET version = LAST_INSERT_ID(version + 1),
+       status = 'held',
+       owner = :owner,
+       owner_label = :label,
+       connection_id = 0,
+       acquired_at = UTC_TIMESTAMP(6),
+       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+       not_before = NULL,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6));
+
+-- Why not: who has it and for how long. remaining_us is the later of the two expiries;
+-- a renewal counts only for the version it was made for.
+-- name: lease_look
+-- params: id u64, name text
+-- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64
+SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
+           GREATEST(r.lease_expires_at,
+                    IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                       l.expires_at, r.lease_expires_at))), 0),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0)
+  FROM resource r
+  LEFT JOIN lease_renewal l ON l.id = r.id
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
+-- The way in when the holder's time is over: a compare-and-swap on the version that was
+-- seen. Both rows change, the resource first: it may be fenced by a transaction, and
+-- waiting for that must not hold the renewal row, which other leases' renewal wants.
+-- name: lease_take_over
+-- params: seen u64, owner text, label text, ttl_us u64, id u64, name text
+UPDATE resource r
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+   SET r.version = LAST_INSERT_ID(:seen + 1),
+       r.status = 'held',
+       r.owner = :owner,
+       r.owner_label = :label,
+       r.connection_id = 0,
+       r.acquired_at = UTC_TIMESTAMP(6),
+       r.lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+       r.not_before = NULL,
+       r.update_time = UTC_TIMESTAMP(6),
+       l.version = :seen + 1,
+       l.expires_at = NULL
+ WHERE r.id = :id
+   AND r.resource_name = :name
+   AND r.kind = 'optimistic'
+   AND r.status = 'held'
+   AND r.version = :seen
+   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
+   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+
+-- All leases of a client in one statement. `leases` is [[id, version, ttl_us], ...].
+-- The resource row is not read: a transaction may have it locked (a fence), and an
+-- UPDATE over two tables locks both (seen on MariaDB 10.11). It need not be: whoever
+-- takes a lease away raises l.version above its holder's.
+-- name: lease_renew
+-- params: leases text
+UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]',
+           ttl_us BIGINT UNSIGNED PATH '$[2]')) AS k
+  STRAIGHT_JOIN lease_renewal l ON l.id = k.id AND l.version <= k.version
+   SET l.version = k.version,
+       l.expires_at = UTC_TIMESTAMP(6) + INTERVAL k.ttl_us MICROSECOND;
+
+-- Which of them the renewal reached.
+-- name: lease_renewed
+-- params: leases text
+-- columns: id u64, version u64
+SELECT l.id, l.version
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]')) AS k
+  STRAIGHT_JOIN lease_renewal l ON l.id = k.id AND l.version = k.version;
+
+-- name: lease_release
+-- params: at_least_us u64, id u64, version u64, owner text
+UPDATE resource
+   SET status = 'free',
+       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';
+
+-- Frees a lease whose time is over; nobody takes it (the sweeper, an optimistic
+-- section). The version rises, which ends late renewals and late fences.
+-- name: lease_expire
+-- params: seen u64, id u64
+UPDATE resource r
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+   SET r.version = :seen + 1,
+       r.status = 'free',
+       r.not_before = NULL,
+       r.update_time = UTC_TIMESTAMP(6),
+       l.version = :seen + 1,
+       l.expires_at = NULL
+ WHERE r.id = :id
+   AND r.kind = 'optimistic'
+   AND r.status = 'held'
+   AND r.version = :seen
+   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
+   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+
+-- name: lease_break
+-- params: seen u64, id u64
+UPDATE resource r
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+   SET r.version = :seen + 1,
+       r.status = 'free',
+       r.not_before = NULL,
+       r.update_time = UTC_TIMESTAMP(6),
+       l.version = :seen + 1,
+       l.expires_at = NULL
+ WHERE r.id = :id
+   AND r.kind = 'optimistic'
+   AND r.status = 'held'
+   AND r.version = :seen;

@@ -1,0 +1,70 @@
+-- The migrator's own statements.
+
+-- name: schema_create
+-- kind: text
+CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- name: schema_exists
+-- params: schema text
+-- columns: found u64
+SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = :schema;
+
+-- One row for each migration. `steps_done` counts the statements whose effect is known;
+-- `running` is the one that was begun after them (0: none), so that an interrupted
+-- migration says exactly where it stopped.
+-- name: schema_version_create
+-- kind: text
+CREATE TABLE IF NOT EXISTS rowlock_schema_version (
+    version    INT UNSIGNED NOT NULL,
+    name       VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    checksum   CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    breaking   TINYINT UNSIGNED NOT NULL,
+    steps      INT UNSIGNED NOT NULL,
+    steps_done INT UNSIGNED NOT NULL DEFAULT 0,
+    running    INT UNSIGNED NOT NULL DEFAULT 0,
+    applied_by VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    started_at DATETIME(6) NOT NULL,
+    applied_at DATETIME(6) NULL,
+    PRIMARY KEY (version)
+) ENGINE = InnoDB COMMENT = 'rowlock: applied migrations';
+
+-- name: migration_list
+-- columns: version u64, name text(128), checksum text(64), breaking u64, steps u64, steps_done u64, running u64, applied u64
+SELECT version, name, checksum, breaking, steps, steps_done, running, applied_at IS NOT NULL
+  FROM rowlock_schema_version
+ ORDER BY version;
+
+-- The server computes the checksum, here and when it is compared.
+-- name: migration_checksum
+-- params: content text
+-- columns: checksum text(64)
+SELECT SHA2(:content, 256);
+
+-- name: migration_begin
+-- params: version u64, name text, checksum text, breaking u64, steps u64, applied_by text
+INSERT INTO rowlock_schema_version (version, name, checksum, breaking, steps, applied_by, started_at)
+VALUES (:version, :name, :checksum, :breaking, :steps, :applied_by, UTC_TIMESTAMP(6));
+
+-- name: migration_step
+-- params: steps_done u64, running u64, version u64
+UPDATE rowlock_schema_version
+   SET steps_done = :steps_done, running = :running
+ WHERE version = :version;
+
+-- name: migration_end
+-- params: version u64
+UPDATE rowlock_schema_version
+   SET steps_done = steps, running = 0, applied_at = UTC_TIMESTAMP(6)
+ WHERE version = :version;
+
+-- The tables are not there yet when this lock is needed, so it is the server's own. In
+-- whole seconds: MySQL takes no fractions. 1: got it.
+-- name: migrate_lock
+-- params: name text, wait_s u64
+-- columns: got u64
+SELECT GET_LOCK(:name, :wait_s);
+
+-- name: migrate_unlock
+-- params: name text
+-- columns: released u64
+SELECT RELEASE_LOCK(:name);

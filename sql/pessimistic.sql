@@ -1,0 +1,72 @@
+-- The row lock: pessimistic mode. By primary key: a locking read of a missing row
+-- or over a secondary index locks more than the row.
+
+-- name: row_lock
+-- params: id u64
+-- columns: name text(1020)
+SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE;
+
+-- name: row_try
+-- params: id u64
+-- columns: name text(1020)
+SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+
+-- name: row_probe
+-- params: id u64
+-- columns: name text(1020)
+SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE SKIP LOCKED;
+
+-- On a second connection, in autocommit, while the row lock is held on the first. The
+-- usual case: the last holder has put it back.
+-- name: row_publish
+-- params: owner text, label text, connection_id u64, id u64, name text
+UPDATE resource
+   SET version = LAST_INSERT_ID(version + 1),
+       status = 'held',
+       owner = :owner,
+       owner_label = :label,
+       connection_id = :connection_id,
+       acquired_at = UTC_TIMESTAMP(6),
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'pessimistic'
+   AND status = 'free';
+
+-- The other case: it died. Its row lock is gone, or we would not be here.
+-- name: row_publish_over
+-- params: seen u64, owner text, label text, connection_id u64, id u64, name text
+UPDATE resource
+   SET version = LAST_INSERT_ID(:seen + 1),
+       status = 'held',
+       owner = :owner,
+       owner_label = :label,
+       connection_id = :connection_id,
+       acquired_at = UTC_TIMESTAMP(6),
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'pessimistic'
+   AND status = 'held'
+   AND version = :seen;
+
+-- name: row_look
+-- params: id u64, name text
+-- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, held_us i64
+SELECT kind, status, version, owner, owner_label, connection_id,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, acquired_at, UTC_TIMESTAMP(6)), 0)
+  FROM resource
+ WHERE id = :id
+   AND resource_name = :name;
+
+-- Before the COMMIT that frees the row, so that the next holder finds it free.
+-- name: row_unpublish
+-- params: id u64, version u64, owner text
+UPDATE resource
+   SET status = 'free',
+       connection_id = 0,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';

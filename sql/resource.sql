@@ -1,0 +1,30 @@
+-- Names: which id and kind a name has, and making a new one.
+
+-- name: resource_find
+-- params: name text
+-- columns: id u64, kind text(16), version u64, has_lock u64, has_renewal u64
+SELECT r.id, r.kind, r.version,
+       EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id),
+       EXISTS (SELECT 1 FROM lease_renewal l WHERE l.id = r.id)
+  FROM resource r
+ WHERE r.resource_name = :name;
+
+-- In autocommit, never inside a transaction: two sessions that insert into one gap
+-- under REPEATABLE READ deadlock. The lock on the floor makes a purge of this very
+-- name wait, so that a row never starts below a token it once had.
+-- name: resource_create
+-- params: name text, kind text
+INSERT INTO resource (resource_name, kind, version, update_time)
+SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
+  FROM version_floor f
+ WHERE f.id = 1
+  LOCK IN SHARE MODE;
+
+-- name: resource_create_lock
+-- params: id u64, name text
+INSERT INTO resource_lock (id, resource_name, update_time)
+VALUES (:id, :name, UTC_TIMESTAMP(6));
+
+-- name: resource_create_renewal
+-- params: id u64
+INSERT INTO lease_renewal (id) VALUES (:id);

@@ -1,0 +1,35 @@
+-- The optimistic section: compare and swap on the version.
+
+-- name: section_read
+-- params: id u64, name text
+-- columns: kind text(16), status text(8), version u64, remaining_us i64, shut_us i64
+SELECT r.kind, r.status, r.version,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
+           GREATEST(r.lease_expires_at,
+                    IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                       l.expires_at, r.lease_expires_at))), 0),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0)
+  FROM resource r
+  LEFT JOIN lease_renewal l ON l.id = r.id
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
+-- A lease on the same name keeps sections out.
+-- name: section_swap
+-- params: owner text, label text, id u64, name text, expected u64
+UPDATE resource
+   SET version = version + 1,
+       owner = :owner,
+       owner_label = :label,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND version = :expected;
+
+-- After a lost reply: was it us who made the version?
+-- name: section_whose
+-- params: id u64, name text
+-- columns: version u64, owner text(64), status text(8)
+SELECT version, owner, status FROM resource WHERE id = :id AND resource_name = :name;
