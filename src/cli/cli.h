@@ -7,11 +7,17 @@
 
 #include "rowlock/rowlock.h"
 
+enum {
+    CLI_EXIT_USAGE = 64,
+    CLI_EXIT_OUTPUT = 74
+};
+
 /* What the options before the subcommand (and the same ones after it) gave. */
 typedef struct cli_context {
-    rowlock_client_options client; /* the strings live as long as the context */
-    unsigned verbose;              /* -v, -vv */
+    rowlock_client_options client; /* the strings live as long as the process */
+    unsigned verbose;              /* -v, -vv; client.log already says so much */
     bool json;
+    bool ask_password; /* a bare -p was given: see cli_password() */
 } cli_context;
 
 /* argv[0] is the subcommand's name. Each returns the exit status. */
@@ -24,22 +30,44 @@ int cli_sweep(const cli_context *context, int argc, char **argv);
 int cli_break(const cli_context *context, int argc, char **argv);
 int cli_doctor(const cli_context *context, int argc, char **argv);
 
-/* "rowlock: <message>" on stderr, one line; returns the status' exit status. */
+/*
+ * Lines on stderr, "rowlock: <message>". What is written is always one line and
+ * holds no control character, whatever the message was made of.
+ */
+/* Returns the status' exit status. */
 int cli_fail(const rowlock_error *err);
-/* "rowlock: <message>" and where to find help; returns 64. */
+/* And where to find help; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* "rowlock: <message>" on stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "30s", "5m", "2h", "1d", "250ms", "1.5" (seconds), into milliseconds. False when it is
- * no duration, is negative, or does not fit. */
+ * no duration, is negative, or does not fit. What is between two milliseconds counts as
+ * the later one, so that only a zero gives 0. */
 bool cli_duration(const char *text, int64_t *ms);
 
+/* "lease" (or "optimistic") and "pessimistic". False when it is neither. */
+bool cli_mode(const char *text, rowlock_mode *mode);
+/* The word for it: "lease", "pessimistic". */
+const char *cli_mode_word(rowlock_mode mode);
+
 /*
- * A connection option at argv[*i]? Takes it (and its value) into the context and
- * returns true. On a bad value it has already complained and *bad is set. Lets
- * connection options stand after the subcommand too.
+ * A connection option at argv[*i]? Takes it (and its value, leaving *i at the last
+ * argument it took) into the context and returns true. On a bad value it has already
+ * complained and *bad is set. Lets connection options stand after the subcommand too.
  */
 bool cli_connection_option(cli_context *context, int argc, char **argv, int *i, bool *bad);
+
+/*
+ * Asks for the password on the terminal where a bare -p was given, else does nothing.
+ * Call it when all arguments are parsed and before the context's client options are
+ * used. False: it cannot ask and has said so; the exit status is 64.
+ */
+bool cli_password(cli_context *context);
+
+/*
+ * cli_password(), then rowlock_client_open(). False: it has complained and
+ * *exit_status is what to exit with.
+ */
+bool cli_open(cli_context *context, rowlock_client **client, int *exit_status);
 
 #endif
