@@ -7,10 +7,7 @@
 
 #include "rowlock/rowlock.h"
 
-enum {
-    CLI_EXIT_USAGE = 64,
-    CLI_EXIT_OUTPUT = 74
-};
+enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
 /* What the options before the subcommand (and the same ones after it) gave. */
 typedef struct cli_context {

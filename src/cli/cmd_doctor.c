@@ -1,0 +1,168 @@
+/* cli/cmd_doctor.c - doctor: what is fine here, and what follows from what is not. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "say.h"
+#include "table.h"
+#include "text.h"
+
+enum {
+    ID_JSON = CLI_ID_COMMAND,
+    ID_TTL,
+    INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
+};
+
+static const char help[] =
+    "Usage: rowlock doctor [--ttl=D] [--json]\n"
+    "Looks at the server, the schema and this user, changes nothing, and says for each check:\n"
+    "fine, or what follows and what to do.\n"
+    "\n"
+    "      --ttl=D  the TTL that is to be used; 30s where not given\n"
+    "      --json   an array of objects\n"
+    "\n"
+    "Levels: fine; note: for information; care: works, with care; BROKEN: will not work, or\n"
+    "not safely.\n"
+    "Exit status: 0 nothing is broken, 1 something is, others: it could not look.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+typedef struct diagnosis {
+    bool json;
+    bool broken;
+    size_t count;
+    size_t width; /* of the terminal; 0: no wrapping */
+} diagnosis;
+
+static const char *level_word(rowlock_level level)
+{
+    switch (level) {
+    case ROWLOCK_FINE:
+        return "fine";
+    case ROWLOCK_NOTE:
+        return "note";
+    case ROWLOCK_CARE:
+        return "care";
+    case ROWLOCK_BROKEN:
+        return "BROKEN";
+    }
+    return "?";
+}
+
+static cli_colour level_colour(rowlock_level level)
+{
+    switch (level) {
+    case ROWLOCK_FINE:
+        return CLI_GREEN;
+    case ROWLOCK_NOTE:
+        return CLI_PLAIN;
+    case ROWLOCK_CARE:
+        return CLI_YELLOW;
+    case ROWLOCK_BROKEN:
+        return CLI_RED;
+    }
+    return CLI_PLAIN;
+}
+
+/* Text in the columns right of INDENT, broken between words where a terminal ends. */
+static void print_wrapped(const char *text, size_t width)
+{
+    char *printable = cli_need(cli_printable(text));
+    char *save = NULL;
+    size_t column = INDENT;
+    for (char *word = strtok_r(printable, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        size_t columns = cli_width(word);
+        bool first = column == INDENT;
+        if (!first && width > 0 && column + 1 + columns > width) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+            first = true;
+        }
+        printf("%s%s", first ? "" : " ", word);
+        column += columns + !first;
+    }
+    putchar('\n');
+    free(printable);
+}
+
+static void print_part(const char *label, const char *text, size_t width)
+{
+    if (!*text)
+        return;
+    printf("%*s", INDENT, label);
+    print_wrapped(text, width);
+}
+
+static void print_finding(const rowlock_finding *finding, size_t width)
+{
+    const char *word = level_word(finding->level);
+    cli_print_coloured(word, level_colour(finding->level));
+    printf("%*s%-13s ", 8 - (int)strlen(word), "", finding->check);
+    print_wrapped(finding->found, width);
+    print_part("so:  ", finding->follows, width);
+    print_part("to do:  ", finding->remedy, width);
+}
+
+static void add_json(const rowlock_finding *finding, size_t index)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "check", finding->check);
+    cli_json_text(object, "level", level_word(finding->level));
+    cli_json_text(object, "found", finding->found);
+    cli_json_text(object, "follows", finding->follows);
+    cli_json_text(object, "remedy", finding->remedy);
+    cli_json_item(object, index);
+}
+
+static void take_finding(void *data, const rowlock_finding *finding)
+{
+    diagnosis *all = data;
+    all->broken = all->broken || finding->level == ROWLOCK_BROKEN;
+    if (all->json)
+        add_json(finding, all->count);
+    else
+        print_finding(finding, all->width);
+    all->count++;
+}
+
+static int diagnose(cli_context *context, int64_t ttl_ms)
+{
+    diagnosis all = {.json = context->json, .width = cli_terminal_width()};
+    rowlock_error err;
+    if (!cli_password(context))
+        return CLI_EXIT_USAGE;
+    rowlock_status status = rowlock_diagnose(&context->client, ttl_ms, take_finding, &all, &err);
+    /* What was found before it could no longer look is worth having too. */
+    if (all.json && (status == ROWLOCK_OK || all.count > 0))
+        cli_json_end(all.count);
+    if (status != ROWLOCK_OK)
+        return cli_fail(&err);
+    return all.broken ? 1 : 0;
+}
+
+int cli_doctor(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {ID_TTL, "ttl", CLI_VALUE},
+        {ID_JSON, "json", CLI_NOTHING},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    int64_t ttl_ms = -1; /* not given */
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (id == ID_JSON)
+            mine.json = true;
+        else if (!cli_args_duration(&args, "--ttl", NULL, &ttl_ms))
+            return CLI_EXIT_USAGE;
+    }
+    if (!cli_args_operands(&args, 0, 0, ""))
+        return CLI_EXIT_USAGE;
+    if (ttl_ms >= 0 && (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS))
+        return cli_usage("--ttl wants a duration from 500ms to 24h");
+    return diagnose(&mine, ttl_ms < 0 ? 0 : ttl_ms);
+}

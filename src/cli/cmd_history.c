@@ -1,0 +1,138 @@
+/* cli/cmd_history.c - history: who held what, and how it ended. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "say.h"
+#include "table.h"
+#include "text.h"
+
+enum { ID_JSON = CLI_ID_COMMAND, MOST = 100000 };
+
+static const char help[] =
+    "Usage: rowlock history [-n LIMIT] [--json] [NAME]\n"
+    "Lists what happened to the lock NAME, or to all locks, the oldest first.\n"
+    "\n"
+    "  -n, --limit=LIMIT  the newest so many, up to 100000; 100 where not given\n"
+    "      --json         an array of objects, times in UTC, durations in milliseconds\n"
+    "\n"
+    "EVENT: acquired; released; expired: its holder was gone; taken_over: by the next, from\n"
+    "a holder that was gone; broken: by 'rowlock break'; lost: the holder saw it go.\n"
+    "WAITED, HELD: how long the holder waited for it and had it. EXIT: the exit status of\n"
+    "the command that 'rowlock run' ran.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+static cli_colour event_colour(const char *event)
+{
+    /* What went as it should needs no colour. */
+    bool usual = event[0] == 'a' || event[0] == 'r';
+    return usual ? CLI_PLAIN : CLI_YELLOW;
+}
+
+static void add_row(cli_table *table, const rowlock_event *event)
+{
+    char text[CLI_HUMANE];
+    snprintf(text, sizeof text, "%.19s", event->happened_at);
+    cli_table_add(table, text, CLI_PLAIN);
+    cli_table_add(table, event->event, event_colour(event->event));
+    cli_table_add(table, event->name, CLI_PLAIN);
+    snprintf(text, sizeof text, "%" PRIu64, event->token);
+    cli_table_add(table, text, CLI_PLAIN);
+    cli_table_add(table, *event->owner_label ? event->owner_label : event->owner, CLI_PLAIN);
+    cli_table_add(table, cli_humane(event->waited_ms, text, sizeof text), CLI_PLAIN);
+    cli_table_add(table, cli_humane(event->held_ms, text, sizeof text), CLI_PLAIN);
+    snprintf(text, sizeof text, "%d", event->exit_status);
+    cli_table_add(table, event->has_exit_status ? text : "",
+                  event->exit_status != 0 ? CLI_RED : CLI_PLAIN);
+    cli_table_add(table, event->detail, CLI_PLAIN);
+}
+
+static void print_table(const rowlock_history *history)
+{
+    static const cli_column columns[] = {
+        {"WHEN (UTC)", false, 0}, {"EVENT", false, 0},  {"NAME", false, 1},
+        {"TOKEN", true, 0},       {"HOLDER", false, 2}, {"WAITED", true, 0},
+        {"HELD", true, 0},        {"EXIT", true, 0},    {"DETAIL", false, 2},
+    };
+    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < rowlock_history_count(history); i++)
+        add_row(table, rowlock_history_at(history, i));
+    cli_table_print(table);
+    cli_table_free(table);
+    if (rowlock_history_count(history) == 0 && cli_terminal_width() > 0)
+        cli_say("nothing happened yet");
+}
+
+static json_object *event_json(const rowlock_event *event)
+{
+    json_object *object = cli_json_new();
+    cli_json_count(object, "id", event->id);
+    cli_json_text(object, "name", event->name);
+    cli_json_text(object, "mode", cli_mode_word(event->mode));
+    cli_json_text(object, "event", event->event);
+    cli_json_count(object, "token", event->token);
+    cli_json_text(object, "owner", event->owner);
+    cli_json_text(object, "owner_label", event->owner_label);
+    cli_json_time(object, "happened_at", event->happened_at);
+    cli_json_int(object, "waited_ms", event->waited_ms >= 0, event->waited_ms);
+    cli_json_int(object, "held_ms", event->held_ms >= 0, event->held_ms);
+    cli_json_int(object, "exit_status", event->has_exit_status, event->exit_status);
+    cli_json_text(object, "detail", event->detail);
+    return object;
+}
+
+static void print_json(const rowlock_history *history)
+{
+    size_t count = rowlock_history_count(history);
+    for (size_t i = 0; i < count; i++)
+        cli_json_item(event_json(rowlock_history_at(history, i)), i);
+    cli_json_end(count);
+}
+
+static int print_history(cli_context *context, const rowlock_history_options *options)
+{
+    rowlock_client *client;
+    rowlock_history *history;
+    rowlock_error err;
+    int exit_status;
+    if (!cli_open(context, &client, &exit_status))
+        return exit_status;
+    rowlock_status status = rowlock_history_get(client, options, &history, &err);
+    if (status == ROWLOCK_OK) {
+        if (context->json)
+            print_json(history);
+        else
+            print_table(history);
+        rowlock_history_free(history);
+    }
+    rowlock_client_close(client);
+    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+}
+
+int cli_history(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {'n', "limit", CLI_VALUE},
+        {ID_JSON, "json", CLI_NOTHING},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    uint64_t limit = 0;
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (id == ID_JSON)
+            mine.json = true;
+        else if (!cli_args_number(&args, "--limit", 1, MOST, &limit))
+            return CLI_EXIT_USAGE;
+    }
+    if (!cli_args_operands(&args, 0, 1, "the lock's NAME"))
+        return CLI_EXIT_USAGE;
+    return print_history(&mine, &(rowlock_history_options){
+                                    .name = args.operand_count > 0 ? args.operands[0] : NULL,
+                                    .limit = limit,
+                                });
+}

@@ -1,0 +1,109 @@
+/* cli/cmd_init.c - init: make the schema, or bring it up to date. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cli.h"
+#include "say.h"
+
+enum { ID_WAIT = CLI_ID_COMMAND, ID_RESUME };
+
+static const char help[] =
+    "Usage: rowlock init [-q] [--wait D] [--resume VERSION:DONE]\n"
+    "Makes the schema (-D, else rowlock) and its tables, or brings them up to date. May be\n"
+    "run again, and by many at once: one works, the others wait.\n"
+    "\n"
+    "  -q, --quiet                say nothing when all went well\n"
+    "      --wait=D               how long to wait for another init: a duration such as 30s,\n"
+    "                             or 'forever'; 1m where not given\n"
+    "      --resume=VERSION:DONE  after an interrupted one that asked for it: how many\n"
+    "                             statements of that version have taken effect\n"
+    "\n"
+    "It needs the right to create the schema and its tables; the error names the GRANT.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+static void show_progress(void *data, const rowlock_migration *migration)
+{
+    (void)data;
+    if (*migration->statement)
+        printf("%04u_%s %u/%u: %s\n", migration->version, migration->name, migration->step,
+               migration->steps, migration->statement);
+    else
+        printf("%04u_%s done\n", migration->version, migration->name);
+    fflush(stdout);
+}
+
+/* "3:2" */
+static bool take_resume(const char *text, rowlock_migrate_options *options)
+{
+    char version[16];
+    uint64_t number;
+    uint64_t done;
+    const char *colon = strchr(text, ':');
+    if (!colon || (size_t)(colon - text) >= sizeof version)
+        return false;
+    snprintf(version, sizeof version, "%.*s", (int)(colon - text), text);
+    if (!cli_number(version, 1, 9999, &number) || !cli_number(colon + 1, 0, 9999, &done))
+        return false;
+    options->resume_version = (unsigned)number;
+    options->resume_done = (unsigned)done;
+    return true;
+}
+
+static bool take_option(const cli_args *args, int id, rowlock_migrate_options *options)
+{
+    if (id == ID_WAIT) {
+        if (!cli_args_duration(args, "--wait", "forever", &options->wait_ms))
+            return false;
+        if (options->wait_ms == 0)
+            options->wait_ms = 1; /* 0 would stand for the default */
+        return true;
+    }
+    if (take_resume(args->value, options))
+        return true;
+    cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", args->value);
+    return false;
+}
+
+static int init(cli_context *context, const rowlock_migrate_options *options, bool quiet)
+{
+    rowlock_migrate_result result;
+    rowlock_error err;
+    if (!cli_password(context))
+        return CLI_EXIT_USAGE;
+    if (rowlock_migrate(&context->client, options, &result, &err) != ROWLOCK_OK)
+        return cli_fail(&err);
+    if (!quiet && result.applied > 0)
+        printf("schema at version %u\n", result.to);
+    else if (!quiet)
+        printf("schema up to date (version %u)\n", result.to);
+    return 0;
+}
+
+int cli_init(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {'q', "quiet", CLI_NOTHING},
+        {ID_WAIT, "wait", CLI_VALUE},
+        {ID_RESUME, "resume", CLI_VALUE},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    rowlock_migrate_options migrate = {0};
+    bool quiet = false;
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (id == 'q')
+            quiet = true;
+        else if (!take_option(&args, id, &migrate))
+            return CLI_EXIT_USAGE;
+    }
+    if (!cli_args_operands(&args, 0, 0, ""))
+        return CLI_EXIT_USAGE;
+    if (!quiet && isatty(STDOUT_FILENO))
+        migrate.progress = show_progress;
+    return init(&mine, &migrate, quiet);
+}

@@ -1,0 +1,309 @@
+/* cli/cmd_list.c - ls: who holds what; show: one lock. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "say.h"
+#include "table.h"
+#include "text.h"
+
+enum { ID_JSON = CLI_ID_COMMAND, PAGE = 1000 };
+
+static const char ls_help[] =
+    "Usage: rowlock ls [-a] [--json]\n"
+    "Lists the locks that somebody holds, by name.\n"
+    "\n"
+    "  -a, --all   those that nobody holds too\n"
+    "      --json  an array of objects, times in UTC, durations in milliseconds\n"
+    "\n"
+    "STATE: held; expired: its holder is gone, and the next to ask gets it; shut: released,\n"
+    "but closed until its --at-least is over; free.\n"
+    "SINCE: for how long it has been held. REMAINING: until the lease ends if it is not\n"
+    "renewed, or until a shut lock opens; a row lock ends with its connection.\n"
+    "TOKEN: the fencing token; it rises with each change of hands.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+static const char show_help[] =
+    "Usage: rowlock show [--json] NAME\n"
+    "Shows one lock, held or not: state, mode, holder, since when, until when, token.\n"
+    "\n"
+    "      --json  one object, times in UTC, durations in milliseconds\n"
+    "\n"
+    "Exit status 66: no lock of that name was ever used (or it is purged).\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+static const char *state_word(rowlock_state state)
+{
+    switch (state) {
+    case ROWLOCK_FREE:
+        return "free";
+    case ROWLOCK_HELD:
+        return "held";
+    case ROWLOCK_EXPIRED:
+        return "expired";
+    case ROWLOCK_SHUT:
+        return "shut";
+    }
+    return "?";
+}
+
+static cli_colour state_colour(rowlock_state state)
+{
+    switch (state) {
+    case ROWLOCK_HELD:
+        return CLI_GREEN;
+    case ROWLOCK_EXPIRED:
+        return CLI_RED;
+    case ROWLOCK_SHUT:
+        return CLI_YELLOW;
+    case ROWLOCK_FREE:
+        return CLI_PLAIN;
+    }
+    return CLI_PLAIN;
+}
+
+/* The label people know, else the owner id. */
+static const char *holder_of(const rowlock_info *info)
+{
+    return *info->owner_label ? info->owner_label : info->owner;
+}
+
+static bool has_holder(const rowlock_info *info)
+{
+    return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
+}
+
+static json_object *info_json(const rowlock_info *info)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "name", info->name);
+    cli_json_text(object, "mode", cli_mode_word(info->mode));
+    cli_json_text(object, "state", state_word(info->state));
+    cli_json_count(object, "token", info->token);
+    cli_json_text(object, "owner", info->owner);
+    cli_json_text(object, "owner_label", info->owner_label);
+    cli_json_time(object, "acquired_at", info->acquired_at);
+    cli_json_time(object, "expires_at", info->expires_at);
+    cli_json_int(object, "held_ms", info->held_ms >= 0, info->held_ms);
+    cli_json_int(object, "remaining_ms", info->remaining_ms >= 0, info->remaining_ms);
+    cli_json_int(object, "connection_id", info->connection_id != 0, (int64_t)info->connection_id);
+    cli_json_text(object, "description", info->description);
+    return object;
+}
+
+/* ---------------------------------------------------------------------- ls */
+
+static void add_row(cli_table *table, const rowlock_info *info)
+{
+    char since[CLI_HUMANE];
+    char remaining[CLI_HUMANE];
+    char token[24];
+    snprintf(token, sizeof token, "%" PRIu64, info->token);
+    cli_table_add(table, info->name, CLI_PLAIN);
+    cli_table_add(table, state_word(info->state), state_colour(info->state));
+    cli_table_add(table, cli_mode_word(info->mode), CLI_PLAIN);
+    cli_table_add(table, has_holder(info) ? holder_of(info) : "", CLI_PLAIN);
+    cli_table_add(table, cli_humane(info->held_ms, since, sizeof since), CLI_PLAIN);
+    cli_table_add(table, cli_humane(info->remaining_ms, remaining, sizeof remaining), CLI_PLAIN);
+    cli_table_add(table, token, CLI_PLAIN);
+}
+
+/* All that was found, page after page. */
+typedef struct listing {
+    rowlock_list **pages;
+    size_t page_count;
+} listing;
+
+static void free_listing(listing *found)
+{
+    for (size_t i = 0; i < found->page_count; i++)
+        rowlock_list_free(found->pages[i]);
+    free(found->pages);
+}
+
+/* Everything is there before the first line is printed: what comes out is whole or not
+ * at all. */
+static rowlock_status list_all(rowlock_client *client, bool all, listing *found, rowlock_error *err)
+{
+    rowlock_list_options options = {.all = all, .limit = PAGE};
+    for (size_t count = PAGE; count == PAGE;) {
+        rowlock_list *page;
+        rowlock_status status = rowlock_list_get(client, &options, &page, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        found->pages =
+            cli_need(reallocarray(found->pages, found->page_count + 1, sizeof(rowlock_list *)));
+        found->pages[found->page_count++] = page;
+        count = rowlock_list_count(page);
+        options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
+    }
+    return ROWLOCK_OK;
+}
+
+static void print_json(const listing *found)
+{
+    size_t count = 0;
+    for (size_t p = 0; p < found->page_count; p++) {
+        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
+            cli_json_item(info_json(rowlock_list_at(found->pages[p], i)), count++);
+    }
+    cli_json_end(count);
+}
+
+static void print_table(const listing *found, bool all)
+{
+    static const cli_column columns[] = {
+        {"NAME", false, 1}, {"STATE", false, 0},    {"MODE", false, 0}, {"HOLDER", false, 2},
+        {"SINCE", true, 0}, {"REMAINING", true, 0}, {"TOKEN", true, 0},
+    };
+    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
+    for (size_t p = 0; p < found->page_count; p++) {
+        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
+            add_row(table, rowlock_list_at(found->pages[p], i));
+    }
+    cli_table_print(table);
+    cli_table_free(table);
+    if (rowlock_list_count(found->pages[0]) == 0 && cli_terminal_width() > 0)
+        cli_say(all ? "no lock was used yet" : "no lock is held");
+}
+
+static int list(cli_context *context, bool all)
+{
+    rowlock_client *client;
+    rowlock_error err;
+    int exit_status;
+    if (!cli_open(context, &client, &exit_status))
+        return exit_status;
+    listing found = {0};
+    rowlock_status status = list_all(client, all, &found, &err);
+    rowlock_client_close(client);
+    if (status == ROWLOCK_OK) {
+        if (context->json)
+            print_json(&found);
+        else
+            print_table(&found, all);
+    }
+    free_listing(&found);
+    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+}
+
+int cli_ls(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {'a', "all", CLI_NOTHING},
+        {ID_JSON, "json", CLI_NOTHING},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(ls_help, options, &mine, argc, argv);
+    bool all = false;
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (id == 'a')
+            all = true;
+        else
+            mine.json = true;
+    }
+    if (!cli_args_operands(&args, 0, 0, "a name"))
+        return CLI_EXIT_USAGE;
+    return list(&mine, all);
+}
+
+/* -------------------------------------------------------------------- show */
+
+static void print_member(const char *key, const char *value)
+{
+    char *printable = cli_need(cli_printable(value));
+    if (*printable)
+        printf("%-12s %s\n", key, printable);
+    free(printable);
+}
+
+static void print_number(const char *key, uint64_t value)
+{
+    printf("%-12s %" PRIu64 "\n", key, value);
+}
+
+/* "2026-11-21 07:56:44 UTC (3m12s ago)", the duration only where it is known. */
+static void print_moment(const char *key, const char *when, const char *before, int64_t ms,
+                         const char *after)
+{
+    char humane[CLI_HUMANE];
+    char line[160];
+    if (!*when)
+        return;
+    int used = snprintf(line, sizeof line, "%.19s UTC", when);
+    if (ms >= 0)
+        snprintf(line + used, sizeof line - (size_t)used, " (%s%s%s)", before,
+                 cli_humane(ms, humane, sizeof humane), after);
+    print_member(key, line);
+}
+
+static void print_end(const rowlock_info *info)
+{
+    if (info->state == ROWLOCK_HELD && !*info->expires_at)
+        print_member("until", "its connection ends");
+    else
+        print_moment(info->state == ROWLOCK_SHUT ? "opens" : "until", info->expires_at, "in ",
+                     info->remaining_ms, "");
+}
+
+static void print_info(const rowlock_info *info)
+{
+    bool held = has_holder(info);
+    print_member("name", info->name);
+    printf("%-12s ", "state");
+    cli_print_coloured(state_word(info->state), state_colour(info->state));
+    putchar('\n');
+    print_member("mode", cli_mode_word(info->mode));
+    print_member(held ? "holder" : "last holder", info->owner_label);
+    print_member(held ? "owner" : "last owner", info->owner);
+    print_number("token", info->token);
+    print_moment(held ? "since" : "was acquired", info->acquired_at, "", info->held_ms, " ago");
+    print_end(info);
+    if (info->connection_id != 0)
+        print_number("connection", info->connection_id);
+    print_member("description", info->description);
+}
+
+static int show(cli_context *context, const char *name)
+{
+    rowlock_client *client;
+    rowlock_list *found;
+    rowlock_error err;
+    int exit_status;
+    if (!cli_open(context, &client, &exit_status))
+        return exit_status;
+    rowlock_status status = rowlock_list_one(client, name, &found, &err);
+    if (status == ROWLOCK_OK) {
+        if (context->json)
+            cli_json_print(info_json(rowlock_list_at(found, 0)));
+        else
+            print_info(rowlock_list_at(found, 0));
+        rowlock_list_free(found);
+    }
+    rowlock_client_close(client);
+    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+}
+
+int cli_show(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {ID_JSON, "json", CLI_NOTHING},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(show_help, options, &mine, argc, argv);
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        mine.json = true;
+    }
+    if (!cli_args_operands(&args, 1, 1, "the lock's NAME"))
+        return CLI_EXIT_USAGE;
+    return show(&mine, args.operands[0]);
+}

@@ -1,0 +1,282 @@
+/* cli/cmd_sweep.c - sweep: tidy up, once or for ever. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "say.h"
+#include "text.h"
+
+enum { ID_JSON = CLI_ID_COMMAND, ID_HISTORY, ID_HISTORY_ROWS, ID_UNUSED, ID_EVERY };
+
+static const char help[] =
+    "Usage: rowlock sweep [--history=D] [--history-rows=N] [--unused=D] [--every=D] [--json]\n"
+    "Tidies up: marks the locks of dead holders free, forgets old history, purges names that\n"
+    "were not used for long. Locking is correct without it; the tables stay small with it.\n"
+    "\n"
+    "      --history=D       forget what happened longer ago than that, or 'forever' to keep\n"
+    "                        it; 30d where not given\n"
+    "      --history-rows=N  keep at most so many events; 1000000 where not given\n"
+    "      --unused=D        purge names unused for so long, or 'never'; 90d where not given.\n"
+    "                        Fencing tokens do not start again when a name comes back\n"
+    "      --every=D         sweep, wait so long, and again, until SIGINT or SIGTERM. An\n"
+    "                        outage of the server is told and waited out\n"
+    "      --json            what was done, an object on a line for each sweep\n"
+    "\n"
+    "Any number may run at once.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+typedef struct sweeping {
+    cli_context *context;
+    rowlock_sweep_options options;
+    int64_t every_ms; /* 0: once */
+    rowlock_client *client;
+    rowlock_status trouble; /* why the last sweep failed */
+    int64_t trouble_since;  /* monotonic milliseconds */
+} sweeping;
+
+/* ------------------------------------------------------------- the report */
+
+static void print_json(const rowlock_sweep_result *result)
+{
+    json_object *object = cli_json_new();
+    cli_json_count(object, "expired", result->expired);
+    cli_json_count(object, "events", result->events);
+    cli_json_count(object, "purged", result->purged);
+    cli_json_print(object);
+}
+
+static void print_line(const rowlock_sweep_result *result)
+{
+    printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64 ", names purged: %" PRIu64
+           "\n",
+           result->expired, result->events, result->purged);
+}
+
+/* One that goes on for ever is silent when there was nothing to do. */
+static void report(const sweeping *sweep, const rowlock_sweep_result *result)
+{
+    bool idle = result->expired == 0 && result->events == 0 && result->purged == 0;
+    if (sweep->context->json)
+        print_json(result);
+    else if (sweep->every_ms == 0 || !idle || sweep->context->verbose > 0)
+        print_line(result);
+}
+
+/* ---------------------------------------------------------------- one sweep */
+
+static rowlock_status sweep_once(sweeping *sweep, rowlock_sweep_result *result, rowlock_error *err)
+{
+    if (!sweep->client) {
+        rowlock_status status = rowlock_client_open(&sweep->context->client, &sweep->client, err);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return rowlock_sweep(sweep->client, &sweep->options, result, err);
+}
+
+/* Is it worth trying again later, without anybody changing anything here? */
+static bool may_pass(rowlock_status status)
+{
+    switch (status) {
+    case ROWLOCK_OK:
+    case ROWLOCK_BUSY:
+    case ROWLOCK_TIMEOUT:
+    case ROWLOCK_CONFLICT:
+    case ROWLOCK_CANCELLED:
+    case ROWLOCK_DEADLOCK:
+    case ROWLOCK_LOST:
+    case ROWLOCK_UNAVAILABLE:
+    case ROWLOCK_UNKNOWN:
+    case ROWLOCK_READONLY: /* a failover under way */
+    case ROWLOCK_SYSTEM:
+    case ROWLOCK_SERVER: /* a full disk, for one */
+        return true;
+    case ROWLOCK_DENIED:
+    case ROWLOCK_INVALID:
+    case ROWLOCK_MODE:
+    case ROWLOCK_SCHEMA:
+    case ROWLOCK_DAMAGED:
+    case ROWLOCK_UNSUPPORTED:
+    case ROWLOCK_NOT_FOUND:
+    case ROWLOCK_FORKED:
+        return false;
+    }
+    return false;
+}
+
+/* --------------------------------------------------------------- for ever */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int end_event = -1; /* readable once the program is asked to end */
+
+static void on_end(int signo)
+{
+    (void)signo;
+    int error = errno;
+    uint64_t one = 1;
+    ssize_t ignored = write(end_event, &one, sizeof one);
+    (void)ignored;
+    errno = error;
+}
+
+/* The first signal lets a sweep that runs come to its end; the second one does not wait. */
+static bool catch_end(void)
+{
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return end_event >= 0 && sigaction(SIGINT, &action, NULL) == 0 &&
+           sigaction(SIGTERM, &action, NULL) == 0;
+}
+
+/* False: asked to end. */
+static bool pause_until(int64_t due)
+{
+    for (;;) {
+        int64_t left = due - now_ms();
+        int timeout = left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
+        struct pollfd end = {.fd = end_event, .events = POLLIN};
+        int ready = poll(&end, 1, timeout);
+        if (ready > 0)
+            return false;
+        if (ready == 0 && left <= timeout)
+            return true;
+    }
+}
+
+/* Trouble is one line when it starts or changes and one when it is over, however often it
+ * is tried meanwhile. */
+static void tell_trouble(sweeping *sweep, const rowlock_error *err)
+{
+    char wait[CLI_HUMANE];
+    if (sweep->trouble == err->status)
+        return;
+    if (sweep->trouble == ROWLOCK_OK)
+        sweep->trouble_since = now_ms();
+    sweep->trouble = err->status;
+    cli_say("%s; trying again every %s", err->message,
+            cli_humane(sweep->every_ms, wait, sizeof wait));
+}
+
+static void tell_its_end(sweeping *sweep)
+{
+    char humane[CLI_HUMANE];
+    if (sweep->trouble == ROWLOCK_OK)
+        return;
+    cli_say("sweeping again after %s",
+            cli_humane(now_ms() - sweep->trouble_since, humane, sizeof humane));
+    sweep->trouble = ROWLOCK_OK;
+}
+
+/* The exit status, or -1 to go on. */
+static int sweep_round(sweeping *sweep)
+{
+    rowlock_sweep_result result;
+    rowlock_error err;
+    rowlock_status status = sweep_once(sweep, &result, &err);
+    if (status != ROWLOCK_OK && (sweep->every_ms == 0 || !may_pass(status)))
+        return cli_fail(&err);
+    if (status != ROWLOCK_OK) {
+        tell_trouble(sweep, &err);
+        return -1;
+    }
+    tell_its_end(sweep);
+    report(sweep, &result);
+    /* Nobody reads it any more: no reason to go on. */
+    if (cli_flush(0) != 0)
+        return CLI_EXIT_OUTPUT;
+    return sweep->every_ms == 0 ? 0 : -1;
+}
+
+static int sweep_all(sweeping *sweep)
+{
+    if (!cli_password(sweep->context))
+        return CLI_EXIT_USAGE;
+    if (sweep->every_ms > 0 && !catch_end()) {
+        cli_say("cannot watch for signals: %s", strerror(errno));
+        return rowlock_status_exit(ROWLOCK_SYSTEM);
+    }
+    int exit_status = sweep_round(sweep);
+    int64_t due = now_ms();
+    while (exit_status < 0) {
+        /* Rounds that take longer than the interval are not caught up on. */
+        due = due + sweep->every_ms > now_ms() ? due + sweep->every_ms : now_ms();
+        exit_status = pause_until(due) ? sweep_round(sweep) : 0;
+    }
+    rowlock_client_close(sweep->client);
+    return exit_status;
+}
+
+/* ------------------------------------------------------------ the arguments */
+
+/* In the library's options a 0 stands for the default; here it is what was asked for. */
+static bool take_age(const cli_args *args, const char *name, const char *word, int64_t *ms)
+{
+    if (!cli_args_duration(args, name, word, ms))
+        return false;
+    if (*ms == 0)
+        *ms = 1;
+    return true;
+}
+
+static bool take_every(const cli_args *args, int64_t *ms)
+{
+    if (!cli_args_duration(args, "--every", NULL, ms))
+        return false;
+    if (*ms > 0)
+        return true;
+    cli_usage("--every wants a duration that is not 0");
+    return false;
+}
+
+static bool take_option(const cli_args *args, int id, sweeping *sweep)
+{
+    switch (id) {
+    case ID_HISTORY:
+        return take_age(args, "--history", "forever", &sweep->options.history_ms);
+    case ID_HISTORY_ROWS:
+        return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->options.history_rows);
+    case ID_UNUSED:
+        return take_age(args, "--unused", "never", &sweep->options.unused_ms);
+    case ID_EVERY:
+        return take_every(args, &sweep->every_ms);
+    }
+    sweep->context->json = true;
+    return true;
+}
+
+int cli_sweep(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {ID_HISTORY, "history", CLI_VALUE}, {ID_HISTORY_ROWS, "history-rows", CLI_VALUE},
+        {ID_UNUSED, "unused", CLI_VALUE},   {ID_EVERY, "every", CLI_VALUE},
+        {ID_JSON, "json", CLI_NOTHING},     {0},
+    };
+    cli_context mine = *context;
+    sweeping sweep = {.context = &mine};
+    cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (!take_option(&args, id, &sweep))
+            return CLI_EXIT_USAGE;
+    }
+    if (!cli_args_operands(&args, 0, 0, ""))
+        return CLI_EXIT_USAGE;
+    return sweep_all(&sweep);
+}

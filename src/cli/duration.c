@@ -1,0 +1,78 @@
+/* cli/duration.c - durations as people write them. Pure: nothing but the text goes in. */
+#include <string.h>
+
+#include "cli.h"
+
+/* Milliseconds of a unit; 0 when it is none. A bare number is seconds. */
+static int64_t unit_ms(const char *unit)
+{
+    static const struct {
+        const char *word;
+        int64_t ms;
+    } units[] = {
+        {"", 1000},       {"ms", 1},          {"s", 1000},
+        {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000},
+    };
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(unit, units[i].word) == 0)
+            return units[i].ms;
+    }
+    return 0;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The digits before the point. False when they do not fit. */
+static bool whole_part(const char **p, int64_t *whole)
+{
+    *whole = 0;
+    for (; is_digit(**p); (*p)++) {
+        if (__builtin_mul_overflow(*whole, 10, whole) ||
+            __builtin_add_overflow(*whole, **p - '0', whole))
+            return false;
+    }
+    return true;
+}
+
+/* The digits behind the point, in billionths, rounded up. */
+static int64_t fraction_part(const char **p)
+{
+    int64_t billionths = 0;
+    int64_t scale = 100000000;
+    bool more = false;
+    for (; is_digit(**p); (*p)++) {
+        if (scale == 0)
+            more = more || **p != '0';
+        billionths += (**p - '0') * scale;
+        scale /= 10;
+    }
+    return billionths + more;
+}
+
+bool cli_duration(const char *text, int64_t *ms)
+{
+    const char *p = text;
+    int64_t whole;
+    int64_t billionths = 0;
+    if (!is_digit(*p) || !whole_part(&p, &whole))
+        return false;
+    if (*p == '.') {
+        p++;
+        if (!is_digit(*p))
+            return false;
+        billionths = fraction_part(&p);
+    }
+    int64_t unit = unit_ms(p);
+    int64_t total;
+    if (unit == 0 || __builtin_mul_overflow(whole, unit, &total))
+        return false;
+    /* At most 10^9 * 86,400,000 and a bit: it fits. */
+    int64_t part = (billionths * unit + 999999999) / 1000000000;
+    if (__builtin_add_overflow(total, part, &total))
+        return false;
+    *ms = total;
+    return true;
+}

@@ -1,0 +1,121 @@
+/* cli/json.c - see json.h */
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "say.h"
+#include "text.h"
+
+/* A copy that is UTF-8 throughout. */
+static char *as_utf8(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    char *copy = cli_need(malloc(strlen(text) * (sizeof replacement - 1) + 1));
+    char *out = copy;
+    while (*text) {
+        uint32_t c;
+        size_t length = cli_utf8(text, &c);
+        out = mempcpy(out, length ? text : replacement, length ? length : sizeof replacement - 1);
+        text += length ? length : 1;
+    }
+    *out = '\0';
+    return copy;
+}
+
+static void add(json_object *object, const char *key, json_object *value)
+{
+    if (json_object_object_add(object, key, cli_need(value)) != 0)
+        cli_need(NULL);
+}
+
+static void add_null(json_object *object, const char *key)
+{
+    if (json_object_object_add(object, key, NULL) != 0)
+        cli_need(NULL);
+}
+
+json_object *cli_json_new(void)
+{
+    return cli_need(json_object_new_object());
+}
+
+void cli_json_text(json_object *object, const char *key, const char *value)
+{
+    char *utf8 = as_utf8(value);
+    add(object, key, json_object_new_string(utf8));
+    free(utf8);
+}
+
+void cli_json_time(json_object *object, const char *key, const char *value)
+{
+    char iso[64];
+    if (!*value) {
+        add_null(object, key);
+        return;
+    }
+    snprintf(iso, sizeof iso, "%sZ", value);
+    char *blank = strchr(iso, ' ');
+    if (blank)
+        *blank = 'T';
+    cli_json_text(object, key, iso);
+}
+
+void cli_json_count(json_object *object, const char *key, uint64_t value)
+{
+    add(object, key, json_object_new_uint64(value));
+}
+
+void cli_json_int(json_object *object, const char *key, bool known, int64_t value)
+{
+    if (known)
+        add(object, key, json_object_new_int64(value));
+    else
+        add_null(object, key);
+}
+
+/* json-c escapes what JSON demands. Beyond that, characters that a terminal might obey are
+ * written as \uXXXX: outside of strings there are none, inside it is the same text. */
+static void print_harmless(const char *json)
+{
+    while (*json) {
+        uint32_t c;
+        size_t length = cli_utf8(json, &c);
+        if (!cli_is_risky(c))
+            fwrite(json, 1, length, stdout);
+        else if (c > 0xffff)
+            printf("\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+        else
+            printf("\\u%04" PRIx32, c);
+        json += length;
+    }
+}
+
+static void print(json_object *object)
+{
+    const char *json = json_object_to_json_string_ext(object, JSON_C_TO_STRING_SPACED |
+                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
+    if (!json)
+        cli_need(NULL);
+    print_harmless(json);
+    json_object_put(object);
+}
+
+void cli_json_print(json_object *object)
+{
+    print(object);
+    putchar('\n');
+}
+
+void cli_json_item(json_object *object, size_t index)
+{
+    fputs(index == 0 ? "[\n" : ",\n", stdout);
+    print(object);
+}
+
+void cli_json_end(size_t count)
+{
+    puts(count == 0 ? "[]" : "\n]");
+}

@@ -1,0 +1,173 @@
+/* cli/main.c - rowlock [connection options] COMMAND [options] */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "say.h"
+#include "secret.h"
+#include "text.h"
+
+typedef struct subcommand {
+    const char *name;
+    int (*run)(const cli_context *context, int argc, char **argv);
+    const char *summary;
+} subcommand;
+
+static int help_command(const cli_context *context, int argc, char **argv);
+
+static const subcommand commands[] = {
+    {"init", cli_init, "make the schema, or bring it up to date"},
+    {"run", cli_run, "run a command while holding a lock"},
+    {"ls", cli_ls, "list who holds what"},
+    {"show", cli_show, "show one lock"},
+    {"history", cli_history, "list who held what, and how it ended"},
+    {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history"},
+    {"break", cli_break, "take a lock from its holder by force"},
+    {"doctor", cli_doctor, "check the server, the schema and the user"},
+    {"help", help_command, "help with a command"},
+};
+
+enum {
+    COMMANDS = sizeof commands / sizeof commands[0],
+    ID_JSON = CLI_ID_COMMAND,
+};
+
+static const char help_head[] =
+    "Usage: rowlock [connection options] COMMAND [options]\n"
+    "Distributed locks on the MariaDB or MySQL server you already run.\n"
+    "\n"
+    "Commands (rowlock help COMMAND tells more):\n";
+
+static const char help_tail[] =
+    "\n"
+    "Connection options, before or after COMMAND:\n"
+    "  -h, --host=HOST           the server; none or localhost: the unix socket\n"
+    "  -P, --port=PORT           3306 where not given\n"
+    "  -u, --user=USER           the login name where not given\n"
+    "  -p, --password[=PASSWORD] bare: asks for it. Better kept in an option file\n"
+    "  -S, --socket=PATH         the server's unix socket\n"
+    "  -D, --database=SCHEMA     where the locks live; rowlock where not given\n"
+    "      --url=URL             mysql://[user[:password]@][host][:port][/schema][?socket=PATH]\n"
+    "      --defaults-file=FILE  read this option file alone\n"
+    "      --no-defaults         read no option file\n"
+    "      --connect-timeout=D   how long to try to connect; 10s where not given\n"
+    "\n"
+    "Other options:\n"
+    "  -v, --verbose             say more on stderr; -vv: still more\n"
+    "      --json                ls, show, history, sweep, doctor: output for programs\n"
+    "  -?, --help                this text, or after COMMAND its help\n"
+    "  -V, --version\n"
+    "\n"
+    "The usual option files (/etc/my.cnf, ~/.my.cnf, ...) are read, groups [client] and\n"
+    "[rowlock]. Options win over the URL, the URL over option files. Durations are\n"
+    "written 250ms, 30s, 5m, 2h, 1d; a bare number is seconds.\n"
+    "\n"
+    "Environment: ROWLOCK_URL (as --url), MYSQL_PWD (the password), NO_COLOR.\n"
+    "\n"
+    "Exit status: 0 done, 1 not got or not so, 64 wrong usage, 65 another kind of lock,\n"
+    "66 no such lock, 69 server not reached, 73 server read-only, 74 output or reply lost,\n"
+    "75 lock lost, 77 not allowed, 78 schema missing or not fitting. See rowlock(1).\n";
+
+static const cli_option main_options[] = {
+    {ID_JSON, "json", CLI_NOTHING},
+    {'V', "version", CLI_NOTHING},
+    {0},
+};
+
+static const subcommand *find_command(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+/* The program's help, made from the table above. Static: it is asked for before parsing. */
+static const char *help_text(void)
+{
+    static char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", help_head);
+    for (int i = 0; i < COMMANDS; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "  %-9s %s\n", commands[i].name,
+                                 commands[i].summary);
+    snprintf(text + used, sizeof text - used, "%s", help_tail);
+    return text;
+}
+
+static int run_command(const subcommand *command, const cli_context *context, int argc, char **argv)
+{
+    cli_set_command(command->name);
+    /* A closed pipe is to be seen as an error of write(), except by the command that
+     * `run` starts: an ignored signal would be inherited. */
+    if (command->run != cli_run)
+        signal(SIGPIPE, SIG_IGN);
+    return command->run(context, argc, argv);
+}
+
+/* `help`, `help COMMAND`: what --help says there. */
+static int help_command(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option none[] = {{0}};
+    cli_context mine = *context;
+    cli_args args = cli_args_start(help_text(), none, &mine, argc, argv);
+    if (cli_args_next(&args) == CLI_ARGS_STOP)
+        return args.exit_status;
+    if (!cli_args_operands(&args, 0, 1, "the command"))
+        return CLI_EXIT_USAGE;
+    const subcommand *command = args.operand_count > 0 ? find_command(args.operands[0]) : NULL;
+    if (args.operand_count > 0 && !command)
+        return cli_usage("there is no command '%s'", args.operands[0]);
+    if (!command || command->run == help_command) {
+        fputs(help_text(), stdout);
+        return 0;
+    }
+    char name[16];
+    char option[] = "--help";
+    snprintf(name, sizeof name, "%s", command->name);
+    return run_command(command, context, 2, (char *[]){name, option, NULL});
+}
+
+static int no_such_command(const cli_context *context, const char *name)
+{
+    /* It may be the password, put after -p and a blank as no client takes it. */
+    if (context->ask_password)
+        return cli_usage(
+            "no such command (a password is given as --password=..., without a blank)");
+    return cli_usage("there is no command '%s'", name);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    cli_context context = {.client = {.read_defaults = true, .url = getenv("ROWLOCK_URL")}};
+    if (context.client.url && !*context.client.url)
+        context.client.url = NULL;
+    cli_args args = cli_args_start(help_text(), main_options, &context, argc, argv);
+    args.stop_at_operand = true;
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (id == 'V') {
+            printf("rowlock %s\n", rowlock_version());
+            return 0;
+        }
+        context.json = true;
+    }
+    if (args.i >= argc)
+        return cli_usage("no command given");
+    const subcommand *command = find_command(argv[args.i]);
+    if (!command)
+        return no_such_command(&context, argv[args.i]);
+    return run_command(command, &context, argc - args.i, argv + args.i);
+}
+
+int main(int argc, char **argv)
+{
+    static char **arguments; /* reachable to the end */
+    arguments = cli_need(cli_secret_arguments(argc, argv));
+    cli_text_start();
+    return cli_flush(dispatch(argc, arguments));
+}

@@ -1,0 +1,97 @@
+/* cli/say.c - lines on stderr, and whether stdout arrived. */
+#include "say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "text.h"
+
+static const char *command_name = "";
+
+void cli_set_command(const char *name)
+{
+    command_name = name;
+}
+
+/* The whole line in one write, so that lines of several processes do not mix. */
+static void write_line(const char *message)
+{
+    char line[4096] = "rowlock: ";
+    size_t start = strlen(line);
+    cli_printable_into(line + start, sizeof line - start - 1, message);
+    size_t length = strlen(line);
+    line[length++] = '\n';
+    /* When stderr is gone there is nobody left to tell. */
+    ssize_t ignored = write(STDERR_FILENO, line, length);
+    (void)ignored;
+}
+
+static void say(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+static void say(const char *format, va_list args)
+{
+    char *message = NULL;
+    if (vasprintf(&message, format, args) < 0)
+        message = NULL;
+    write_line(message ? message : "out of memory");
+    free(message);
+}
+
+void cli_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    if (*command_name)
+        cli_say("try 'rowlock %s --help'", command_name);
+    else
+        cli_say("try 'rowlock --help'");
+    return CLI_EXIT_USAGE;
+}
+
+int cli_fail(const rowlock_error *err)
+{
+    cli_say("%s", err->message[0] ? err->message : rowlock_status_text(err->status));
+    return rowlock_status_exit(err->status);
+}
+
+void cli_log(void *data, rowlock_log_level level, const char *line)
+{
+    if (level <= (rowlock_log_level)(uintptr_t)data)
+        cli_say("%s", line);
+}
+
+int cli_flush(int status)
+{
+    static bool told;
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    /* Who closed the pipe has seen enough and needs no line. */
+    int error = errno ? errno : EIO;
+    if (error != EPIPE && !told)
+        cli_say("cannot write the output: %s", strerror(error));
+    told = true;
+    return CLI_EXIT_OUTPUT;
+}
+
+void *cli_need(void *memory)
+{
+    if (memory)
+        return memory;
+    cli_say("out of memory");
+    exit(rowlock_status_exit(ROWLOCK_SYSTEM));
+}

@@ -1,0 +1,166 @@
+/* cli/secret.c - passwords stay out of the process list: see secret.h; and asking for one. */
+#include "secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* Leaves one x, so that one sees that a password was given, not how long it is. */
+static void overwrite(char *secret, size_t length)
+{
+    if (length == 0)
+        return;
+    explicit_bzero(secret, length);
+    secret[0] = 'x';
+}
+
+/* The p in "-pX" or "-vpX": what follows is the password. */
+static void hide_letters(char *letters)
+{
+    for (; *letters && !strchr("hPuSDwE", *letters); letters++) {
+        if (*letters == 'p') {
+            overwrite(letters + 1, strlen(letters + 1));
+            return;
+        }
+    }
+}
+
+/* user:PASSWORD@host. From the first colon to the last @: rather too much than too little,
+ * where the password has characters that should have been encoded. The rest moves up. */
+static void hide_in_url(char *authority)
+{
+    char *colon = strchr(authority, ':');
+    char *at = strrchr(authority, '@');
+    if (!colon || !at || at < colon)
+        return;
+    size_t rest = strlen(at);
+    size_t length = (size_t)(at - colon);
+    overwrite(colon + 1, length - 1);
+    if (length > 2) {
+        memmove(colon + 2, at, rest);
+        explicit_bzero(colon + 2 + rest, length - 2);
+    }
+}
+
+static void hide(char *argument)
+{
+    char *value = strchr(argument, '=');
+    char *url = strstr(argument, "://");
+    if (value && strncmp(argument, "--pa", 4) == 0) /* mistyped ones too */
+        overwrite(value + 1, strlen(value + 1));
+    else if (argument[0] == '-' && argument[1] != '-')
+        hide_letters(argument + 1);
+    else if (url)
+        hide_in_url(url + 3);
+}
+
+char **cli_secret_arguments(int argc, char **argv)
+{
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    bool ours = true;
+    for (int i = 0; i < argc; i++) {
+        copy[i] = strdup(argv[i]);
+        if (!copy[i])
+            return NULL;
+        ours = ours && strcmp(argv[i], "--") != 0;
+        if (ours && i > 0)
+            hide(argv[i]);
+    }
+    return copy;
+}
+
+/* ---------------------------------------------------------- asking for it */
+
+static volatile sig_atomic_t interrupted_by;
+
+static void remember(int signo)
+{
+    interrupted_by = signo;
+}
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+enum { ENDING_SIGNALS = sizeof ending_signals / sizeof ending_signals[0] };
+
+static void write_text(int fd, const char *text)
+{
+    ssize_t ignored = write(fd, text, strlen(text));
+    (void)ignored;
+}
+
+/* One line without its end. False: none came. */
+static bool read_line(int tty, char *line, size_t size)
+{
+    ssize_t got = read(tty, line, size - 1);
+    if (got <= 0)
+        return false;
+    line[got] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    return true;
+}
+
+static bool read_silently(int tty, char *line, size_t size)
+{
+    struct termios saved;
+    if (tcgetattr(tty, &saved) != 0)
+        return false;
+    struct termios silent = saved;
+    silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
+    silent.c_lflag |= ICANON | ISIG;
+    if (tcsetattr(tty, TCSAFLUSH, &silent) != 0)
+        return false;
+    write_text(tty, "Enter password: ");
+    bool got = read_line(tty, line, size);
+    tcsetattr(tty, TCSAFLUSH, &saved);
+    write_text(tty, "\n");
+    return got;
+}
+
+/* A signal must not leave the terminal without echo: it is held back until the terminal
+ * is as it was, then sent again. */
+static bool ask(int tty, char *line, size_t size)
+{
+    struct sigaction before[ENDING_SIGNALS];
+    struct sigaction action = {.sa_handler = remember};
+    sigemptyset(&action.sa_mask);
+    interrupted_by = 0;
+    for (int i = 0; i < ENDING_SIGNALS; i++)
+        sigaction(ending_signals[i], &action, &before[i]);
+    bool got = read_silently(tty, line, size);
+    int error = errno;
+    for (int i = 0; i < ENDING_SIGNALS; i++)
+        sigaction(ending_signals[i], &before[i], NULL);
+    if (interrupted_by)
+        raise(interrupted_by);
+    errno = error;
+    return got;
+}
+
+bool cli_password(cli_context *context)
+{
+    static char password[512];
+    if (!context->ask_password)
+        return true;
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (tty < 0) {
+        cli_usage("-p asks for the password, but there is no terminal; an option file can hold it");
+        return false;
+    }
+    bool got = ask(tty, password, sizeof password);
+    close(tty);
+    if (!got) {
+        cli_usage("no password was given");
+        return false;
+    }
+    context->client.password = password;
+    context->ask_password = false;
+    return true;
+}

@@ -1,0 +1,12 @@
+/* cli/secret.h - passwords stay out of the process list. */
+#ifndef RL_CLI_SECRET_H
+#define RL_CLI_SECRET_H
+
+/*
+ * A copy of the arguments for the program's own use; in the originals, which every
+ * user of the machine can read, passwords are overwritten (up to "--": what follows is
+ * another program's). NULL when there is no memory.
+ */
+char **cli_secret_arguments(int argc, char **argv);
+
+#endif
