@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# tools/lib.sh - what the scripts in tools/ share. Source it; it changes nothing by itself.
+
+# shellcheck disable=SC2034 # for those who source it
+ROWLOCK_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# ------------------------------------------------------------------- saying
+
+# say WORDS...: one line for the person who watches; on stderr, since stdout carries results.
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+# die WORDS...: why it cannot go on.
+die() {
+    say "${0##*/}: $*"
+    exit 1
+}
+
+# usage: of the script itself, from the comment at its top, then exit status 64.
+usage() {
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
+    exit 64
+}
+
+# step LOG WHAT COMMAND...: says WHAT, runs the command quietly, shows the log's tail when it
+# fails, and says how long it took when that was more than a moment.
+step() {
+    local log=$1 what=$2 start=$SECONDS status=0
+    shift 2
+    printf '%s ... ' "$what" >&2
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -ne 0 ]; then
+        say "FAILED (exit status $status)"
+        tail -n 40 "$log" | sed 's/^/    /' >&2
+        say "    (all of it: $log)"
+        return "$status"
+    fi
+    if ((SECONDS - start >= 2)); then
+        say "done ($((SECONDS - start)) s)"
+    else
+        say "done"
+    fi
+}
+
+# -------------------------------------------------------------------- users
+
+# unprivileged_user: whom a server runs as when we are root: mysql, else nobody.
+unprivileged_user() {
+    local user
+    for user in mysql nobody; do
+        if id -u "$user" >/dev/null 2>&1; then
+            printf '%s\n' "$user"
+            return 0
+        fi
+    done
+    die "there is no user mysql or nobody to run a server as (and never as root)"
+}
+
+# as_user USER COMMAND...: the command in place of this process, with nothing of root's.
+# USER "" is the user we already are.
+as_user() {
+    local user=$1
+    shift
+    if [ -z "$user" ]; then
+        exec "$@"
+    fi
+    exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --clear-groups \
+        --inh-caps=-all --no-new-privs \
+        env -u HOME -u XDG_RUNTIME_DIR USER="$user" LOGNAME="$user" "$@"
+}
+
+# ----------------------------------------------------------------- waiting
+
+# poll SECONDS COMMAND...: until the command succeeds, at most so long.
+poll() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        if ((SECONDS > end)); then
+            return 1
+        fi
+        sleep 0.05
+    done
+}
+
+# program NAME: its path, also where a plain user's PATH does not look.
+program() {
+    PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"
+}
