@@ -18,6 +18,8 @@ typedef struct subcommand {
 
 static int help_command(const cli_context *context, int argc, char **argv);
 
+static void (*inherited_sigpipe)(int);
+
 static const subcommand commands[] = {
     {"init", cli_init, "make the schema, or bring it up to date"},
     {"run", cli_run, "run a command while holding a lock"},
@@ -101,10 +103,9 @@ static const char *help_text(void)
 static int run_command(const subcommand *command, const cli_context *context, int argc, char **argv)
 {
     cli_set_command(command->name);
-    /* A closed pipe is to be seen as an error of write(), except by the command that
-     * `run` starts: an ignored signal would be inherited. */
-    if (command->run != cli_run)
-        signal(SIGPIPE, SIG_IGN);
+    /* What `run` starts is to find the signal as we found it. */
+    if (command->run == cli_run)
+        signal(SIGPIPE, inherited_sigpipe);
     return command->run(context, argc, argv);
 }
 
@@ -169,5 +170,7 @@ int main(int argc, char **argv)
     static char **arguments; /* reachable to the end */
     arguments = cli_need(cli_secret_arguments(argc, argv));
     cli_text_start();
+    /* A closed pipe is an error of write() like a full disk. */
+    inherited_sigpipe = signal(SIGPIPE, SIG_IGN);
     return cli_flush(dispatch(argc, arguments));
 }

@@ -24,6 +24,7 @@ rowlock_setup_file() {
 }
 
 rowlock_teardown_file() {
+    [ -n "${TEST_SCHEMA:-}" ] || return 0
     sql_any "DROP DATABASE IF EXISTS \`$TEST_SCHEMA\`"
 }
 
