@@ -589,19 +589,21 @@ with_password() {
 }
 
 @test "sweep --every: an outage is told once, and waited out" {
-    # This server comes and goes by its socket's name.
-    ln -sfn "$TEST_DIR/away" "$TEST_DIR/door.sock"
-    "$ROWLOCK" --no-defaults -S "$TEST_DIR/door.sock" -u root -D "$TEST_SCHEMA" --connect-timeout=2s \
+    # This server comes and goes by its socket's name. (A socket's path must be short.)
+    door=$(mktemp -d /tmp/rowlock-door.XXXXXX)
+    ln -sfn "$door/away" "$door/s"
+    "$ROWLOCK" --no-defaults -S "$door/s" -u root -D "$TEST_SCHEMA" --connect-timeout=2s \
         sweep --every=100ms 2>"$TEST_DIR/outage.err" &
     pid=$!
     poll 20 grep -q "trying again every 100ms" "$TEST_DIR/outage.err"
-    ln -sfn "$ROWLOCK_TEST_SOCKET" "$TEST_DIR/door.sock"
+    ln -sfn "$ROWLOCK_TEST_SOCKET" "$door/s"
     poll 30 grep -q "sweeping again after" "$TEST_DIR/outage.err"
     a_lock dead 100 -10
     poll 20 state_is dead free
     [ "$(wc -l <"$TEST_DIR/outage.err")" -eq 2 ]
     kill -INT $pid
     wait $pid
+    rm -r "$door"
 }
 
 @test "sweep --every: what no waiting mends ends it" {
