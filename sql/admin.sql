@@ -63,12 +63,15 @@ SELECT t.table_name,
    AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event');
 
 -- name: doctor_settings
--- columns: flush u64, wait_timeout u64, isolation text(64), max_connections u64, server_time text(32), user text(512), wsrep text(16)
+-- columns: flush u64, wait_timeout u64, isolation text(64), max_connections u64, server_us i64, user text(512)
 SELECT @@global.innodb_flush_log_at_trx_commit,
        @@global.wait_timeout,
-       /*M! @@global.tx_isolation , */ /*!80000 @@global.transaction_isolation , */
+       /*M! @@global.tx_isolation */ /*!80000 @@global.transaction_isolation */,
        @@global.max_connections,
-       UTC_TIMESTAMP(6),
-       CURRENT_USER(),
-       COALESCE((SELECT gv.variable_value FROM information_schema.global_variables gv
-                  WHERE gv.variable_name = 'WSREP_ON'), 'OFF');
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
+       CURRENT_USER();
+
+-- A Galera node says so; a server without it knows no such variable and answers nothing.
+-- name: doctor_wsrep
+-- columns: name text(256), value text(1024)
+SHOW GLOBAL VARIABLES LIKE 'wsrep_on';

@@ -36,3 +36,19 @@ UPDATE {schema}.resource
    AND kind = 'optimistic'
    AND status = 'free'
    AND version = :expected;
+
+-- name: caller_nothing
+-- kind: text
+DO 0;
+
+-- name: caller_begin
+-- kind: text
+START TRANSACTION;
+
+-- name: caller_commit
+-- kind: text
+COMMIT;
+
+-- name: caller_rollback
+-- kind: text
+ROLLBACK;

@@ -1,17 +1,8 @@
 -- The history.
 
--- `age_us` is how long ago it happened, by the monotonic clock of who saw it: the
--- history is written behind, and no client's wall clock goes into it.
--- name: event_add
--- params: name text, kind text, event text, version u64, owner text, label text, age_us u64, waited_ms i64, held_ms i64, exit_status i64, detail text
-INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,
-                        happened_at, waited_ms, held_ms, exit_status, detail)
-VALUES (:name, :kind, :event, :version, :owner, :label,
-        UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND,
-        :waited_ms, :held_ms, :exit_status, :detail);
-
--- Many at once: `events` is a JSON array of objects, every member given, absent
--- numbers as null.
+-- Many at once: `events` is a JSON array of objects, every member given, absent numbers as
+-- null. `age_us` is how long ago it happened, by the monotonic clock of who saw it: no
+-- client's wall clock goes into the history.
 -- name: event_add_many
 -- params: events text
 INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,
@@ -34,7 +25,7 @@ SELECT e.name, e.kind, e.event, e.version, e.owner, e.label,
            detail VARCHAR(600) CHARACTER SET utf8mb4 PATH '$.detail')) AS e
  ORDER BY e.ord;
 
--- The newest first; the reader turns them round.
+-- The newest; the reader sorts them by time.
 -- name: event_list
 -- params: limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)

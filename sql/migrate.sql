@@ -58,13 +58,9 @@ UPDATE rowlock_schema_version
  WHERE version = :version;
 
 -- The tables are not there yet when this lock is needed, so it is the server's own. In
--- whole seconds: MySQL takes no fractions. 1: got it.
+-- whole seconds (MySQL takes no fractions), its name short (MySQL takes 64 characters). 1:
+-- got it.
 -- name: migrate_lock
 -- params: name text, wait_s u64
 -- columns: got u64
-SELECT GET_LOCK(:name, :wait_s);
-
--- name: migrate_unlock
--- params: name text
--- columns: released u64
-SELECT RELEASE_LOCK(:name);
+SELECT GET_LOCK(CONCAT('rowlock.init.', MD5(:name)), :wait_s);

@@ -2,13 +2,12 @@
 
 -- name: section_read
 -- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, remaining_us i64, shut_us i64
+-- columns: kind text(16), status text(8), version u64, remaining_us i64
 SELECT r.kind, r.status, r.version,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
            GREATEST(r.lease_expires_at,
                     IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                       l.expires_at, r.lease_expires_at))), 0),
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0)
+                       l.expires_at, r.lease_expires_at))), 0)
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

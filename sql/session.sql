@@ -57,7 +57,3 @@ COMMIT;
 -- name: rollback
 -- kind: text
 ROLLBACK;
-
--- name: start_transaction
--- kind: text
-START TRANSACTION;

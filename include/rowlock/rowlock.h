@@ -65,7 +65,7 @@
 #include "rowlock/version.h"
 
 #if defined(__GNUC__) || defined(__clang__)
-#define ROWLOCK_API __attribute__((visibility("default")))
+#define ROWLOCK_API      __attribute__((visibility("default")))
 #define ROWLOCK_MUST_USE __attribute__((warn_unused_result))
 #else
 #define ROWLOCK_API
@@ -78,14 +78,14 @@ extern "C" {
 
 /* ------------------------------------------------------------------ limits */
 
-#define ROWLOCK_NAME_MAX 255           /* characters (not bytes) in a lock's name */
-#define ROWLOCK_OWNER_MAX 63           /* bytes in an owner id */
-#define ROWLOCK_LABEL_MAX 255          /* bytes of an owner label that are kept */
-#define ROWLOCK_TTL_DEFAULT_MS 30000   /* used where ttl_ms is 0 */
-#define ROWLOCK_TTL_MIN_MS 500         /* lease; pessimistic rounds up to whole seconds */
-#define ROWLOCK_TTL_MAX_MS 86400000    /* 24 hours */
-#define ROWLOCK_WAIT_FOREVER (-1)      /* for wait_ms */
-#define ROWLOCK_SET_MAX 64             /* names in one rowlock_acquire_set() */
+#define ROWLOCK_NAME_MAX       255      /* characters (not bytes) in a lock's name */
+#define ROWLOCK_OWNER_MAX      63       /* bytes in an owner id */
+#define ROWLOCK_LABEL_MAX      255      /* bytes of an owner label that are kept */
+#define ROWLOCK_TTL_DEFAULT_MS 30000    /* used where ttl_ms is 0 */
+#define ROWLOCK_TTL_MIN_MS     500      /* lease; pessimistic rounds up to whole seconds */
+#define ROWLOCK_TTL_MAX_MS     86400000 /* 24 hours */
+#define ROWLOCK_WAIT_FOREVER   (-1)     /* for wait_ms */
+#define ROWLOCK_SET_MAX        64       /* names in one rowlock_acquire_set() */
 
 /* ---------------------------------------------------------------- statuses */
 
@@ -94,26 +94,26 @@ extern "C" {
  * never change. Switch over them without a default, so that the compiler tells
  * you what a later version adds.
  */
-#define ROWLOCK_STATUS_MAP(X)                                                               \
-    X(OK, 0, 0, "done")                                                                     \
-    X(BUSY, 1, 1, "somebody else holds the lock (and the call was not to wait)")            \
-    X(TIMEOUT, 2, 1, "the wait ended before the lock was free")                             \
-    X(CONFLICT, 3, 1, "the row was changed by somebody else at every attempt")              \
-    X(CANCELLED, 4, 1, "the call was cancelled from another thread")                        \
-    X(DEADLOCK, 5, 72, "the server rolled the transaction back to end a deadlock")          \
-    X(LOST, 6, 75, "the lock is no longer held")                                            \
-    X(UNAVAILABLE, 7, 69, "the server cannot be reached; nothing was changed")              \
-    X(UNKNOWN, 8, 74, "the reply was lost; the change may have been made or not")           \
-    X(DENIED, 9, 77, "the server refuses the user, the password or a privilege")            \
-    X(INVALID, 10, 64, "an argument is not valid; nothing was changed")                     \
-    X(MODE, 11, 65, "the name belongs to another kind of lock")                             \
-    X(SCHEMA, 12, 78, "the schema is missing, or older or newer than this program needs")   \
-    X(DAMAGED, 13, 76, "a table is not as this program made it")                            \
-    X(READONLY, 14, 73, "the server is read-only or not the primary")                       \
-    X(UNSUPPORTED, 15, 79, "this server cannot do that safely")                             \
-    X(NOT_FOUND, 16, 66, "there is no such lock")                                           \
-    X(FORKED, 17, 70, "the client belongs to the parent process")                           \
-    X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")      \
+#define ROWLOCK_STATUS_MAP(X)                                                                      \
+    X(OK, 0, 0, "done")                                                                            \
+    X(BUSY, 1, 1, "somebody else holds the lock (and the call was not to wait)")                   \
+    X(TIMEOUT, 2, 1, "the wait ended before the lock was free")                                    \
+    X(CONFLICT, 3, 1, "the row was changed by somebody else at every attempt")                     \
+    X(CANCELLED, 4, 1, "the call was cancelled from another thread")                               \
+    X(DEADLOCK, 5, 72, "the server rolled the transaction back to end a deadlock")                 \
+    X(LOST, 6, 75, "the lock is no longer held")                                                   \
+    X(UNAVAILABLE, 7, 69, "the server cannot be reached; nothing was changed")                     \
+    X(UNKNOWN, 8, 74, "the reply was lost; the change may have been made or not")                  \
+    X(DENIED, 9, 77, "the server refuses the user, the password or a privilege")                   \
+    X(INVALID, 10, 64, "an argument is not valid; nothing was changed")                            \
+    X(MODE, 11, 65, "the name belongs to another kind of lock")                                    \
+    X(SCHEMA, 12, 78, "the schema is missing, or older or newer than this program needs")          \
+    X(DAMAGED, 13, 76, "a table is not as this program made it")                                   \
+    X(READONLY, 14, 73, "the server is read-only or not the primary")                              \
+    X(UNSUPPORTED, 15, 79, "this server cannot do that safely")                                    \
+    X(NOT_FOUND, 16, 66, "there is no such lock")                                                  \
+    X(FORKED, 17, 70, "the client belongs to the parent process")                                  \
+    X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
     X(SERVER, 19, 67, "the server answered with an error this program does not expect")
 
 typedef enum rowlock_status {
@@ -188,9 +188,9 @@ typedef struct rowlock_client_options {
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
     /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
     const char *label;
-    bool no_history;          /* do not write lock_event rows */
-    unsigned max_idle;        /* idle connections kept; 0: 8 */
-    rowlock_log_fn log;       /* NULL: silence */
+    bool no_history;    /* do not write lock_event rows */
+    unsigned max_idle;  /* idle connections kept; 0: 8 */
+    rowlock_log_fn log; /* NULL: silence */
     void *log_data;
     uint64_t reserved[8];
 } rowlock_client_options;
@@ -259,9 +259,11 @@ typedef struct rowlock_acquire_options {
  *
  * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire().
  */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_acquire(rowlock_client *client, const char *name, const rowlock_acquire_options *options,
-                rowlock_hold **hold, rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
+                                                            const char *name,
+                                                            const rowlock_acquire_options *options,
+                                                            rowlock_hold **hold,
+                                                            rowlock_error *err);
 
 /*
  * Takes several names at once in one transaction (ROWLOCK_PESSIMISTIC only), in
@@ -359,9 +361,9 @@ typedef struct rowlock_section {
 typedef rowlock_status (*rowlock_section_fn)(void *data, const rowlock_section *section);
 
 typedef struct rowlock_section_options {
-    unsigned max_attempts; /* 0: 10 */
-    int64_t wait_ms;       /* deadline for all attempts; 0: none; else > 0 */
-    int64_t backoff_ms;    /* first delay, doubled each time, jittered; 0: 5 */
+    unsigned max_attempts;  /* 0: 10 */
+    int64_t wait_ms;        /* deadline for all attempts; 0: none; else > 0 */
+    int64_t backoff_ms;     /* first delay, doubled each time, jittered; 0: 5 */
     int64_t backoff_max_ms; /* 0: 500 */
     rowlock_cancel *cancel;
     uint64_t reserved[8];
@@ -369,7 +371,7 @@ typedef struct rowlock_section_options {
 
 /* Filled on every status: what happened until then. */
 typedef struct rowlock_section_result {
-    uint64_t version;   /* on OK: the version this section made */
+    uint64_t version; /* on OK: the version this section made */
     unsigned attempts;
     unsigned conflicts; /* attempts undone by somebody else's change */
 } rowlock_section_result;
@@ -389,9 +391,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_read(rowlock_client 
                                                                  uint64_t *version,
                                                                  rowlock_error *err);
 /* CONFLICT when the version is not `expected` any more; BUSY under a lease. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_version_bump(rowlock_client *client, const char *name, uint64_t expected,
-                     uint64_t *version, rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_bump(rowlock_client *client,
+                                                                 const char *name,
+                                                                 uint64_t expected,
+                                                                 uint64_t *version,
+                                                                 rowlock_error *err);
 
 /* ----------------------------------------------------------------- looking */
 
@@ -407,14 +411,14 @@ typedef struct rowlock_info {
     const char *name;
     rowlock_mode mode;
     rowlock_state state;
-    uint64_t token;          /* of the present or last holder */
-    const char *owner;       /* of the present or last holder */
+    uint64_t token;    /* of the present or last holder */
+    const char *owner; /* of the present or last holder */
     const char *owner_label;
     const char *acquired_at;
-    const char *expires_at;  /* lease: until when without a renewal; shut: until when */
-    int64_t held_ms;         /* since acquired_at, by the server's clock; -1: not held */
-    int64_t remaining_ms;    /* until expires_at, by the server's clock; -1: no expiry */
-    uint64_t connection_id;  /* pessimistic: the holder's connection on the server; else 0 */
+    const char *expires_at; /* lease: until when without a renewal; shut: until when */
+    int64_t held_ms;        /* since acquired_at, by the server's clock; -1: not held */
+    int64_t remaining_ms;   /* until expires_at, by the server's clock; -1: no expiry */
+    uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
     const char *description;
 } rowlock_info;
 
@@ -434,8 +438,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_get(rowlock_client *cli
                                                              rowlock_error *err);
 /* One name; NOT_FOUND when it was never used (or is purged). */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_one(rowlock_client *client,
-                                                             const char *name,
-                                                             rowlock_list **list,
+                                                             const char *name, rowlock_list **list,
                                                              rowlock_error *err);
 ROWLOCK_API size_t rowlock_list_count(const rowlock_list *list);
 ROWLOCK_API const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i);
@@ -502,9 +505,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * same user, or the right to end connections). Until the old holder hears of it,
  * only the token protects. BUSY: it is free already. NOT_FOUND.
  */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client,
-                                                          const char *name, const char *reason,
-                                                          rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client, const char *name,
+                                                          const char *reason, rowlock_error *err);
 
 /* ------------------------------------------------------------------ schema */
 
@@ -531,7 +533,7 @@ typedef struct rowlock_migrate_options {
 } rowlock_migrate_options;
 
 typedef struct rowlock_migrate_result {
-    unsigned from;    /* schema version found (0: none) and left */
+    unsigned from; /* schema version found (0: none) and left */
     unsigned to;
     unsigned applied; /* files */
 } rowlock_migrate_result;
@@ -551,13 +553,13 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
 
 typedef enum rowlock_level {
     ROWLOCK_FINE = 0,
-    ROWLOCK_NOTE = 1,   /* for information */
-    ROWLOCK_CARE = 2,   /* works, with care */
-    ROWLOCK_BROKEN = 3  /* will not work, or not safely */
+    ROWLOCK_NOTE = 1,  /* for information */
+    ROWLOCK_CARE = 2,  /* works, with care */
+    ROWLOCK_BROKEN = 3 /* will not work, or not safely */
 } rowlock_level;
 
 typedef struct rowlock_finding {
-    const char *check;   /* "isolation", "privileges", ... */
+    const char *check; /* "isolation", "privileges", ... */
     rowlock_level level;
     const char *found;   /* what is */
     const char *follows; /* what follows from it; "" when fine */
@@ -572,9 +574,8 @@ typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
  * against. OK when it could look, whatever it found; else why it could not.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
-                                                             int64_t ttl_ms,
-                                                             rowlock_finding_fn fn, void *data,
-                                                             rowlock_error *err);
+                                                             int64_t ttl_ms, rowlock_finding_fn fn,
+                                                             void *data, rowlock_error *err);
 
 /* "0.1.0" of the library that is linked, not of the header. */
 ROWLOCK_API const char *rowlock_version(void);

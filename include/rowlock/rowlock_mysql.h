@@ -36,9 +36,10 @@ typedef struct rowlock_tx_options {
  * Waiting ends on time when both connections have the same user (KILL QUERY);
  * otherwise the lock is tried again and again, with a jittered backoff.
  */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
-                   const rowlock_tx_options *options, rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql,
+                                                               const char *name,
+                                                               const rowlock_tx_options *options,
+                                                               rowlock_error *err);
 
 /*
  * Inside the caller's open transaction: it can commit only while the lock is still
@@ -64,15 +65,16 @@ typedef rowlock_status (*rowlock_tx_section_fn)(void *data, const rowlock_sectio
  * is rolled back (UNKNOWN: its COMMIT may have been made).
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_section_run(
-    rowlock_client *client, MYSQL *mysql, const char *name,
-    const rowlock_section_options *options, rowlock_tx_section_fn fn, void *data,
-    rowlock_section_result *result, rowlock_error *err);
+    rowlock_client *client, MYSQL *mysql, const char *name, const rowlock_section_options *options,
+    rowlock_tx_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
 
 /* The compare-and-swap alone, inside the caller's open transaction; as
  * rowlock_version_bump(). It is final when the transaction commits. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, const char *name,
-                        uint64_t expected, uint64_t *version, rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_version_bump(rowlock_client *client,
+                                                                    MYSQL *mysql, const char *name,
+                                                                    uint64_t expected,
+                                                                    uint64_t *version,
+                                                                    rowlock_error *err);
 
 #ifdef __cplusplus
 }

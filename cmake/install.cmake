@@ -1,0 +1,61 @@
+# What `cmake --install` puts where: headers, both libraries, pkg-config file, CMake package,
+# man pages, the grants. (The command installs itself, in src/cli.)
+include(CMakePackageConfigHelpers)
+
+set(ROWLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rowlock)
+
+set_target_properties(rowlock_shared PROPERTIES EXPORT_NAME rowlock)
+add_library(rowlock::rowlock ALIAS rowlock_shared)
+add_library(rowlock::rowlock_static ALIAS rowlock_static)
+
+install(TARGETS rowlock_shared rowlock_static EXPORT rowlock
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/rowlock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+install(EXPORT rowlock NAMESPACE rowlock:: FILE rowlockTargets.cmake DESTINATION ${ROWLOCK_CMAKE_DIR})
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/rowlockConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/rowlockConfig.cmake INSTALL_DESTINATION ${ROWLOCK_CMAKE_DIR}
+  NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break what used the last one.
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/rowlockConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/rowlockConfig.cmake ${CMAKE_BINARY_DIR}/rowlockConfigVersion.cmake
+  DESTINATION ${ROWLOCK_CMAKE_DIR})
+
+# The prefix is found from where the file lies, so that the tree can be moved, and installed
+# elsewhere with `cmake --install --prefix`.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(ROWLOCK_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  set(ROWLOCK_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+else()
+  file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(ROWLOCK_PC_PREFIX "\${pcfiledir}/${up}")
+  set(ROWLOCK_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(ROWLOCK_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+else()
+  set(ROWLOCK_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(${CMAKE_SOURCE_DIR}/cmake/rowlock.pc.in ${CMAKE_BINARY_DIR}/rowlock.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/rowlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(section 1 3 5 7)
+  file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.${section})
+  if(pages)
+    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+  endif()
+endforeach()
+foreach(grants sql/grants.sql sql/admin/grants.sql docs/grants.sql)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${grants})
+    install(FILES ${CMAKE_SOURCE_DIR}/${grants} DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock)
+  endif()
+endforeach()
+foreach(paper LICENSE README.md docs/guarantees.md)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${paper})
+    install(FILES ${CMAKE_SOURCE_DIR}/${paper} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  endif()
+endforeach()

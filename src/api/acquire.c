@@ -1,0 +1,262 @@
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "base/name.h"
+#include "mode/fence.h"
+#include "mode/hold.h"
+#include "mode/lease.h"
+#include "mode/pessimistic.h"
+#include "mode/section.h"
+#include "mode/tx.h"
+#include "recipe/reentrant.h"
+#include "rowlock/rowlock_mysql.h"
+
+/* Every message about a lock names it. */
+static rowlock_status named(const char *what, const char *name, rowlock_status status,
+                            rowlock_error *err)
+{
+    if (status == ROWLOCK_OK || !err)
+        return status;
+    char quoted[ROWLOCK_NAME_MAX * 4 + 3];
+    size_t length = strlen(name);
+    quoted[0] = '\'';
+    memcpy(quoted + 1, name, length);
+    memcpy(quoted + 1 + length, "'", 2);
+    if (!strstr(err->message, quoted))
+        rl_error_prefix(err, "%s %s: ", what, quoted);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- acquire */
+
+static rowlock_status acquire_new(rowlock_client *client, const char *const names[], size_t count,
+                                  const rowlock_acquire_options *options, rowlock_hold **out,
+                                  rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
+    rowlock_hold *hold = NULL;
+    rowlock_status status = rl_hold_new(client, names, count, options, &hold, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = options->mode == ROWLOCK_PESSIMISTIC ? rl_row_acquire(hold, &budget, err)
+                                                  : rl_lease_acquire(hold, options, &budget, err);
+    if (status == ROWLOCK_OK)
+        *out = hold;
+    else
+        rl_hold_free(hold);
+    return status;
+}
+
+static rowlock_status reenter(rowlock_hold *hold, rowlock_hold **out, rowlock_error *err)
+{
+    if (rl_hold_lost(hold)) {
+        (void)rl_leave(hold);
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is held by this thread, and lost; release it first",
+                       hold->locks[0].name);
+    }
+    *out = hold;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
+                               const rowlock_acquire_options *given, rowlock_hold **hold,
+                               rowlock_error *err)
+{
+    rowlock_acquire_options options;
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK && !hold)
+        status = rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
+    if (status == ROWLOCK_OK)
+        status = rl_name_check(name, err);
+    if (status == ROWLOCK_OK)
+        status = rl_options_acquire(given, &options, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    rowlock_hold *again = options.reentrant ? rl_reenter(client, name, options.mode) : NULL;
+    if (again)
+        return reenter(again, hold, err);
+    return named("acquiring", name, acquire_new(client, &name, 1, &options, hold, err), err);
+}
+
+static rowlock_status check_set(const char *const names[], size_t count,
+                                const rowlock_acquire_options *options, rowlock_error *err)
+{
+    if (!names || count < 1 || count > ROWLOCK_SET_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "a set has 1 to %d names, not %zu", ROWLOCK_SET_MAX,
+                       count);
+    if (options->mode != ROWLOCK_PESSIMISTIC)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a set is taken in one transaction: use ROWLOCK_PESSIMISTIC");
+    if (options->reentrant)
+        return rl_fail(err, ROWLOCK_INVALID, "a set cannot be re-entrant");
+    for (size_t i = 0; i < count; i++) {
+        rowlock_status status = rl_name_check(names[i], err);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const names[], size_t count,
+                                   const rowlock_acquire_options *given, rowlock_hold **hold,
+                                   rowlock_error *err)
+{
+    rowlock_acquire_options options;
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK && !hold)
+        status = rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
+    if (status == ROWLOCK_OK)
+        status = rl_options_acquire(given, &options, err);
+    if (status == ROWLOCK_OK)
+        status = check_set(names, count, &options, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return named("acquiring the set of", names[0],
+                 acquire_new(client, names, count, &options, hold, err), err);
+}
+
+/* ---------------------------------------------------------------------------- release */
+
+rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_options *given,
+                                    rowlock_error *err)
+{
+    static const rowlock_release_options defaults = {0};
+    const rowlock_release_options *options = given ? given : &defaults;
+    if (!hold)
+        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
+    rowlock_status status = rl_client_check(hold->client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!rl_leave(hold))
+        return ROWLOCK_OK;
+    char note[256];
+    rl_copy_label(note, sizeof note, options->note ? options->note : "");
+    rowlock_release_options checked = *options;
+    checked.note = note;
+    rl_hold_end(hold);
+    status = hold->mode == ROWLOCK_PESSIMISTIC ? rl_row_release(hold, &checked, err)
+                                               : rl_lease_release(hold, &checked, err);
+    status = named("releasing", hold->locks[0].name, status, err);
+    rl_hold_free(hold);
+    return status;
+}
+
+rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err)
+{
+    return rowlock_release_with(hold, NULL, err);
+}
+
+/* ------------------------------------------------------------------------------- hold */
+
+uint64_t rowlock_hold_token(const rowlock_hold *hold)
+{
+    return rowlock_hold_token_at(hold, 0);
+}
+
+const char *rowlock_hold_name(const rowlock_hold *hold)
+{
+    return rowlock_hold_name_at(hold, 0);
+}
+
+const char *rowlock_hold_owner(const rowlock_hold *hold)
+{
+    return hold ? hold->owner : NULL;
+}
+
+rowlock_mode rowlock_hold_mode(const rowlock_hold *hold)
+{
+    return hold ? hold->mode : ROWLOCK_OPTIMISTIC;
+}
+
+size_t rowlock_hold_count(const rowlock_hold *hold)
+{
+    return hold ? hold->count : 0;
+}
+
+const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i)
+{
+    return hold && i < hold->count ? hold->locks[i].name : NULL;
+}
+
+uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i)
+{
+    return hold && i < hold->count ? hold->locks[i].version : 0;
+}
+
+unsigned rowlock_hold_depth(const rowlock_hold *hold)
+{
+    return hold ? hold->depth : 0;
+}
+
+int64_t rowlock_hold_waited_ms(const rowlock_hold *hold)
+{
+    return hold ? hold->waited_ms : 0;
+}
+
+int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold)
+{
+    if (!hold || atomic_load(&hold->held.lost))
+        return 0;
+    int64_t left_us = atomic_load(&hold->held.deadline_us) - rl_now_us();
+    return left_us > 0 ? left_us / 1000 : 0;
+}
+
+rowlock_status rowlock_hold_check(const rowlock_hold *hold)
+{
+    if (!hold)
+        return ROWLOCK_INVALID;
+    if (hold->client->pid != getpid())
+        return ROWLOCK_FORKED;
+    return rl_hold_lost(hold) ? ROWLOCK_LOST : ROWLOCK_OK;
+}
+
+/* Made when first asked for: most holds never need one. */
+int rowlock_hold_fd(rowlock_hold *hold)
+{
+    if (!hold)
+        return -1;
+    int fd = atomic_load(&hold->held.event_fd);
+    if (fd >= 0)
+        return fd;
+    int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made < 0)
+        return -1;
+    if (!atomic_compare_exchange_strong(&hold->held.event_fd, &fd, made)) {
+        close(made);
+        return fd;
+    }
+    /* The keeper may have looked for it just before. */
+    if (atomic_load(&hold->held.lost))
+        eventfd_write(made, 1);
+    return made;
+}
+
+/* ------------------------------------------------------------------- the caller's own */
+
+rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
+                                  const rowlock_tx_options *options, rowlock_error *err)
+{
+    static const rowlock_tx_options defaults = {0};
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = rl_name_check(name, err);
+    if (status == ROWLOCK_OK)
+        status = rl_tx_check(mysql, true, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return named("acquiring", name,
+                 rl_tx_acquire(client, mysql, name, options ? options : &defaults, err), err);
+}
+
+rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
+{
+    if (!hold)
+        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
+    rowlock_status status = rl_client_check(hold->client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return named("fencing with", hold->locks[0].name, rl_fence(hold, mysql, err), err);
+}

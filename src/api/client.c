@@ -1,0 +1,187 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+#include "api/options.h"
+#include "migrate/migrate.h"
+#include "mode/client.h"
+#include "mode/doctor.h"
+#include "mode/hold.h"
+#include "mode/lease.h"
+
+#define MAX_IDLE_DEFAULT  8
+#define OUTAGE_DEFAULT_MS 60000
+#define CLOSE_LIMIT_MS    2000
+
+/* How far opening came; closing undoes just that. */
+typedef struct opened {
+    bool pool;
+    bool journal;
+    bool names;
+    bool keeper;
+} opened;
+
+static void undo(rowlock_client *client, opened done, bool forked)
+{
+    if (done.keeper)
+        rl_keeper_stop(&client->keeper, forked);
+    if (done.names)
+        rl_names_destroy(&client->names, forked);
+    if (done.journal)
+        rl_journal_destroy(&client->journal, forked);
+    if (done.pool)
+        rl_pool_destroy(&client->pool, forked);
+    if (!forked)
+        pthread_mutex_destroy(&client->mutex);
+    free(client);
+}
+
+/* The first connection: is this a server and a schema to work with? */
+static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    rl_io io = rl_budget_quick_io(&budget);
+    rl_conn *conn = NULL;
+    rl_server server;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    snprintf(client->user, sizeof client->user, "%s", conn->mysql->user ? conn->mysql->user : "");
+    status = rl_server_look(conn, &io, &server, err);
+    if (status == ROWLOCK_OK)
+        status = rl_server_check(&server, err);
+    if (status == ROWLOCK_OK)
+        status = rl_schema_check(conn, client->schema, &io, err);
+    rl_pool_give(&client->pool, conn);
+    return status;
+}
+
+static rowlock_status explain(const rowlock_client *client, rowlock_status status,
+                              rowlock_error *err)
+{
+    if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049)
+        return rl_fail(err, status,
+                       "there is no schema '%s' on the server; run `rowlock init` once",
+                       client->schema);
+    if (status == ROWLOCK_DENIED && err && err->server_errno != 1045 && err->server_errno != 1698)
+        rl_error_prefix(err,
+                        "this user needs SELECT, INSERT, UPDATE, DELETE on %s.*: ", client->schema);
+    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    return status;
+}
+
+static rowlock_status start(rowlock_client *client, const rowlock_client_options *options,
+                            rl_params *params, opened *done, rowlock_error *err)
+{
+    unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
+    rowlock_status status = rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle, err);
+    done->pool = status == ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        status = rl_journal_init(&client->journal, options->no_history, err);
+    done->journal = done->pool && status == ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        status = rl_names_init(&client->names, err);
+    done->names = done->journal && status == ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        status = explain(client, look_at_server(client, err), err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
+                             client->log, err);
+    done->keeper = status == ROWLOCK_OK;
+    return status;
+}
+
+rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_client **out,
+                                   rowlock_error *err)
+{
+    static const rowlock_client_options defaults = {0};
+    const rowlock_client_options *options = given ? given : &defaults;
+    rl_params params;
+    if (!out)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the client was given (NULL)");
+    rowlock_status status = rl_options_params(options, &params, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    rowlock_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        rl_params_free(&params);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    uuid_t uuid;
+    uuid_generate(uuid);
+    uuid_unparse_lower(uuid, client->uuid);
+    client->pid = getpid();
+    client->log = (rl_log){.fn = options->log, .data = options->log_data};
+    client->limit_ms = params.connect_timeout_ms;
+    client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
+    snprintf(client->schema, sizeof client->schema, "%s", params.schema);
+    rl_options_label(options->label, client->label, sizeof client->label);
+    pthread_mutex_init(&client->mutex, NULL);
+    opened done = {0};
+    status = start(client, options, &params, &done, err);
+    if (status != ROWLOCK_OK) {
+        undo(client, done, false);
+        return status;
+    }
+    rl_log_line(&client->log, ROWLOCK_LOG_DEBUG, "client %s (%s) is open", client->uuid,
+                client->label);
+    *out = client;
+    return ROWLOCK_OK;
+}
+
+/* In the child: nothing may reach the server, no mutex may be taken. */
+static void forget_holds(rowlock_client *client)
+{
+    while (client->holds) {
+        rowlock_hold *hold = client->holds;
+        client->holds = hold->next;
+        rl_conn_drop(hold->held.conn);
+        rl_hold_free(hold);
+    }
+}
+
+static void release_holds(rowlock_client *client)
+{
+    while (client->holds) {
+        client->holds->depth = 1;
+        (void)rowlock_release(client->holds, NULL);
+    }
+}
+
+static bool flush(rowlock_client *client, int64_t wait_ms)
+{
+    rl_budget budget = rl_budget_start(wait_ms, client->limit_ms, NULL);
+    rl_journal_hurry(&client->journal);
+    rl_keeper_wake(&client->keeper);
+    return rl_journal_wait(&client->journal, budget.deadline_us);
+}
+
+void rowlock_client_close(rowlock_client *client)
+{
+    if (!client)
+        return;
+    const opened all = {true, true, true, true};
+    bool forked = client->pid != getpid();
+    if (forked) {
+        forget_holds(client);
+    } else {
+        release_holds(client);
+        flush(client, CLOSE_LIMIT_MS);
+    }
+    undo(client, all, forked);
+}
+
+rowlock_status rowlock_client_flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
+{
+    rowlock_status status = rl_client_check(client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (flush(client, wait_ms))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_TIMEOUT, "the history could not be written in time");
+}

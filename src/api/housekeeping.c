@@ -1,0 +1,81 @@
+#include <inttypes.h>
+
+#include "api/options.h"
+#include "base/name.h"
+#include "base/text.h"
+#include "migrate/migrate.h"
+#include "mode/doctor.h"
+#include "mode/sweeper.h"
+
+#define SWEEP_MOST_MS (INT64_MAX / 2000)
+
+static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
+{
+    if (options->history_ms > SWEEP_MOST_MS || options->unused_ms > SWEEP_MOST_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "the age to sweep at is too large");
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options *given,
+                             rowlock_sweep_result *result, rowlock_error *err)
+{
+    static const rowlock_sweep_options defaults = {0};
+    const rowlock_sweep_options *options = given ? given : &defaults;
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = check_sweep(options, err);
+    if (status == ROWLOCK_OK)
+        status = rl_sweep(client, options, result, err);
+    /* Whatever it was doing, the next sweep does it again. */
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    return status;
+}
+
+rowlock_status rowlock_break(rowlock_client *client, const char *name, const char *reason,
+                             rowlock_error *err)
+{
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = rl_name_check(name, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    char text[256];
+    rl_copy_label(text, sizeof text, reason ? reason : "");
+    return rl_break(client, name, reason && *reason ? text : NULL, err);
+}
+
+rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
+                               const rowlock_migrate_options *given, rowlock_migrate_result *result,
+                               rowlock_error *err)
+{
+    static const rowlock_migrate_options defaults = {0};
+    rl_params params;
+    char label[ROWLOCK_LABEL_MAX + 1];
+    rowlock_status status = rl_options_params(client_options, &params, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
+    status = rl_migrate(&params, given ? given : &defaults, label, result, err);
+    rl_params_free(&params);
+    return status;
+}
+
+rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t ttl_ms,
+                                rowlock_finding_fn fn, void *data, rowlock_error *err)
+{
+    rl_params params;
+    if (!fn)
+        return rl_fail(err, ROWLOCK_INVALID, "no function for the findings was given (NULL)");
+    if (ttl_ms == 0)
+        ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
+    if (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms", ttl_ms,
+                       ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
+    rowlock_status status = rl_options_params(options, &params, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_diagnose(&params, ttl_ms, fn, data, err);
+    rl_params_free(&params);
+    return status;
+}

@@ -1,0 +1,82 @@
+#include "base/name.h"
+#include "mode/catalog.h"
+
+#define LIMIT_MOST 100000
+
+rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_options *given,
+                                rowlock_list **list, rowlock_error *err)
+{
+    static const rowlock_list_options defaults = {0};
+    const rowlock_list_options *options = given ? given : &defaults;
+    rowlock_status status = rl_client_check(client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!list)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
+    if (options->limit > LIMIT_MOST)
+        return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", options->limit,
+                       LIMIT_MOST);
+    return rl_catalog_list(client, NULL, options, list, err);
+}
+
+rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowlock_list **list,
+                                rowlock_error *err)
+{
+    static const rowlock_list_options defaults = {0};
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = rl_name_check(name, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!list)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
+    return rl_catalog_list(client, name, &defaults, list, err);
+}
+
+size_t rowlock_list_count(const rowlock_list *list)
+{
+    return list ? list->count : 0;
+}
+
+const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i)
+{
+    return list && i < list->count ? &list->infos[i] : NULL;
+}
+
+void rowlock_list_free(rowlock_list *list)
+{
+    rl_catalog_list_free(list);
+}
+
+rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,
+                                   rowlock_history **history, rowlock_error *err)
+{
+    static const rowlock_history_options defaults = {0};
+    const rowlock_history_options *options = given ? given : &defaults;
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK && options->name)
+        status = rl_name_check(options->name, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!history)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the history was given (NULL)");
+    if (options->limit > LIMIT_MOST)
+        return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", options->limit,
+                       LIMIT_MOST);
+    return rl_catalog_history(client, options, history, err);
+}
+
+size_t rowlock_history_count(const rowlock_history *history)
+{
+    return history ? history->count : 0;
+}
+
+const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i)
+{
+    return history && i < history->count ? &history->events[i] : NULL;
+}
+
+void rowlock_history_free(rowlock_history *history)
+{
+    rl_catalog_history_free(history);
+}

@@ -1,0 +1,164 @@
+#include "api/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/url.h"
+#include "mode/pessimistic.h"
+
+#define SCHEMA_DEFAULT             "rowlock"
+#define CONNECT_TIMEOUT_DEFAULT_MS 10000
+#define CONNECT_TIMEOUT_MIN_MS     100
+#define CONNECT_TIMEOUT_MAX_MS     3600000
+
+static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+    size_t length = strlen(schema);
+    if (length < 1 || length > 64 || strspn(schema, allowed) != length)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the schema's name '%s' is not 1 to 64 letters, digits, _ or $", schema);
+    return ROWLOCK_OK;
+}
+
+/* The member where it is set, else the URL's part. */
+static bool choose(char **to, const char *member, char **part, const char *otherwise)
+{
+    if (member || !*part) {
+        const char *from = member ? member : otherwise;
+        *to = rl_strdup(from);
+        return !from || *to;
+    }
+    *to = *part;
+    *part = NULL;
+    return true;
+}
+
+static rowlock_status merge(const rowlock_client_options *options, rl_url *url, rl_params *params,
+                            rowlock_error *err)
+{
+    char *none = NULL;
+    bool good = choose(&params->host, options->host, &url->host, NULL) &&
+                choose(&params->socket, options->socket, &url->socket, NULL) &&
+                choose(&params->user, options->user, &url->user, NULL) &&
+                choose(&params->password, options->password, &url->password, NULL) &&
+                choose(&params->schema, options->schema, &url->schema, SCHEMA_DEFAULT) &&
+                choose(&params->ssl_ca, NULL, &url->ssl_ca, NULL) &&
+                choose(&params->defaults_file, options->defaults_file, &none, NULL);
+    if (!good)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    params->port = options->port ? options->port : url->port;
+    params->read_defaults = options->read_defaults;
+    params->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
+                                 : url->connect_timeout_ms   ? url->connect_timeout_ms
+                                                             : CONNECT_TIMEOUT_DEFAULT_MS;
+    if (params->port > 65535)
+        return rl_fail(err, ROWLOCK_INVALID, "the port %u is not 1 to 65535", params->port);
+    if (params->connect_timeout_ms < CONNECT_TIMEOUT_MIN_MS ||
+        params->connect_timeout_ms > CONNECT_TIMEOUT_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the connect timeout of %" PRId64 " ms is not %d to %d ms",
+                       params->connect_timeout_ms, CONNECT_TIMEOUT_MIN_MS, CONNECT_TIMEOUT_MAX_MS);
+    return check_schema_name(params->schema, err);
+}
+
+/* Connector/C ignores an option file that it cannot read. */
+static rowlock_status check_defaults_file(const rl_params *params, rowlock_error *err)
+{
+    if (params->defaults_file && access(params->defaults_file, R_OK) != 0)
+        return rl_fail(err, ROWLOCK_INVALID, "the option file %s cannot be read (%s)",
+                       params->defaults_file, strerrordesc_np(errno));
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
+                                 rowlock_error *err)
+{
+    static const rowlock_client_options none = {0};
+    rl_url url = {0};
+    rowlock_status status = ROWLOCK_OK;
+    *params = (rl_params){0};
+    if (!options)
+        options = &none;
+    if (options->url)
+        status = rl_url_parse(options->url, &url, err);
+    if (status == ROWLOCK_OK)
+        status = merge(options, &url, params, err);
+    if (status == ROWLOCK_OK)
+        status = check_defaults_file(params, err);
+    if (status == ROWLOCK_OK && options->reconnect_ms < 0)
+        status = rl_fail(err, ROWLOCK_INVALID, "reconnect_ms is negative");
+    rl_url_free(&url);
+    if (status != ROWLOCK_OK)
+        rl_params_free(params);
+    return status;
+}
+
+static void login_name(char *name, size_t size)
+{
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char buffer[1024];
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found)
+        snprintf(name, size, "%s", found->pw_name);
+    else
+        snprintf(name, size, "uid%u", (unsigned)geteuid());
+}
+
+void rl_options_label(const char *given, char *label, size_t size)
+{
+    if (given && *given) {
+        rl_copy_label(label, size, given);
+        return;
+    }
+    char user[64];
+    char host[128] = "localhost";
+    char text[300];
+    login_name(user, sizeof user);
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text, "%s@%s %d %s", user, host, (int)getpid(),
+             program_invocation_short_name);
+    rl_copy_label(label, size, text);
+}
+
+static rowlock_status check_lease_only(const rowlock_acquire_options *options, rowlock_error *err)
+{
+    if (options->mode == ROWLOCK_PESSIMISTIC && (options->at_least_ms || options->max_hold_ms))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "at_least and max_hold are for leases; a row lock has neither");
+    if (options->mode == ROWLOCK_OPTIMISTIC && options->unfenced)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a lease always has its token; unfenced is for pessimistic mode");
+    if (options->at_least_ms < 0 || options->at_least_ms > ROWLOCK_TTL_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "at_least of %" PRId64 " ms is not 0 to %d ms",
+                       options->at_least_ms, ROWLOCK_TTL_MAX_MS);
+    if (options->max_hold_ms != 0 && options->max_hold_ms < ROWLOCK_TTL_MIN_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is below %d ms",
+                       options->max_hold_ms, ROWLOCK_TTL_MIN_MS);
+    if (options->max_hold_ms > INT64_MAX / 2000)
+        return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is too long",
+                       options->max_hold_ms);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
+                                  rowlock_acquire_options *checked, rowlock_error *err)
+{
+    *checked = options ? *options : (rowlock_acquire_options){0};
+    if (checked->mode != ROWLOCK_OPTIMISTIC && checked->mode != ROWLOCK_PESSIMISTIC)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no mode %d", (int)checked->mode);
+    if (checked->ttl_ms == 0)
+        checked->ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
+    if (checked->ttl_ms < ROWLOCK_TTL_MIN_MS || checked->ttl_ms > ROWLOCK_TTL_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms",
+                       checked->ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
+    if (checked->mode == ROWLOCK_PESSIMISTIC)
+        checked->ttl_ms = rl_row_ttl_ms(checked->ttl_ms);
+    return check_lease_only(checked, err);
+}

@@ -1,0 +1,65 @@
+/*
+ * base/budget.h - how long a call may take and who may end it; and the one way in
+ * which anything waits for a descriptor.
+ */
+#ifndef RL_BUDGET_H
+#define RL_BUDGET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "rowlock/rowlock.h"
+
+struct rowlock_cancel {
+    int fd; /* eventfd, readable once fired */
+    atomic_bool fired;
+};
+
+typedef enum rl_waited { RL_READY, RL_EXPIRED, RL_CANCELLED } rl_waited;
+
+/*
+ * How a statement waits. The keeper has its own way, which serves its other
+ * connections meanwhile.
+ */
+typedef struct rl_io {
+    /* Waits until fd (-1: none) has one of the poll events, or until_us. */
+    rl_waited (*wait)(void *self, int fd, short events, short *revents, int64_t until_us);
+    void *self;
+    int64_t deadline_us;
+} rl_io;
+
+/* One public call. */
+typedef struct rl_budget {
+    int64_t start_us;
+    int64_t deadline_us; /* of the waiting; start_us for a try, RL_NEVER for ever */
+    int64_t limit_us;    /* for one exchange with a server that does not answer */
+    bool try_once;
+    rowlock_cancel *cancel;
+} rl_budget;
+
+#define RL_GRACE_US 60000 /* a waiting call ends at most so late */
+
+rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);
+
+/* For a statement that may have to wait for a lock: ends exactly at the deadline. */
+rl_io rl_budget_lock_io(const rl_budget *budget);
+
+/*
+ * For a statement that the server answers at once: time to finish near the deadline,
+ * since breaking it off would leave its effect unknown.
+ */
+rl_io rl_budget_quick_io(const rl_budget *budget);
+
+/* Sleeps; RL_READY when the time is over, else why it ended early. */
+rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us);
+
+/* For work nobody waits for: ends at the deadline only. */
+rl_io rl_io_until(int64_t deadline_us);
+
+bool rl_budget_spent(const rl_budget *budget);
+bool rl_budget_cancelled(const rl_budget *budget);
+
+#endif

@@ -1,0 +1,21 @@
+/* base/name.h - what a lock may be called. */
+#ifndef RL_NAME_H
+#define RL_NAME_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/*
+ * 1 to ROWLOCK_NAME_MAX characters of valid UTF-8, no control characters, no white
+ * space at either end (utf8mb4_bin pads: 'a' and 'a ' would be one name).
+ */
+rowlock_status rl_name_check(const char *name, rowlock_error *err) RL_MUST_USE;
+
+/*
+ * Decodes one character of strict UTF-8 (no overlong forms, no surrogates). Returns its
+ * length in bytes, 0 when there is none.
+ */
+size_t rl_utf8_decode(const char *text, unsigned *code_point);
+
+#endif

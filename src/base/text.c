@@ -1,0 +1,77 @@
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+
+static bool grow(rl_buffer *buffer, size_t need)
+{
+    if (buffer->failed)
+        return false;
+    if (need <= buffer->capacity)
+        return true;
+    size_t capacity = buffer->capacity ? buffer->capacity : 256;
+    while (capacity < need)
+        capacity *= 2;
+    char *text = realloc(buffer->text, capacity);
+    if (!text) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->text = text;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length)
+{
+    if (!grow(buffer, buffer->length + length + 1))
+        return;
+    memcpy(buffer->text + buffer->length, text, length);
+    buffer->length += length;
+    buffer->text[buffer->length] = '\0';
+}
+
+void rl_buffer_puts(rl_buffer *buffer, const char *text)
+{
+    rl_buffer_append(buffer, text, strlen(text));
+}
+
+void rl_buffer_clear(rl_buffer *buffer)
+{
+    buffer->length = 0;
+    if (buffer->text)
+        buffer->text[0] = '\0';
+}
+
+void rl_buffer_free(rl_buffer *buffer)
+{
+    free(buffer->text);
+    *buffer = (rl_buffer){0};
+}
+
+void rl_copy_label(char *to, size_t size, const char *from)
+{
+    size_t used = 0;
+    while (from && *from) {
+        unsigned c = 0;
+        size_t length = rl_utf8_decode(from, &c);
+        bool plain = length > 0 && c >= 0x20 && !(c >= 0x7f && c <= 0x9f);
+        size_t width = plain ? length : 1;
+        if (used + width + 1 > size)
+            break;
+        if (plain)
+            memcpy(to + used, from, length);
+        else
+            to[used] = '?';
+        used += width;
+        from += length ? length : 1;
+    }
+    to[used] = '\0';
+}
+
+char *rl_strdup(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}

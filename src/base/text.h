@@ -1,0 +1,30 @@
+/* base/text.h - strings of bounded or growing size. */
+#ifndef RL_TEXT_H
+#define RL_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A growing string. After an allocation failed, `failed` stays true and appends do nothing. */
+typedef struct rl_buffer {
+    char *text; /* NUL-terminated once anything was appended */
+    size_t length;
+    size_t capacity;
+    bool failed;
+} rl_buffer;
+
+void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length);
+void rl_buffer_puts(rl_buffer *buffer, const char *text);
+void rl_buffer_clear(rl_buffer *buffer);
+void rl_buffer_free(rl_buffer *buffer);
+
+/*
+ * Copies UTF-8 for people: at most size - 1 bytes, cut between characters, control
+ * characters and what is not UTF-8 as '?'.
+ */
+void rl_copy_label(char *to, size_t size, const char *from);
+
+/* strdup that takes NULL. */
+char *rl_strdup(const char *text);
+
+#endif

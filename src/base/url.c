@@ -1,0 +1,194 @@
+#include "base/url.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decodes [from, end) into *out (NULL when empty). False: bad or no memory. */
+static bool decode(const char *from, const char *end, char **out)
+{
+    free(*out);
+    *out = NULL;
+    if (from == end)
+        return true;
+    char *text = malloc((size_t)(end - from) + 1);
+    if (!text)
+        return false;
+    size_t n = 0;
+    while (from < end) {
+        if (*from != '%') {
+            text[n++] = *from++;
+            continue;
+        }
+        int high = end - from >= 3 ? hex(from[1]) : -1;
+        int low = end - from >= 3 ? hex(from[2]) : -1;
+        if (high < 0 || low < 0 || (high == 0 && low == 0)) {
+            free(text);
+            return false;
+        }
+        text[n++] = (char)(high << 4 | low);
+        from += 3;
+    }
+    text[n] = '\0';
+    *out = text;
+    return true;
+}
+
+/* Digits only, at least one, at most `most`. */
+static bool number(const char *from, const char *end, int64_t most, int64_t *value)
+{
+    int64_t n = 0;
+    if (from == end)
+        return false;
+    for (; from < end; from++) {
+        if (*from < '0' || *from > '9')
+            return false;
+        n = n * 10 + (*from - '0');
+        if (n > most)
+            return false;
+    }
+    *value = n;
+    return true;
+}
+
+static const char *find(const char *from, const char *end, char c)
+{
+    while (from < end && *from != c)
+        from++;
+    return from;
+}
+
+static const char *find_last(const char *from, const char *end, char c)
+{
+    for (const char *at = end; at > from; at--)
+        if (at[-1] == c)
+            return at - 1;
+    return NULL;
+}
+
+static rowlock_status parse_login(const char *from, const char *end, rl_url *url,
+                                  rowlock_error *err)
+{
+    const char *colon = find(from, end, ':');
+    if (!decode(from, colon, &url->user))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL's user is not percent-encoded as it should be");
+    if (colon < end && !decode(colon + 1, end, &url->password))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL's password is not percent-encoded as it should be");
+    return ROWLOCK_OK;
+}
+
+static rowlock_status parse_address(const char *from, const char *end, rl_url *url,
+                                    rowlock_error *err)
+{
+    const char *host = from;
+    const char *host_end = find(from, end, ':');
+    const char *rest = host_end;
+    if (from < end && *from == '[') {
+        host = from + 1;
+        host_end = find(from, end, ']');
+        if (host_end == end)
+            return rl_fail(err, ROWLOCK_INVALID, "the URL's [address] has no closing bracket");
+        rest = host_end + 1;
+    }
+    if (!decode(host, host_end, &url->host))
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's host is not valid");
+    if (rest == end)
+        return ROWLOCK_OK;
+    int64_t port = 0;
+    if (*rest != ':' || !number(rest + 1, end, 65535, &port) || port == 0)
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's port is not a number from 1 to 65535");
+    url->port = (unsigned)port;
+    return ROWLOCK_OK;
+}
+
+static bool key_is(const char *from, const char *end, const char *key)
+{
+    return (size_t)(end - from) == strlen(key) && memcmp(from, key, strlen(key)) == 0;
+}
+
+static rowlock_status parse_option(const char *from, const char *end, rl_url *url,
+                                   rowlock_error *err)
+{
+    const char *equals = find(from, end, '=');
+    const char *value = equals < end ? equals + 1 : end;
+    bool good = false;
+    if (key_is(from, equals, "socket"))
+        good = decode(value, end, &url->socket);
+    else if (key_is(from, equals, "ssl-ca"))
+        good = decode(value, end, &url->ssl_ca);
+    else if (key_is(from, equals, "connect-timeout"))
+        good = number(value, end, 3600000, &url->connect_timeout_ms);
+    else
+        return rl_fail(
+            err, ROWLOCK_INVALID,
+            "the URL has an unknown option '%.*s'; known: socket, ssl-ca, connect-timeout",
+            (int)(equals - from), from);
+    if (!good)
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
+                       (int)(equals - from), from);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status parse_options(const char *from, const char *end, rl_url *url,
+                                    rowlock_error *err)
+{
+    while (from < end) {
+        const char *stop = find(from, end, '&');
+        rowlock_status status = parse_option(from, stop, url, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        from = stop < end ? stop + 1 : end;
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_url_parse(const char *text, rl_url *url, rowlock_error *err)
+{
+    static const char *const schemes[] = {"mysql://", "mariadb://"};
+    *url = (rl_url){0};
+    const char *at = NULL;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strncmp(text, schemes[i], strlen(schemes[i])) == 0)
+            at = text + strlen(schemes[i]);
+    if (!at)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL does not begin with mysql://; write mysql://user@host/schema");
+    const char *end = at + strlen(at);
+    const char *query = find(at, end, '?');
+    const char *path = find(at, query, '/');
+    const char *login_end = find_last(at, path, '@');
+    rowlock_status status = ROWLOCK_OK;
+    if (login_end)
+        status = parse_login(at, login_end, url, err);
+    if (status == ROWLOCK_OK)
+        status = parse_address(login_end ? login_end + 1 : at, path, url, err);
+    if (status == ROWLOCK_OK && path < query && !decode(path + 1, query, &url->schema))
+        status = rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");
+    if (status == ROWLOCK_OK && query < end)
+        status = parse_options(query + 1, end, url, err);
+    return status;
+}
+
+void rl_url_free(rl_url *url)
+{
+    if (url->password)
+        explicit_bzero(url->password, strlen(url->password));
+    free(url->user);
+    free(url->password);
+    free(url->host);
+    free(url->schema);
+    free(url->socket);
+    free(url->ssl_ca);
+    *url = (rl_url){0};
+}

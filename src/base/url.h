@@ -1,0 +1,25 @@
+/* base/url.h - mysql://user:password@host:port/schema?socket=... */
+#ifndef RL_URL_H
+#define RL_URL_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Owned strings; NULL where the URL says nothing. */
+typedef struct rl_url {
+    char *user;
+    char *password;
+    char *host;
+    char *schema;
+    char *socket;
+    char *ssl_ca;
+    unsigned port;              /* 0: not given */
+    int64_t connect_timeout_ms; /* 0: not given */
+} rl_url;
+
+/* INVALID with the part that is wrong (never the password), SYSTEM. Free in either case. */
+rowlock_status rl_url_parse(const char *text, rl_url *url, rowlock_error *err) RL_MUST_USE;
+void rl_url_free(rl_url *url);
+
+#endif

@@ -1,0 +1,444 @@
+#include "db/conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+void rl_params_free(rl_params *params)
+{
+    if (params->password)
+        explicit_bzero(params->password, strlen(params->password));
+    free(params->host);
+    free(params->socket);
+    free(params->user);
+    free(params->password);
+    free(params->schema);
+    free(params->defaults_file);
+    free(params->ssl_ca);
+    *params = (rl_params){0};
+}
+
+/* ------------------------------------------------------------ waiting in an operation */
+
+static short poll_events(int pending)
+{
+    short events = 0;
+    if (pending & MYSQL_WAIT_READ)
+        events |= POLLIN;
+    if (pending & MYSQL_WAIT_WRITE)
+        events |= POLLOUT;
+    if (pending & MYSQL_WAIT_EXCEPT)
+        events |= POLLPRI;
+    return events;
+}
+
+static int ready_flags(short revents, int pending)
+{
+    int ready = 0;
+    if (revents & POLLIN)
+        ready |= MYSQL_WAIT_READ;
+    if (revents & POLLOUT)
+        ready |= MYSQL_WAIT_WRITE;
+    if (revents & POLLPRI)
+        ready |= MYSQL_WAIT_EXCEPT;
+    if (revents & (POLLERR | POLLHUP | POLLNVAL))
+        ready |= pending & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    return ready;
+}
+
+/* Ends an operation that the server does not answer: it sees its time-out, for good. */
+static void abandon(rl_conn *conn, rl_resume resume, void *op, int pending)
+{
+    conn->broken = true;
+    int fd = rl_conn_fd(conn);
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+    while (pending)
+        pending = resume(op, MYSQL_WAIT_TIMEOUT);
+}
+
+static rowlock_status why_ended(rl_waited waited)
+{
+    return waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
+}
+
+rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
+                             int pending)
+{
+    rowlock_status ended = ROWLOCK_OK;
+    rl_io now = *io;
+    while (pending) {
+        short revents = 0;
+        rl_waited waited =
+            now.wait(now.self, rl_conn_fd(conn), poll_events(pending), &revents, now.deadline_us);
+        if (waited == RL_READY) {
+            pending = resume(op, ready_flags(revents, pending));
+            continue;
+        }
+        if (ended != ROWLOCK_OK || !conn->interrupt) {
+            if (ended == ROWLOCK_OK)
+                ended = why_ended(waited);
+            abandon(conn, resume, op, pending);
+            break;
+        }
+        /* The server stops the statement and answers, if it can; not for long. */
+        ended = why_ended(waited);
+        conn->interrupted = true;
+        conn->interrupt(conn->interrupt_data, conn->id);
+        now = rl_io_until(rl_time_add(rl_now_us(), RL_GRACE_US));
+    }
+    return ended;
+}
+
+/* ------------------------------------------------------------------------- errors */
+
+rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
+                              const char *sqlstate, const char *text, rowlock_error *err)
+{
+    rowlock_status status = rl_server_status(number, conn->flavour);
+    if (status == ROWLOCK_UNKNOWN)
+        conn->broken = true;
+    rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), text, number,
+            name);
+    if (err) {
+        err->server_errno = number;
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", sqlstate);
+        snprintf(err->statement, sizeof err->statement, "%s", name);
+    }
+    return status;
+}
+
+static rowlock_status command_failed(rl_conn *conn, const char *name, rowlock_error *err)
+{
+    return rl_conn_failed(conn, name, mysql_errno(conn->mysql), mysql_sqlstate(conn->mysql),
+                          mysql_error(conn->mysql), err);
+}
+
+static rowlock_status interrupted(rl_conn *conn, rowlock_status ended, const char *name,
+                                  rowlock_error *err)
+{
+    rl_fail(err, ended, "%s: %s", rowlock_status_text(ended),
+            conn->broken ? "the server did not answer in time" : "the statement was stopped");
+    if (err)
+        snprintf(err->statement, sizeof err->statement, "%s", name);
+    return ended;
+}
+
+/* ------------------------------------------------------------------------ opening */
+
+/*
+ * mysql_library_init() sets SIGPIPE to be ignored for the whole process (Connector/C's
+ * mysql_server_init). A library has no business doing so; put back what was.
+ */
+static void init_connector(void)
+{
+    struct sigaction was;
+    sigaction(SIGPIPE, NULL, &was);
+    mysql_library_init(0, NULL, NULL);
+    sigaction(SIGPIPE, &was, NULL);
+}
+
+/*
+ * Connector/C asks for SO_KEEPALIVE and no more (the system's default is two hours).
+ * A vanished server is noticed after about 20 s without an answer.
+ */
+static void tune_socket(int fd)
+{
+    int idle = 10;
+    int interval = 3;
+    int count = 3;
+    unsigned user_timeout_ms = 20000;
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static void set_options(MYSQL *mysql, const rl_params *params)
+{
+    unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
+    mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, 0);
+    mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
+    if (params->defaults_file)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
+    if (params->defaults_file || params->read_defaults)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
+    if (params->ssl_ca)
+        mysql_ssl_set(mysql, NULL, NULL, params->ssl_ca, NULL, NULL);
+}
+
+typedef struct connect_op {
+    MYSQL *mysql;
+    MYSQL *result;
+} connect_op;
+
+static int resume_connect(void *op, int ready)
+{
+    connect_op *o = op;
+    return mysql_real_connect_cont(&o->result, o->mysql, ready);
+}
+
+static void note_descriptor(rl_conn *conn)
+{
+    int fd = rl_conn_fd(conn);
+    int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0)
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.ss_family != AF_UNIX)
+        tune_socket(fd);
+}
+
+static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_io *io,
+                                  rowlock_error *err)
+{
+    connect_op op = {.mysql = conn->mysql};
+    rl_io bounded = *io;
+    int64_t limit = rl_time_add(rl_now_us(), params->connect_timeout_ms * 1000);
+    if (limit < bounded.deadline_us)
+        bounded.deadline_us = limit;
+    /* FOUND_ROWS: affected rows are the rows that matched, changed or not. */
+    int pending = mysql_real_connect_start(&op.result, conn->mysql, params->host, params->user,
+                                           params->password, params->schema, params->port,
+                                           params->socket, CLIENT_FOUND_ROWS);
+    rowlock_status ended = rl_conn_drive(conn, &bounded, resume_connect, &op, pending);
+    if (ended == ROWLOCK_CANCELLED)
+        return interrupted(conn, ended, "connect", err);
+    if (ended == ROWLOCK_TIMEOUT)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the server did not answer within %lld ms",
+                       (long long)params->connect_timeout_ms);
+    if (!op.result) {
+        unsigned number = mysql_errno(conn->mysql);
+        rowlock_status status = rl_connect_status(number, conn->flavour);
+        rl_fail(err, status, "cannot connect: %s (error %u)", mysql_error(conn->mysql), number);
+        if (err) {
+            err->server_errno = number;
+            snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));
+            snprintf(err->statement, sizeof err->statement, "connect");
+        }
+        return status;
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **out,
+                            rowlock_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_connector);
+    rl_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    conn->pid = getpid();
+    conn->mysql = mysql_init(NULL);
+    if (!conn->mysql) {
+        free(conn);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    set_options(conn->mysql, params);
+    rowlock_status status = connect_now(conn, params, io, err);
+    if (status != ROWLOCK_OK) {
+        rl_conn_drop(conn);
+        return status;
+    }
+    /* An option file may have turned it on; a silent reconnect would lose a lock. */
+    my_bool off = 0;
+    mysql_optionsv(conn->mysql, MYSQL_OPT_RECONNECT, &off);
+    conn->id = mysql_thread_id(conn->mysql);
+    conn->flavour = mariadb_connection(conn->mysql) ? RL_MARIADB : RL_MYSQL;
+    note_descriptor(conn);
+    *out = conn;
+    return ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------------- ending */
+
+static int resume_ping(void *op, int ready)
+{
+    rl_conn *conn = op;
+    conn->ping_pending = mysql_ping_cont(&conn->ping_result, conn->mysql, ready);
+    return conn->ping_pending;
+}
+
+/*
+ * Nothing may reach the server through this descriptor any more, whatever
+ * mysql_close() tries to send: COM_QUIT would end the session for a parent process
+ * that shares the socket.
+ */
+static void detach_socket(MYSQL *mysql)
+{
+    int fd = (int)mysql_get_socket(mysql);
+    if (fd < 0)
+        return;
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nowhere < 0)
+        return;
+    dup3(nowhere, fd, O_CLOEXEC);
+    close(nowhere);
+}
+
+static void destroy(rl_conn *conn)
+{
+    mysql_close(conn->mysql);
+    if (conn->free_statements)
+        conn->free_statements(conn);
+    free(conn);
+}
+
+void rl_conn_drop(rl_conn *conn)
+{
+    if (!conn)
+        return;
+    detach_socket(conn->mysql);
+    while (conn->ping_pending)
+        resume_ping(conn, MYSQL_WAIT_TIMEOUT);
+    destroy(conn);
+}
+
+void rl_conn_close(rl_conn *conn)
+{
+    if (!conn)
+        return;
+    if (conn->broken || conn->ping_pending || conn->reply_due || conn->pid != getpid())
+        rl_conn_drop(conn);
+    else
+        destroy(conn);
+}
+
+/* ----------------------------------------------------------------------- commands */
+
+typedef struct query_op {
+    MYSQL *mysql;
+    int result;
+} query_op;
+
+static int resume_query(void *op, int ready)
+{
+    query_op *o = op;
+    return mysql_real_query_cont(&o->result, o->mysql, ready);
+}
+
+static int resume_reply(void *op, int ready)
+{
+    query_op *o = op;
+    my_bool failed = 0;
+    int pending = mysql_read_query_result_cont(&failed, o->mysql, ready);
+    o->result = failed;
+    return pending;
+}
+
+static rowlock_status finish_reply(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    conn->reply_due = false;
+    query_op op = {.mysql = conn->mysql};
+    my_bool failed = 0;
+    int pending = mysql_read_query_result_start(&failed, conn->mysql);
+    op.result = failed;
+    rowlock_status ended = rl_conn_drive(conn, io, resume_reply, &op, pending);
+    if (ended != ROWLOCK_OK) {
+        conn->broken = true;
+        return interrupted(conn, ended, "commit", err);
+    }
+    return op.result ? command_failed(conn, "commit", err) : ROWLOCK_OK;
+}
+
+rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    if (conn->broken)
+        return rl_fail(err, ROWLOCK_UNKNOWN, "the connection is gone");
+    if (conn->reply_due)
+        return finish_reply(conn, io, err);
+    if (!conn->ping_pending)
+        return ROWLOCK_OK;
+    rowlock_status ended = rl_conn_drive(conn, io, resume_ping, conn, conn->ping_pending);
+    conn->ping_pending = 0;
+    if (ended != ROWLOCK_OK)
+        return interrupted(conn, ended, "ping", err);
+    return conn->ping_result ? command_failed(conn, "ping", err) : ROWLOCK_OK;
+}
+
+rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
+                               rowlock_error *err)
+{
+    rowlock_status status = rl_conn_settle(conn, io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    query_op op = {.mysql = conn->mysql};
+    int pending = mysql_real_query_start(&op.result, conn->mysql, text, strlen(text));
+    rowlock_status ended = rl_conn_drive(conn, io, resume_query, &op, pending);
+    /* Stopped by us and answered "interrupted": the caller wants to hear why. */
+    if (ended != ROWLOCK_OK && (conn->broken || op.result))
+        return interrupted(conn, ended, name, err);
+    return op.result ? command_failed(conn, name, err) : ROWLOCK_OK;
+}
+
+rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
+{
+    if (conn->broken || conn->ping_pending || conn->reply_due)
+        return ROWLOCK_UNKNOWN;
+    if (mysql_send_query(conn->mysql, text, strlen(text))) {
+        conn->broken = true;
+        return ROWLOCK_UNKNOWN;
+    }
+    conn->reply_due = true;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    rowlock_status status = rl_conn_settle(conn, io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (rl_conn_ping_begin(conn))
+        return conn->ping_result ? command_failed(conn, "ping", err) : ROWLOCK_OK;
+    return rl_conn_settle(conn, io, err);
+}
+
+bool rl_conn_ping_begin(rl_conn *conn)
+{
+    conn->ping_result = 1;
+    conn->ping_pending = mysql_ping_start(&conn->ping_result, conn->mysql);
+    return conn->ping_pending == 0;
+}
+
+bool rl_conn_ping_resume(rl_conn *conn, short revents)
+{
+    resume_ping(conn, ready_flags(revents, conn->ping_pending));
+    return conn->ping_pending == 0;
+}
+
+short rl_conn_ping_events(const rl_conn *conn)
+{
+    return poll_events(conn->ping_pending);
+}
+
+int rl_conn_fd(const rl_conn *conn)
+{
+    return (int)mysql_get_socket(conn->mysql);
+}
+
+bool rl_conn_looks_alive(const rl_conn *conn)
+{
+    if (conn->broken)
+        return false;
+    char byte;
+    ssize_t n = recv(rl_conn_fd(conn), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    return n > 0 && conn->reply_due;
+}

@@ -1,0 +1,109 @@
+/*
+ * db/conn.h - one connection of rowlock's own. Only src/db and src/stmt (and the calls
+ * on the caller's connection) know MYSQL.
+ *
+ * Every exchange goes through Connector/C's non-blocking calls and waits in the rl_io
+ * it is given, so that deadlines and cancelling are exact and the keeper can serve
+ * its other connections meanwhile.
+ */
+#ifndef RL_DB_CONN_H
+#define RL_DB_CONN_H
+
+#include <mysql.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/budget.h"
+#include "base/error.h"
+#include "db/errors.h"
+
+/* Owned strings, NULL where not given. */
+typedef struct rl_params {
+    char *host;
+    char *socket;
+    char *user;
+    char *password;
+    char *schema; /* NULL for a connection without a default schema (the migrator) */
+    char *defaults_file;
+    char *ssl_ca;
+    unsigned port;
+    bool read_defaults;
+    int64_t connect_timeout_ms;
+} rl_params;
+
+void rl_params_free(rl_params *params);
+
+typedef struct rl_conn rl_conn;
+
+struct rl_conn {
+    MYSQL *mysql;
+    rl_conn *next; /* in the pool's idle list */
+    int purpose;   /* an rl_purpose, the pool's business */
+    uint64_t id;   /* the server's number for it */
+    rl_flavour flavour;
+    pid_t pid;             /* of the process that opened it */
+    uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
+    bool broken;           /* no statement may follow */
+    bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
+    bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
+    int ping_pending;      /* a ping is under way: what it waits for */
+    int ping_result;
+    /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
+    void (*interrupt)(void *data, uint64_t id);
+    void *interrupt_data;
+    void **statements; /* the stmt layer's, one slot for each named statement */
+    void (*free_statements)(rl_conn *conn);
+};
+
+/* UNAVAILABLE, DENIED, SCHEMA, SYSTEM, CANCELLED, TIMEOUT (the io's deadline). */
+rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
+                            rowlock_error *err) RL_MUST_USE;
+
+/* Says good-bye to the server where that is safe. Takes NULL. */
+void rl_conn_close(rl_conn *conn);
+
+/* Ends it without a word to the server: broken, or the parent's after a fork. */
+void rl_conn_drop(rl_conn *conn);
+
+/*
+ * Runs an operation of the non-blocking API to its end. `resume` continues it with what
+ * has become ready and returns what it waits for (0: done). Returns OK when it ended by
+ * itself (its own result may still be an error); TIMEOUT or CANCELLED when it was
+ * interrupted; then conn->broken says whether the connection survived.
+ */
+typedef int (*rl_resume)(void *op, int ready);
+rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
+                             int pending) RL_MUST_USE;
+
+/* A statement as text, without parameters or result (SET, COMMIT, KILL, DDL). */
+rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
+                               rowlock_error *err) RL_MUST_USE;
+
+/* Sends a text and leaves its reply for the next command on this connection. */
+rowlock_status rl_conn_send_only(rl_conn *conn, const char *text);
+
+/* Reads what is still due (a reply, a ping) so that the next command can go out. */
+rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
+
+/* The keeper's half-steps: begin a ping, go on with it when poll() says so. Never block.
+ * Return true when the ping is over (conn->ping_result: 0 good). */
+bool rl_conn_ping_begin(rl_conn *conn);
+bool rl_conn_ping_resume(rl_conn *conn, short revents);
+short rl_conn_ping_events(const rl_conn *conn);
+
+int rl_conn_fd(const rl_conn *conn);
+
+/* An idle connection has nothing to read: data or an end means that the server closed it. */
+bool rl_conn_looks_alive(const rl_conn *conn);
+
+/*
+ * Fills err from the connection's last error and returns its status; marks the connection
+ * broken when it is. `name` is the statement's.
+ */
+rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
+                              const char *sqlstate, const char *text, rowlock_error *err);
+
+#endif

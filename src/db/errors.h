@@ -1,0 +1,18 @@
+/* db/errors.h - the one place where the numbers of servers and of Connector/C become statuses. */
+#ifndef RL_DB_ERRORS_H
+#define RL_DB_ERRORS_H
+
+#include "base/error.h"
+
+typedef enum rl_flavour { RL_MARIADB, RL_MYSQL } rl_flavour;
+
+/*
+ * What a failed statement means. A lost connection is UNKNOWN: the statement may have
+ * run. BUSY: a lock wait ended. CANCELLED: somebody (we, mostly) sent KILL QUERY.
+ */
+rowlock_status rl_server_status(unsigned number, rl_flavour flavour);
+
+/* The same for a connection that could not be made: nothing has happened yet. */
+rowlock_status rl_connect_status(unsigned number, rl_flavour flavour);
+
+#endif

@@ -1,0 +1,47 @@
+/* db/pool.h - the client's connections: idle ones are kept, up to a number, by purpose. */
+#ifndef RL_DB_POOL_H
+#define RL_DB_POOL_H
+
+#include <pthread.h>
+
+#include "db/conn.h"
+
+typedef enum rl_purpose {
+    RL_WORK, /* autocommit; statements that are done at once */
+    RL_HOLD, /* autocommit off; keeps row locks */
+    RL_PURPOSES
+} rl_purpose;
+
+/* What a pool does with statements; the stmt layer knows how. */
+typedef struct rl_pool_hooks {
+    rowlock_status (*setup)(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err);
+    rowlock_status (*kill_query)(rl_conn *conn, uint64_t connection_id, const rl_io *io);
+} rl_pool_hooks;
+
+typedef struct rl_pool {
+    rl_params params;
+    rl_pool_hooks hooks;
+    unsigned max_idle;
+    pthread_mutex_t mutex;
+    rl_conn *idle[RL_PURPOSES];
+    unsigned idle_count[RL_PURPOSES];
+} rl_pool;
+
+/* Takes the params over. */
+rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
+                            unsigned max_idle, rowlock_error *err) RL_MUST_USE;
+
+/* An idle connection that looks alive, or a new one. Statuses of rl_conn_open(). */
+rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
+                            rowlock_error *err) RL_MUST_USE;
+
+/* Gives it back, in no transaction; closes it when it is broken or one too many. Takes NULL. */
+void rl_pool_give(rl_pool *pool, rl_conn *conn);
+
+/* KILL QUERY for a connection of the same server; false when it could not be sent in time. */
+bool rl_pool_kill_query(rl_pool *pool, uint64_t connection_id);
+
+/* `forked`: in a child process, so no word to the server and no mutex. */
+void rl_pool_destroy(rl_pool *pool, bool forked);
+
+#endif

@@ -1,0 +1,288 @@
+#include "keep/journal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "stmt/stmt.h"
+
+#define QUEUE_LIMIT 10000
+#define BATCH_LIMIT 500
+
+struct rl_journal_entry {
+    rl_journal_entry *next;
+    int64_t at_us;
+    rl_event event; /* its strings are owned */
+};
+
+rowlock_status rl_journal_init(rl_journal *journal, bool off, rowlock_error *err)
+{
+    *journal = (rl_journal){.off = off};
+    journal->last = &journal->first;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    int failed = pthread_cond_init(&journal->written_more, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (!failed)
+        failed = pthread_mutex_init(&journal->mutex, NULL);
+    if (failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a mutex");
+    return ROWLOCK_OK;
+}
+
+static void free_entry(rl_journal_entry *entry)
+{
+    free((char *)(uintptr_t)entry->event.name);
+    free((char *)(uintptr_t)entry->event.owner);
+    free((char *)(uintptr_t)entry->event.label);
+    free((char *)(uintptr_t)entry->event.detail);
+    free(entry);
+}
+
+static void free_entries(rl_journal_entry *entry)
+{
+    while (entry) {
+        rl_journal_entry *next = entry->next;
+        free_entry(entry);
+        entry = next;
+    }
+}
+
+void rl_journal_destroy(rl_journal *journal, bool forked)
+{
+    free_entries(journal->first);
+    journal->first = NULL;
+    if (forked)
+        return;
+    pthread_cond_destroy(&journal->written_more);
+    pthread_mutex_destroy(&journal->mutex);
+}
+
+/* `kind` and `event` are literals; the rest is copied. */
+static rl_journal_entry *copy_event(const rl_event *event)
+{
+    rl_journal_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->at_us = rl_now_us();
+    entry->event = *event;
+    entry->event.name = rl_strdup(event->name);
+    entry->event.owner = rl_strdup(event->owner);
+    entry->event.label = rl_strdup(event->label);
+    entry->event.detail = rl_strdup(event->detail ? event->detail : "");
+    if (!entry->event.name || !entry->event.owner || !entry->event.label || !entry->event.detail) {
+        free_entry(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+bool rl_journal_add(rl_journal *journal, const rl_event *event)
+{
+    if (journal->off)
+        return false;
+    rl_journal_entry *entry = copy_event(event);
+    pthread_mutex_lock(&journal->mutex);
+    bool wake = false;
+    journal->added++;
+    if (entry && journal->count < QUEUE_LIMIT) {
+        *journal->last = entry;
+        journal->last = &entry->next;
+        journal->count++;
+        wake = journal->count == 1 || journal->count == BATCH_LIMIT;
+        entry = NULL;
+    } else {
+        journal->dropped++;
+        journal->settled++;
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    if (entry)
+        free_entry(entry);
+    return wake;
+}
+
+bool rl_journal_empty(rl_journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    bool empty = journal->count == 0;
+    pthread_mutex_unlock(&journal->mutex);
+    return empty;
+}
+
+bool rl_journal_urgent(rl_journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    bool urgent = journal->urgent || journal->count >= BATCH_LIMIT;
+    pthread_mutex_unlock(&journal->mutex);
+    return urgent;
+}
+
+/* ------------------------------------------------------------------------- writing */
+
+static void member(rl_buffer *json, const char *before, const char *text)
+{
+    rl_buffer_puts(json, before);
+    rl_json_string(json, text);
+}
+
+static void number_member(rl_buffer *json, const char *before, int64_t value, bool absent)
+{
+    rl_buffer_puts(json, before);
+    if (absent)
+        rl_buffer_puts(json, "null");
+    else
+        rl_json_i64(json, value);
+}
+
+static void event_json(rl_buffer *json, const rl_journal_entry *entry, int64_t now_us)
+{
+    const rl_event *event = &entry->event;
+    member(json, "{\"name\":", event->name);
+    member(json, ",\"kind\":", event->kind);
+    member(json, ",\"event\":", event->event);
+    rl_buffer_puts(json, ",\"version\":");
+    rl_json_u64(json, event->version);
+    member(json, ",\"owner\":", event->owner);
+    member(json, ",\"label\":", event->label);
+    number_member(json, ",\"age_us\":", now_us - entry->at_us, false);
+    number_member(json, ",\"waited_ms\":", event->waited_ms, event->waited_ms < 0);
+    number_member(json, ",\"held_ms\":", event->held_ms, event->held_ms < 0);
+    number_member(json, ",\"exit_status\":", event->exit_status, !event->has_exit_status);
+    member(json, ",\"detail\":", event->detail);
+    rl_buffer_puts(json, "}");
+}
+
+/* Takes up to BATCH_LIMIT entries off the queue. */
+static rl_journal_entry *take_batch(rl_journal *journal, size_t *taken)
+{
+    pthread_mutex_lock(&journal->mutex);
+    rl_journal_entry *batch = journal->first;
+    rl_journal_entry **end = &batch;
+    *taken = 0;
+    while (*end && *taken < BATCH_LIMIT) {
+        end = &(*end)->next;
+        ++*taken;
+    }
+    journal->first = *end;
+    *end = NULL;
+    if (!journal->first)
+        journal->last = &journal->first;
+    journal->count -= *taken;
+    pthread_mutex_unlock(&journal->mutex);
+    return batch;
+}
+
+static void put_back(rl_journal *journal, rl_journal_entry *batch, size_t taken)
+{
+    rl_journal_entry *end = batch;
+    while (end->next)
+        end = end->next;
+    pthread_mutex_lock(&journal->mutex);
+    end->next = journal->first;
+    if (!journal->first)
+        journal->last = &end->next;
+    journal->first = batch;
+    journal->count += taken;
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+static void settle(rl_journal *journal, size_t taken)
+{
+    pthread_mutex_lock(&journal->mutex);
+    journal->settled += taken;
+    if (journal->count == 0)
+        journal->urgent = false;
+    pthread_cond_broadcast(&journal->written_more);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+static rowlock_status insert(rl_pool *pool, const rl_journal_entry *batch, const rl_io *io,
+                             rowlock_error *err)
+{
+    rl_buffer json = {0};
+    int64_t now = rl_now_us();
+    for (const rl_journal_entry *entry = batch; entry; entry = entry->next) {
+        rl_buffer_puts(&json, entry == batch ? "[" : ",");
+        event_json(&json, entry, now);
+    }
+    rl_buffer_puts(&json, "]");
+    rl_conn *conn = NULL;
+    rowlock_status status = json.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
+                                        : rl_pool_take(pool, RL_WORK, io, &conn, err);
+    if (status == ROWLOCK_OK) {
+        const rl_value values[] = {rl_text_n(json.text, json.length)};
+        status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, NULL, err);
+    }
+    rl_pool_give(pool, conn);
+    rl_buffer_free(&json);
+    return status;
+}
+
+/* Will it be better later? Otherwise the batch is given up, lest it blocks the queue. */
+static bool worth_keeping(rowlock_status status)
+{
+    return status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK ||
+           status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED || status == ROWLOCK_READONLY ||
+           status == ROWLOCK_UNKNOWN;
+}
+
+rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
+                                rowlock_error *err)
+{
+    size_t taken = 0;
+    rl_journal_entry *batch = take_batch(journal, &taken);
+    if (!batch) {
+        settle(journal, 0);
+        return ROWLOCK_OK;
+    }
+    rowlock_status status = insert(pool, batch, io, err);
+    if (status != ROWLOCK_OK && worth_keeping(status)) {
+        put_back(journal, batch, taken);
+        return status;
+    }
+    if (status != ROWLOCK_OK) {
+        pthread_mutex_lock(&journal->mutex);
+        journal->dropped += taken;
+        pthread_mutex_unlock(&journal->mutex);
+    }
+    free_entries(batch);
+    settle(journal, taken);
+    return status;
+}
+
+/* rl_now_us() is not the condition variable's clock; the distance is. */
+static struct timespec monotonic_after(int64_t us)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    int64_t nanoseconds = at.tv_nsec + (us % 1000000) * 1000;
+    at.tv_sec += us / 1000000 + nanoseconds / 1000000000;
+    at.tv_nsec = nanoseconds % 1000000000;
+    return at;
+}
+
+void rl_journal_hurry(rl_journal *journal)
+{
+    pthread_mutex_lock(&journal->mutex);
+    journal->urgent = journal->count > 0;
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+bool rl_journal_wait(rl_journal *journal, int64_t deadline_us)
+{
+    pthread_mutex_lock(&journal->mutex);
+    uint64_t want = journal->added;
+    while (journal->settled < want) {
+        int64_t left = deadline_us == RL_NEVER ? 3600000000 : deadline_us - rl_now_us();
+        if (left <= 0)
+            break;
+        struct timespec until = monotonic_after(left);
+        pthread_cond_timedwait(&journal->written_more, &journal->mutex, &until);
+    }
+    bool settled = journal->settled >= want;
+    pthread_mutex_unlock(&journal->mutex);
+    return settled;
+}

@@ -1,0 +1,69 @@
+/*
+ * keep/journal.h - the history, written behind: events wait in a bounded queue and the
+ * keeper writes them many at a time.
+ */
+#ifndef RL_KEEP_JOURNAL_H
+#define RL_KEEP_JOURNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "db/pool.h"
+
+#define RL_UNKNOWN_MS (-1)
+
+/* Strings are copied. */
+typedef struct rl_event {
+    const char *name;
+    const char *kind;
+    const char *event;
+    uint64_t version;
+    const char *owner;
+    const char *label;
+    int64_t waited_ms; /* RL_UNKNOWN_MS: not known */
+    int64_t held_ms;
+    bool has_exit_status;
+    int exit_status;
+    const char *detail; /* may be NULL */
+} rl_event;
+
+typedef struct rl_journal_entry rl_journal_entry;
+
+typedef struct rl_journal {
+    pthread_mutex_t mutex;
+    pthread_cond_t written_more;
+    rl_journal_entry *first;
+    rl_journal_entry **last;
+    size_t count;
+    uint64_t added;   /* events ever added */
+    uint64_t settled; /* of those: written, or given up */
+    uint64_t dropped; /* given up because the queue was full */
+    bool off;
+    bool urgent; /* somebody waits for it to be written */
+} rl_journal;
+
+rowlock_status rl_journal_init(rl_journal *journal, bool off, rowlock_error *err) RL_MUST_USE;
+void rl_journal_destroy(rl_journal *journal, bool forked);
+
+/*
+ * Never fails: without memory, or with a full queue, the event is counted as dropped.
+ * Returns true when the keeper may be asleep over it: wake it.
+ */
+bool rl_journal_add(rl_journal *journal, const rl_event *event);
+
+bool rl_journal_empty(rl_journal *journal);
+bool rl_journal_urgent(rl_journal *journal);
+
+/* Writes one batch. OK also when there is nothing. */
+rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* Somebody is going to wait for it: do not gather any longer. Then wake the keeper. */
+void rl_journal_hurry(rl_journal *journal);
+
+/* Waits until everything added so far is settled; false when the deadline comes first. */
+bool rl_journal_wait(rl_journal *journal, int64_t deadline_us);
+
+#endif

@@ -1,0 +1,62 @@
+#include "mode/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1])
+{
+    snprintf(owner, ROWLOCK_OWNER_MAX + 1, "%s.%" PRIuFAST64, client->uuid,
+             atomic_fetch_add(&client->owners, 1) + 1);
+}
+
+rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
+{
+    if (!client)
+        return rl_fail(err, ROWLOCK_INVALID, "no client was given (NULL)");
+    if (client->pid != getpid())
+        return rl_fail(err, ROWLOCK_FORKED,
+                       "this client belongs to process %d; open one after fork()",
+                       (int)client->pid);
+    return ROWLOCK_OK;
+}
+
+void rl_client_record(rowlock_client *client, const rl_event *event)
+{
+    if (rl_journal_add(&client->journal, event))
+        rl_keeper_wake(&client->keeper);
+}
+
+rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                             const rl_value *values, rl_done *done, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_run(conn, id, values, &io, done, err);
+    rl_pool_give(&client->pool, conn);
+    return status;
+}
+
+rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                              const rl_value *values, rl_keep_row keep, void *data, bool *found,
+                              rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rl_rows rows;
+    bool any = false;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status == ROWLOCK_OK)
+        status = rl_query_one(conn, id, values, &io, &any, &rows, err);
+    if (status == ROWLOCK_OK && any)
+        keep(data, rows.cells);
+    rl_pool_give(&client->pool, conn);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    if (status == ROWLOCK_OK)
+        *found = any;
+    return status;
+}

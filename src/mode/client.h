@@ -1,0 +1,60 @@
+/* mode/client.h - what a client is below the API. */
+#ifndef RL_MODE_CLIENT_H
+#define RL_MODE_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/budget.h"
+#include "db/pool.h"
+#include "keep/journal.h"
+#include "keep/keeper.h"
+#include "mode/resource.h"
+#include "rowlock/rowlock.h"
+#include "stmt/stmt.h"
+
+struct rowlock_client {
+    pid_t pid; /* of the process that opened it */
+    rl_log log;
+    rl_pool pool;
+    rl_journal journal;
+    rl_keeper keeper;
+    rl_names names;
+    char uuid[37];
+    char label[ROWLOCK_LABEL_MAX + 1];
+    char schema[65];
+    char user[129]; /* as the server's connection knows it */
+    int64_t limit_ms;
+    int64_t outage_us;
+    atomic_uint_fast64_t owners; /* owner ids given out */
+    pthread_mutex_t mutex;       /* guards the list of holds and their depths */
+    rowlock_hold *holds;
+};
+
+/* A fresh owner id: the client's UUID and a number. */
+void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
+
+/* FORKED in a child process, INVALID for NULL. */
+rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
+
+/* Puts an event into the history, behind. */
+void rl_client_record(rowlock_client *client, const rl_event *event);
+
+/*
+ * One statement on a connection of its own. UNAVAILABLE: it was not sent. UNKNOWN: it
+ * was, and the reply was lost.
+ */
+rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                             const rl_value *values, rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+/*
+ * A read of at most one row. `keep` copies what it needs out of the cells. A lost
+ * connection is UNAVAILABLE: reading again does no harm.
+ */
+typedef void (*rl_keep_row)(void *data, const rl_cell *cells);
+rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                              const rl_value *values, rl_keep_row keep, void *data, bool *found,
+                              rowlock_error *err) RL_MUST_USE;
+
+#endif

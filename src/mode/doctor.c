@@ -1,0 +1,333 @@
+#include "mode/doctor.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "migrate/migrate.h"
+#include "stmt/stmt.h"
+
+/* JSON_TABLE and SKIP LOCKED: MariaDB 10.6, MySQL 8.0. */
+#define MARIADB_OLDEST_MAJOR 10
+#define MARIADB_OLDEST_MINOR 6
+#define MYSQL_OLDEST_MAJOR   8
+
+rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_SERVER, NULL, io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    *server = (rl_server){.flavour = conn->flavour,
+                          .read_only = rows.cells[2].u64 != 0 || rows.cells[3].u64 != 0};
+    snprintf(server->version, sizeof server->version, "%s", rows.cells[0].text);
+    snprintf(server->comment, sizeof server->comment, "%s", rows.cells[1].text);
+    char *end = NULL;
+    server->major = (unsigned)strtoul(server->version, &end, 10);
+    server->minor = end && *end == '.' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
+{
+    bool good = server->flavour == RL_MYSQL ? server->major >= MYSQL_OLDEST_MAJOR
+                                            : server->major > MARIADB_OLDEST_MAJOR ||
+                                                  (server->major == MARIADB_OLDEST_MAJOR &&
+                                                   server->minor >= MARIADB_OLDEST_MINOR);
+    if (good)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                   "the server is %s; rowlock needs MariaDB 10.6 or MySQL 8.0, or later",
+                   server->version);
+}
+
+/* ------------------------------------------------------------------------- findings */
+
+typedef struct doctor {
+    const rl_params *params;
+    int64_t ttl_ms;
+    rowlock_finding_fn fn;
+    void *data;
+    rl_conn *conn;
+    rl_io io;
+    rl_server server;
+    uint64_t flush;
+    uint64_t wait_timeout_s;
+    uint64_t max_connections;
+    int64_t server_us;
+    char isolation[65];
+    char user[513];
+} doctor;
+
+static void tell(const doctor *d, const char *check, rowlock_level level, const char *follows,
+                 const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
+
+static void tell(const doctor *d, const char *check, rowlock_level level, const char *follows,
+                 const char *remedy, const char *found, ...)
+{
+    char text[700];
+    va_list args;
+    va_start(args, found);
+    vsnprintf(text, sizeof text, found, args);
+    va_end(args);
+    const rowlock_finding finding = {
+        .check = check, .level = level, .found = text, .follows = follows, .remedy = remedy};
+    d->fn(d->data, &finding);
+}
+
+static void check_version(const doctor *d)
+{
+    const char *flavour = d->server.flavour == RL_MARIADB ? "MariaDB" : "MySQL";
+    if (rl_server_check(&d->server, NULL) == ROWLOCK_OK)
+        tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", flavour, d->server.version,
+             d->server.comment);
+    else
+        tell(d, "server", ROWLOCK_BROKEN, "it lacks SKIP LOCKED or JSON_TABLE",
+             "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", flavour, d->server.version);
+}
+
+static void check_read_only(const doctor *d)
+{
+    if (d->server.read_only)
+        tell(d, "read-only", ROWLOCK_BROKEN, "no lock can be taken on it", "connect to the primary",
+             "the server is read-only");
+    else
+        tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");
+}
+
+static void check_flush(const doctor *d)
+{
+    if (d->flush == 1)
+        tell(d, "flush", ROWLOCK_FINE, "", "", "innodb_flush_log_at_trx_commit is 1");
+    else
+        tell(d, "flush", ROWLOCK_CARE,
+             "a crash of the server can lose the newest lease and take a token back: two holders",
+             "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
+             "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
+}
+
+static void check_isolation(const doctor *d)
+{
+    bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
+    tell(d, "isolation", ROWLOCK_FINE, "", "",
+         "%s by default; rowlock's own connections use READ-COMMITTED%s", d->isolation,
+         usual ? "" : " whatever the default");
+}
+
+static void check_wait_timeout(const doctor *d)
+{
+    uint64_t ttl_s = (uint64_t)(d->ttl_ms + 999) / 1000;
+    if (d->wait_timeout_s > ttl_s)
+        tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
+             "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
+             " s) where it holds a row lock",
+             d->wait_timeout_s, ttl_s);
+    else
+        tell(d, "wait_timeout", ROWLOCK_CARE,
+             "idle connections of other programs end sooner than a lock of yours; your own "
+             "transactions "
+             "that wait between statements lose their row locks",
+             "SET GLOBAL wait_timeout = 28800;",
+             "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
+}
+
+static void check_connections(const doctor *d)
+{
+    tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
+         d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
+         d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
+         "max_connections is %" PRIu64, d->max_connections);
+}
+
+static void check_clock(const doctor *d)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t here_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    double ahead = (double)(here_us - d->server_us) / 1e6;
+    bool far = ahead > 1 || ahead < -1;
+    tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
+         far ? "no lock depends on it; times in your own logs will differ" : "",
+         far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
+         ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
+}
+
+static void check_galera(doctor *d)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_DOCTOR_WSREP, NULL, &d->io, &found, &rows, NULL);
+    bool on = status == ROWLOCK_OK && found && strcasecmp(rows.cells[1].text, "ON") == 0;
+    if (on)
+        tell(d, "galera", ROWLOCK_CARE,
+             "row locks are local to a node: pessimistic mode is safe only with a single writer "
+             "node",
+             "use leases, or send every client to one node", "wsrep_on is ON");
+    else
+        tell(d, "galera", ROWLOCK_FINE, "", "", "not a Galera node");
+}
+
+/* ------------------------------------------------------------------ schema and rights */
+
+static bool check_schema(doctor *d)
+{
+    rowlock_error err = {0};
+    unsigned version = 0;
+    rowlock_status status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
+    if (status != ROWLOCK_OK) {
+        tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
+             status == ROWLOCK_SCHEMA ? "rowlock init" : "see the message", "%s", err.message);
+        return status != ROWLOCK_SCHEMA;
+    }
+    tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema, version);
+    status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    if (status == ROWLOCK_OK)
+        tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
+    else
+        tell(d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
+             "restore the table as in migrations/", "%s", err.message);
+    return true;
+}
+
+/* What every user of locks runs; the migrator's statements are not among them. */
+static bool everyday(rl_sql_id id)
+{
+    static const char *const others[] = {"migration_", "schema_", "migrate_", "doctor_",
+                                         "session_"};
+    if (rl_sql_table[id].as_text)
+        return false;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strncmp(rl_sql_table[id].name, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
+typedef struct trial {
+    unsigned denied;
+    unsigned failed;
+    rowlock_error first_denied;
+    rowlock_error first_failed;
+} trial;
+
+/* The server checks columns and rights when it prepares: no statement needs to run. */
+static void try_statements(doctor *d, trial *t)
+{
+    for (int id = 0; id < RL_SQL_COUNT; id++) {
+        rowlock_error err = {0};
+        if (!everyday((rl_sql_id)id))
+            continue;
+        rowlock_status status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
+        if (status == ROWLOCK_DENIED && t->denied++ == 0)
+            t->first_denied = err;
+        else if (status != ROWLOCK_OK && status != ROWLOCK_DENIED && t->failed++ == 0)
+            t->first_failed = err;
+    }
+}
+
+/* 'user'@'host' for GRANT, from CURRENT_USER()'s user@host. */
+static void grantee(const char *user, char *text, size_t size)
+{
+    const char *at = strrchr(user, '@');
+    int length = at ? (int)(at - user) : (int)strlen(user);
+    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
+}
+
+static void check_rights(doctor *d)
+{
+    trial t = {0};
+    char who[600];
+    char grant[900];
+    try_statements(d, &t);
+    grantee(d->user, who, sizeof who);
+    snprintf(grant, sizeof grant, "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
+             d->params->schema, who);
+    if (t.denied)
+        tell(d, "privileges", ROWLOCK_BROKEN, "calls will answer DENIED", grant,
+             "%s lacks some: %s", who, t.first_denied.message);
+    else
+        tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
+    if (t.failed)
+        tell(d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
+             "restore the table as in migrations/", "%u statements do not fit the tables: %s",
+             t.failed, t.first_failed.message);
+    else if (!t.denied)
+        tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
+}
+
+static rowlock_status read_settings(doctor *d, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    d->flush = rows.cells[0].u64;
+    d->wait_timeout_s = rows.cells[1].u64;
+    snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
+    d->max_connections = rows.cells[3].u64;
+    d->server_us = rows.cells[4].i64;
+    snprintf(d->user, sizeof d->user, "%s", rows.cells[5].text);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status open_conn(doctor *d, bool with_schema, rowlock_error *err)
+{
+    rl_params to = *d->params;
+    if (!with_schema)
+        to.schema = NULL;
+    rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return rl_stmt_pool_hooks.setup(d->conn, RL_WORK, &d->io, err);
+}
+
+static void check_all(doctor *d, bool with_schema)
+{
+    check_version(d);
+    check_read_only(d);
+    check_flush(d);
+    check_isolation(d);
+    check_wait_timeout(d);
+    check_connections(d);
+    check_galera(d);
+    check_clock(d);
+    if (with_schema && check_schema(d))
+        check_rights(d);
+}
+
+rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_finding_fn fn,
+                           void *data, rowlock_error *err)
+{
+    doctor d = {.params = params,
+                .ttl_ms = ttl_ms,
+                .fn = fn,
+                .data = data,
+                .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
+    rowlock_error first = {0};
+    bool with_schema = true;
+    rowlock_status status = open_conn(&d, true, &first);
+    /* No such schema, or not for this user: the server can still be looked at. */
+    if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_DENIED && first.server_errno == 1044)) {
+        with_schema = false;
+        status = open_conn(&d, false, &first);
+    }
+    if (status == ROWLOCK_OK)
+        status = rl_server_look(d.conn, &d.io, &d.server, &first);
+    if (status == ROWLOCK_OK)
+        status = read_settings(&d, &first);
+    if (status == ROWLOCK_OK)
+        check_all(&d, with_schema);
+    if (status == ROWLOCK_OK && !with_schema)
+        tell(&d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", "rowlock init",
+             "there is no schema '%s', or this user may not see it", params->schema);
+    rl_conn_close(d.conn);
+    if (status != ROWLOCK_OK && err)
+        *err = first;
+    return status;
+}

@@ -1,0 +1,40 @@
+#include "mode/fence.h"
+
+#include <inttypes.h>
+
+#include "mode/tx.h"
+
+/*
+ * The fence is a write to the resource's row, under the condition that it still carries the
+ * hold's token. Every step that gives the lock to somebody else writes that row, and so
+ * waits for the transaction to end; a renewal does not.
+ */
+rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
+{
+    const rl_lock *lock = &hold->locks[0];
+    if (hold->unfenced || hold->count != 1)
+        return rl_fail(err, ROWLOCK_INVALID, "'%s' %s; it cannot fence a transaction", lock->name,
+                       hold->unfenced ? "is held unfenced, it has no token" : "is one of a set");
+    rowlock_status status = rl_tx_check(mysql, true, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (rl_hold_lost(hold))
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 "); roll back",
+                       lock->name, lock->version);
+    rl_caller caller = rl_tx_caller(hold->client, mysql);
+    const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+    rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
+    rl_io io = rl_budget_lock_io(&budget);
+    uint64_t rows = 0;
+    status = rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
+        return rl_fail(err, ROWLOCK_BUSY, "another transaction fences '%s' and is still open",
+                       lock->name);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "'%s': the connection is gone, and its transaction with it", lock->name);
+    if (status == ROWLOCK_OK && rows == 0)
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 "); roll back",
+                       lock->name, lock->version);
+    return status;
+}

@@ -1,0 +1,147 @@
+#include "mode/hold.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const rl_lock *)a)->name, ((const rl_lock *)b)->name);
+}
+
+/* The same order for everybody: byte order. Doubles go. */
+static void sort_locks(rowlock_hold *hold)
+{
+    qsort(hold->locks, hold->count, sizeof *hold->locks, by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < hold->count; i++) {
+        if (kept && strcmp(hold->locks[kept - 1].name, hold->locks[i].name) == 0)
+            free(hold->locks[i].name);
+        else
+            hold->locks[kept++] = hold->locks[i];
+    }
+    hold->count = kept;
+}
+
+static bool copy_names(rowlock_hold *hold, const char *const names[], size_t count)
+{
+    hold->locks = calloc(count, sizeof *hold->locks);
+    if (!hold->locks)
+        return false;
+    for (; hold->count < count; hold->count++) {
+        hold->locks[hold->count].name = strdup(names[hold->count]);
+        if (!hold->locks[hold->count].name)
+            return false;
+    }
+    sort_locks(hold);
+    return true;
+}
+
+static void tell_holder(rl_held *held, const char *reason)
+{
+    rowlock_hold *hold = (rowlock_hold *)held;
+    rl_hold_record(hold, "lost", NULL, reason);
+    rl_log_line(&hold->client->log, ROWLOCK_LOG_WARNING, "'%s' is lost: %s", hold->locks[0].name,
+                reason);
+    if (hold->on_lost)
+        hold->on_lost(hold->on_lost_data, hold, reason);
+}
+
+rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], size_t count,
+                           const rowlock_acquire_options *options, rowlock_hold **out,
+                           rowlock_error *err)
+{
+    rowlock_hold *hold = calloc(1, sizeof *hold);
+    if (!hold || !copy_names(hold, names, count)) {
+        rl_hold_free(hold);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    hold->client = client;
+    hold->mode = options->mode;
+    hold->unfenced = options->unfenced;
+    hold->reentrant = options->reentrant;
+    hold->thread = pthread_self();
+    hold->depth = 1;
+    hold->at_least_us = options->at_least_ms * 1000;
+    hold->on_lost = options->on_lost;
+    hold->on_lost_data = options->on_lost_data;
+    hold->held.ttl_us = options->ttl_ms * 1000;
+    hold->held.end_us = RL_NEVER;
+    hold->held.on_lost = tell_holder;
+    atomic_store(&hold->held.event_fd, -1);
+    rl_client_owner(client, hold->owner);
+    *out = hold;
+    return ROWLOCK_OK;
+}
+
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *event,
+                   const char *detail)
+{
+    rowlock_client *client = hold->client;
+    hold->acquired_us = rl_now_us();
+    hold->waited_ms = (hold->acquired_us - budget->start_us) / 1000;
+    hold->held.resource_id = hold->locks[0].id;
+    hold->held.version = hold->locks[0].version;
+    pthread_mutex_lock(&client->mutex);
+    hold->next = client->holds;
+    if (client->holds)
+        client->holds->previous = hold;
+    client->holds = hold;
+    pthread_mutex_unlock(&client->mutex);
+    rl_hold_record(hold, event, NULL, detail);
+    rl_keeper_add(&client->keeper, &hold->held);
+}
+
+void rl_hold_end(rowlock_hold *hold)
+{
+    rowlock_client *client = hold->client;
+    rl_keeper_remove(&client->keeper, &hold->held);
+    pthread_mutex_lock(&client->mutex);
+    if (hold->previous)
+        hold->previous->next = hold->next;
+    else if (client->holds == hold)
+        client->holds = hold->next;
+    if (hold->next)
+        hold->next->previous = hold->previous;
+    hold->next = hold->previous = NULL;
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void rl_hold_free(rowlock_hold *hold)
+{
+    if (!hold)
+        return;
+    for (size_t i = 0; i < hold->count; i++)
+        free(hold->locks[i].name);
+    free(hold->locks);
+    int fd = atomic_load(&hold->held.event_fd);
+    if (hold->client && fd >= 0)
+        close(fd);
+    free(hold);
+}
+
+bool rl_hold_lost(const rowlock_hold *hold)
+{
+    return atomic_load(&hold->held.lost) || rl_now_us() >= atomic_load(&hold->held.deadline_us);
+}
+
+void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
+                    const char *detail)
+{
+    bool begins = strcmp(event, "acquired") == 0 || strcmp(event, "taken_over") == 0;
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_event entry = {
+            .name = hold->locks[i].name,
+            .kind = hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE,
+            .event = event,
+            .version = hold->locks[i].version,
+            .owner = hold->owner,
+            .label = hold->client->label,
+            .waited_ms = hold->waited_ms,
+            .held_ms = begins ? RL_UNKNOWN_MS : (rl_now_us() - hold->acquired_us) / 1000,
+            .has_exit_status = options && options->has_exit_status,
+            .exit_status = options ? options->exit_status : 0,
+            .detail = detail};
+        rl_client_record(hold->client, &entry);
+    }
+}

@@ -1,0 +1,411 @@
+/*
+ * The lease. Acquire, as the design has it:
+ *
+ *   1. take_free():  UPDATE the row if it is free; the OK packet carries the token.
+ *   2. look():       nobody gave it to us: who has it, and for how long?
+ *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
+ *   4. otherwise wait (wait/backoff.c), at most as long as the lease still runs.
+ *
+ * A reply that was lost leaves the call `open`: the next thing it does is to look whether
+ * the row carries its owner id. Only a call that ends open says UNKNOWN.
+ */
+#include "mode/lease.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "wait/backoff.h"
+
+#define FIRST_DELAY_US 5000
+#define MOST_DELAY_US  250000
+
+typedef struct lease_row {
+    char kind[17];
+    bool held;
+    uint64_t version;
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+    int64_t held_us;
+    int64_t remaining_us;
+    int64_t shut_us;
+} lease_row;
+
+typedef struct lease_call {
+    rowlock_hold *hold;
+    const rl_budget *budget;
+    rl_lock *lock;
+    int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
+    bool open;      /* a request's reply was lost; it may have been granted */
+    int64_t open_since_us;
+    int64_t sent_us; /* before the request that was granted */
+    bool over;       /* taken over from a holder whose time was over */
+    char detail[400];
+} lease_call;
+
+static void keep_row(void *data, const rl_cell *cells)
+{
+    lease_row *row = data;
+    snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
+    row->held = strcmp(cells[1].text, "held") == 0;
+    row->version = cells[2].u64;
+    snprintf(row->owner, sizeof row->owner, "%s", cells[3].text);
+    snprintf(row->label, sizeof row->label, "%s", cells[4].text);
+    row->held_us = cells[5].i64;
+    row->remaining_us = cells[6].i64;
+    row->shut_us = cells[7].i64;
+}
+
+static rowlock_status look(lease_call *call, bool *found, lease_row *row, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(call->lock->id), rl_text(call->lock->name)};
+    return rl_client_read(call->hold->client, call->budget, RL_SQL_LEASE_LOOK, values, keep_row,
+                          row, found, err);
+}
+
+/* The statement changed a row, or none, or nobody knows. BUSY: none. */
+static rowlock_status granted(lease_call *call, rowlock_status status, const rl_done *done,
+                              int64_t sent_us, rowlock_error *err)
+{
+    if (status == ROWLOCK_UNKNOWN) {
+        if (!call->open)
+            call->open_since_us = sent_us;
+        call->open = true;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    if (status != ROWLOCK_OK)
+        return status;
+    if (done->rows == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
+    call->lock->version = done->insert_id;
+    call->sent_us = sent_us;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status take_free(lease_call *call, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(call->hold->owner), rl_text(call->hold->client->label),
+                               rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
+                               rl_text(call->lock->name)};
+    rl_done done = {0};
+    int64_t sent_us = rl_now_us();
+    rowlock_status status =
+        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_ACQUIRE, values, &done, err);
+    return granted(call, status, &done, sent_us, err);
+}
+
+static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(row->version),
+                               rl_text(call->hold->owner),
+                               rl_text(call->hold->client->label),
+                               rl_u64((uint64_t)call->ttl_us),
+                               rl_u64(call->lock->id),
+                               rl_text(call->lock->name)};
+    rl_done done = {0};
+    int64_t sent_us = rl_now_us();
+    rowlock_status status =
+        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_TAKE_OVER, values, &done, err);
+    status = granted(call, status, &done, sent_us, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    call->over = true;
+    snprintf(call->detail, sizeof call->detail,
+             "from %.250s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", row->label,
+             row->version, row->held_us / 1000);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status held_by(const lease_call *call, const lease_row *row, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is held by %s (token %" PRIu64 ", lease until %.3f s from now)",
+                   call->lock->name, row->label, row->version, (double)row->remaining_us / 1e6);
+}
+
+/* It is ours since the first request whose reply was lost, at the latest. */
+static rowlock_status adopt(lease_call *call, const lease_row *row)
+{
+    call->lock->version = row->version;
+    call->sent_us = call->open_since_us;
+    call->open = false;
+    return ROWLOCK_OK;
+}
+
+/* What the row says decides. BUSY with a hint: wait. */
+static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hint_us,
+                             rowlock_error *err)
+{
+    if (strcmp(row->kind, RL_KIND_LEASE) != 0)
+        return rl_resource_wrong_kind(call->lock->name, row->kind, RL_KIND_LEASE, err);
+    if (row->held && call->open && strcmp(row->owner, call->hold->owner) == 0)
+        return adopt(call, row);
+    call->open = false;
+    if (row->held && row->remaining_us > 0) {
+        *hint_us = row->remaining_us + 1000;
+        return held_by(call, row, err);
+    }
+    if (row->held)
+        return take_over(call, row, err);
+    if (row->shut_us > 0) {
+        *hint_us = row->shut_us + 1000;
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but shut for another %.3f s (at_least)",
+                       call->lock->name, (double)row->shut_us / 1e6);
+    }
+    return take_free(call, err);
+}
+
+static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowlock_error *err)
+{
+    lease_row row = {0};
+    bool found = false;
+    rowlock_status status = look(call, &found, &row, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (found)
+        return decide(call, &row, hint_us, err);
+    /* Purged since we learned its id: it is made again at the next attempt. */
+    call->open = false;
+    rl_resource_forget(call->hold->client, call->lock->name);
+    *hint_us = 1;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->lock->name);
+}
+
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    lease_call *call = data;
+    rowlock_status status = rl_resource_id(call->hold->client, call->budget, call->lock->name,
+                                           RL_KIND_LEASE, &call->lock->id, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!call->open) {
+        status = take_free(call, err);
+        if (status != ROWLOCK_BUSY)
+            return status;
+    }
+    return look_and_decide(call, hint_us, err);
+}
+
+static bool unsettled(const void *data)
+{
+    return ((const lease_call *)data)->open;
+}
+
+static rowlock_status acquire_row(lease_call *call, rowlock_error *err)
+{
+    const rl_attempts how = {.budget = call->budget,
+                             .outage_us = call->hold->client->outage_us,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .unsettled = unsettled};
+    rowlock_status status = rl_attempt_until(&how, attempt, call, err);
+    if (status != ROWLOCK_OK && call->open)
+        return rl_fail(
+            err, ROWLOCK_UNKNOWN,
+            "the reply was lost and the server could not be asked again: the lease may be "
+            "held, by nobody, for up to %" PRId64 " ms",
+            call->ttl_us / 1000);
+    return status;
+}
+
+static rowlock_status give_row_back(rowlock_hold *hold, rowlock_error *err);
+
+rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_options *options,
+                                const rl_budget *budget, rowlock_error *err)
+{
+    lease_call call = {
+        .hold = hold, .budget = budget, .lock = &hold->locks[0], .ttl_us = hold->held.ttl_us};
+    int64_t max_hold_us = options->max_hold_ms * 1000;
+    if (max_hold_us && max_hold_us < call.ttl_us)
+        call.ttl_us = max_hold_us;
+    rowlock_status status = acquire_row(&call, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    rl_held_extend(&hold->held, call.sent_us, call.ttl_us);
+    if (rl_hold_lost(hold)) {
+        (void)give_row_back(hold, NULL);
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "the server took longer than the TTL to answer; the lease is given back");
+    }
+    if (max_hold_us)
+        hold->held.end_us = rl_time_add(call.sent_us, max_hold_us);
+    rl_hold_begin(hold, budget, call.over ? "taken_over" : "acquired",
+                  call.over ? call.detail : NULL);
+    return ROWLOCK_OK;
+}
+
+/* -------------------------------------------------------------------------- renewal */
+
+static bool renewals_json(rl_buffer *json, const rl_renewal *renewals, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        rl_buffer_puts(json, i ? ",[" : "[[");
+        rl_json_u64(json, renewals[i].resource_id);
+        rl_buffer_puts(json, ",");
+        rl_json_u64(json, renewals[i].version);
+        rl_buffer_puts(json, ",");
+        rl_json_i64(json, renewals[i].ttl_us);
+        rl_buffer_puts(json, "]");
+    }
+    rl_buffer_puts(json, "]");
+    return !json->failed;
+}
+
+/* The rows come in the order of the list, so that each search is a step; those that are
+ * missing were not reached. */
+static rowlock_status which_reached(rl_conn *conn, rl_renewal *renewals, size_t count,
+                                    const rl_value *values, const rl_io *io, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, RL_SQL_LEASE_RENEWED, values, io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    size_t at = 0;
+    while (rl_next(&rows)) {
+        for (size_t step = 0; step < count && renewals[at].resource_id != rows.cells[0].u64; step++)
+            at = (at + 1) % count;
+        if (renewals[at].resource_id == rows.cells[0].u64)
+            renewals[at].reached = true;
+    }
+    return rows.status;
+}
+
+rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
+                              rowlock_error *err)
+{
+    rl_buffer json = {0};
+    rl_conn *conn = NULL;
+    rl_done done = {0};
+    rl_value value = {0};
+    rowlock_status status = ROWLOCK_OK;
+    if (!renewals_json(&json, renewals, count))
+        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    else
+        status = rl_pool_take(pool, RL_WORK, io, &conn, err);
+    if (status == ROWLOCK_OK) {
+        value = rl_text_n(json.text, json.length);
+        status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
+    }
+    if (status == ROWLOCK_OK && done.rows >= count)
+        for (size_t i = 0; i < count; i++)
+            renewals[i].reached = true;
+    else if (status == ROWLOCK_OK)
+        status = which_reached(conn, renewals, count, &value, io, err);
+    rl_pool_give(pool, conn);
+    rl_buffer_free(&json);
+    return status;
+}
+
+/* -------------------------------------------------------------------------- release */
+
+typedef struct release_call {
+    rowlock_hold *hold;
+    const rl_budget *budget;
+    bool open; /* a reply was lost: it may be released already */
+} release_call;
+
+static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_LOST,
+                   "'%s' was no longer held (token %" PRIu64 "): its lease had ended",
+                   hold->locks[0].name, hold->locks[0].version);
+}
+
+/* Nothing matched. After a lost reply that may be because we did it. */
+static rowlock_status released_before(release_call *call, rowlock_error *err)
+{
+    const rl_lock *lock = &call->hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
+    lease_row row = {0};
+    bool found = false;
+    rowlock_status status = rl_client_read(call->hold->client, call->budget, RL_SQL_LEASE_LOOK,
+                                           values, keep_row, &row, &found, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    bool ours = found && !row.held && row.version == lock->version &&
+                strcmp(row.owner, call->hold->owner) == 0;
+    return ours ? ROWLOCK_OK : not_ours(call->hold, err);
+}
+
+static rowlock_status release_attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    (void)hint_us;
+    release_call *call = data;
+    const rl_lock *lock = &call->hold->locks[0];
+    const rl_value values[] = {rl_u64((uint64_t)call->hold->at_least_us), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(call->hold->owner)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_RELEASE, values, &done, err);
+    if (status == ROWLOCK_UNKNOWN) {
+        call->open = true;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    if (status == ROWLOCK_BUSY)
+        return rl_fail(
+            err, ROWLOCK_BUSY,
+            "'%s': a transaction that fenced it is still open; commit it before the release",
+            lock->name);
+    if (status != ROWLOCK_OK || done.rows > 0)
+        return status;
+    return call->open ? released_before(call, err) : not_ours(call->hold, err);
+}
+
+/* Until it would have ended by itself, and not for longer than a call may take. */
+static rl_budget release_budget(const rowlock_hold *hold)
+{
+    int64_t left_ms = (atomic_load(&hold->held.deadline_us) - rl_now_us()) / 1000;
+    int64_t limit_ms = hold->client->limit_ms;
+    if (left_ms < 1000)
+        left_ms = 1000;
+    return rl_budget_start(left_ms < limit_ms ? left_ms : limit_ms, limit_ms, NULL);
+}
+
+static rowlock_status give_row_back(rowlock_hold *hold, rowlock_error *err)
+{
+    rl_budget budget = release_budget(hold);
+    release_call call = {.hold = hold, .budget = &budget};
+    const rl_attempts how = {.budget = &budget,
+                             .outage_us = hold->client->outage_us,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .busy_is_final = true};
+    rowlock_status status = rl_attempt_until(&how, release_attempt, &call, err);
+    if (status == ROWLOCK_TIMEOUT)
+        status = ROWLOCK_UNAVAILABLE;
+    if (status != ROWLOCK_UNAVAILABLE)
+        return status;
+    return rl_fail(
+        err, call.open ? ROWLOCK_UNKNOWN : ROWLOCK_UNAVAILABLE,
+        "'%s' could not be released, the server cannot be reached; its lease ends by itself "
+        "within %" PRId64 " ms",
+        hold->locks[0].name, hold->held.ttl_us / 1000);
+}
+
+rowlock_status rl_lease_release(rowlock_hold *hold, const rowlock_release_options *options,
+                                rowlock_error *err)
+{
+    bool was_lost = atomic_load(&hold->held.lost);
+    rowlock_status status = give_row_back(hold, err);
+    if (was_lost)
+        /* The holder was told. If nobody took it meanwhile, so much the better for them. */
+        return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
+                       hold->locks[0].name, hold->held.reason);
+    if (status == ROWLOCK_OK)
+        rl_hold_record(hold, "released", options, options->note);
+    else if (status == ROWLOCK_LOST)
+        rl_hold_record(hold, "lost", options, "found at its release");
+    return status;
+}
+
+/* ------------------------------------------------------------------------- expiring */
+
+rowlock_status rl_lease_expire(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                               uint64_t version, bool *freed, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(version), rl_u64(id)};
+    rl_done done = {0};
+    rowlock_status status = rl_client_run(client, budget, RL_SQL_LEASE_EXPIRE, values, &done, err);
+    if (status == ROWLOCK_OK)
+        *freed = done.rows > 0;
+    return status;
+}

@@ -1,0 +1,436 @@
+/*
+ * The row lock. Acquire, as the design has it:
+ *
+ *   1. a connection for this hold alone, autocommit off, wait_timeout = the TTL;
+ *   2. lock_rows():  SELECT ... FOR UPDATE for each name in order. Waiting happens in the
+ *                    server, first come first served; the io ends it with KILL QUERY.
+ *   3. publish():    holding the rows, bump each version on a *second* connection in
+ *                    autocommit (the first could not commit it and keep the lock);
+ *   4. ping the first: only if it answers was the bump made under the lock.
+ *
+ * A lost connection is never ambiguous here: the lock is gone with it.
+ */
+#include "mode/pessimistic.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wait/backoff.h"
+
+#define FIRST_DELAY_US 5000
+#define MOST_DELAY_US  250000
+
+typedef struct row_call {
+    rowlock_hold *hold;
+    const rl_budget *budget;
+    rl_conn *conn;
+    int64_t sent_us; /* before the last request on conn that was answered */
+    bool over;       /* the last holder died without putting it back */
+    char detail[400];
+} row_call;
+
+int64_t rl_row_ttl_ms(int64_t ttl_ms)
+{
+    return (ttl_ms + 999) / 1000 * 1000;
+}
+
+/* ---------------------------------------------------------------------------- locking */
+
+/* Stopped because our time was over, or somebody cancelled: which? The lock cannot have been
+ * kept, whatever the server answered. */
+static rowlock_status stopped(const row_call *call, rowlock_status status, rowlock_error *err)
+{
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED)
+        return status;
+    bool cancelled = rl_budget_cancelled(call->budget);
+    bool over = !call->budget->try_once && rl_budget_spent(call->budget);
+    if (call->conn->interrupted && (cancelled || over))
+        return rl_fail(err, cancelled ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, "%s",
+                       rowlock_status_text(cancelled ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT));
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection that waited for it was lost")
+               : status;
+}
+
+static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    bool try_once = call->budget->try_once;
+    const rl_value values[] = {rl_u64(lock->id)};
+    rl_io io = rl_budget_lock_io(call->budget);
+    rl_rows rows;
+    bool found = false;
+    call->sent_us = rl_now_us();
+    rowlock_status status = rl_query_one(call->conn, try_once ? RL_SQL_ROW_TRY : RL_SQL_ROW_LOCK,
+                                         values, &io, &found, &rows, err);
+    if (status != ROWLOCK_OK || call->conn->interrupted)
+        return stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);
+    if (found && strcmp(rows.cells[0].text, lock->name) == 0)
+        return ROWLOCK_OK;
+    /* Purged since we learned its id. */
+    rl_resource_forget(call->hold->client, lock->name);
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", lock->name);
+}
+
+static rowlock_status find_rows(row_call *call, rowlock_error *err)
+{
+    for (size_t i = 0; i < call->hold->count; i++) {
+        rl_lock *lock = &call->hold->locks[i];
+        rowlock_status status = rl_resource_id(call->hold->client, call->budget, lock->name,
+                                               RL_KIND_ROW, &lock->id, err);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status lock_rows(row_call *call, rowlock_error *err)
+{
+    for (size_t i = 0; i < call->hold->count; i++) {
+        rowlock_status status = lock_row(call, &call->hold->locks[i], err);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------------- publishing */
+
+typedef struct published {
+    bool held;
+    uint64_t version;
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    char kind[17];
+} published;
+
+static void keep_published(void *data, const rl_cell *cells)
+{
+    published *row = data;
+    snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
+    row->held = strcmp(cells[1].text, "held") == 0;
+    row->version = cells[2].u64;
+    snprintf(row->owner, sizeof row->owner, "%s", cells[3].text);
+    snprintf(row->label, sizeof row->label, "%s", cells[4].text);
+}
+
+static rowlock_status read_published(rowlock_client *client, const rl_budget *budget,
+                                     const rl_lock *lock, bool *found, published *row,
+                                     rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
+    return rl_client_read(client, budget, RL_SQL_ROW_LOOK, values, keep_published, row, found, err);
+}
+
+/* The row says that somebody holds it, and we have the row lock: its holder is dead (or it
+ * is us, and our first reply was lost). */
+static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done, rowlock_error *err)
+{
+    rowlock_client *client = call->hold->client;
+    published row = {0};
+    bool found = false;
+    rowlock_status status = read_published(client, call->budget, lock, &found, &row, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (found && strcmp(row.kind, RL_KIND_ROW) != 0)
+        return rl_resource_wrong_kind(lock->name, row.kind, RL_KIND_ROW, err);
+    if (!found || !row.held)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+    const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
+                               rl_text(client->label), rl_u64(call->conn->id),
+                               rl_u64(lock->id),       rl_text(lock->name)};
+    status = rl_client_run(client, call->budget, RL_SQL_ROW_PUBLISH_OVER, values, done, err);
+    bool ours = strcmp(row.owner, call->hold->owner) == 0;
+    if (status == ROWLOCK_OK && done->rows > 0 && !ours) {
+        call->over = true;
+        snprintf(call->detail, sizeof call->detail,
+                 "from %.250s, token %" PRIu64 ", whose connection ended", row.label, row.version);
+    }
+    return status;
+}
+
+static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    rowlock_client *client = call->hold->client;
+    const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
+                               rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(client, call->budget, RL_SQL_ROW_PUBLISH, values, &done, err);
+    if (status == ROWLOCK_OK && done.rows == 0)
+        status = publish_over(call, lock, &done, err);
+    if (status == ROWLOCK_UNKNOWN)
+        /* The version may have risen once more; a token that nobody got does no harm. */
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    if (status == ROWLOCK_OK && done.rows == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+    if (status == ROWLOCK_OK)
+        lock->version = done.insert_id;
+    return status;
+}
+
+/* Only if the holding connection answers now was the bump made under the lock. */
+static rowlock_status confirm(row_call *call, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(call->budget);
+    int64_t sent_us = rl_now_us();
+    rowlock_status status = rl_conn_ping(call->conn, &io, err);
+    if (status != ROWLOCK_OK)
+        return stopped(call, ROWLOCK_UNKNOWN, err);
+    call->sent_us = sent_us;
+    return ROWLOCK_OK;
+}
+
+typedef struct publishing {
+    row_call *call;
+    rl_lock *lock;
+} publishing;
+
+/* BUSY: a transaction has fenced the last holder's token and is still open. The row lock is
+ * kept meanwhile: it is our turn. */
+static rowlock_status publish_attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    publishing *now = data;
+    *hint_us = 0;
+    rowlock_status status = publish_row(now->call, now->lock, err);
+    if (status == ROWLOCK_BUSY)
+        rl_error_prefix(err,
+                        "'%s' is fenced by a transaction of its last holder: ", now->lock->name);
+    if (status == ROWLOCK_BUSY || status == ROWLOCK_OK) {
+        rowlock_status alive = confirm(now->call, status == ROWLOCK_OK ? err : NULL);
+        if (alive != ROWLOCK_OK)
+            return rl_fail(err, alive, "the connection that holds '%s' was lost", now->lock->name);
+    }
+    return status;
+}
+
+static rowlock_status publish(row_call *call, rowlock_error *err)
+{
+    for (size_t i = 0; i < call->hold->count; i++) {
+        publishing now = {.call = call, .lock = &call->hold->locks[i]};
+        const rl_attempts how = {.budget = call->budget,
+                                 .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
+        rowlock_status status = rl_attempt_until(&how, publish_attempt, &now, err);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
+/* ---------------------------------------------------------------------------- acquire */
+
+/* Back to no transaction, or no connection. */
+static void let_go(row_call *call)
+{
+    if (!call->conn)
+        return;
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_GRACE_US));
+    bool clean = !call->conn->interrupted &&
+                 rl_conn_command(call->conn, "rollback", rl_sql_table[RL_SQL_ROLLBACK].text, &io,
+                                 NULL) == ROWLOCK_OK;
+    if (!clean)
+        call->conn->broken = true;
+    rl_pool_give(&call->hold->client->pool, call->conn);
+    call->conn = NULL;
+}
+
+static rowlock_status open_conn(row_call *call, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(call->budget);
+    rowlock_status status = rl_pool_take(&call->hold->client->pool, RL_HOLD, &io, &call->conn, err);
+    if (status == ROWLOCK_OK)
+        status =
+            rl_set_idle_limit(call->conn, (uint64_t)(call->hold->held.ttl_us / 1000000), &io, err);
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
+}
+
+static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
+{
+    rowlock_status status = find_rows(call, err);
+    if (status == ROWLOCK_OK)
+        status = open_conn(call, err);
+    if (status == ROWLOCK_OK)
+        status = lock_rows(call, err);
+    if (status == ROWLOCK_OK && !call->hold->unfenced)
+        status = publish(call, err);
+    return status;
+}
+
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    row_call *call = data;
+    rowlock_status status = lock_and_publish(call, err);
+    if (status == ROWLOCK_OK)
+        return status;
+    let_go(call);
+    if (status != ROWLOCK_NOT_FOUND)
+        return status;
+    *hint_us = 1;
+    return ROWLOCK_BUSY;
+}
+
+rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
+{
+    row_call call = {.hold = hold, .budget = budget};
+    const rl_attempts how = {.budget = budget,
+                             .outage_us = hold->client->outage_us,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
+    rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
+    if (status == ROWLOCK_BUSY && err && err->server_errno)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s'%s is held by somebody else", hold->locks[0].name,
+                       hold->count > 1 ? " (or another name of the set)" : "");
+    if (status != ROWLOCK_OK)
+        return status;
+    hold->held.conn = call.conn;
+    rl_held_extend(&hold->held, call.sent_us, hold->held.ttl_us);
+    rl_hold_begin(hold, budget, call.over ? "taken_over" : "acquired",
+                  call.over ? call.detail : NULL);
+    return ROWLOCK_OK;
+}
+
+/* ---------------------------------------------------------------------------- release */
+
+static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
+{
+    rowlock_status worst = ROWLOCK_OK;
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_lock *lock = &hold->locks[i];
+        const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+        rl_done done = {0};
+        rowlock_status status =
+            rl_client_run(hold->client, budget, RL_SQL_ROW_UNPUBLISH, values, &done, err);
+        if (status == ROWLOCK_BUSY)
+            worst =
+                rl_fail(err, ROWLOCK_BUSY,
+                        "'%s': a transaction that fenced it is still open; commit it before the "
+                        "release",
+                        lock->name);
+        else if (status == ROWLOCK_OK && done.rows == 0)
+            return rl_fail(err, ROWLOCK_LOST, "'%s' was no longer held (token %" PRIu64 ")",
+                           lock->name, lock->version);
+    }
+    return worst;
+}
+
+/* The connection broke at the COMMIT. The row is free either way; was it ours until then? */
+static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
+{
+    if (hold->unfenced)
+        return rl_fail(err, ROWLOCK_UNKNOWN,
+                       "the connection that held '%s' broke at its release; without fencing nobody "
+                       "can say since when it was free",
+                       hold->locks[0].name);
+    for (size_t i = 0; i < hold->count; i++) {
+        published row = {0};
+        bool found = false;
+        rowlock_status status =
+            read_published(hold->client, budget, &hold->locks[i], &found, &row, err);
+        if (status != ROWLOCK_OK)
+            return rl_fail(err, ROWLOCK_UNKNOWN,
+                           "the connection that held '%s' broke at its release, and the server "
+                           "cannot be asked; the lock is free",
+                           hold->locks[i].name);
+        if (!found || row.version != hold->locks[i].version)
+            return rl_fail(err, ROWLOCK_LOST,
+                           "the connection that held '%s' had ended, and another has had it since",
+                           hold->locks[i].name);
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool no_reply,
+                             rowlock_error *err)
+{
+    static const char name[] = "commit";
+    const char *text = rl_sql_table[RL_SQL_COMMIT].text;
+    rl_conn *conn = hold->held.conn;
+    rl_io io = rl_budget_quick_io(budget);
+    rowlock_status status = rl_conn_settle(conn, &io, err);
+    if (status == ROWLOCK_OK && no_reply)
+        status = rl_conn_send_only(conn, text);
+    else if (status == ROWLOCK_OK)
+        status = rl_conn_command(conn, name, text, &io, err);
+    if (status == ROWLOCK_OK)
+        return status;
+    conn->broken = true;
+    return who_has_it(hold, budget, err);
+}
+
+static rowlock_status end_transaction(rowlock_hold *hold, const rowlock_release_options *options,
+                                      rowlock_error *err)
+{
+    int64_t limit_ms = hold->client->limit_ms;
+    rl_budget budget = rl_budget_start(limit_ms, limit_ms, NULL);
+    rowlock_status put_back = hold->unfenced ? ROWLOCK_OK : unpublish(hold, &budget, err);
+    rowlock_status committed =
+        commit(hold, &budget, options->no_reply, put_back == ROWLOCK_OK ? err : NULL);
+    return put_back == ROWLOCK_OK ? committed : put_back;
+}
+
+rowlock_status rl_row_release(rowlock_hold *hold, const rowlock_release_options *options,
+                              rowlock_error *err)
+{
+    rowlock_status status;
+    bool was_lost = atomic_load(&hold->held.lost);
+    if (was_lost) {
+        hold->held.conn->broken = true;
+        status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
+                         hold->locks[0].name, hold->held.reason);
+    } else {
+        status = end_transaction(hold, options, err);
+    }
+    rl_pool_give(&hold->client->pool, hold->held.conn);
+    hold->held.conn = NULL;
+    if (status == ROWLOCK_OK)
+        rl_hold_record(hold, "released", options, options->note);
+    else if (status == ROWLOCK_LOST && !was_lost)
+        rl_hold_record(hold, "lost", options, "found at its release");
+    return status;
+}
+
+/* --------------------------------------------------------------------------- the dead */
+
+/* Nobody has the row's lock: then `freed` conditionally, while we have it. */
+static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                               const rl_value *unpublish_values, bool *locked, bool *freed,
+                               rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rl_rows rows;
+    bool got = false;
+    rl_done done = {0};
+    rowlock_status status = rl_pool_take(&client->pool, RL_HOLD, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    const rl_value values[] = {rl_u64(id)};
+    status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
+    if (status == ROWLOCK_OK && got && unpublish_values)
+        status = rl_client_run(client, budget, RL_SQL_ROW_UNPUBLISH, unpublish_values, &done, err);
+    if (rl_conn_command(conn, "rollback", rl_sql_table[RL_SQL_ROLLBACK].text, &io, NULL) !=
+        ROWLOCK_OK)
+        conn->broken = true;
+    rl_pool_give(&client->pool, conn);
+    if (status != ROWLOCK_OK)
+        return status;
+    *locked = !got;
+    *freed = done.rows > 0;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_row_expire(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                             uint64_t version, const char *owner, bool *freed, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(id), rl_u64(version), rl_text(owner)};
+    bool locked = false;
+    return with_row(client, budget, id, values, &locked, freed, err);
+}
+
+rowlock_status rl_row_probe(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                            bool *locked, rowlock_error *err)
+{
+    bool freed = false;
+    return with_row(client, budget, id, NULL, locked, &freed, err);
+}

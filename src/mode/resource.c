@@ -1,0 +1,192 @@
+#include "mode/resource.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mode/client.h"
+
+#define SLOTS 4096 /* a name has one place; another name there replaces it */
+
+struct rl_name_slot {
+    char *name;
+    const char *kind;
+    uint64_t id;
+};
+
+rowlock_status rl_names_init(rl_names *names, rowlock_error *err)
+{
+    names->slots = calloc(SLOTS, sizeof *names->slots);
+    if (!names->slots)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    pthread_mutex_init(&names->mutex, NULL);
+    return ROWLOCK_OK;
+}
+
+void rl_names_destroy(rl_names *names, bool forked)
+{
+    if (!names->slots)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        free(names->slots[i].name);
+    free(names->slots);
+    names->slots = NULL;
+    if (!forked)
+        pthread_mutex_destroy(&names->mutex);
+}
+
+/* FNV-1a. */
+static size_t slot_of(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    return (size_t)(hash % SLOTS);
+}
+
+static bool recall(rl_names *names, const char *name, const char *kind, uint64_t *id)
+{
+    pthread_mutex_lock(&names->mutex);
+    const struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = slot->name && slot->kind == kind && strcmp(slot->name, name) == 0;
+    if (known)
+        *id = slot->id;
+    pthread_mutex_unlock(&names->mutex);
+    return known;
+}
+
+/* `kind` is one of the RL_KIND_ literals. Without memory it is simply not remembered. */
+static void remember(rl_names *names, const char *name, const char *kind, uint64_t id)
+{
+    char *copy = strdup(name);
+    if (!copy)
+        return;
+    pthread_mutex_lock(&names->mutex);
+    struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    free(slot->name);
+    *slot = (struct rl_name_slot){.name = copy, .kind = kind, .id = id};
+    pthread_mutex_unlock(&names->mutex);
+}
+
+void rl_resource_forget(rowlock_client *client, const char *name)
+{
+    pthread_mutex_lock(&client->names.mutex);
+    struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
+    if (slot->name && strcmp(slot->name, name) == 0) {
+        free(slot->name);
+        *slot = (struct rl_name_slot){0};
+    }
+    pthread_mutex_unlock(&client->names.mutex);
+}
+
+const char *rl_kind_word(const char *kind)
+{
+    return strcmp(kind, RL_KIND_LEASE) == 0 ? "lease (optimistic)" : kind;
+}
+
+rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
+                                      rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_MODE,
+                   "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
+                   "another name",
+                   name, rl_kind_word(is), rl_kind_word(wanted));
+}
+
+typedef struct found_resource {
+    uint64_t id;
+    char kind[17];
+    bool has_lock;
+    bool has_renewal;
+} found_resource;
+
+static void keep_resource(void *data, const rl_cell *cells)
+{
+    found_resource *found = data;
+    found->id = cells[0].u64;
+    strncpy(found->kind, cells[1].text, sizeof found->kind - 1);
+    found->has_lock = cells[3].u64 != 0;
+    found->has_renewal = cells[4].u64 != 0;
+}
+
+/* Another session made it first, or we did and the reply was lost: both are fine. */
+static rowlock_status made(rowlock_status status, const rowlock_error *err)
+{
+    if (status == ROWLOCK_DAMAGED && err->server_errno == 1062)
+        return ROWLOCK_OK;
+    return status == ROWLOCK_UNKNOWN ? ROWLOCK_UNAVAILABLE : status;
+}
+
+static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
+                             const char *kind, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name), rl_text(kind)};
+    rl_done done = {0};
+    rowlock_status status =
+        made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, &done, err), err);
+    return status;
+}
+
+static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,
+                                       const char *name, const found_resource *found,
+                                       rowlock_error *err)
+{
+    if (strcmp(found->kind, RL_KIND_ROW) == 0 && !found->has_lock) {
+        const rl_value values[] = {rl_u64(found->id), rl_text(name)};
+        return made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_LOCK, values, NULL, err),
+                    err);
+    }
+    if (strcmp(found->kind, RL_KIND_LEASE) == 0 && !found->has_renewal) {
+        const rl_value values[] = {rl_u64(found->id)};
+        return made(
+            rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_RENEWAL, values, NULL, err), err);
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
+                           bool *found, found_resource *resource, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name)};
+    return rl_client_read(client, budget, RL_SQL_RESOURCE_FIND, values, keep_resource, resource,
+                          found, err);
+}
+
+/* Read, make, read: whoever makes it, its kind is what the row says. */
+static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
+                                     const char *name, const char *kind, found_resource *resource,
+                                     rowlock_error *err)
+{
+    bool found = false;
+    rowlock_status status = find(client, budget, name, &found, resource, err);
+    if (status != ROWLOCK_OK || found)
+        return status;
+    status = create(client, budget, name, kind, err);
+    if (status == ROWLOCK_OK)
+        status = find(client, budget, name, &found, resource, err);
+    if (status == ROWLOCK_OK && !found)
+        return rl_fail(err, ROWLOCK_DAMAGED,
+                       "'%s' could not be made: the table version_floor has lost its row, or a "
+                       "trigger is in the way; see `rowlock doctor`",
+                       name);
+    return status;
+}
+
+rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                              const char *kind, uint64_t *id, rowlock_error *err)
+{
+    if (recall(&client->names, name, kind, id))
+        return ROWLOCK_OK;
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    found_resource resource = {0};
+    rowlock_status status = find_or_create(client, budget, name, kind, &resource, err);
+    if (status == ROWLOCK_OK && strcmp(resource.kind, kind) != 0)
+        return rl_resource_wrong_kind(name, resource.kind, kind, err);
+    if (status == ROWLOCK_OK)
+        status = create_companion(client, budget, name, &resource, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    remember(&client->names, name, kind, resource.id);
+    *id = resource.id;
+    return ROWLOCK_OK;
+}

@@ -1,0 +1,39 @@
+/* mode/resource.h - names: their id and their kind, made at first use. */
+#ifndef RL_MODE_RESOURCE_H
+#define RL_MODE_RESOURCE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/budget.h"
+#include "base/error.h"
+
+#define RL_KIND_LEASE "optimistic"
+#define RL_KIND_ROW   "pessimistic"
+
+/* Ids that were seen. Hints: every use of one proves the name too. */
+typedef struct rl_names {
+    pthread_mutex_t mutex;
+    struct rl_name_slot *slots;
+} rl_names;
+
+rowlock_status rl_names_init(rl_names *names, rowlock_error *err) RL_MUST_USE;
+void rl_names_destroy(rl_names *names, bool forked);
+
+/*
+ * The id of `name`, which is made if it is new. MODE when it belongs to another kind.
+ * UNAVAILABLE, BUSY (try again), DENIED, SCHEMA, DAMAGED ...
+ */
+rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                              const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
+
+/* The hint was wrong (the name was purged, and perhaps made again). */
+void rl_resource_forget(rowlock_client *client, const char *name);
+
+rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
+                                      rowlock_error *err);
+
+/* "pessimistic" or "lease", for people. */
+const char *rl_kind_word(const char *kind);
+
+#endif

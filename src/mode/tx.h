@@ -1,0 +1,26 @@
+/* mode/tx.h - locks in the caller's own transaction. */
+#ifndef RL_MODE_TX_H
+#define RL_MODE_TX_H
+
+#include "mode/client.h"
+#include "rowlock/rowlock_mysql.h"
+#include "stmt/caller.h"
+
+rl_caller rl_tx_caller(rowlock_client *client, MYSQL *mysql);
+
+/* INVALID for NULL, or when it is (`wanted` false) or is not (true) in a transaction. */
+rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
+                             const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget *budget,
+                          const char *name, uint64_t id, uint64_t expected, const char *owner,
+                          rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_section(rowlock_client *client, MYSQL *mysql, const char *name,
+                             const rowlock_section_options *options, rowlock_tx_section_fn fn,
+                             void *data, rowlock_section_result *result,
+                             rowlock_error *err) RL_MUST_USE;
+
+#endif

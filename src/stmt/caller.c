@@ -1,0 +1,110 @@
+#include "stmt/caller.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+static rl_flavour flavour_of(MYSQL *mysql)
+{
+    return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
+}
+
+static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+{
+    unsigned number = mysql_errno(mysql);
+    rowlock_status status = rl_server_status(number, flavour_of(mysql));
+    rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), mysql_error(mysql),
+            number, rl_sql_table[id].name);
+    if (err) {
+        err->server_errno = number;
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(mysql));
+        snprintf(err->statement, sizeof err->statement, "%s", rl_sql_table[id].name);
+    }
+    return status;
+}
+
+/* Waits for the reply. When the time is over the statement is stopped, and waited for: the
+ * caller's connection cannot be left in the middle. Says why it was stopped. */
+static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
+{
+    rowlock_status stopped = ROWLOCK_OK;
+    rl_io now = *io;
+    for (;;) {
+        short revents = 0;
+        rl_waited waited = now.wait(now.self, (int)mysql_get_socket(caller->mysql), POLLIN,
+                                    &revents, now.deadline_us);
+        if (waited == RL_READY)
+            return stopped;
+        if (stopped == ROWLOCK_OK)
+            stopped = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
+        (void)rl_pool_kill_query(caller->pool, mysql_thread_id(caller->mysql));
+        now = rl_io_until(rl_time_add(rl_now_us(), 1000000));
+    }
+}
+
+static void read_first(MYSQL_RES *result, char *text, size_t size)
+{
+    MYSQL_ROW row = mysql_fetch_row(result);
+    if (row && text)
+        snprintf(text, size, "%s", row[0] ? row[0] : "");
+}
+
+static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, char *text,
+                                 size_t size, rowlock_error *err)
+{
+    if (mysql_read_query_result(mysql))
+        return caller_failed(mysql, id, err);
+    if (mysql_field_count(mysql) == 0) {
+        *rows = mysql_affected_rows(mysql);
+        return ROWLOCK_OK;
+    }
+    MYSQL_RES *result = mysql_store_result(mysql);
+    if (!result)
+        return caller_failed(mysql, id, err);
+    *rows = mysql_num_rows(result);
+    read_first(result, text, size);
+    mysql_free_result(result);
+    return ROWLOCK_OK;
+}
+
+/* KILL QUERY may have come too late for our statement; it must not hit the caller's next. */
+static void absorb_kill(MYSQL *mysql)
+{
+    const char *text = rl_sql_table[RL_SQL_CALLER_NOTHING].text;
+    (void)mysql_real_query(mysql, text, strlen(text));
+}
+
+rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_value *values,
+                             const rl_io *io, uint64_t *rows, char *text, size_t size,
+                             rowlock_error *err)
+{
+    rl_buffer sql = {0};
+    if (!rl_render(id, caller->schema, values, &sql)) {
+        rl_buffer_free(&sql);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    int failed = mysql_send_query(caller->mysql, sql.text, sql.length);
+    rl_buffer_free(&sql);
+    if (failed)
+        return caller_failed(caller->mysql, id, err);
+    rowlock_status stopped = await_reply(caller, io);
+    rowlock_status status = read_reply(caller->mysql, id, rows, text, size, err);
+    if (stopped != ROWLOCK_OK && status != ROWLOCK_CANCELLED && status != ROWLOCK_UNKNOWN)
+        absorb_kill(caller->mysql);
+    if (stopped != ROWLOCK_OK && status == ROWLOCK_CANCELLED)
+        return rl_fail(err, stopped, "%s", rowlock_status_text(stopped));
+    return status;
+}
+
+bool rl_caller_in_transaction(MYSQL *mysql)
+{
+    unsigned status = 0;
+    if (mariadb_get_infov(mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) != 0)
+        return false;
+    return (status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+bool rl_caller_same_user(MYSQL *mysql, const char *user)
+{
+    return mysql->user && strcmp(mysql->user, user) == 0;
+}

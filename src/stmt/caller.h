@@ -1,0 +1,34 @@
+/*
+ * stmt/caller.h - statements on the caller's own connection.
+ *
+ * Sent as text and awaited with poll(), so that they work on any MYSQL * and end on time. The
+ * connection is never closed, and never left in the middle of a reply.
+ */
+#ifndef RL_STMT_CALLER_H
+#define RL_STMT_CALLER_H
+
+#include "stmt/stmt.h"
+
+typedef struct rl_caller {
+    MYSQL *mysql;
+    rl_pool *pool; /* sends KILL QUERY when the time is over */
+    const char *schema;
+} rl_caller;
+
+/*
+ * Runs a text statement. *rows: matched or returned rows. The first column of the first row
+ * goes to `text` (of `size` bytes; may be NULL).
+ * TIMEOUT and CANCELLED: stopped, and the transaction has lost nothing. UNKNOWN: the
+ * connection is gone.
+ */
+rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_value *values,
+                             const rl_io *io, uint64_t *rows, char *text, size_t size,
+                             rowlock_error *err) RL_MUST_USE;
+
+/* Is it in a transaction, as far as the last reply said? */
+bool rl_caller_in_transaction(MYSQL *mysql);
+
+/* May KILL QUERY stop its statements? Only with the same user as the client's. */
+bool rl_caller_same_user(MYSQL *mysql, const char *user);
+
+#endif

@@ -1,0 +1,436 @@
+#include "stmt/stmt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct prepared {
+    MYSQL_STMT *handle;
+    MYSQL_BIND in[RL_SQL_MAX_VALUES];
+    MYSQL_BIND out[RL_SQL_MAX_VALUES];
+    uint64_t numbers[RL_SQL_MAX_VALUES];
+    unsigned long lengths[RL_SQL_MAX_VALUES];
+    my_bool nulls[RL_SQL_MAX_VALUES];
+    my_bool cut[RL_SQL_MAX_VALUES];
+    char *texts; /* all text columns, one after the other */
+} prepared;
+
+/* ------------------------------------------------------------------------- values */
+
+rl_value rl_u64(uint64_t number)
+{
+    return (rl_value){.type = RL_TYPE_U64, .number = number};
+}
+
+rl_value rl_i64(int64_t number)
+{
+    return (rl_value){.type = RL_TYPE_I64, .number = (uint64_t)number};
+}
+
+rl_value rl_i64_or_null(int64_t number, bool null)
+{
+    return (rl_value){.type = RL_TYPE_I64, .number = (uint64_t)number, .null = null};
+}
+
+rl_value rl_text(const char *text)
+{
+    return rl_text_n(text, strlen(text));
+}
+
+rl_value rl_text_n(const char *text, size_t length)
+{
+    return (rl_value){.type = RL_TYPE_TEXT, .text = text, .length = length};
+}
+
+/* ---------------------------------------------------------------------- operations */
+
+typedef struct stmt_op {
+    MYSQL_STMT *handle;
+    int result;
+} stmt_op;
+
+static int resume_prepare(void *op, int ready)
+{
+    stmt_op *o = op;
+    return mysql_stmt_prepare_cont(&o->result, o->handle, ready);
+}
+
+static int resume_execute(void *op, int ready)
+{
+    stmt_op *o = op;
+    return mysql_stmt_execute_cont(&o->result, o->handle, ready);
+}
+
+static int resume_store(void *op, int ready)
+{
+    stmt_op *o = op;
+    return mysql_stmt_store_result_cont(&o->result, o->handle, ready);
+}
+
+static rowlock_status failed(rl_conn *conn, rl_sql_id id, MYSQL_STMT *handle, rowlock_error *err)
+{
+    return rl_conn_failed(conn, rl_sql_table[id].name, mysql_stmt_errno(handle),
+                          mysql_stmt_sqlstate(handle), mysql_stmt_error(handle), err);
+}
+
+/* The operation ended (`ended`: why it was interrupted, or OK) with `result`. */
+static rowlock_status outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended, stmt_op *op,
+                              rowlock_error *err)
+{
+    if (ended != ROWLOCK_OK && conn->broken)
+        return rl_fail(err, ROWLOCK_UNKNOWN, "%s: the server did not answer (in %s)",
+                       rowlock_status_text(ROWLOCK_UNKNOWN), rl_sql_table[id].name);
+    if (op->result == 0)
+        return ROWLOCK_OK;
+    rowlock_status status = failed(conn, id, op->handle, err);
+    if (ended == ROWLOCK_OK || status != ROWLOCK_CANCELLED)
+        return status;
+    /* We had it stopped, and it was: say why we did. */
+    return rl_fail(err, ended, "%s (in %s)", rowlock_status_text(ended), rl_sql_table[id].name);
+}
+
+/* ------------------------------------------------------------------------ preparing */
+
+static void free_prepared(prepared *p)
+{
+    if (!p)
+        return;
+    if (p->handle)
+        mysql_stmt_close(p->handle);
+    free(p->texts);
+    free(p);
+}
+
+static void free_statements(rl_conn *conn)
+{
+    for (int i = 0; conn->statements && i < RL_SQL_COUNT; i++)
+        free_prepared(conn->statements[i]);
+    free(conn->statements);
+    conn->statements = NULL;
+}
+
+static bool bind_columns(prepared *p, const rl_sql *sql)
+{
+    size_t size = 1;
+    for (unsigned i = 0; i < sql->column_count; i++)
+        size += sql->columns[i].size + 1;
+    p->texts = malloc(size);
+    if (!p->texts)
+        return false;
+    char *at = p->texts;
+    for (unsigned i = 0; i < sql->column_count; i++) {
+        MYSQL_BIND *bind = &p->out[i];
+        bind->is_null = &p->nulls[i];
+        bind->length = &p->lengths[i];
+        bind->error = &p->cut[i];
+        if (sql->columns[i].type == RL_TYPE_TEXT) {
+            bind->buffer_type = MYSQL_TYPE_STRING;
+            bind->buffer = at;
+            bind->buffer_length = sql->columns[i].size;
+            at += sql->columns[i].size + 1;
+        } else {
+            bind->buffer_type = MYSQL_TYPE_LONGLONG;
+            bind->buffer = &p->numbers[i];
+            bind->is_unsigned = sql->columns[i].type == RL_TYPE_U64;
+        }
+    }
+    return true;
+}
+
+static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, prepared *p,
+                                  rowlock_error *err)
+{
+    const rl_sql *sql = &rl_sql_table[id];
+    p->handle = mysql_stmt_init(conn->mysql);
+    if (!p->handle || !bind_columns(p, sql))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    stmt_op op = {.handle = p->handle};
+    int pending = mysql_stmt_prepare_start(&op.result, p->handle, sql->text, strlen(sql->text));
+    rowlock_status ended = rl_conn_drive(conn, io, resume_prepare, &op, pending);
+    rowlock_status status = outcome(conn, id, ended, &op, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (mysql_stmt_param_count(p->handle) != sql->use_count ||
+        mysql_stmt_field_count(p->handle) != sql->column_count)
+        return rl_fail(err, ROWLOCK_SERVER, "the server reads the statement %s in another way",
+                       sql->name);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io, prepared **out,
+                                   rowlock_error *err)
+{
+    rowlock_status status = rl_conn_settle(conn, io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!conn->statements) {
+        conn->statements = calloc(RL_SQL_COUNT, sizeof *conn->statements);
+        conn->free_statements = free_statements;
+    }
+    if (!conn->statements)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    if (conn->statements[id]) {
+        *out = conn->statements[id];
+        return ROWLOCK_OK;
+    }
+    prepared *p = calloc(1, sizeof *p);
+    if (!p)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    status = prepare_new(conn, id, io, p, err);
+    if (status != ROWLOCK_OK) {
+        free_prepared(p);
+        /* Nothing but a preparation was sent. */
+        if (status == ROWLOCK_UNKNOWN)
+            status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+        return status;
+    }
+    conn->statements[id] = p;
+    *out = p;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rowlock_error *err)
+{
+    prepared *p = NULL;
+    return get_prepared(conn, id, io, &p, err);
+}
+
+/* -------------------------------------------------------------------------- running */
+
+static void bind_value(MYSQL_BIND *bind, const rl_value *value)
+{
+    static my_bool null = 1;
+    *bind = (MYSQL_BIND){0};
+    if (value->null) {
+        bind->buffer_type = MYSQL_TYPE_NULL;
+        bind->is_null = &null;
+    } else if (value->type == RL_TYPE_TEXT) {
+        bind->buffer_type = MYSQL_TYPE_STRING;
+        bind->buffer = (void *)(uintptr_t)value->text;
+        bind->buffer_length = value->length;
+    } else {
+        bind->buffer_type = MYSQL_TYPE_LONGLONG;
+        bind->buffer = (void *)(uintptr_t)&value->number;
+        bind->is_unsigned = value->type == RL_TYPE_U64;
+    }
+}
+
+static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                              prepared **out, rowlock_error *err)
+{
+    const rl_sql *sql = &rl_sql_table[id];
+    prepared *p = NULL;
+    rowlock_status status = get_prepared(conn, id, io, &p, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    for (unsigned i = 0; i < sql->use_count; i++)
+        bind_value(&p->in[i], &values[sql->uses[i]]);
+    if (sql->use_count && mysql_stmt_bind_param(p->handle, p->in))
+        return failed(conn, id, p->handle, err);
+    stmt_op op = {.handle = p->handle};
+    int pending = mysql_stmt_execute_start(&op.result, p->handle);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_execute, &op, pending);
+    *out = p;
+    return outcome(conn, id, ended, &op, err);
+}
+
+rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                      rl_done *done, rowlock_error *err)
+{
+    prepared *p = NULL;
+    rowlock_status status = execute(conn, id, values, io, &p, err);
+    if (status == ROWLOCK_OK && done)
+        *done = (rl_done){.rows = mysql_stmt_affected_rows(p->handle),
+                          .insert_id = mysql_stmt_insert_id(p->handle)};
+    return status;
+}
+
+rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                        rl_rows *rows, rowlock_error *err)
+{
+    prepared *p = NULL;
+    rowlock_status status = execute(conn, id, values, io, &p, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    stmt_op op = {.handle = p->handle};
+    if (mysql_stmt_bind_result(p->handle, p->out))
+        return failed(conn, id, p->handle, err);
+    int pending = mysql_stmt_store_result_start(&op.result, p->handle);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_store, &op, pending);
+    status = outcome(conn, id, ended, &op, err);
+    if (status == ROWLOCK_OK)
+        *rows = (rl_rows){.conn = conn, .id = id, .err = err};
+    return status;
+}
+
+static void read_cells(rl_rows *rows, prepared *p)
+{
+    const rl_sql *sql = &rl_sql_table[rows->id];
+    for (unsigned i = 0; i < sql->column_count; i++) {
+        rl_cell *cell = &rows->cells[i];
+        *cell = (rl_cell){.null = p->nulls[i], .text = ""};
+        if (cell->null)
+            continue;
+        if (sql->columns[i].type != RL_TYPE_TEXT) {
+            cell->u64 = p->numbers[i];
+            cell->i64 = (int64_t)p->numbers[i];
+            continue;
+        }
+        char *text = p->out[i].buffer;
+        text[p->lengths[i]] = '\0';
+        cell->text = text;
+    }
+}
+
+bool rl_next(rl_rows *rows)
+{
+    if (!rows->conn || rows->status != ROWLOCK_OK)
+        return false;
+    prepared *p = rows->conn->statements[rows->id];
+    int result = mysql_stmt_fetch(p->handle);
+    if (result == 0) {
+        read_cells(rows, p);
+        return true;
+    }
+    if (result == MYSQL_DATA_TRUNCATED)
+        rows->status = rl_fail(rows->err, ROWLOCK_DAMAGED,
+                               "a table is not as this program made it: a value of %s does not "
+                               "fit; see `rowlock doctor`",
+                               rl_sql_table[rows->id].name);
+    else if (result != MYSQL_NO_DATA)
+        rows->status = failed(rows->conn, rows->id, p->handle, rows->err);
+    rl_end(rows);
+    return false;
+}
+
+void rl_end(rl_rows *rows)
+{
+    if (!rows->conn)
+        return;
+    prepared *p = rows->conn->statements[rows->id];
+    mysql_stmt_free_result(p->handle);
+    rows->conn = NULL;
+}
+
+rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                            bool *found, rl_rows *rows, rowlock_error *err)
+{
+    rowlock_status status = rl_query(conn, id, values, io, rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    bool any = rl_next(rows);
+    rl_end(rows);
+    if (rows->status == ROWLOCK_OK)
+        *found = any;
+    return rows->status;
+}
+
+/* --------------------------------------------------------------------------- as text */
+
+static bool harmless(const char *text, size_t length)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    return strspn(text, allowed) == length;
+}
+
+static bool render_value(const rl_value *value, rl_buffer *text)
+{
+    if (value->type == RL_TYPE_TEXT) {
+        if (!harmless(value->text, value->length))
+            return false;
+        rl_buffer_puts(text, "'");
+        rl_buffer_append(text, value->text, value->length);
+        rl_buffer_puts(text, "'");
+        return true;
+    }
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value->number);
+    rl_buffer_puts(text, digits);
+    return true;
+}
+
+/* `schema` is [A-Za-z0-9_$]: nothing to escape. */
+static void render_schema(const char *schema, rl_buffer *text)
+{
+    rl_buffer_puts(text, "`");
+    rl_buffer_puts(text, schema);
+    rl_buffer_puts(text, "`");
+}
+
+bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text)
+{
+    static const char placeholder[] = "{schema}";
+    const rl_sql *sql = &rl_sql_table[id];
+    unsigned use = 0;
+    for (const char *at = sql->text; *at;) {
+        if (strncmp(at, placeholder, sizeof placeholder - 1) == 0) {
+            render_schema(schema, text);
+            at += sizeof placeholder - 1;
+        } else if (*at == '?') {
+            if (!render_value(&values[sql->uses[use++]], text))
+                return false;
+            at++;
+        } else {
+            rl_buffer_append(text, at++, 1);
+        }
+    }
+    return !text->failed;
+}
+
+static rowlock_status run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                               rowlock_error *err)
+{
+    rl_buffer text = {0};
+    rowlock_status status;
+    if (rl_render(id, "", values, &text))
+        status = rl_conn_command(conn, rl_sql_table[id].name, text.text, io, err);
+    else
+        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rl_buffer_free(&text);
+    return status;
+}
+
+/* -------------------------------------------------------------------------- sessions */
+
+/* How long a statement of ours may wait for a row lock: a holder's as long as it likes
+ * (its io ends it), any other a second (a fenced transaction may have the row). */
+#define WORK_LOCK_WAIT_S 1
+#define HOLD_LOCK_WAIT_S 1000000
+#define WORK_IDLE_S      600
+
+static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_io *io,
+                                    rowlock_error *err)
+{
+    bool hold = purpose == RL_HOLD;
+    const rl_value values[] = {rl_u64(hold ? 0 : 1),
+                               rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
+                               rl_u64(WORK_IDLE_S)};
+    rowlock_status status = run_text(conn, RL_SQL_SESSION_ISOLATION, NULL, io, err);
+    if (status == ROWLOCK_OK)
+        status = run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
+    if (status == ROWLOCK_OK)
+        conn->idle_limit_s = WORK_IDLE_S;
+    return status;
+}
+
+static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
+{
+    const rl_value values[] = {rl_u64(connection_id)};
+    return run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
+}
+
+const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_session, .kill_query = kill_query};
+
+rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
+                                 rowlock_error *err)
+{
+    if (conn->idle_limit_s == seconds)
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(seconds)};
+    rowlock_status status = run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
+    if (status == ROWLOCK_OK)
+        conn->idle_limit_s = seconds;
+    return status;
+}

@@ -1,0 +1,88 @@
+/*
+ * stmt/stmt.h - running the named statements of sql/.
+ *
+ * Values are given in the order of the statement's `-- params:`. Prepared statements are
+ * prepared once for each connection, with buffers that live as long.
+ */
+#ifndef RL_STMT_H
+#define RL_STMT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "db/pool.h"
+#include "stmt/sql.h"
+
+typedef struct rl_value {
+    rl_type type;
+    bool null;
+    uint64_t number; /* i64 too, as two's complement */
+    const char *text;
+    size_t length;
+} rl_value;
+
+rl_value rl_u64(uint64_t number);
+rl_value rl_i64(int64_t number);
+rl_value rl_i64_or_null(int64_t number, bool null);
+rl_value rl_text(const char *text);
+rl_value rl_text_n(const char *text, size_t length);
+
+typedef struct rl_cell {
+    bool null;
+    uint64_t u64;
+    int64_t i64;
+    const char *text; /* "" when null */
+} rl_cell;
+
+typedef struct rl_done {
+    uint64_t rows;      /* matched (CLIENT_FOUND_ROWS) */
+    uint64_t insert_id; /* LAST_INSERT_ID(expr) of this statement */
+} rl_done;
+
+/* A statement without a result. `done` may be NULL. UNKNOWN: the reply was lost. */
+rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                      rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+/*
+ * A statement with a result, which is read whole. Then rl_next() for each row: its cells
+ * are valid until the next call on this connection. rl_end() is allowed any time.
+ */
+typedef struct rl_rows {
+    rl_conn *conn;
+    rl_sql_id id;
+    rl_cell cells[RL_SQL_MAX_VALUES];
+    rowlock_status status; /* of the reading; DAMAGED when a value does not fit */
+    rowlock_error *err;
+} rl_rows;
+
+rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                        rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+bool rl_next(rl_rows *rows);
+void rl_end(rl_rows *rows);
+
+/*
+ * The usual case: at most one row is of interest. *found says whether there was one; the
+ * cells are valid until the next call on this connection.
+ */
+rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                            bool *found, rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+
+/* Prepares without running: is everything there that it names, and is it allowed? */
+rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
+                          rowlock_error *err) RL_MUST_USE;
+
+/*
+ * A statement as text: numbers and identifiers of rowlock's making only (letters, digits,
+ * '-', '.'); {schema} becomes the quoted schema. False: a value is not such, or no memory.
+ */
+bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
+
+/* Setting sessions up and stopping statements, for rl_pool_init(). */
+extern const rl_pool_hooks rl_stmt_pool_hooks;
+
+/* The session's wait_timeout on this connection: sent only when it differs from the last. */
+rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
+                                 rowlock_error *err) RL_MUST_USE;
+
+#endif

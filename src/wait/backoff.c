@@ -1,0 +1,82 @@
+#include "wait/backoff.h"
+
+#include "base/random.h"
+
+int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random)
+{
+    int64_t delay = backoff->first_us;
+    for (unsigned i = 0; i < backoff->attempt && delay < backoff->most_us; i++)
+        delay *= 2;
+    if (delay > backoff->most_us)
+        delay = backoff->most_us;
+    if (backoff->attempt < 30)
+        backoff->attempt++;
+    int64_t half = delay / 2;
+    return half + (int64_t)((uint64_t)random * (uint64_t)(delay - half) >> 32);
+}
+
+static bool again(rowlock_status status)
+{
+    return status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK || status == ROWLOCK_UNAVAILABLE;
+}
+
+/* Is this the end, although `status` alone would be worth another attempt? */
+static bool give_up(const rl_attempts *how, rowlock_status status, int64_t down_since_us,
+                    bool unsettled)
+{
+    if (status == ROWLOCK_BUSY && how->busy_is_final)
+        return true;
+    if (status == ROWLOCK_UNAVAILABLE && rl_now_us() - down_since_us >= how->outage_us)
+        return true;
+    if (unsettled)
+        return false;
+    return how->budget->try_once;
+}
+
+static rowlock_status pause(const rl_attempts *how, rl_backoff *backoff, int64_t hint_us,
+                            bool unsettled)
+{
+    int64_t delay = rl_backoff_next_us(backoff, rl_random_u32());
+    if (hint_us > 0 && hint_us < delay)
+        delay = hint_us;
+    rl_budget budget = *how->budget;
+    if (unsettled && budget.try_once)
+        budget.deadline_us = RL_NEVER;
+    switch (rl_budget_sleep(&budget, delay)) {
+    case RL_CANCELLED:
+        return ROWLOCK_CANCELLED;
+    case RL_EXPIRED:
+        return ROWLOCK_TIMEOUT;
+    case RL_READY:
+        break;
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
+                                rowlock_error *err)
+{
+    rl_backoff backoff = how->backoff;
+    int64_t down_since_us = RL_NEVER;
+    for (;;) {
+        int64_t hint_us = 0;
+        rowlock_status status = attempt(data, &hint_us, err);
+        if (!again(status))
+            return status;
+        int64_t now = rl_now_us();
+        if (status != ROWLOCK_UNAVAILABLE)
+            down_since_us = RL_NEVER;
+        else if (down_since_us == RL_NEVER)
+            down_since_us = now;
+        bool unsettled = how->unsettled && how->unsettled(data);
+        if (give_up(how, status, down_since_us, unsettled))
+            return status;
+        rowlock_status paused = pause(how, &backoff, hint_us, unsettled);
+        if (paused != ROWLOCK_OK) {
+            /* An outage that outlasts the wait is an outage. */
+            if (paused == ROWLOCK_TIMEOUT && status == ROWLOCK_UNAVAILABLE)
+                return status;
+            return rl_fail(err, paused, "%s", rowlock_status_text(paused));
+        }
+    }
+}

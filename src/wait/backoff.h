@@ -1,0 +1,39 @@
+/* wait/backoff.h - the only place that waits between attempts. */
+#ifndef RL_WAIT_BACKOFF_H
+#define RL_WAIT_BACKOFF_H
+
+#include "base/budget.h"
+
+/* Doubles from `first_us` to `most_us`; each delay is drawn between half of it and all. */
+typedef struct rl_backoff {
+    int64_t first_us;
+    int64_t most_us;
+    unsigned attempt;
+} rl_backoff;
+
+/* Pure: `random` is any 32 bits. */
+int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
+
+/*
+ * One call's attempts. `attempt` answers OK or a final status, or one after which it is
+ * worth trying again: BUSY (also DEADLOCK), UNAVAILABLE. It may say in *hint_us when
+ * trying again makes sense at the latest (0: no idea).
+ */
+typedef struct rl_attempts {
+    const rl_budget *budget;
+    int64_t outage_us; /* how long UNAVAILABLE may go on, measured from its first */
+    rl_backoff backoff;
+    bool busy_is_final;
+    bool (*unsettled)(const void *data); /* true: a try must go on, its own effect is open */
+} rl_attempts;
+
+typedef rowlock_status (*rl_attempt)(void *data, int64_t *hint_us, rowlock_error *err);
+
+/*
+ * BUSY once only when the budget is for a try; TIMEOUT, CANCELLED when the waiting ended;
+ * UNAVAILABLE when the outage lasted too long; else what `attempt` said last.
+ */
+rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
+                                rowlock_error *err) RL_MUST_USE;
+
+#endif
