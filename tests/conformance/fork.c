@@ -1,0 +1,191 @@
+/* After fork(): the child's calls fail cleanly, and the parent's sessions live on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rowlock/rowlock_mysql.h"
+#include "support/support.h"
+
+typedef struct family {
+    rowlock_client *client;
+    rowlock_hold *hold;
+    rowlock_cancel *cancel;
+    rowlock_mode mode;
+    const char *name;
+} family;
+
+#define EXPECT(name, call)                                                                         \
+    do {                                                                                           \
+        err = (rowlock_error){0};                                                                  \
+        rowlock_status got_ = (call);                                                              \
+        if (got_ != ROWLOCK_##name) {                                                              \
+            fprintf(stderr, "in the child: %s: %s\n", #call, rowlock_status_name(got_));           \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static rowlock_status nothing(void *data, const rowlock_section *section)
+{
+    (void)data;
+    (void)section;
+    return ROWLOCK_OK;
+}
+
+static int use_it_in_the_child(void *arg)
+{
+    family *f = arg;
+    rowlock_error err;
+    rowlock_hold *hold = NULL;
+    rowlock_list *list = NULL;
+    rowlock_history *history = NULL;
+    uint64_t version = 0;
+    rowlock_acquire_options options = {.mode = f->mode, .wait_ms = 1000};
+    const char *names[] = {"a", "b"};
+    rowlock_acquire_options rows = {.mode = ROWLOCK_PESSIMISTIC};
+    EXPECT(FORKED, rowlock_acquire(f->client, "in-child", &options, &hold, &err));
+    if (ts_error_flaw(ROWLOCK_FORKED, &err))
+        return 2;
+    EXPECT(FORKED, rowlock_acquire_set(f->client, names, 2, &rows, &hold, &err));
+    EXPECT(FORKED, rowlock_hold_check(f->hold));
+    EXPECT(FORKED, rowlock_version_read(f->client, f->name, &version, &err));
+    EXPECT(FORKED, rowlock_version_bump(f->client, f->name, 0, &version, &err));
+    EXPECT(FORKED, rowlock_section_run(f->client, f->name, NULL, nothing, NULL, NULL, &err));
+    EXPECT(FORKED, rowlock_list_get(f->client, NULL, &list, &err));
+    EXPECT(FORKED, rowlock_list_one(f->client, f->name, &list, &err));
+    EXPECT(FORKED, rowlock_history_get(f->client, NULL, &history, &err));
+    EXPECT(FORKED, rowlock_sweep(f->client, NULL, NULL, &err));
+    EXPECT(FORKED, rowlock_break(f->client, f->name, NULL, &err));
+    EXPECT(FORKED, rowlock_client_flush(f->client, 1000, &err));
+    /* Reading what the parent knew is harmless. */
+    if (rowlock_hold_token(f->hold) == 0 || rowlock_hold_count(f->hold) != 1)
+        return 3;
+    EXPECT(FORKED, rowlock_release(f->hold, &err));
+    rowlock_client_close(f->client);
+    return 0;
+}
+
+static int only_close_in_the_child(void *arg)
+{
+    rowlock_client_close(((family *)arg)->client);
+    return 0;
+}
+
+static int only_release_in_the_child(void *arg)
+{
+    return rowlock_release(((family *)arg)->hold, NULL) == ROWLOCK_FORKED ? 0 : 1;
+}
+
+static int exit_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* The parent notices nothing: for two TTLs its hold is kept, and then it is released. */
+static void test_the_parents_hold_lives_on(void **state)
+{
+    static int (*const deeds[])(void *) = {exit_at_once, only_close_in_the_child,
+                                           only_release_in_the_child, use_it_in_the_child};
+    rowlock_mode mode = ts_mode(state);
+    rowlock_client *other = ts_open();
+    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++) {
+        int64_t ttl = ts_short_ttl(mode);
+        family f = {.client = ts_open(), .mode = mode, .name = ts_name("fork")};
+        f.hold = ts_take(f.client, f.name, mode, ttl);
+        WANT(OK, ts_try(f.client, ts_name("warm"), mode));
+        assert_int_equal(ts_reap(ts_fork(deeds[i], &f), 10000), 0);
+        int64_t end = ts_now_ms() + 2 * ttl;
+        while (ts_now_ms() < end) {
+            WANT(OK, rowlock_hold_check(f.hold));
+            WANT(BUSY, ts_try(other, f.name, mode));
+            ts_pass_ms(50);
+        }
+        WANT(OK, ts_try(f.client, ts_name("after"), mode));
+        WANT(OK, rowlock_release(f.hold, &ts_err));
+        WANT(OK, ts_try(other, f.name, mode));
+        rowlock_client_close(f.client);
+    }
+    rowlock_client_close(other);
+}
+
+/* A child of many threads' parent, while they are busy: no lock of theirs is stuck in it. */
+typedef struct busy {
+    rowlock_client *client;
+    const char *name;
+    rowlock_mode mode;
+    atomic_bool stop;
+    rowlock_status status;
+    pthread_t thread;
+} busy;
+
+static void *be_busy(void *arg)
+{
+    busy *b = arg;
+    rowlock_acquire_options options = {.mode = b->mode, .wait_ms = 10000};
+    while (!atomic_load(&b->stop) && b->status == ROWLOCK_OK) {
+        rowlock_hold *hold = NULL;
+        b->status = rowlock_acquire(b->client, b->name, &options, &hold, NULL);
+        if (b->status == ROWLOCK_OK)
+            b->status = rowlock_release(hold, NULL);
+    }
+    return NULL;
+}
+
+static void test_fork_in_the_middle_of_calls(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    family f = {.client = ts_open(), .mode = mode, .name = ts_name("fork-busy")};
+    busy workers[3];
+    f.hold = ts_take(f.client, f.name, mode, 30000);
+    for (int i = 0; i < 3; i++) {
+        workers[i] = (busy){.client = f.client, .name = ts_name("busy"), .mode = mode};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, be_busy, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < ts_rounds(40); i++)
+        assert_int_equal(ts_reap(ts_fork(use_it_in_the_child, &f), 10000), 0);
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&workers[i].stop, true);
+        pthread_join(workers[i].thread, NULL);
+        assert_string_equal(rowlock_status_name(workers[i].status), "OK");
+    }
+    WANT(OK, rowlock_release(f.hold, &ts_err));
+    rowlock_client_close(f.client);
+}
+
+/* No descriptor of ours survives an exec(). */
+static int list_descriptors(void *arg)
+{
+    (void)arg;
+    execl("/bin/sh", "sh", "-c", "n=$(ls -l /proc/$$/fd | grep -c -e socket: -e eventfd); exit $n",
+          (char *)NULL);
+    return 99;
+}
+
+static void test_nothing_is_inherited_by_exec(void **state)
+{
+    (void)state;
+    int before = ts_reap(ts_fork(list_descriptors, NULL), 10000);
+    rowlock_client *client = ts_open();
+    rowlock_hold *holds[2];
+    for (int i = 0; i < 2; i++) {
+        holds[i] = ts_take(client, ts_name("exec"), ts_modes[i], 30000);
+        assert_true(rowlock_hold_fd(holds[i]) >= 0);
+    }
+    rowlock_cancel *cancel = NULL;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    assert_int_equal(ts_reap(ts_fork(list_descriptors, NULL), 10000), before);
+    rowlock_cancel_free(cancel);
+    for (int i = 0; i < 2; i++)
+        WANT(OK, rowlock_release(holds[i], &ts_err));
+    rowlock_client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_the_parents_hold_lives_on),
+        BOTH(test_fork_in_the_middle_of_calls),
+        ONCE(test_nothing_is_inherited_by_exec),
+    };
+    return cmocka_run_group_tests_name("fork", tests, ts_suite_begin, ts_suite_end);
+}

@@ -1,0 +1,454 @@
+/* Migrations: again, at once, interrupted, newer. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/support.h"
+
+static MYSQL *mysql;
+static unsigned newest; /* the version this library makes */
+
+static int connect_first(void **state)
+{
+    ts_suite_begin(state);
+    mysql = ts_connect(ts_schema());
+    newest = (unsigned)ts_sql_u64(mysql, "SELECT MAX(version) FROM rowlock_schema_version");
+    return 0;
+}
+
+static int disconnect(void **state)
+{
+    mysql_close(mysql);
+    return ts_suite_end(state);
+}
+
+static rowlock_client_options options_for(const char *schema)
+{
+    rowlock_client_options options = ts_options();
+    options.schema = schema;
+    return options;
+}
+
+static rowlock_migrate_result migrate(const char *schema)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_migrate_result result = {0};
+    WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+    return result;
+}
+
+static rowlock_status try_migrate(const char *schema, const rowlock_migrate_options *how)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_migrate_result result = {.from = 99};
+    rowlock_status status = rowlock_migrate(&options, how, &result, &ts_err);
+    if (status != ROWLOCK_OK)
+        assert_int_equal(result.from, 99);
+    return status;
+}
+
+static rowlock_status try_open(const char *schema)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_client *client = NULL;
+    rowlock_status status = rowlock_client_open(&options, &client, &ts_err);
+    if (status == ROWLOCK_OK)
+        rowlock_client_close(client);
+    else
+        assert_null(client);
+    return status;
+}
+
+/* Everything that makes the schema what it is, but the times of its making. */
+static char *shape(const char *schema)
+{
+    ts_sql(mysql, "SET SESSION group_concat_max_len = 1000000");
+    char *columns = ts_sql_text(
+        mysql,
+        "SELECT GROUP_CONCAT(table_name, '.', column_name, ' ', column_type, ' ', is_nullable,"
+        " ' ', COALESCE(column_default, '-'), ' ', COALESCE(collation_name, '-'), ' ', column_key"
+        " ORDER BY table_name, ordinal_position SEPARATOR '\\n')"
+        " FROM information_schema.columns WHERE table_schema = '%s'",
+        schema);
+    char *tables = ts_sql_text(
+        mysql,
+        "SELECT GROUP_CONCAT(table_name, ' ', engine, ' ', table_collation ORDER BY table_name"
+        " SEPARATOR '\\n') FROM information_schema.tables WHERE table_schema = '%s'",
+        schema);
+    char *steps = ts_sql_text(
+        mysql,
+        "SELECT GROUP_CONCAT(version, ' ', name, ' ', checksum, ' ', breaking, ' ', steps, ' ',"
+        " steps_done, ' ', running, ' ', applied_at IS NOT NULL ORDER BY version SEPARATOR '\\n')"
+        " FROM `%s`.rowlock_schema_version",
+        schema);
+    char *floor = ts_sql_text(
+        mysql, "SELECT CONCAT(COUNT(*), '/', MAX(version)) FROM `%s`.version_floor", schema);
+    char *all = NULL;
+    assert_true(asprintf(&all, "%s\n%s\n%s\n%s", columns, tables, steps, floor) > 0);
+    free(columns);
+    free(tables);
+    free(steps);
+    free(floor);
+    return all;
+}
+
+static void assert_same_shape(const char *schema)
+{
+    char *good = shape(ts_schema());
+    char *this = shape(schema);
+    assert_string_equal(good, this);
+    free(good);
+    free(this);
+}
+
+/* --------------------------------------------------------------------------- usual */
+
+static void test_from_nothing(void **state)
+{
+    char name[80];
+    (void)state;
+    snprintf(name, sizeof name, "%s_new", ts_schema());
+    rowlock_migrate_result result = migrate(name);
+    assert_int_equal(result.from, 0);
+    assert_int_equal(result.to, newest);
+    assert_int_equal(result.applied, newest);
+    assert_same_shape(name);
+    WANT(OK, try_open(name));
+    ts_sql(mysql, "DROP DATABASE `%s`", name);
+}
+
+static void test_again(void **state)
+{
+    const char *schema = ts_extra_schema("again", true);
+    (void)state;
+    ts_sql(mysql, "UPDATE `%s`.version_floor SET version = 41", schema);
+    rowlock_migrate_result result = migrate(schema);
+    assert_int_equal(result.from, newest);
+    assert_int_equal(result.to, newest);
+    assert_int_equal(result.applied, 0);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM `%s`.version_floor", schema), 41);
+    ts_sql(mysql, "UPDATE `%s`.version_floor SET version = 0", schema);
+    assert_same_shape(schema);
+}
+
+/* A server whose defaults are not ours. */
+static void test_where_other_tables_are(void **state)
+{
+    const char *schema = ts_extra_schema("others", false);
+    (void)state;
+    ts_sql(mysql, "CREATE TABLE `%s`.mine (id INT PRIMARY KEY)", schema);
+    ts_sql(mysql, "INSERT INTO `%s`.mine VALUES (7)", schema);
+    migrate(schema);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT id FROM `%s`.mine", schema), 7);
+    WANT(OK, try_open(schema));
+}
+
+typedef struct progress {
+    unsigned calls;
+    unsigned ended;
+    unsigned last_step;
+    unsigned steps;
+    bool in_order;
+} progress;
+
+static void note_progress(void *data, const rowlock_migration *m)
+{
+    progress *p = data;
+    p->calls++;
+    p->steps = m->steps;
+    if (!*m->statement) {
+        p->ended++;
+        p->last_step = 0;
+        return;
+    }
+    p->in_order &= m->step == p->last_step + 1 && m->step <= m->steps;
+    p->in_order &= strchr(m->statement, '\n') == NULL;
+    p->last_step = m->step;
+}
+
+static unsigned steps_of_all(void)
+{
+    return (unsigned)ts_sql_u64(mysql, "SELECT SUM(steps) FROM rowlock_schema_version");
+}
+
+static void test_progress(void **state)
+{
+    const char *schema = ts_extra_schema("progress", false);
+    progress p = {.in_order = true};
+    rowlock_migrate_options how = {.progress = note_progress, .progress_data = &p};
+    (void)state;
+    WANT(OK, try_migrate(schema, &how));
+    assert_true(p.in_order);
+    assert_int_equal(p.ended, newest);
+    assert_int_equal(p.calls, steps_of_all() + newest);
+}
+
+/* --------------------------------------------------------------------------- at once */
+
+typedef struct migrator {
+    const char *schema;
+    int64_t wait_ms;
+    int started; /* pipes; -1: none */
+    int go;
+    unsigned die_at; /* the step before which it is killed; 0: never */
+    unsigned calls;
+} migrator;
+
+static void act(void *data, const rowlock_migration *m)
+{
+    migrator *this = data;
+    (void)m;
+    this->calls++;
+    if (this->die_at == this->calls)
+        raise(SIGKILL);
+    char c = 's';
+    if (this->calls == 2 && this->started >= 0 &&
+        (write(this->started, &c, 1) != 1 || read(this->go, &c, 1) != 1))
+        _exit(98);
+}
+
+static int migrate_in_child(void *arg)
+{
+    migrator *this = arg;
+    rowlock_client_options options = options_for(this->schema);
+    rowlock_migrate_options how = {
+        .wait_ms = this->wait_ms, .progress = act, .progress_data = this};
+    rowlock_migrate_result result = {0};
+    rowlock_error err = {0};
+    rowlock_status status = rowlock_migrate(&options, &how, &result, &err);
+    if (status != ROWLOCK_OK)
+        return 100 + (int)status;
+    return (int)result.applied;
+}
+
+static void test_one_works_the_others_wait(void **state)
+{
+    const char *schema = ts_extra_schema("at_once", false);
+    int started[2];
+    int go[2];
+    char c;
+    (void)state;
+    assert_int_equal(pipe(started), 0);
+    assert_int_equal(pipe(go), 0);
+    migrator first = {.schema = schema, .started = started[1], .go = go[0]};
+    migrator second = {.schema = schema, .started = -1, .wait_ms = 20000};
+    pid_t one = ts_fork(migrate_in_child, &first);
+    assert_int_equal(read(started[0], &c, 1), 1);
+    /* In the middle of it: others wait, and only as long as they were told to. */
+    rowlock_migrate_options impatient = {.wait_ms = 1000};
+    int64_t start = ts_now_ms();
+    WANT(TIMEOUT, try_migrate(schema, &impatient));
+    assert_between(900, ts_now_ms() - start, 1000 + ts_slack_ms() + 900);
+    pid_t two = ts_fork(migrate_in_child, &second);
+    ts_pass_ms(300);
+    /* Neither is the schema taken for ready. */
+    WANT(SCHEMA, try_open(schema));
+    assert_int_equal(write(go[1], "g", 1), 1);
+    assert_int_equal(ts_reap(one, 20000), (int)newest);
+    assert_int_equal(ts_reap(two, 20000), 0);
+    assert_same_shape(schema);
+    close(started[0]);
+    close(started[1]);
+    close(go[0]);
+    close(go[1]);
+}
+
+static void test_many_at_once(void **state)
+{
+    const char *schema = ts_extra_schema("storm", false);
+    migrator each = {.schema = schema, .started = -1, .wait_ms = 60000};
+    pid_t pids[6];
+    int applied = 0;
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        pids[i] = ts_fork(migrate_in_child, &each);
+    for (int i = 0; i < 6; i++) {
+        int status = ts_reap(pids[i], 60000);
+        assert_true(status < 100);
+        applied += status;
+    }
+    assert_int_equal(applied, (int)newest);
+    assert_same_shape(schema);
+}
+
+/* ----------------------------------------------------------------------- interrupted */
+
+/* Killed before each of its statements in turn, and started again. */
+static void test_killed_at_any_step(void **state)
+{
+    unsigned steps = steps_of_all() + newest;
+    (void)state;
+    for (unsigned step = 1; step <= steps; step++) {
+        char suffix[32];
+        snprintf(suffix, sizeof suffix, "kill%u", step);
+        const char *schema = ts_extra_schema(suffix, false);
+        migrator victim = {.schema = schema, .started = -1, .die_at = step};
+        assert_int_equal(ts_reap(ts_fork(migrate_in_child, &victim), 20000), 128 + SIGKILL);
+        if (step < steps)
+            WANT(SCHEMA, try_open(schema));
+        migrate(schema);
+        assert_same_shape(schema);
+        WANT(OK, try_open(schema));
+    }
+}
+
+/* Killed several times on the way. */
+static void test_killed_again_and_again(void **state)
+{
+    const char *schema = ts_extra_schema("again_killed", false);
+    migrator victim = {.schema = schema, .started = -1, .die_at = 2};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        int status = ts_reap(ts_fork(migrate_in_child, &victim), 20000);
+        assert_true(status == 128 + SIGKILL || status == (int)newest || status == 0);
+    }
+    migrate(schema);
+    assert_same_shape(schema);
+}
+
+/* The statement had taken effect when the machine died, but nobody wrote that down. */
+static void test_a_step_that_was_not_noted(void **state)
+{
+    unsigned steps =
+        (unsigned)ts_sql_u64(mysql, "SELECT steps FROM rowlock_schema_version WHERE version = 1");
+    (void)state;
+    for (unsigned step = 1; step <= steps; step++) {
+        char suffix[32];
+        snprintf(suffix, sizeof suffix, "note%u", step);
+        const char *schema = ts_extra_schema(suffix, true);
+        ts_sql(mysql, "DELETE FROM `%s`.rowlock_schema_version WHERE version > 1", schema);
+        ts_sql(mysql,
+               "UPDATE `%s`.rowlock_schema_version SET steps_done = %u, running = %u,"
+               " applied_at = NULL WHERE version = 1",
+               schema, step - 1, step);
+        WANT(SCHEMA, try_open(schema));
+        WANT(OK, try_migrate(schema, NULL));
+        assert_same_shape(schema);
+    }
+}
+
+static void test_killed_before_its_first_note(void **state)
+{
+    const char *schema = ts_extra_schema("first_note", true);
+    (void)state;
+    ts_sql(mysql, "DELETE FROM `%s`.rowlock_schema_version", schema);
+    WANT(SCHEMA, try_open(schema));
+    migrate(schema);
+    assert_same_shape(schema);
+    schema = ts_extra_schema("no_notes", true);
+    ts_sql(mysql, "DROP TABLE `%s`.rowlock_schema_version", schema);
+    WANT(SCHEMA, try_open(schema));
+    migrate(schema);
+    assert_same_shape(schema);
+}
+
+/* ----------------------------------------------------------------- newer, or changed */
+
+static void add_version(const char *schema, unsigned version, bool breaking)
+{
+    ts_sql(mysql,
+           "INSERT INTO `%s`.rowlock_schema_version (version, name, checksum, breaking, steps,"
+           " steps_done, running, applied_by, started_at, applied_at) VALUES (%u,"
+           " '%04u_of_tomorrow', REPEAT('a', 64), %d, 3, 3, 0, 'tomorrow', UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6))",
+           schema, version, version, breaking);
+}
+
+static void test_newer_and_harmless(void **state)
+{
+    const char *schema = ts_extra_schema("harmless", true);
+    (void)state;
+    add_version(schema, newest + 1, false);
+    WANT(OK, try_open(schema));
+    rowlock_migrate_result result = migrate(schema);
+    assert_int_equal(result.applied, 0);
+    add_version(schema, newest + 2, true);
+    WANT(SCHEMA, try_open(schema));
+    WANT(SCHEMA, try_migrate(schema, NULL));
+}
+
+static void test_newer_and_breaking(void **state)
+{
+    const char *schema = ts_extra_schema("breaking", true);
+    (void)state;
+    add_version(schema, newest + 1, true);
+    char *before = ts_dump(mysql, schema);
+    WANT(SCHEMA, try_open(schema));
+    assert_non_null(strstr(ts_err.message, "newer"));
+    WANT(SCHEMA, try_migrate(schema, NULL));
+    char *after = ts_dump(mysql, schema);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+static void test_a_changed_file(void **state)
+{
+    const char *schema = ts_extra_schema("changed", true);
+    (void)state;
+    ts_sql(mysql,
+           "UPDATE `%s`.rowlock_schema_version SET checksum = REPEAT('b', 64)"
+           " WHERE version = 1",
+           schema);
+    char *before = ts_dump(mysql, schema);
+    WANT(SCHEMA, try_migrate(schema, NULL));
+    char *after = ts_dump(mysql, schema);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* ------------------------------------------------------------------------ privileges */
+
+static void test_missing_privileges(void **state)
+{
+    const char *schema = ts_extra_schema("rights", false);
+    rowlock_migrate_result result = {.from = 99};
+    (void)state;
+    rowlock_client_options options = options_for(schema);
+    options.password = "migrator's";
+    ts_secret("migrator's");
+    options.user = ts_user("nocreate", options.password, "SELECT, INSERT, UPDATE", schema);
+    WANT(DENIED, rowlock_migrate(&options, NULL, &result, &ts_err));
+    assert_non_null(strstr(ts_err.message, "CREATE"));
+    options.user = ts_user("nothing", options.password, NULL, NULL);
+    WANT(DENIED, rowlock_migrate(&options, NULL, &result, &ts_err));
+    assert_int_equal(result.from, 99);
+    options.user = ts_user("migrator", options.password, "ALL", schema);
+    WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+    assert_same_shape(schema);
+}
+
+/* A schema that is not there, and a user who may make tables but no schema. */
+static void test_no_right_to_make_the_schema(void **state)
+{
+    rowlock_client_options options = options_for("rl_nobody_makes_this");
+    (void)state;
+    options.user = ts_user("noschema", "pass", "ALL", ts_schema());
+    options.password = "pass";
+    WANT(DENIED, rowlock_migrate(&options, NULL, NULL, &ts_err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONCE(test_from_nothing),
+        ONCE(test_again),
+        ONCE(test_where_other_tables_are),
+        ONCE(test_progress),
+        ONCE(test_one_works_the_others_wait),
+        ONCE(test_many_at_once),
+        ONCE(test_killed_at_any_step),
+        ONCE(test_killed_again_and_again),
+        ONCE(test_a_step_that_was_not_noted),
+        ONCE(test_killed_before_its_first_note),
+        ONCE(test_newer_and_harmless),
+        ONCE(test_newer_and_breaking),
+        ONCE(test_a_changed_file),
+        ONCE(test_missing_privileges),
+        ONCE(test_no_right_to_make_the_schema),
+    };
+    return cmocka_run_group_tests_name("schema", tests, connect_first, disconnect);
+}

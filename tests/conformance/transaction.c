@@ -1,0 +1,530 @@
+/* In the caller's own transaction: rowlock_tx_acquire() and rowlock_fence(). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rowlock/rowlock_mysql.h"
+#include "support/support.h"
+
+static rowlock_client *client;
+static rowlock_client *other;
+static MYSQL *mysql;
+static MYSQL *watch;
+
+static int open_clients(void **state)
+{
+    ts_suite_begin(state);
+    client = ts_open();
+    other = ts_open();
+    mysql = ts_connect(ts_schema());
+    watch = ts_connect(ts_schema());
+    ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
+                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    return 0;
+}
+
+static int close_clients(void **state)
+{
+    rowlock_client_close(client);
+    rowlock_client_close(other);
+    mysql_close(mysql);
+    mysql_close(watch);
+    return ts_suite_end(state);
+}
+
+static void begin(const char *name)
+{
+    ts_sql(mysql, "BEGIN");
+    ts_sql(mysql, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+}
+
+static uint64_t rows_of(const char *name)
+{
+    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
+}
+
+static bool in_transaction(MYSQL *conn)
+{
+    ts_sql(conn, "DO 0");
+    return (conn->server_status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+/* ----------------------------------------------------------------------- tx_acquire */
+
+static void test_it_needs_a_transaction(void **state)
+{
+    const char *name = ts_name("tx-none");
+    (void)state;
+    WANT(INVALID, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+    assert_false(in_transaction(mysql));
+    WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
+}
+
+static void test_it_ends_with_the_transaction(void **state)
+{
+    static const char *const ends[] = {"COMMIT", "ROLLBACK"};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = ts_name("tx-end");
+        begin(name);
+        WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+        assert_true(in_transaction(mysql));
+        WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
+        WANT(BUSY, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+        /* Twice in one transaction is once. */
+        WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+        ts_sql(mysql, "%s", ends[i]);
+        WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
+        assert_int_equal(rows_of(name), i == 0);
+    }
+}
+
+static void test_without_a_default_schema(void **state)
+{
+    const char *name = ts_name("tx-schema");
+    MYSQL *bare = ts_connect(NULL);
+    (void)state;
+    ts_sql(bare, "BEGIN");
+    ts_sql(bare, "INSERT INTO `%s`.work (who) VALUES ('bare')", ts_schema());
+    WANT(OK, rowlock_tx_acquire(client, bare, name, NULL, &ts_err));
+    char *schema = ts_sql_text(bare, "SELECT COALESCE(DATABASE(), 'none')");
+    assert_string_equal(schema, "none");
+    free(schema);
+    WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
+    ts_sql(bare, "ROLLBACK");
+    mysql_close(bare);
+}
+
+/* Two transactions of the same kind exclude each other, too. */
+static void test_transactions_exclude_each_other(void **state)
+{
+    const char *name = ts_name("tx-tx");
+    rowlock_tx_options wait = {.wait_ms = 250};
+    MYSQL *second = ts_connect(ts_schema());
+    (void)state;
+    begin(name);
+    WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+    ts_sql(second, "BEGIN");
+    ts_sql(second, "INSERT INTO work (who) VALUES ('second')");
+    WANT(BUSY, rowlock_tx_acquire(other, second, name, NULL, &ts_err));
+    WANT(TIMEOUT, rowlock_tx_acquire(other, second, name, &wait, &ts_err));
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, rowlock_tx_acquire(other, second, name, &wait, &ts_err));
+    ts_sql(second, "COMMIT");
+    mysql_close(second);
+}
+
+typedef struct tx_waiter {
+    MYSQL *conn;
+    rowlock_client *owner;
+    const char *name;
+    rowlock_tx_options options;
+    rowlock_status status;
+    rowlock_error err;
+    atomic_bool ended;
+    int64_t ended_ms;
+    pthread_t thread;
+} tx_waiter;
+
+static void *wait_in_transaction(void *arg)
+{
+    tx_waiter *w = arg;
+    w->status = rowlock_tx_acquire(w->owner, w->conn, w->name, &w->options, &w->err);
+    w->ended_ms = ts_now_ms();
+    atomic_store(&w->ended, true);
+    mysql_thread_end();
+    return NULL;
+}
+
+static void tx_start(tx_waiter *w)
+{
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_in_transaction, w), 0);
+}
+
+static rowlock_status tx_join(tx_waiter *w, int64_t within_ms)
+{
+    assert_true(POLL_UNTIL(atomic_load(&w->ended), within_ms));
+    pthread_join(w->thread, NULL);
+    ts_err = w->err;
+    return w->status;
+}
+
+static char *session_of(MYSQL *conn)
+{
+    return ts_sql_text(conn, "SELECT CONCAT_WS('|', @@autocommit, @@innodb_lock_wait_timeout,"
+                             " @@sql_mode, @@tx_isolation, @@time_zone, @@wait_timeout)");
+}
+
+/* BUSY, TIMEOUT, CANCELLED leave everything in the transaction as it was. */
+static void test_a_failed_wait_costs_nothing(void **state)
+{
+    const char *name = ts_name("tx-fail");
+    rowlock_cancel *cancel = NULL;
+    (void)state;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
+    char *before = session_of(mysql);
+    begin(name);
+    WANT(BUSY, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+    assert_true(in_transaction(mysql));
+    rowlock_tx_options wait = {.wait_ms = 350};
+    int64_t start = ts_now_ms();
+    WANT(TIMEOUT, rowlock_tx_acquire(client, mysql, name, &wait, &ts_err));
+    assert_between(349, ts_now_ms() - start, 350 + ts_slack_ms());
+    assert_true(in_transaction(mysql));
+    tx_waiter w = {
+        .conn = mysql, .owner = client, .name = name, .options = {.wait_ms = -1, .cancel = cancel}};
+    tx_start(&w);
+    ts_pass_ms(200);
+    int64_t fired = ts_now_ms();
+    rowlock_cancel_fire(cancel);
+    WANT(CANCELLED, tx_join(&w, 3000));
+    assert_between(-1, w.ended_ms - fired, ts_slack_ms());
+    assert_true(in_transaction(mysql));
+    char *after = session_of(mysql);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+    rowlock_cancel_free(cancel);
+}
+
+static void test_a_wait_beyond_the_servers_patience(void **state)
+{
+    const char *name = ts_name("tx-patience");
+    (void)state;
+    rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
+    ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = 1");
+    begin(name);
+    tx_waiter w = {.conn = mysql, .owner = client, .name = name, .options = {.wait_ms = -1}};
+    tx_start(&w);
+    ts_pass_ms(2500);
+    assert_false(atomic_load(&w.ended));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, tx_join(&w, 3000));
+    ts_sql(mysql, "COMMIT");
+    ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
+    assert_int_equal(rows_of(name), 1);
+}
+
+/* Not our user's connection: KILL QUERY is not ours to send. Still on time. */
+static void test_another_users_connection(void **state)
+{
+    const char *name = ts_name("tx-user");
+    const char *all = "SELECT, INSERT, UPDATE, DELETE";
+    rowlock_client_options options = ts_options();
+    (void)state;
+    options.user = ts_user("client", "one-pass", all, ts_schema());
+    options.password = "one-pass";
+    rowlock_client *weak = NULL;
+    WANT(OK, rowlock_client_open(&options, &weak, &ts_err));
+    MYSQL *own =
+        ts_connect_as(ts_user("own", "two-pass", all, ts_schema()), "two-pass", ts_schema());
+    rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+    rowlock_tx_options wait = {.wait_ms = 400};
+    int64_t start = ts_now_ms();
+    WANT(TIMEOUT, rowlock_tx_acquire(weak, own, name, &wait, &ts_err));
+    assert_between(399, ts_now_ms() - start, 400 + ts_slack_ms());
+    assert_true(in_transaction(own));
+    tx_waiter w = {.conn = own, .owner = weak, .name = name, .options = {.wait_ms = 20000}};
+    tx_start(&w);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, tx_join(&w, 3000));
+    WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
+    ts_sql(own, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+    mysql_close(own);
+    rowlock_client_close(weak);
+}
+
+static void test_a_lease_is_not_for_a_transaction(void **state)
+{
+    const char *name = ts_name("tx-mode");
+    (void)state;
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    begin(name);
+    WANT(MODE, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "ROLLBACK");
+}
+
+/* The server ends a deadlock by rolling us back: we are the lighter one. */
+static void test_a_deadlock(void **state)
+{
+    const char *name = ts_name("tx-deadlock");
+    MYSQL *heavy = ts_connect(ts_schema());
+    (void)state;
+    ts_sql(mysql, "INSERT INTO work (who) VALUES ('row')");
+    uint64_t row = mysql_insert_id(mysql);
+    ts_sql(heavy, "BEGIN");
+    ts_sql(heavy, "INSERT INTO work (who) SELECT 'heavy' FROM seq_1_to_1000");
+    WANT(OK, rowlock_tx_acquire(other, heavy, name, NULL, &ts_err));
+    begin(name);
+    ts_sql(mysql, "UPDATE work SET n = 1 WHERE id = %" PRIu64, row);
+    tx_waiter w = {.conn = mysql, .owner = client, .name = name, .options = {.wait_ms = 20000}};
+    tx_start(&w);
+    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 5000));
+    ts_sql(heavy, "UPDATE work SET n = 2 WHERE id = %" PRIu64, row);
+    WANT(DEADLOCK, tx_join(&w, 5000));
+    assert_false(in_transaction(mysql));
+    ts_sql(heavy, "COMMIT");
+    assert_int_equal(rows_of(name), 0);
+    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    mysql_close(heavy);
+}
+
+static void test_a_killed_connection(void **state)
+{
+    const char *name = ts_name("tx-killed");
+    MYSQL *own = ts_connect(ts_schema());
+    (void)state;
+    rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+    tx_waiter w = {.conn = own, .owner = client, .name = name, .options = {.wait_ms = 20000}};
+    unsigned long id = mysql_thread_id(own);
+    tx_start(&w);
+    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 5000));
+    ts_sql(watch, "KILL CONNECTION %lu", id);
+    WANT(UNAVAILABLE, tx_join(&w, 3000));
+    mysql_close(own);
+    assert_int_equal(rows_of(name), 0);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* ---------------------------------------------------------------------------- fence */
+
+static void test_a_fenced_commit(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence");
+    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    for (int i = 0; i < 2; i++) {
+        begin(name);
+        WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+        WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+        ts_sql(mysql, i == 0 ? "COMMIT" : "ROLLBACK");
+    }
+    assert_int_equal(rows_of(name), 1);
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_try(other, name, mode));
+}
+
+static void test_what_cannot_be_fenced(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-none");
+    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    WANT(INVALID, rowlock_fence(hold, mysql, &ts_err));
+    begin(name);
+    WANT(INVALID, rowlock_fence(hold, NULL, &ts_err));
+    const char *names[] = {ts_name("fence-set"), ts_name("fence-set")};
+    rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
+    rowlock_hold *set = NULL;
+    WANT(OK, rowlock_acquire_set(client, names, 2, &options, &set, &ts_err));
+    WANT(INVALID, rowlock_fence(set, mysql, &ts_err));
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+    WANT(OK, rowlock_release(set, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+static void test_a_fence_after_the_loss(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-lost");
+    rowlock_hold *old = ts_take(client, name, mode, 30000);
+    ts_expire(watch, name, mode);
+    rowlock_hold *hold = ts_take(other, name, mode, 30000);
+    begin(name);
+    WANT(LOST, rowlock_fence(old, mysql, &ts_err));
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "ROLLBACK");
+    begin(name);
+    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, rowlock_release(hold, &ts_err));
+    /* Free again is not ours again. */
+    begin(name);
+    WANT(LOST, rowlock_fence(old, mysql, &ts_err));
+    ts_sql(mysql, "ROLLBACK");
+    WANT(LOST, rowlock_release(old, &ts_err));
+    assert_int_equal(rows_of(name), 1);
+}
+
+static void test_a_fence_after_a_break(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-broken");
+    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+    begin(name);
+    WANT(LOST, rowlock_fence(hold, mysql, &ts_err));
+    ts_sql(mysql, "ROLLBACK");
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
+/* The holder is gone for everyone else; its transaction comes first all the same. */
+static void test_a_take_over_waits_for_the_commit(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-wait");
+    rowlock_hold *old = ts_take(client, name, mode, 30000);
+    uint64_t token = rowlock_hold_token(old);
+    if (mode == ROWLOCK_OPTIMISTIC)
+        ts_expire(watch, name, mode); /* nobody has taken it: still ours to fence */
+    begin(name);
+    WANT(OK, rowlock_fence(old, mysql, &ts_err));
+    if (mode == ROWLOCK_PESSIMISTIC)
+        ts_expire(watch, name, mode);
+    ts_waiter waiter = {.client = other, .name = name};
+    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
+    ts_waiter_start(&waiter);
+    assert_true(ts_server_waits(watch, "%resource%", 5000));
+    ts_pass_ms(300);
+    assert_false(atomic_load(&waiter.ended));
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, ts_waiter_join(&waiter, 3000));
+    assert_true(rowlock_hold_token(waiter.hold) > token);
+    assert_int_equal(rows_of(name), 1);
+    WANT(LOST, rowlock_release(old, &ts_err));
+    WANT(OK, rowlock_release(waiter.hold, &ts_err));
+}
+
+/* A try does not hang on somebody's long transaction, nor does a wait beyond its time. */
+static void test_waits_end_on_time_at_a_fence(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-time");
+    rowlock_hold *old = ts_take(client, name, mode, 30000);
+    if (mode == ROWLOCK_OPTIMISTIC)
+        ts_expire(watch, name, mode);
+    begin(name);
+    WANT(OK, rowlock_fence(old, mysql, &ts_err));
+    if (mode == ROWLOCK_PESSIMISTIC)
+        ts_expire(watch, name, mode);
+    int64_t start = ts_now_ms();
+    WANT(BUSY, ts_try(other, name, mode));
+    assert_between(0, ts_now_ms() - start, 300 + ts_slack_ms());
+    rowlock_hold *none = NULL;
+    rowlock_acquire_options options = {.mode = mode, .wait_ms = 400};
+    start = ts_now_ms();
+    WANT(TIMEOUT, rowlock_acquire(other, name, &options, &none, &ts_err));
+    assert_between(399, ts_now_ms() - start, 400 + ts_slack_ms());
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, ts_try(other, name, mode));
+    WANT(LOST, rowlock_release(old, &ts_err));
+}
+
+static void test_it_is_kept_under_a_long_fence(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-long");
+    int64_t ttl = ts_short_ttl(mode);
+    rowlock_hold *hold = ts_take(client, name, mode, ttl);
+    begin(name);
+    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+    int64_t end = ts_now_ms() + 3 * ttl;
+    while (ts_now_ms() < end) {
+        WANT(OK, rowlock_hold_check(hold));
+        WANT(BUSY, ts_try(other, name, mode));
+        ts_pass_ms(50);
+    }
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* One client's long fence must not cost its other leases their renewal either. */
+static void test_others_are_kept_under_a_long_fence(void **state)
+{
+    rowlock_hold *fenced = ts_take(client, ts_name("fence-one"), ROWLOCK_OPTIMISTIC, 600);
+    rowlock_hold *plain = ts_take(client, ts_name("fence-two"), ROWLOCK_OPTIMISTIC, 600);
+    (void)state;
+    begin("fence-one");
+    WANT(OK, rowlock_fence(fenced, mysql, &ts_err));
+    ts_expire(watch, rowlock_hold_name(plain), ROWLOCK_OPTIMISTIC);
+    ts_pass_ms(1500);
+    WANT(OK, rowlock_hold_check(fenced));
+    WANT(OK, rowlock_hold_check(plain));
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, rowlock_release(fenced, &ts_err));
+    WANT(OK, rowlock_release(plain, &ts_err));
+}
+
+static void test_release_while_fenced(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-release");
+    int64_t ttl = 1000;
+    rowlock_hold *hold = ts_take(client, name, mode, ttl);
+    uint64_t token = rowlock_hold_token(hold);
+    begin(name);
+    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+    WANT(BUSY, rowlock_release(hold, &ts_err));
+    WANT(BUSY, ts_try(other, name, mode));
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+    int64_t start = ts_now_ms();
+    rowlock_hold *next = ts_take(other, name, mode, 30000);
+    assert_between(0, ts_now_ms() - start, ttl + 1000);
+    assert_true(rowlock_hold_token(next) > token);
+    WANT(OK, rowlock_release(next, &ts_err));
+}
+
+/* Who fences when the row is locked by a take-over in progress is told, not kept. */
+static void test_a_fence_that_cannot_be_had(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-busy");
+    MYSQL *second = ts_connect(ts_schema());
+    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    begin(name);
+    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+    ts_sql(second, "SET SESSION innodb_lock_wait_timeout = 1");
+    ts_sql(second, "BEGIN");
+    ts_sql(second, "INSERT INTO work (who) VALUES ('second')");
+    WANT(BUSY, rowlock_fence(hold, second, &ts_err));
+    assert_true(in_transaction(second));
+    ts_sql(mysql, "COMMIT");
+    WANT(OK, rowlock_fence(hold, second, &ts_err));
+    ts_sql(second, "COMMIT");
+    WANT(OK, rowlock_release(hold, &ts_err));
+    mysql_close(second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONCE(test_it_needs_a_transaction),
+        ONCE(test_it_ends_with_the_transaction),
+        ONCE(test_without_a_default_schema),
+        ONCE(test_transactions_exclude_each_other),
+        ONCE(test_a_failed_wait_costs_nothing),
+        ONCE(test_a_wait_beyond_the_servers_patience),
+        ONCE(test_another_users_connection),
+        ONCE(test_a_lease_is_not_for_a_transaction),
+        ONCE(test_a_deadlock),
+        ONCE(test_a_killed_connection),
+        BOTH(test_a_fenced_commit),
+        BOTH(test_what_cannot_be_fenced),
+        BOTH(test_a_fence_after_the_loss),
+        BOTH(test_a_fence_after_a_break),
+        BOTH(test_a_take_over_waits_for_the_commit),
+        BOTH(test_waits_end_on_time_at_a_fence),
+        BOTH(test_it_is_kept_under_a_long_fence),
+        ONCE(test_others_are_kept_under_a_long_fence),
+        BOTH(test_release_while_fenced),
+        BOTH(test_a_fence_that_cannot_be_had),
+    };
+    return cmocka_run_group_tests_name("transaction", tests, open_clients, close_clients);
+}

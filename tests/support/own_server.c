@@ -1,0 +1,72 @@
+#include "own_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[200];
+static char usual_socket[200];
+static pid_t owner;
+
+static void tool(const char *verb)
+{
+    char command[600];
+    char line[300] = "";
+    const char *tools = getenv("ROWLOCK_TOOLS");
+    if (!tools) {
+        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `server`\n");
+        exit(2);
+    }
+    snprintf(command, sizeof command, "exec '%s/server' %s '%s'", tools, verb, folder);
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    while (fgets(line, sizeof line, out))
+        line[strcspn(line, "\n")] = 0;
+    int status = pclose(out);
+    if (status != 0) {
+        print_error("%s: status %d\n", command, status);
+        fail();
+    }
+    if (*line == '/')
+        setenv("ROWLOCK_TEST_SOCKET", line, 1);
+}
+
+/* A test that failed must not leave a server behind. */
+static void remove_at_exit(void)
+{
+    if (*folder && getpid() == owner)
+        ts_own_remove();
+}
+
+void ts_own_start(void)
+{
+    const char *base = getenv("TMPDIR");
+    static bool registered;
+    if (!registered)
+        atexit(remove_at_exit);
+    registered = true;
+    owner = getpid();
+    const char *usual = getenv("ROWLOCK_TEST_SOCKET");
+    snprintf(usual_socket, sizeof usual_socket, "%s", usual ? usual : "");
+    snprintf(folder, sizeof folder, "%s/rowlock-own.XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    tool("start");
+}
+
+void ts_own_kill(void)
+{
+    tool("kill");
+}
+
+void ts_own_restart(void)
+{
+    tool("restart");
+}
+
+void ts_own_remove(void)
+{
+    tool("remove");
+    *folder = 0;
+    setenv("ROWLOCK_TEST_SOCKET", usual_socket, 1);
+}

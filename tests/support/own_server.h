@@ -1,0 +1,17 @@
+/*
+ * support/own_server.h - a server of a test's own, which it may kill: through
+ * $ROWLOCK_TOOLS/server, in a folder that is removed at the end.
+ */
+#ifndef TS_OWN_SERVER_H
+#define TS_OWN_SERVER_H
+
+#include "support.h"
+
+/* All of them fail the test when the server does not obey. Between start and remove it
+ * stands in for ROWLOCK_TEST_SOCKET: ts_socket() is its socket. */
+void ts_own_start(void);
+void ts_own_kill(void); /* SIGKILL */
+void ts_own_restart(void);
+void ts_own_remove(void);
+
+#endif

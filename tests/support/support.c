@@ -1,0 +1,508 @@
+#include "support.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MANY 64
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+rowlock_mode ts_modes[2] = {ROWLOCK_OPTIMISTIC, ROWLOCK_PESSIMISTIC};
+rowlock_error ts_err;
+
+static char schema_name[64];
+static char extra_schemas[MANY][80];
+static unsigned extra_schema_count;
+static char user_names[MANY][64];
+static unsigned user_count;
+static const char *secrets[MANY];
+static unsigned secret_count;
+
+/* --------------------------------------------------------------------- where we are */
+
+const char *ts_socket(void)
+{
+    const char *socket = getenv("ROWLOCK_TEST_SOCKET");
+    if (!socket || !*socket) {
+        fprintf(stderr, "set ROWLOCK_TEST_SOCKET to the socket of a private server\n");
+        exit(2);
+    }
+    return socket;
+}
+
+const char *ts_schema(void)
+{
+    return schema_name;
+}
+
+int64_t ts_slack_ms(void)
+{
+    return SANITIZED ? 400 : 100;
+}
+
+unsigned ts_rounds(unsigned usual)
+{
+    return SANITIZED ? usual / 5 + 1 : usual;
+}
+
+static void migrate(const char *schema)
+{
+    rowlock_client_options options = ts_options();
+    rowlock_migrate_result result;
+    options.schema = schema;
+    WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+}
+
+int ts_suite_begin(void **state)
+{
+    (void)state;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(schema_name, sizeof schema_name, "rl_test_%d_%ld", (int)getpid(), now.tv_nsec / 1000);
+    migrate(schema_name);
+    return 0;
+}
+
+int ts_suite_end(void **state)
+{
+    (void)state;
+    MYSQL *mysql = ts_connect(NULL);
+    /* A failed test may have left locks behind: do not wait for them. */
+    ts_sql_try(mysql, "SET SESSION lock_wait_timeout = 2");
+    ts_sql_try(mysql, "DROP DATABASE IF EXISTS `%s`", schema_name);
+    for (unsigned i = 0; i < extra_schema_count; i++)
+        ts_sql_try(mysql, "DROP DATABASE IF EXISTS `%s`", extra_schemas[i]);
+    for (unsigned i = 0; i < user_count; i++)
+        ts_sql_try(mysql, "DROP USER IF EXISTS '%s'@'localhost'", user_names[i]);
+    mysql_close(mysql);
+    return 0;
+}
+
+const char *ts_extra_schema(const char *suffix, bool migrated)
+{
+    assert_true(extra_schema_count < MANY);
+    char *name = extra_schemas[extra_schema_count++];
+    snprintf(name, sizeof extra_schemas[0], "%s_%s", schema_name, suffix);
+    if (migrated) {
+        migrate(name);
+    } else {
+        MYSQL *mysql = ts_connect(NULL);
+        ts_sql(mysql, "CREATE DATABASE `%s`", name);
+        mysql_close(mysql);
+    }
+    return name;
+}
+
+const char *ts_name(const char *word)
+{
+    static char names[4096][48];
+    static unsigned count;
+    assert_true(count < 4096);
+    snprintf(names[count], sizeof names[0], "%.32s-%u", word, count);
+    return names[count++];
+}
+
+/* ----------------------------------------------------------------------- both modes */
+
+rowlock_mode ts_mode(void **state)
+{
+    return *(rowlock_mode *)*state;
+}
+
+const char *ts_mode_word(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? "lease" : "pessimistic";
+}
+
+int64_t ts_short_ttl(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? 600 : 1000;
+}
+
+/* ------------------------------------------------------------------------ statuses */
+
+void ts_secret(const char *text)
+{
+    assert_true(secret_count < MANY);
+    secrets[secret_count++] = text;
+}
+
+const char *ts_error_flaw(rowlock_status status, const rowlock_error *err)
+{
+    if (err->status != status)
+        return "err.status is not the status";
+    if (!memchr(err->message, 0, sizeof err->message) || !*err->message)
+        return "err.message is empty or has no end";
+    for (const unsigned char *c = (const unsigned char *)err->message; *c; c++)
+        if (*c < 0x20 || *c == 0x7f)
+            return "err.message is not one line";
+    for (unsigned i = 0; i < secret_count; i++)
+        if (strstr(err->message, secrets[i]))
+            return "err.message holds a secret";
+    if (!memchr(err->sqlstate, 0, sizeof err->sqlstate) ||
+        !memchr(err->statement, 0, sizeof err->statement))
+        return "a text of the error has no end";
+    return NULL;
+}
+
+void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const char *file,
+             int line)
+{
+    if (got != wanted) {
+        print_error("%s\n  answered %s, wanted %s: %s (server %u, statement %s)\n", call,
+                    rowlock_status_name(got), rowlock_status_name(wanted),
+                    got == ROWLOCK_OK ? "" : ts_err.message, ts_err.server_errno, ts_err.statement);
+        _fail(file, line);
+    }
+    const char *flaw =
+        got == ROWLOCK_OK || !strstr(call, "&ts_err") ? NULL : ts_error_flaw(got, &ts_err);
+    if (flaw) {
+        print_error("%s\n  %s: '%s'\n", call, flaw, ts_err.message);
+        _fail(file, line);
+    }
+}
+
+void ts_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
+                int line)
+{
+    if (value >= low && value <= high)
+        return;
+    print_error("%s is %" PRId64 ", not between %" PRId64 " and %" PRId64 "\n", what, value, low,
+                high);
+    _fail(file, line);
+}
+
+/* --------------------------------------------------------------- clients and acquiring */
+
+rowlock_client_options ts_options(void)
+{
+    return (rowlock_client_options){
+        .socket = ts_socket(), .user = "root", .schema = schema_name, .connect_timeout_ms = 5000};
+}
+
+rowlock_client *ts_open(void)
+{
+    rowlock_client_options options = ts_options();
+    rowlock_client *client = NULL;
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
+}
+
+rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_acquire_options options = {.mode = mode, .wait_ms = 5000, .ttl_ms = ttl_ms};
+    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    assert_non_null(hold);
+    return hold;
+}
+
+rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_acquire_options options = {.mode = mode};
+    rowlock_status status = rowlock_acquire(client, name, &options, &hold, &ts_err);
+    if (status == ROWLOCK_OK)
+        WANT(OK, rowlock_release(hold, &ts_err));
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ SQL */
+
+MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
+{
+    MYSQL *mysql = mysql_init(NULL);
+    assert_non_null(mysql);
+    mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    if (!mysql_real_connect(mysql, NULL, user, password, schema, 0, ts_socket(), 0)) {
+        print_error("connect: %s\n", mysql_error(mysql));
+        fail();
+    }
+    return mysql;
+}
+
+MYSQL *ts_connect(const char *schema)
+{
+    return ts_connect_as("root", NULL, schema);
+}
+
+static unsigned run(MYSQL *mysql, const char *format, va_list args)
+{
+    char *text = NULL;
+    int length = vasprintf(&text, format, args);
+    assert_true(length > 0);
+    unsigned failed = mysql_real_query(mysql, text, (unsigned long)length) ? mysql_errno(mysql) : 0;
+    if (failed)
+        ts_err.server_errno = failed;
+    free(text);
+    return failed;
+}
+
+static void drain(MYSQL *mysql)
+{
+    MYSQL_RES *result = mysql_store_result(mysql);
+    if (result)
+        mysql_free_result(result);
+}
+
+unsigned ts_sql_try(MYSQL *mysql, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    unsigned failed = run(mysql, format, args);
+    va_end(args);
+    if (!failed)
+        drain(mysql);
+    return failed;
+}
+
+static void must(MYSQL *mysql, unsigned failed, const char *format)
+{
+    if (!failed)
+        return;
+    print_error("%s\n  %u %s\n", format, failed, mysql_error(mysql));
+    fail();
+}
+
+void ts_sql(MYSQL *mysql, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    unsigned failed = run(mysql, format, args);
+    va_end(args);
+    must(mysql, failed, format);
+    drain(mysql);
+}
+
+static char *first_cell(MYSQL *mysql)
+{
+    MYSQL_RES *result = mysql_store_result(mysql);
+    assert_non_null(result);
+    MYSQL_ROW row = mysql_fetch_row(result);
+    char *text = strdup(row && row[0] ? row[0] : "");
+    mysql_free_result(result);
+    return text;
+}
+
+uint64_t ts_sql_u64(MYSQL *mysql, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    unsigned failed = run(mysql, format, args);
+    va_end(args);
+    must(mysql, failed, format);
+    char *text = first_cell(mysql);
+    uint64_t number = strtoull(text, NULL, 10);
+    free(text);
+    return number;
+}
+
+char *ts_sql_text(MYSQL *mysql, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    unsigned failed = run(mysql, format, args);
+    va_end(args);
+    must(mysql, failed, format);
+    return first_cell(mysql);
+}
+
+const char *ts_quote(const char *text)
+{
+    static char ring[8][2200];
+    static unsigned next;
+    char *out = ring[next++ % 8];
+    size_t at = 0;
+    out[at++] = '\'';
+    for (; *text && at < sizeof ring[0] - 4; text++) {
+        if (*text == '\'' || *text == '\\')
+            out[at++] = '\\';
+        out[at++] = *text;
+    }
+    out[at++] = '\'';
+    out[at] = 0;
+    return out;
+}
+
+static void dump_table(MYSQL *mysql, FILE *out, const char *schema, const char *table)
+{
+    ts_sql_try(mysql, "DO 0");
+    char *text = NULL;
+    assert_true(asprintf(&text, "SELECT * FROM `%s`.`%s` ORDER BY 1", schema, table) > 0);
+    if (mysql_query(mysql, text)) {
+        fprintf(out, "%s: error %u\n", table, mysql_errno(mysql));
+        free(text);
+        return;
+    }
+    free(text);
+    MYSQL_RES *result = mysql_store_result(mysql);
+    unsigned columns = mysql_num_fields(result);
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result));) {
+        fprintf(out, "%s", table);
+        for (unsigned i = 0; i < columns; i++)
+            fprintf(out, "|%s", row[i] ? row[i] : "NULL");
+        fputc('\n', out);
+    }
+    mysql_free_result(result);
+}
+
+char *ts_dump(MYSQL *mysql, const char *schema)
+{
+    static const char *const tables[] = {"resource", "resource_lock", "lease_renewal",
+                                         "version_floor", "rowlock_schema_version"};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        dump_table(mysql, out, schema, tables[i]);
+    fclose(out);
+    return text;
+}
+
+static void expire_lease(MYSQL *mysql, const char *name)
+{
+    ts_sql(mysql,
+           "UPDATE `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id"
+           "   SET r.lease_expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND,"
+           "       l.expires_at = IF(l.expires_at IS NULL, NULL,"
+           "                         UTC_TIMESTAMP(6) - INTERVAL 1 SECOND)"
+           " WHERE r.resource_name = %s",
+           schema_name, schema_name, ts_quote(name));
+}
+
+void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode)
+{
+    if (mode == ROWLOCK_OPTIMISTIC) {
+        expire_lease(mysql, name);
+        return;
+    }
+    uint64_t id =
+        ts_sql_u64(mysql, "SELECT connection_id FROM `%s`.resource WHERE resource_name = %s",
+                   schema_name, ts_quote(name));
+    assert_true(id > 0);
+    ts_sql(mysql, "KILL CONNECTION %" PRIu64, id);
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql,
+                                      "SELECT COUNT(*) FROM information_schema.processlist"
+                                      " WHERE id = %" PRIu64,
+                                      id) == 0,
+                           5000));
+}
+
+const char *ts_user(const char *word, const char *password, const char *privileges,
+                    const char *schema)
+{
+    assert_true(user_count < MANY);
+    char *name = user_names[user_count++];
+    snprintf(name, sizeof user_names[0], "rl_%d_%.20s", (int)getpid(), word);
+    MYSQL *mysql = ts_connect(NULL);
+    ts_sql(mysql, "CREATE USER '%s'@'localhost' IDENTIFIED BY %s", name, ts_quote(password));
+    if (privileges)
+        ts_sql(mysql, "GRANT %s ON `%s`.* TO '%s'@'localhost'", privileges, schema, name);
+    mysql_close(mysql);
+    return name;
+}
+
+bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms)
+{
+    return POLL_UNTIL(ts_sql_u64(mysql,
+                                 "SELECT COUNT(*) FROM information_schema.innodb_trx"
+                                 " WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE %s",
+                                 ts_quote(like)) > 0,
+                      within_ms);
+}
+
+/* ---------------------------------------------------------------------------- waiting */
+
+int64_t ts_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void ts_pass_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1000000};
+    while (nanosleep(&time, &time) && errno == EINTR)
+        continue;
+}
+
+/* ---------------------------------------------------------------------------- threads */
+
+static void *wait_for_lock(void *arg)
+{
+    ts_waiter *waiter = arg;
+    atomic_store(&waiter->running, true);
+    waiter->status = rowlock_acquire(waiter->client, waiter->name, &waiter->options, &waiter->hold,
+                                     &waiter->err);
+    waiter->ended_ms = ts_now_ms();
+    atomic_store(&waiter->ended, true);
+    return NULL;
+}
+
+void ts_waiter_start(ts_waiter *waiter)
+{
+    waiter->started_ms = ts_now_ms();
+    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_lock, waiter), 0);
+    assert_true(POLL_UNTIL(atomic_load(&waiter->running), 5000));
+}
+
+rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
+{
+    if (!POLL_UNTIL(atomic_load(&waiter->ended), within_ms)) {
+        print_error("the wait for '%s' has not ended within %" PRId64 " ms\n", waiter->name,
+                    within_ms);
+        fail();
+    }
+    pthread_join(waiter->thread, NULL);
+    if (waiter->status != ROWLOCK_OK) {
+        ts_err = waiter->err;
+        const char *flaw = ts_error_flaw(waiter->status, &waiter->err);
+        if (flaw) {
+            print_error("%s: '%s'\n", flaw, waiter->err.message);
+            fail();
+        }
+    }
+    return waiter->status;
+}
+
+pid_t ts_fork(int (*fn)(void *arg), void *arg)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(fn(arg));
+    return pid;
+}
+
+int ts_reap(pid_t pid, int64_t within_ms)
+{
+    int status = 0;
+    pid_t got = 0;
+    if (!POLL_UNTIL((got = waitpid(pid, &status, WNOHANG)) != 0, within_ms)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        print_error("the child has not ended within %" PRId64 " ms\n", within_ms);
+        fail();
+    }
+    assert_int_equal(got, pid);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

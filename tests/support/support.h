@@ -1,0 +1,171 @@
+/*
+ * support/support.h - what the tests on a real server share: a fresh schema for each test
+ * binary, small SQL helpers, clocks, threads, and assertions on statuses.
+ *
+ * From outside: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root
+ * has no password.
+ */
+#ifndef TS_SUPPORT_H
+#define TS_SUPPORT_H
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <mysql.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "rowlock/rowlock.h"
+
+/* --------------------------------------------------------------------- where we are */
+
+const char *ts_socket(void);
+/* This binary's schema; made by ts_suite_begin(). */
+const char *ts_schema(void);
+/* cmocka group set-up and tear-down: makes and drops the schema. */
+int ts_suite_begin(void **state);
+int ts_suite_end(void **state);
+
+/* Another schema ("<ts_schema()>_<suffix>"), empty or migrated; dropped by ts_suite_end(). */
+const char *ts_extra_schema(const char *suffix, bool migrated);
+
+/* A lock's name that no other test uses: static storage, good until the binary ends. */
+const char *ts_name(const char *word);
+
+/* How late a wait may end: 100 ms, more under a sanitizer. */
+int64_t ts_slack_ms(void);
+/* A count of rounds, less under a sanitizer. */
+unsigned ts_rounds(unsigned usual);
+
+/* ----------------------------------------------------------------------- both modes */
+
+/* A test in BOTH() gets its mode by ts_mode(state). */
+rowlock_mode ts_mode(void **state);
+const char *ts_mode_word(rowlock_mode mode);
+/* The shortest TTL that makes sense in a mode, and how soon its holder beats. */
+int64_t ts_short_ttl(rowlock_mode mode);
+extern rowlock_mode ts_modes[2];
+
+#define LEASE(test)                                                                                \
+    {                                                                                              \
+#test " (lease)", test, NULL, NULL, &ts_modes[0]                                           \
+    }
+#define PESSIMISTIC(test)                                                                          \
+    {                                                                                              \
+#test " (pessimistic)", test, NULL, NULL, &ts_modes[1]                                     \
+    }
+#define BOTH(test) LEASE(test), PESSIMISTIC(test)
+#define ONCE(test)                                                                                 \
+    {                                                                                              \
+#test, test, NULL, NULL, NULL                                                              \
+    }
+
+/* ------------------------------------------------------------------------ statuses */
+
+/* The error of the test's main thread: hand &ts_err to the calls inside WANT(). */
+extern rowlock_error ts_err;
+
+/* The call's status must be ROWLOCK_<name>; any other error must be well made too. */
+#define WANT(name, call) ts_want(ROWLOCK_##name, (call), #call, __FILE__, __LINE__)
+void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const char *file,
+             int line);
+/* NULL, or what is wrong with an error that came with `status`. */
+const char *ts_error_flaw(rowlock_status status, const rowlock_error *err);
+/* A text that no error may ever hold (a password). */
+void ts_secret(const char *text);
+
+/* --------------------------------------------------------------- clients and acquiring */
+
+/* A client of root on this binary's schema. */
+rowlock_client *ts_open(void);
+rowlock_client_options ts_options(void);
+/* Acquires or fails the test. */
+rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms);
+/* One try, put back at once if it succeeds. */
+rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode);
+
+/* ------------------------------------------------------------------------------ SQL */
+
+MYSQL *ts_connect(const char *schema);
+MYSQL *ts_connect_as(const char *user, const char *password, const char *schema);
+/* These fail the test on an error. */
+void ts_sql(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint64_t ts_sql_u64(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The first column of the first row, "" when there is none; free() it. */
+char *ts_sql_text(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* This one does not: mysql_errno(), 0 when good. */
+unsigned ts_sql_try(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A text as an SQL literal with quotes; the pieces of a ring of static buffers. */
+const char *ts_quote(const char *text);
+
+/* Every row of rowlock's tables but the history, as text; free() it. */
+char *ts_dump(MYSQL *mysql, const char *schema);
+
+/* Ends a lock behind its holder's back: a lease's time is moved into the past, a row
+ * lock's connection is killed. */
+void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode);
+
+/* A user of rowlock's schema with these privileges ("SELECT, UPDATE") on it; dropped by
+ * ts_suite_end(). Returns its name, static storage. */
+const char *ts_user(const char *word, const char *password, const char *privileges,
+                    const char *schema);
+
+/* Waits until the server shows a statement LIKE this waiting (for a row, for a name). */
+bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms);
+
+/* ---------------------------------------------------------------------------- waiting */
+
+int64_t ts_now_ms(void);
+/* Lets time itself pass; never to wait for something to happen. */
+void ts_pass_ms(int64_t ms);
+
+/* Until the expression holds, at most so long; its last value. */
+#define POLL_UNTIL(expression, within_ms)                                                          \
+    __extension__({                                                                                \
+        int64_t ts_end_ = ts_now_ms() + (within_ms);                                               \
+        bool ts_good_;                                                                             \
+        while (!(ts_good_ = (expression)) && ts_now_ms() < ts_end_)                                \
+            ts_pass_ms(2);                                                                         \
+        ts_good_;                                                                                  \
+    })
+
+#define assert_between(low, value, high)                                                           \
+    ts_between((low), (value), (high), #value, __FILE__, __LINE__)
+void ts_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
+                int line);
+
+/* ---------------------------------------------------------------------------- threads */
+
+/* An acquire in a thread of its own. Set the first part, then ts_waiter_start(). */
+typedef struct ts_waiter {
+    rowlock_client *client;
+    const char *name;
+    rowlock_acquire_options options;
+    pthread_t thread;
+    int64_t started_ms;
+    /* filled by the thread */
+    rowlock_status status;
+    rowlock_hold *hold;
+    rowlock_error err;
+    int64_t ended_ms;
+    atomic_bool running;
+    atomic_bool ended;
+} ts_waiter;
+
+void ts_waiter_start(ts_waiter *waiter);
+/* Its status; fails the test when it has not ended within so long. */
+rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
+
+/* A child process that runs fn(arg) and ends with what it returns. */
+pid_t ts_fork(int (*fn)(void *arg), void *arg);
+/* Its exit status, 128+n for a signal; fails the test when it has not ended in time. */
+int ts_reap(pid_t pid, int64_t within_ms);
+
+#endif
