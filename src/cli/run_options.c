@@ -1,0 +1,204 @@
+/* cli/run_options.c - see run_options.h */
+#include "run_options.h"
+
+#include <string.h>
+
+#include "args.h"
+
+enum {
+    ID_MODE = CLI_ID_COMMAND,
+    ID_TTL,
+    ID_AT_LEAST,
+    ID_MAX_HOLD,
+    ID_UNFENCED,
+    ID_LABEL,
+    ID_TIMEOUT
+};
+
+static const char help[] =
+    "Usage: rowlock run [options] NAME [--] COMMAND [ARGUMENT...]\n"
+    "Runs COMMAND while holding the lock NAME, and exits with its exit status. Whoever comes\n"
+    "meanwhile waits. When the lock is being lost, COMMAND and all it started are ended\n"
+    "before anyone else can have it: SIGTERM first, SIGKILL in time.\n"
+    "\n"
+    "  -n, --nonblock              do not wait when somebody else has it\n"
+    "  -w, --wait=D, --timeout=D   wait at most so long, such as 5, 0.5, 10m; where neither is\n"
+    "                              given: for ever\n"
+    "  -E, --conflict-exit-code=N  exit status when it was not got, 0 to 255; 1 where not\n"
+    "                              given. With 0, nothing is said either\n"
+    "      --mode=MODE             lease (where not given): outlives an outage of the server\n"
+    "                              shorter than the TTL; or pessimistic: a row lock on a\n"
+    "                              connection, lost with it\n"
+    "      --ttl=D                 how long the lock outlives a holder that vanished; 500ms to\n"
+    "                              24h, 30s where not given\n"
+    "      --at-least=D            lease: nobody gets it sooner than so long after we did,\n"
+    "                              however soon COMMAND ends\n"
+    "      --max-hold=D            lease: end COMMAND before it has held so long\n"
+    "      --unfenced              pessimistic: no token, no holder shown; saves a write\n"
+    "      --label=TEXT            who we are, for 'rowlock ls'\n"
+    "\n"
+    "COMMAND finds ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_OWNER in its environment. Signals\n"
+    "are passed on to it. '--' is needed where COMMAND begins with '-'; before NAME, it lets\n"
+    "NAME begin with '-'.\n"
+    "\n"
+    "Exit status: COMMAND's, 128+N when signal N ended it; 1 (or -E) not got; 75 lock lost;\n"
+    "126 COMMAND cannot be run, 127 not found; others as in 'rowlock --help'.\n"
+    "The connection options of 'rowlock --help' may stand among the options.\n";
+
+static const cli_option options[] = {
+    {'n', "nonblock", CLI_NOTHING},
+    {'w', "wait", CLI_VALUE},
+    {ID_TIMEOUT, "timeout", CLI_VALUE},
+    {'E', "conflict-exit-code", CLI_VALUE},
+    {ID_MODE, "mode", CLI_VALUE},
+    {ID_TTL, "ttl", CLI_VALUE},
+    {ID_AT_LEAST, "at-least", CLI_VALUE},
+    {ID_MAX_HOLD, "max-hold", CLI_VALUE},
+    {ID_UNFENCED, "unfenced", CLI_NOTHING},
+    {ID_LABEL, "label", CLI_VALUE},
+    {0},
+};
+
+static bool take_not_got(run_options *out, const cli_args *args)
+{
+    uint64_t number;
+    if (!cli_args_number(args, "--conflict-exit-code", 0, 255, &number))
+        return false;
+    out->not_got = (int)number;
+    return true;
+}
+
+static bool take_mode(run_options *out, const cli_args *args)
+{
+    if (cli_mode(args->value, &out->acquire.mode))
+        return true;
+    cli_usage("--mode is lease or pessimistic, not '%s'", args->value);
+    return false;
+}
+
+static bool take_ttl(run_options *out, const cli_args *args)
+{
+    int64_t *ttl = &out->acquire.ttl_ms;
+    if (!cli_args_duration(args, "--ttl", NULL, ttl))
+        return false;
+    if (*ttl >= ROWLOCK_TTL_MIN_MS && *ttl <= ROWLOCK_TTL_MAX_MS)
+        return true;
+    cli_usage("--ttl is from 500ms to 24h, not '%s'", args->value);
+    return false;
+}
+
+/* A limit of 0 would say "none" to the library, and to a reader "at once". */
+static bool take_max_hold(run_options *out, const cli_args *args)
+{
+    int64_t *max_hold = &out->acquire.max_hold_ms;
+    if (!cli_args_duration(args, "--max-hold", NULL, max_hold))
+        return false;
+    if (*max_hold > 0)
+        return true;
+    cli_usage("--max-hold is more than 0");
+    return false;
+}
+
+static bool take_at_least(run_options *out, const cli_args *args)
+{
+    int64_t *at_least = &out->acquire.at_least_ms;
+    if (!cli_args_duration(args, "--at-least", NULL, at_least))
+        return false;
+    if (*at_least <= ROWLOCK_TTL_MAX_MS)
+        return true;
+    cli_usage("--at-least is at most 24h, not '%s'", args->value);
+    return false;
+}
+
+static bool take(run_options *out, const cli_args *args, int id)
+{
+    switch (id) {
+    case 'n':
+        out->acquire.wait_ms = 0;
+        return true;
+    case 'w':
+        return cli_args_duration(args, "--wait", NULL, &out->acquire.wait_ms);
+    case ID_TIMEOUT:
+        return cli_args_duration(args, "--timeout", NULL, &out->acquire.wait_ms);
+    case 'E':
+        return take_not_got(out, args);
+    case ID_MODE:
+        return take_mode(out, args);
+    case ID_TTL:
+        return take_ttl(out, args);
+    case ID_AT_LEAST:
+        return take_at_least(out, args);
+    case ID_MAX_HOLD:
+        return take_max_hold(out, args);
+    case ID_UNFENCED:
+        out->acquire.unfenced = true;
+        return true;
+    case ID_LABEL:
+        out->label = args->value;
+        return true;
+    }
+    return false;
+}
+
+static bool fit_together(const run_options *out)
+{
+    bool lease = out->acquire.mode == ROWLOCK_OPTIMISTIC;
+    if (lease && out->acquire.unfenced)
+        cli_usage("--unfenced needs --mode=pessimistic: a lease always has a token");
+    else if (!lease && out->acquire.at_least_ms > 0)
+        cli_usage("--at-least is for leases, not for --mode=pessimistic");
+    else if (!lease && out->acquire.max_hold_ms > 0)
+        cli_usage("--max-hold is for leases, not for --mode=pessimistic");
+    else
+        return true;
+    return false;
+}
+
+/* NAME [--] COMMAND... */
+static bool take_operands(run_options *out, const cli_args *args)
+{
+    char **rest = args->argv + args->i;
+    if (*rest && strcmp(*rest, "--") == 0)
+        rest++;
+    if (!*rest) {
+        cli_usage("the lock's name and a command are missing");
+        return false;
+    }
+    out->name = *rest++;
+    bool marked = *rest && strcmp(*rest, "--") == 0;
+    if (marked)
+        rest++;
+    if (!*rest)
+        cli_usage("no command to run while holding '%s'", out->name);
+    else if (!marked && (*rest)[0] == '-')
+        cli_usage("options stand before the lock's name; a command that begins with '-' needs "
+                  "'--' before it");
+    else if (!(*rest)[0])
+        cli_usage("the command is empty");
+    else {
+        out->command = rest;
+        return true;
+    }
+    return false;
+}
+
+bool run_options_parse(run_options *out, cli_context *context, int argc, char **argv,
+                       int *exit_status)
+{
+    cli_args args = cli_args_start(help, options, context, argc, argv);
+    args.stop_at_operand = true;
+    *exit_status = CLI_EXIT_USAGE;
+    *out = (run_options){
+        .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
+        .not_got = rowlock_status_exit(ROWLOCK_BUSY),
+    };
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP) {
+            *exit_status = args.exit_status;
+            return false;
+        }
+        if (!take(out, &args, id))
+            return false;
+    }
+    return fit_together(out) && take_operands(out, &args);
+}

@@ -1,0 +1,80 @@
+/* cli/run_signals.c - see run_signals.h */
+#include "run_signals.h"
+
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && !(action.sa_flags & SA_SIGINFO) &&
+           action.sa_handler == SIG_IGN;
+}
+
+static void set_handler(int number, void (*handler)(int), struct sigaction *before)
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, before);
+}
+
+bool run_signals_take(run_signals *self)
+{
+    sigset_t taken;
+    sigset_t blocked;
+    sigemptyset(&taken);
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        if (!is_ignored(passed_on[i]))
+            sigaddset(&taken, passed_on[i]);
+    }
+    blocked = taken;
+    /* A line on stderr from the background must not stop us while we hold a lock. */
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, &self->mask_before);
+    /* Children that nobody waits for would vanish with their exit status ... */
+    set_handler(SIGCHLD, SIG_DFL, &self->child_before);
+    /* ... and a closed pipe at stderr is no reason to let the lock go. */
+    set_handler(SIGPIPE, SIG_IGN, &self->pipe_before);
+    self->fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+    return self->fd >= 0;
+}
+
+void run_signals_give_back(const run_signals *self)
+{
+    sigaction(SIGCHLD, &self->child_before, NULL);
+    sigaction(SIGPIPE, &self->pipe_before, NULL);
+    sigprocmask(SIG_SETMASK, &self->mask_before, NULL);
+}
+
+bool run_signals_next(const run_signals *self, run_signal *signal)
+{
+    struct signalfd_siginfo info;
+    if (read(self->fd, &info, sizeof info) != sizeof info)
+        return false;
+    signal->number = (int)info.ssi_signo;
+    signal->of_terminal = info.ssi_code == SI_KERNEL;
+    return true;
+}
+
+bool run_signal_is_deadly(int number)
+{
+    return number != SIGCONT && number != SIGWINCH;
+}
+
+void run_signal_die(int number)
+{
+    sigset_t only;
+    /* A core of ours has nothing for the user, and might hold a password. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    set_handler(number, SIG_DFL, NULL);
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    kill(getpid(), number);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    _exit(128 + number);
+}

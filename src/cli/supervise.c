@@ -1,0 +1,302 @@
+/* cli/supervise.c - the supervisor's own process; see supervisor.h. */
+#include "supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "descendants.h"
+
+typedef struct supervision {
+    const supervisor_job *job;
+    supervisor_page *page;
+    pid_t parent_group;
+    int socket;  /* orders, and our parent's end */
+    int deaths;  /* a signalfd of SIGCHLD */
+    int timer;   /* the next deadline */
+    int failure; /* the command's errno comes here when exec() fails; -1: it has begun */
+    bool begun;
+    bool reaped;
+    bool childless;
+    pid_t command;
+    int64_t grace_us;
+    int64_t told_until_us; /* what outlives a command that was told to end dies then */
+    supervisor_report report;
+} supervision;
+
+/* -------------------------------------------------------------- the command */
+
+static void set_environment(const supervision *self, const supervisor_order *order)
+{
+    setenv("ROWLOCK_NAME", self->job->name, 1);
+    setenv("ROWLOCK_OWNER", order->owner, 1);
+    /* A lock around ours may have left its token there. */
+    if (order->token[0])
+        setenv("ROWLOCK_TOKEN", order->token, 1);
+    else
+        unsetenv("ROWLOCK_TOKEN");
+}
+
+/* In the new process. Every descriptor of ours closes itself at exec(). */
+static _Noreturn void become_command(const supervision *self, const supervisor_order *order,
+                                     pid_t supervisor_pid, int failure)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != supervisor_pid)
+        _exit(127); /* it died before it could take us along */
+    setpgid(0, order->own_group ? 0 : self->parent_group);
+    set_environment(self, order);
+    run_signals_give_back(self->job->signals);
+    execvp(self->job->command[0], self->job->command);
+    int error = errno;
+    ssize_t ignored = write(failure, &error, sizeof error);
+    (void)ignored;
+    _exit(127);
+}
+
+static void begin(supervision *self, const supervisor_order *order)
+{
+    int ends[2];
+    pid_t supervisor_pid = getpid();
+    self->begun = true;
+    self->grace_us = order->grace_us;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        self->report.exec_error = errno;
+        self->reaped = true;
+        return;
+    }
+    self->command = fork();
+    if (self->command == 0)
+        become_command(self, order, supervisor_pid, ends[1]);
+    self->reaped = self->command < 0;
+    self->report.exec_error = self->command < 0 ? errno : 0;
+    self->failure = ends[0];
+    close(ends[1]);
+}
+
+/* The errno, if exec() failed; the pipe's end, if not. */
+static void hear_failure(supervision *self)
+{
+    if (self->failure < 0)
+        return;
+    ssize_t length = read(self->failure, &self->report.exec_error, sizeof self->report.exec_error);
+    if (length < 0)
+        return;
+    close(self->failure);
+    self->failure = -1;
+}
+
+/* --------------------------------------------------------------------- ends */
+
+/* Waits for all that have died: the command, and orphans that came to us. */
+static bool reap(void *data)
+{
+    supervision *self = data;
+    for (int status;;) {
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == 0 || (pid < 0 && errno != EINTR)) {
+            self->childless = pid < 0;
+            return self->childless;
+        }
+        if (pid == self->command) {
+            self->reaped = true;
+            self->report.status = status;
+        }
+    }
+}
+
+static _Noreturn void send_report(supervision *self)
+{
+    send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
+    _exit(0);
+}
+
+static void kill_all(supervision *self)
+{
+    static const descendants ours;
+    self->report.killed = true;
+    self->report.left = descendants_end(&ours, reap, self);
+    hear_failure(self);
+}
+
+/* SIGTERM to all, and SIGCONT so that the stopped ones hear it. */
+static void tell_all(supervision *self, int64_t kill_at_us)
+{
+    static const descendants ours;
+    self->report.told = true;
+    self->told_until_us = kill_at_us;
+    descendants_signal(&ours, SIGTERM);
+    descendants_signal(&ours, SIGCONT);
+}
+
+/* By itself, or told to. What a command leaves behind by itself lives on. */
+static void finish_if_over(supervision *self)
+{
+    static const descendants ours;
+    if (!self->begun || !self->reaped || (self->report.told && !self->childless))
+        return;
+    hear_failure(self);
+    int left = self->childless ? 0 : descendants_count(&ours);
+    self->report.left = left > 0 ? left : 0;
+    send_report(self);
+}
+
+/* ------------------------------------------------------------------- events */
+
+/* Unless it would keep us here: the lock may hang on our end. */
+static void say_abandoned(const supervision *self)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 1 && out.revents == POLLOUT)
+        cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
+                self->job->command[0]);
+}
+
+/* Our parent is gone: nobody renews, nobody releases. */
+static _Noreturn void abandon(supervision *self)
+{
+    if (self->begun) {
+        kill_all(self);
+        say_abandoned(self);
+    }
+    _exit(0);
+}
+
+/* What the order begins with is enough: the sockets that come along stay open, unused,
+ * until we end, and so the server sees their end only then. */
+static ssize_t receive_order(supervision *self, supervisor_order *order)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int) * SUPERVISOR_SOCKETS)];
+    } beside;
+    struct iovec part = {.iov_base = order, .iov_len = sizeof *order};
+    struct msghdr message = {
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+        .msg_control = beside.space,
+        .msg_controllen = sizeof beside.space,
+    };
+    return recvmsg(self->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+}
+
+static void obey(supervision *self)
+{
+    supervisor_order order;
+    ssize_t length = receive_order(self, &order);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (length != (ssize_t)sizeof order)
+        abandon(self);
+    switch (order.kind) {
+    case ORDER_BEGIN:
+        begin(self, &order);
+        break;
+    case ORDER_SIGNAL:
+        /* Not reaped: the pid is still the command's. */
+        if (self->begun && !self->reaped)
+            kill(self->command, order.number);
+        break;
+    case ORDER_KILL:
+        kill_all(self);
+        send_report(self);
+    }
+}
+
+static void mind_deadline(supervision *self)
+{
+    int64_t now = supervisor_now_us();
+    int64_t kill_at = atomic_load(&self->page->kill_at_us);
+    if (!self->begun)
+        return;
+    if (now >= kill_at || (self->report.told && self->reaped && now >= self->told_until_us)) {
+        kill_all(self);
+        send_report(self);
+    }
+    if (!self->report.told && now >= kill_at - self->grace_us)
+        tell_all(self, kill_at);
+}
+
+/* Against the clock that goes on while the machine is suspended, which poll()'s does not.
+ * Our parent may move the deadline meanwhile: then we wake up early, and look again. */
+static void set_timer(supervision *self)
+{
+    int64_t at = atomic_load(&self->page->kill_at_us);
+    if (!self->begun || at == INT64_MAX)
+        return;
+    if (!self->report.told)
+        at -= self->grace_us;
+    else if (self->reaped && self->told_until_us < at)
+        at = self->told_until_us;
+    if (at < 1)
+        at = 1;
+    struct itimerspec when = {.it_value = {at / 1000000, at % 1000000 * 1000}};
+    timerfd_settime(self->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void drain(int fd)
+{
+    char bytes[1024];
+    while (read(fd, bytes, sizeof bytes) > 0)
+        continue;
+}
+
+static _Noreturn void watch(supervision *self)
+{
+    for (;;) {
+        set_timer(self);
+        struct pollfd fds[] = {
+            {.fd = self->socket, .events = POLLIN},
+            {.fd = self->deaths, .events = POLLIN},
+            {.fd = self->timer, .events = POLLIN},
+            {.fd = self->failure, .events = POLLIN},
+        };
+        poll(fds, sizeof fds / sizeof fds[0], -1);
+        drain(self->timer);
+        drain(self->deaths);
+        mind_deadline(self);
+        if (fds[0].revents)
+            obey(self);
+        if (fds[3].revents)
+            hear_failure(self);
+        reap(self);
+        finish_if_over(self);
+    }
+}
+
+/*
+ * A process group of its own, and every signal blocked: neither a ^Z or ^C at the terminal
+ * nor a `kill -9 -GROUP` at `rowlock` may reach who has to clean up afterwards.
+ */
+void supervise(const supervisor_job *job, int socket, supervisor_page *page, pid_t group)
+{
+    sigset_t all;
+    sigset_t child;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "rowlock-super", 0, 0, 0);
+    supervision self = {
+        .job = job,
+        .page = page,
+        .parent_group = group,
+        .socket = socket,
+        .deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK),
+        .timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK),
+        .failure = -1,
+    };
+    if (self.deaths < 0 || self.timer < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        _exit(rowlock_status_exit(ROWLOCK_SYSTEM));
+    watch(&self);
+}

@@ -1,0 +1,128 @@
+/* cli/supervisor.c - see supervisor.h. The parent's side; the process is supervise.c. */
+#include "supervisor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "supervise.h"
+
+int64_t supervisor_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static supervisor_page *make_page(void)
+{
+    supervisor_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    atomic_init(&page->kill_at_us, INT64_MAX);
+    return page;
+}
+
+bool supervisor_start(supervisor *self, const supervisor_job *job)
+{
+    int ends[2];
+    supervisor_page *page = make_page();
+    /* Packets: whole messages, and an end that shows when the other side is gone. */
+    if (!page || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    pid_t group = getpgrp();
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        supervise(job, ends[1], page, group);
+    }
+    close(ends[1]);
+    *self = (supervisor){.pid = pid, .socket = ends[0], .page = page};
+    return pid > 0;
+}
+
+/* Never waits: a supervisor that was stopped must not stop us. */
+static bool send_order(supervisor *self, const supervisor_order *order, const int *sockets,
+                       size_t count)
+{
+    union {
+        struct cmsghdr header; /* for its alignment */
+        char space[CMSG_SPACE(sizeof(int) * SUPERVISOR_SOCKETS)];
+    } beside = {0};
+    supervisor_order copy = *order;
+    struct iovec part = {.iov_base = &copy, .iov_len = sizeof copy};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = beside.space;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(header), sockets, sizeof(int) * count);
+    }
+    return sendmsg(self->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
+
+bool supervisor_begin(supervisor *self, const supervisor_go *go)
+{
+    supervisor_order order = {
+        .kind = ORDER_BEGIN,
+        .own_group = go->own_group,
+        .grace_us = go->grace_us,
+    };
+    if (go->token > 0)
+        snprintf(order.token, sizeof order.token, "%" PRIu64, go->token);
+    snprintf(order.owner, sizeof order.owner, "%s", go->owner);
+    return send_order(self, &order, go->sockets, go->socket_count);
+}
+
+void supervisor_set_deadline(supervisor *self, int64_t kill_at_us)
+{
+    atomic_store(&self->page->kill_at_us, kill_at_us);
+}
+
+void supervisor_signal(supervisor *self, int number)
+{
+    send_order(self, &(supervisor_order){.kind = ORDER_SIGNAL, .number = number}, NULL, 0);
+}
+
+void supervisor_kill(supervisor *self)
+{
+    send_order(self, &(supervisor_order){.kind = ORDER_KILL}, NULL, 0);
+}
+
+bool supervisor_receive(supervisor *self, supervisor_report *report)
+{
+    ssize_t length;
+    do {
+        length = recv(self->socket, report, sizeof *report, 0);
+        /* A reset, told once: it ended before it had read our last order. Its report stands. */
+    } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
+    return length == (ssize_t)sizeof *report;
+}
+
+int supervisor_finish(supervisor *self)
+{
+    int status;
+    pid_t pid;
+    if (self->pid <= 0)
+        return -1;
+    if (self->socket >= 0)
+        close(self->socket);
+    self->socket = -1;
+    kill(self->pid, SIGKILL); /* not reaped: the pid is still its own */
+    do {
+        pid = waitpid(self->pid, &status, 0);
+    } while (pid < 0 && errno == EINTR);
+    bool found = pid == self->pid;
+    self->pid = 0;
+    return found ? status : -1;
+}

@@ -1,0 +1,81 @@
+/*
+ * cli/supervisor.h - the process between `rowlock run` and its command.
+ *
+ * It has no thread and no connection. It starts the command, knows all that descends
+ * from it, and ends them when the deadline passes that its parent should have moved,
+ * or when its parent is gone. So the command dies in time even while `rowlock` is
+ * stopped, hangs, or was killed.
+ */
+#ifndef RL_CLI_SUPERVISOR_H
+#define RL_CLI_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "run_signals.h"
+
+typedef struct supervisor {
+    pid_t pid;
+    int socket; /* readable: a report, or its end */
+    struct supervisor_page *page;
+} supervisor;
+
+/* What is known before the lock is held. */
+typedef struct supervisor_job {
+    const char *name; /* the lock's */
+    char **command;
+    const run_signals *signals;
+} supervisor_job;
+
+enum { SUPERVISOR_SOCKETS = 64 };
+
+/* What is known when it is. */
+typedef struct supervisor_go {
+    bool own_group;   /* the command gets a process group of its own */
+    int64_t grace_us; /* from SIGTERM to SIGKILL */
+    uint64_t token;   /* 0: none */
+    const char *owner;
+    /* Sockets that are not to end before the command and the supervisor have. */
+    int sockets[SUPERVISOR_SOCKETS];
+    size_t socket_count;
+} supervisor_go;
+
+typedef struct supervisor_report {
+    int status;     /* the command's, as of waitpid() */
+    int exec_error; /* why it could not be run, an errno; 0: it was */
+    bool told;      /* it was sent SIGTERM, the deadline being near */
+    bool killed;    /* all were sent SIGKILL */
+    int left;       /* killed: how many could not be ended; else: live on */
+} supervisor_report;
+
+/* The clock of deadlines. It goes on while the machine is suspended, as the server's does. */
+int64_t supervisor_now_us(void);
+
+/* Forks it: before there is a second thread or a connection. False: see errno. */
+bool supervisor_start(supervisor *self, const supervisor_job *job);
+
+/* Starts the command. The first deadline must have been set. */
+bool supervisor_begin(supervisor *self, const supervisor_go *go);
+
+/* When all must be killed. Seen even by a supervisor that its parent no longer talks to. */
+void supervisor_set_deadline(supervisor *self, int64_t kill_at_us);
+
+/* Passes a signal to the command. */
+void supervisor_signal(supervisor *self, int number);
+
+/* Ends the command and all that descends from it; a report follows. */
+void supervisor_kill(supervisor *self);
+
+/* After its socket became readable, once. False: it is gone without a report. */
+bool supervisor_receive(supervisor *self, supervisor_report *report);
+
+/*
+ * Ends the supervisor itself, whatever state it is in, and waits for it, once. A command that
+ * runs is killed with it (not what descends from the command: that falls to us).
+ * Returns its status as of waitpid(), or -1 when it had been waited for.
+ */
+int supervisor_finish(supervisor *self);
+
+#endif
