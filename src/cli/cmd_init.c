@@ -27,10 +27,10 @@ static void show_progress(void *data, const rowlock_migration *migration)
 {
     (void)data;
     if (*migration->statement)
-        printf("%04u_%s %u/%u: %s\n", migration->version, migration->name, migration->step,
-               migration->steps, migration->statement);
+        printf("%s %u/%u: %s\n", migration->name, migration->step, migration->steps,
+               migration->statement);
     else
-        printf("%04u_%s done\n", migration->version, migration->name);
+        printf("%s done\n", migration->name);
     fflush(stdout);
 }
 

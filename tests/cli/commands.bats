@@ -340,6 +340,7 @@ with_password() {
     coproc terminal {
         exec script -qefc "'$ROWLOCK' --no-defaults -S '$ROWLOCK_TEST_SOCKET' -u '$user' -D '$TEST_SCHEMA' -p ls --json" /dev/null 2>&1
     }
+    pid=$terminal_PID
     seen=""
     until [[ "$seen" == *"password: " ]]; do
         IFS= read -r -t 20 -d '' -N 1 char <&"${terminal[0]}"
@@ -347,7 +348,7 @@ with_password() {
     done
     printf 'Ge#heim@7/:\r' >&"${terminal[1]}"
     rest=$(cat <&"${terminal[0]}")
-    wait "$terminal_PID"
+    wait "$pid"
     [[ "$rest" == *"[]"* ]]
     [[ "$rest" != *heim* ]]
 }
@@ -629,6 +630,31 @@ with_password() {
     a_free_lock idle
     fails_with 1 rl break idle
     fails_with 66 rl break none-such
+}
+
+@test "a lock that run holds: seen, and broken in both modes" {
+    for mode in lease pessimistic; do
+        rl_exec run --mode=$mode --ttl=3s --label="the $mode holder" guarded-$mode -- sleep 60 2>"$TEST_DIR/run.err" &
+        pid=$!
+        poll 20 state_is guarded-$mode held
+        run rl ls
+        [[ "${lines[1]}" =~ ^guarded-$mode\ +held\ +$mode\ +"the $mode holder"\ .*\ 1$ ]]
+        run rl show --json guarded-$mode
+        jq -e --arg mode $mode '.mode == $mode and .owner_label == "the \($mode) holder" and .token == 1' <<<"$output"
+        jq -e '(.mode == "lease" and .connection_id == null and .remaining_ms <= 3000)
+               or (.connection_id > 0 and .remaining_ms == null)' <<<"$output"
+        run --separate-stderr rl break guarded-$mode
+        [ "$status" -eq 0 ]
+        [ -z "$stderr" ]
+        [[ "$output" == "broke guarded-$mode: held by the $mode holder for "*" ($mode, token 1)" ]]
+        status=0
+        wait $pid || status=$?
+        [ "$status" -eq 75 ]
+        run rl ls
+        [ -z "$output" ]
+        run rl history --json guarded-$mode
+        jq -e 'any(.event == "acquired") and any(.event == "broken") and any(.event == "lost")' <<<"$output"
+    done
 }
 
 # ------------------------------------------------------------------------- doctor
