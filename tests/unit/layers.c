@@ -1,0 +1,258 @@
+/* The error table, the statements' table, scripts, backoff, attempts: no server needed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "db/errors.h"
+#include "migrate/migrations.h"
+#include "migrate/script.h"
+#include "stmt/stmt.h"
+#include "wait/backoff.h"
+
+/* ------------------------------------------------------------------------ error table */
+
+typedef struct expectation {
+    unsigned number;
+    rowlock_status mariadb;
+    rowlock_status mysql;
+} expectation;
+
+static void server_numbers(void **state)
+{
+    (void)state;
+    static const expectation expected[] = {
+        {1205, ROWLOCK_BUSY, ROWLOCK_BUSY},
+        {3572, ROWLOCK_SERVER, ROWLOCK_BUSY},
+        {1213, ROWLOCK_DEADLOCK, ROWLOCK_DEADLOCK},
+        {1020, ROWLOCK_DEADLOCK, ROWLOCK_DEADLOCK},
+        {3101, ROWLOCK_SERVER, ROWLOCK_DEADLOCK},
+        {1180, ROWLOCK_DEADLOCK, ROWLOCK_DEADLOCK},
+        {1317, ROWLOCK_CANCELLED, ROWLOCK_CANCELLED},
+        {1969, ROWLOCK_CANCELLED, ROWLOCK_SERVER},
+        {3024, ROWLOCK_SERVER, ROWLOCK_CANCELLED},
+        {3058, ROWLOCK_SERVER, ROWLOCK_DEADLOCK},
+        {2006, ROWLOCK_UNKNOWN, ROWLOCK_UNKNOWN},
+        {2013, ROWLOCK_UNKNOWN, ROWLOCK_UNKNOWN},
+        {2055, ROWLOCK_UNKNOWN, ROWLOCK_UNKNOWN},
+        {1053, ROWLOCK_UNKNOWN, ROWLOCK_UNKNOWN},
+        {1927, ROWLOCK_UNKNOWN, ROWLOCK_UNKNOWN},
+        {4031, ROWLOCK_SERVER, ROWLOCK_UNKNOWN},
+        {2002, ROWLOCK_UNAVAILABLE, ROWLOCK_UNAVAILABLE},
+        {1040, ROWLOCK_UNAVAILABLE, ROWLOCK_UNAVAILABLE},
+        {1290, ROWLOCK_READONLY, ROWLOCK_READONLY},
+        {1792, ROWLOCK_READONLY, ROWLOCK_READONLY},
+        {1836, ROWLOCK_READONLY, ROWLOCK_READONLY},
+        {1047, ROWLOCK_READONLY, ROWLOCK_READONLY},
+        {1044, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1045, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1142, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1143, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1227, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1370, ROWLOCK_DENIED, ROWLOCK_DENIED},
+        {1049, ROWLOCK_SCHEMA, ROWLOCK_SCHEMA},
+        {1146, ROWLOCK_SCHEMA, ROWLOCK_SCHEMA},
+        {1305, ROWLOCK_SCHEMA, ROWLOCK_SCHEMA},
+        {1054, ROWLOCK_DAMAGED, ROWLOCK_DAMAGED},
+        {1364, ROWLOCK_DAMAGED, ROWLOCK_DAMAGED},
+        {1064, ROWLOCK_SERVER, ROWLOCK_SERVER},
+        {0, ROWLOCK_SERVER, ROWLOCK_SERVER},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        if (rl_server_status(expected[i].number, RL_MARIADB) != expected[i].mariadb ||
+            rl_server_status(expected[i].number, RL_MYSQL) != expected[i].mysql)
+            fail_msg("error %u", expected[i].number);
+    }
+    /* While connecting nothing has happened yet. */
+    assert_int_equal(rl_connect_status(2013, RL_MARIADB), ROWLOCK_UNAVAILABLE);
+    assert_int_equal(rl_connect_status(1045, RL_MARIADB), ROWLOCK_DENIED);
+}
+
+/* ------------------------------------------------------------------------- statements */
+
+static size_t count_marks(const char *text)
+{
+    size_t marks = 0;
+    for (; *text; text++)
+        marks += *text == '?';
+    return marks;
+}
+
+static void every_statement(void **state)
+{
+    (void)state;
+    for (int id = 0; id < RL_SQL_COUNT; id++) {
+        const rl_sql *sql = &rl_sql_table[id];
+        assert_non_null(sql->name);
+        assert_true(strlen(sql->name) < sizeof((rowlock_error *)0)->statement);
+        assert_int_equal(count_marks(sql->text), sql->use_count);
+        assert_null(strchr(sql->text, ';'));
+        assert_true(sql->as_text || !strstr(sql->text, "{schema}"));
+        assert_true(sql->column_count <= RL_SQL_MAX_VALUES);
+        for (unsigned i = 0; i < sql->use_count; i++)
+            assert_true(sql->uses[i] < sql->param_count);
+        for (unsigned i = 0; i < sql->column_count; i++)
+            assert_true((sql->columns[i].type == RL_TYPE_TEXT) == (sql->columns[i].size > 0));
+    }
+}
+
+static void render(void **state)
+{
+    (void)state;
+    rl_buffer text = {0};
+    const rl_value good[] = {rl_u64(7), rl_u64(UINT64_MAX), rl_text("0a-b.12")};
+    assert_true(rl_render(RL_SQL_CALLER_FENCE, "locks$1", good, &text));
+    assert_non_null(strstr(text.text, "`locks$1`.resource"));
+    assert_non_null(strstr(text.text, "id = 7"));
+    assert_non_null(strstr(text.text, "version = 18446744073709551615"));
+    assert_non_null(strstr(text.text, "owner = '0a-b.12'"));
+    rl_buffer_free(&text);
+    static const char *const foreign[] = {"a'b", "a b", "a\\", "a;b", "é", "`"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        const rl_value bad[] = {rl_u64(7), rl_u64(8), rl_text(foreign[i])};
+        assert_false(rl_render(RL_SQL_CALLER_FENCE, "s", bad, &text));
+        rl_buffer_free(&text);
+    }
+}
+
+/* ---------------------------------------------------------------------------- scripts */
+
+static void script(void **state)
+{
+    (void)state;
+    const char *at = "-- one; comment\n/* two; */ SELECT 'a;''b;\\';c' ; ;\n"
+                     "# three;\nSELECT \"x;\", `y;z` -- four;\n FROM t;\n"
+                     "/*!50000 SELECT 1; */;  INSERT (\n  x)";
+    static const char *const expected[] = {"SELECT 'a;''b;\\';c'",
+                                           "SELECT \"x;\", `y;z` -- four;\n FROM t",
+                                           "/*!50000 SELECT 1; */", "INSERT (\n  x)"};
+    assert_int_equal(rl_script_count(at), 4);
+    rl_statement statement;
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(rl_script_next(&at, &statement));
+        assert_int_equal(statement.length, strlen(expected[i]));
+        assert_memory_equal(statement.text, expected[i], statement.length);
+    }
+    char title[20];
+    rl_statement_title(&statement, title, sizeof title);
+    assert_string_equal(title, "INSERT");
+    assert_false(rl_script_next(&at, &statement));
+    assert_int_equal(rl_script_count(""), 0);
+    assert_int_equal(rl_script_count("-- nothing\n/* at all"), 0);
+    assert_int_equal(rl_script_count("SELECT 'unclosed; "), 1);
+}
+
+static void migrations(void **state)
+{
+    (void)state;
+    assert_true(rl_migration_count > 0);
+    for (unsigned i = 0; i < rl_migration_count; i++) {
+        assert_int_equal(rl_migrations[i].version, i + 1);
+        assert_true(rl_script_count(rl_migrations[i].content) > 0);
+    }
+}
+
+/* ---------------------------------------------------------------------------- waiting */
+
+static void backoff_grows_and_stays_bounded(void **state)
+{
+    (void)state;
+    rl_backoff low = {.first_us = 1000, .most_us = 8000};
+    rl_backoff high = low;
+    static const int64_t ceilings[] = {1000, 2000, 4000, 8000, 8000, 8000};
+    for (size_t i = 0; i < sizeof ceilings / sizeof ceilings[0]; i++) {
+        assert_int_equal(rl_backoff_next_us(&low, 0), ceilings[i] / 2);
+        int64_t most = rl_backoff_next_us(&high, UINT32_MAX);
+        assert_true(most > ceilings[i] * 99 / 100 && most <= ceilings[i]);
+    }
+    for (int i = 0; i < 1000; i++)
+        assert_true(rl_backoff_next_us(&high, UINT32_MAX) <= 8000);
+}
+
+typedef struct script_of_answers {
+    const rowlock_status *answers;
+    unsigned asked;
+    bool unsettled;
+} script_of_answers;
+
+static rowlock_status answer(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    script_of_answers *s = data;
+    *hint_us = 100;
+    rowlock_status status = s->answers[s->asked++];
+    return status == ROWLOCK_OK ? status : rl_fail(err, status, "answer %u", s->asked);
+}
+
+static bool is_unsettled(const void *data)
+{
+    return ((const script_of_answers *)data)->unsettled;
+}
+
+static rowlock_status attempt_all(script_of_answers *s, int64_t wait_ms, int64_t outage_us,
+                                  bool busy_is_final)
+{
+    rl_budget budget = rl_budget_start(wait_ms, 1000, NULL);
+    const rl_attempts how = {.budget = &budget,
+                             .outage_us = outage_us,
+                             .backoff = {.first_us = 200, .most_us = 400},
+                             .busy_is_final = busy_is_final,
+                             .unsettled = is_unsettled};
+    return rl_attempt_until(&how, answer, s, NULL);
+}
+
+static void attempts(void **state)
+{
+    (void)state;
+    static const rowlock_status comes_free[] = {ROWLOCK_BUSY, ROWLOCK_DEADLOCK, ROWLOCK_UNAVAILABLE,
+                                                ROWLOCK_OK};
+    script_of_answers s = {.answers = comes_free};
+    assert_int_equal(attempt_all(&s, -1, 1000000, false), ROWLOCK_OK);
+    assert_int_equal(s.asked, 4);
+    s = (script_of_answers){.answers = comes_free};
+    assert_int_equal(attempt_all(&s, 0, 1000000, false), ROWLOCK_BUSY);
+    assert_int_equal(s.asked, 1);
+    s = (script_of_answers){.answers = comes_free, .unsettled = true};
+    assert_int_equal(attempt_all(&s, 0, 1000000, false), ROWLOCK_OK);
+    s = (script_of_answers){.answers = comes_free};
+    assert_int_equal(attempt_all(&s, -1, 1000000, true), ROWLOCK_BUSY);
+    static const rowlock_status down[] = {ROWLOCK_UNAVAILABLE, ROWLOCK_UNAVAILABLE};
+    s = (script_of_answers){.answers = down};
+    assert_int_equal(attempt_all(&s, -1, 0, false), ROWLOCK_UNAVAILABLE);
+    assert_int_equal(s.asked, 1);
+    static const rowlock_status denied[] = {ROWLOCK_BUSY, ROWLOCK_DENIED};
+    s = (script_of_answers){.answers = denied};
+    assert_int_equal(attempt_all(&s, -1, 1000000, false), ROWLOCK_DENIED);
+}
+
+static rowlock_status always_busy(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    (void)hint_us;
+    ++*(unsigned *)data;
+    return rl_fail(err, ROWLOCK_BUSY, "busy");
+}
+
+static void attempts_end_in_time(void **state)
+{
+    (void)state;
+    rl_budget budget = rl_budget_start(60, 1000, NULL);
+    const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 5000, .most_us = 9000}};
+    unsigned asked = 0;
+    rowlock_error err;
+    assert_int_equal(rl_attempt_until(&how, always_busy, &asked, &err), ROWLOCK_TIMEOUT);
+    assert_int_equal(err.status, ROWLOCK_TIMEOUT);
+    assert_true(rl_now_us() >= budget.deadline_us);
+    assert_true(asked > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(server_numbers), cmocka_unit_test(every_statement),
+        cmocka_unit_test(render),         cmocka_unit_test(script),
+        cmocka_unit_test(migrations),     cmocka_unit_test(backoff_grows_and_stays_bounded),
+        cmocka_unit_test(attempts),       cmocka_unit_test(attempts_end_in_time),
+    };
+    return cmocka_run_group_tests_name("unit_layers", tests, NULL, NULL);
+}
