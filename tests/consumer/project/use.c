@@ -61,11 +61,10 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
         rowlock_hold *hold = NULL;
-        good(rowlock_acquire(
-                 client, rounds[i].name,
-                 &(rowlock_acquire_options){
-                     .mode = rounds[i].mode, .wait_ms = 5000, .ttl_ms = 10000},
-                 &hold, &err),
+        good(rowlock_acquire(client, rounds[i].name,
+                             &(rowlock_acquire_options){
+                                 .mode = rounds[i].mode, .wait_ms = 5000, .ttl_ms = 10000},
+                             &hold, &err),
              rounds[i].name);
         good(rowlock_hold_check(hold), "check");
         printf("%s: token %llu\n", rowlock_hold_name(hold),
