@@ -71,7 +71,7 @@ SELECT @@global.innodb_flush_log_at_trx_commit,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
        CURRENT_USER();
 
--- A Galera node says so; a server without it knows no such variable and answers nothing.
--- name: doctor_wsrep
--- columns: name text(256), value text(1024)
-SHOW GLOBAL VARIABLES LIKE 'wsrep_on';
+-- Variables that not every server has. READ COMMITTED needs row images in the binary log.
+-- name: doctor_variables
+-- columns: name text(256), value text(8192)
+SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'log_bin', 'binlog_format');

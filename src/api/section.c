@@ -1,4 +1,6 @@
 #include "mode/section.h"
+#include <inttypes.h>
+
 #include "base/name.h"
 #include "mode/tx.h"
 #include "rowlock/rowlock_mysql.h"
@@ -122,42 +124,64 @@ rowlock_status rowlock_version_read(rowlock_client *client, const char *name, ui
     return status;
 }
 
-/* The id, and no more: the version is the caller's. */
-static rowlock_status begin_bump(rowlock_client *client, const rl_budget *budget, const char *name,
-                                 const uint64_t *version, uint64_t *id, char *owner,
-                                 rowlock_error *err)
+/*
+ * A section of one attempt, whose work is to see that the version is the caller's: so that a
+ * lost reply is looked up as a section's is.
+ */
+typedef struct bump {
+    alone section;
+    uint64_t expected;
+    uint64_t seen;
+} bump;
+
+static rowlock_status compare(void *data, const rowlock_section *section)
 {
-    rowlock_status status = check_section(client, name, &section_defaults, true, err);
-    if (status == ROWLOCK_OK && !version)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
-    if (status == ROWLOCK_OK)
-        status = rl_resource_id(client, budget, name, RL_KIND_LEASE, id, err);
-    if (status == ROWLOCK_OK)
-        rl_client_owner(client, owner);
-    return status;
+    bump *b = data;
+    b->seen = section->version;
+    return b->seen == b->expected ? ROWLOCK_OK : ROWLOCK_CONFLICT;
+}
+
+static rowlock_status swap_of_bump(void *data, uint64_t id, uint64_t expected, const char *owner,
+                                   rowlock_error *err)
+{
+    bump *b = data;
+    return swap(&b->section, id, expected, owner, err);
 }
 
 rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, uint64_t expected,
                                     uint64_t *version, rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
+    const rowlock_section_options once = {.max_attempts = 1};
+    rowlock_status status = check_section(client, name, &once, true, err);
+    if (status == ROWLOCK_OK && !version)
+        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
     if (status != ROWLOCK_OK)
         return status;
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    char owner[ROWLOCK_OWNER_MAX + 1];
-    uint64_t id = 0;
-    status = begin_bump(client, &budget, name, version, &id, owner, err);
+    bump b = {.section = {.client = client,
+                          .name = name,
+                          .budget = rl_budget_start(0, client->limit_ms, NULL)},
+              .expected = expected};
+    const rl_section_ways ways = {.data = &b,
+                                  .begin = begin_nothing,
+                                  .work = compare,
+                                  .swap = swap_of_bump,
+                                  .undo = undo_nothing};
+    rowlock_section_result result;
+    status = rl_section_run(client, name, &once, &ways, &result, err);
     if (status == ROWLOCK_OK)
-        status = rl_version_swap(client, &budget, name, id, expected, owner, err);
-    if (status == ROWLOCK_OK)
-        *version = expected + 1;
+        *version = result.version;
+    if (status == ROWLOCK_CONFLICT)
+        return rl_fail(err, status, "'%s' has version %" PRIu64 " or a later one, not %" PRIu64,
+                       name, b.seen, expected);
     return status;
 }
 
 rowlock_status rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, const char *name,
                                        uint64_t expected, uint64_t *version, rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
+    rowlock_status status = check_section(client, name, &section_defaults, true, err);
+    if (status == ROWLOCK_OK && !version)
+        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
     if (status == ROWLOCK_OK)
         status = rl_tx_check(mysql, true, err);
     if (status != ROWLOCK_OK)
@@ -165,13 +189,14 @@ rowlock_status rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, con
     rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t id = 0;
-    status = begin_bump(client, &budget, name, version, &id, owner, err);
+    rl_client_owner(client, owner);
+    status = rl_resource_id(client, &budget, name, RL_KIND_LEASE, &id, err);
     if (status == ROWLOCK_OK)
         status = rl_tx_swap(client, mysql, &budget, name, id, expected, owner, err);
     if (status == ROWLOCK_OK)
         *version = expected + 1;
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE,
-                         "'%s': the connection is gone, and its transaction with it", name)
-               : status;
+    if (status != ROWLOCK_UNKNOWN)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s': the connection is gone, and its transaction with it", name);
 }

@@ -99,6 +99,8 @@ static const meaning meanings[] = {
     {1932, ROWLOCK_DAMAGED, ONLY_MARIADB},
     {4025, ROWLOCK_DAMAGED, ONLY_MARIADB},
     {3819, ROWLOCK_DAMAGED, ONLY_MYSQL},
+    /* READ COMMITTED with binlog_format = STATEMENT */
+    {1665, ROWLOCK_UNSUPPORTED, EITHER},
     /* this machine */
     {2008, ROWLOCK_SYSTEM, EITHER},
     {2001, ROWLOCK_SYSTEM, EITHER},

@@ -59,6 +59,9 @@ typedef struct doctor {
     uint64_t wait_timeout_s;
     uint64_t max_connections;
     int64_t server_us;
+    bool galera;
+    bool binlog;
+    char binlog_format[33];
     char isolation[65];
     char user[513];
 } doctor;
@@ -156,20 +159,26 @@ static void check_clock(const doctor *d)
          ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
 }
 
-static void check_galera(doctor *d)
+static void check_galera(const doctor *d)
 {
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(d->conn, RL_SQL_DOCTOR_WSREP, NULL, &d->io, &found, &rows, NULL);
-    bool on = status == ROWLOCK_OK && found && strcasecmp(rows.cells[1].text, "ON") == 0;
-    if (on)
+    if (d->galera)
         tell(d, "galera", ROWLOCK_CARE,
              "row locks are local to a node: pessimistic mode is safe only with a single writer "
              "node",
              "use leases, or send every client to one node", "wsrep_on is ON");
     else
         tell(d, "galera", ROWLOCK_FINE, "", "", "not a Galera node");
+}
+
+static void check_binlog(const doctor *d)
+{
+    if (d->binlog && strcasecmp(d->binlog_format, "STATEMENT") == 0)
+        tell(d, "binlog", ROWLOCK_BROKEN,
+             "the server refuses changes at READ-COMMITTED, which rowlock needs",
+             "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
+    else
+        tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
+             d->binlog ? "the binary log takes rows" : "no binary log");
 }
 
 /* ------------------------------------------------------------------ schema and rights */
@@ -276,6 +285,25 @@ static rowlock_status read_settings(doctor *d, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+static rowlock_status read_variables(doctor *d, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(d->conn, RL_SQL_DOCTOR_VARIABLES, NULL, &d->io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (rl_next(&rows)) {
+        const char *name = rows.cells[0].text;
+        const char *value = rows.cells[1].text;
+        if (strcasecmp(name, "wsrep_on") == 0)
+            d->galera = strcasecmp(value, "ON") == 0;
+        else if (strcasecmp(name, "log_bin") == 0)
+            d->binlog = strcasecmp(value, "ON") == 0;
+        else
+            snprintf(d->binlog_format, sizeof d->binlog_format, "%.32s", value);
+    }
+    return rows.status;
+}
+
 static rowlock_status open_conn(doctor *d, bool with_schema, rowlock_error *err)
 {
     rl_params to = *d->params;
@@ -295,6 +323,7 @@ static void check_all(doctor *d, bool with_schema)
     check_isolation(d);
     check_wait_timeout(d);
     check_connections(d);
+    check_binlog(d);
     check_galera(d);
     check_clock(d);
     if (with_schema && check_schema(d))
@@ -321,6 +350,8 @@ rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_find
         status = rl_server_look(d.conn, &d.io, &d.server, &first);
     if (status == ROWLOCK_OK)
         status = read_settings(&d, &first);
+    if (status == ROWLOCK_OK)
+        status = read_variables(&d, &first);
     if (status == ROWLOCK_OK)
         check_all(&d, with_schema);
     if (status == ROWLOCK_OK && !with_schema)

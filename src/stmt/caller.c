@@ -13,6 +13,10 @@ static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *e
 {
     unsigned number = mysql_errno(mysql);
     rowlock_status status = rl_server_status(number, flavour_of(mysql));
+    /* Commands out of sync: nothing was sent. */
+    if (number == 2014)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the connection has a result that was not read to its end");
     rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), mysql_error(mysql),
             number, rl_sql_table[id].name);
     if (err) {
