@@ -271,6 +271,26 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
+/* For the message alone, and quickly: the call's time is over. */
+static rowlock_status not_got(const row_call *call, rowlock_status status, rowlock_error *err)
+{
+    const rl_lock *lock = &call->hold->locks[0];
+    rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
+    published row = {0};
+    bool found = false;
+    bool known =
+        lock->id &&
+        read_published(call->hold->client, &budget, lock, &found, &row, NULL) == ROWLOCK_OK &&
+        found && row.held;
+    const char *set = call->hold->count > 1 ? " (or another name of the set)" : "";
+    const char *before =
+        status == ROWLOCK_TIMEOUT ? "the wait ended before the lock was free: " : "";
+    if (known)
+        return rl_fail(err, status, "%s'%s'%s is held by %s (token %" PRIu64 ")", before,
+                       lock->name, set, row.label, row.version);
+    return rl_fail(err, status, "%s'%s'%s is held by somebody else", before, lock->name, set);
+}
+
 rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
     row_call call = {.hold = hold, .budget = budget};
@@ -278,9 +298,8 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
                              .outage_us = hold->client->outage_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
     rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
-    if (status == ROWLOCK_BUSY && err && err->server_errno)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s'%s is held by somebody else", hold->locks[0].name,
-                       hold->count > 1 ? " (or another name of the set)" : "");
+    if (err && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
+        return not_got(&call, status, err);
     if (status != ROWLOCK_OK)
         return status;
     hold->held.conn = call.conn;

@@ -53,6 +53,20 @@ static rowlock_status pause(const rl_attempts *how, rl_backoff *backoff, int64_t
     return ROWLOCK_OK;
 }
 
+/* The wait is over: what the last attempt said tells why it was in vain. */
+static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_error *err)
+{
+    if (paused == ROWLOCK_CANCELLED)
+        return rl_fail(err, paused, "%s", rowlock_status_text(paused));
+    /* An outage that outlasts the wait is an outage. */
+    if (last == ROWLOCK_UNAVAILABLE)
+        return last;
+    rl_error_prefix(err, "%s: ", rowlock_status_text(ROWLOCK_TIMEOUT));
+    if (err)
+        err->status = ROWLOCK_TIMEOUT;
+    return ROWLOCK_TIMEOUT;
+}
+
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err)
 {
@@ -72,11 +86,7 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
         if (give_up(how, status, down_since_us, unsettled))
             return status;
         rowlock_status paused = pause(how, &backoff, hint_us, unsettled);
-        if (paused != ROWLOCK_OK) {
-            /* An outage that outlasts the wait is an outage. */
-            if (paused == ROWLOCK_TIMEOUT && status == ROWLOCK_UNAVAILABLE)
-                return status;
-            return rl_fail(err, paused, "%s", rowlock_status_text(paused));
-        }
+        if (paused != ROWLOCK_OK)
+            return ended(paused, status, err);
     }
 }
