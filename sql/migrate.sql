@@ -63,4 +63,4 @@ UPDATE rowlock_schema_version
 -- name: migrate_lock
 -- params: name text, wait_s u64
 -- columns: got u64
-SELECT GET_LOCK(CONCAT('rowlock.init.', MD5(:name)), :wait_s);
+SELECT GET_LOCK(CONCAT('rowlock.init.', LEFT(SHA2(:name, 256), 40)), :wait_s);
