@@ -61,7 +61,8 @@ static rowlock_status try_open(const char *schema)
     return status;
 }
 
-/* Everything that makes the schema what it is, but the times of its making. */
+/* Everything that makes the schema what it is, but the times of its making (each column
+ * has its own collation; the tables' default is that of a schema somebody else made). */
 static char *shape(const char *schema)
 {
     ts_sql(mysql, "SET SESSION group_concat_max_len = 1000000");
@@ -74,7 +75,7 @@ static char *shape(const char *schema)
         schema);
     char *tables = ts_sql_text(
         mysql,
-        "SELECT GROUP_CONCAT(table_name, ' ', engine, ' ', table_collation ORDER BY table_name"
+        "SELECT GROUP_CONCAT(table_name, ' ', engine, ' ', row_format ORDER BY table_name"
         " SEPARATOR '\\n') FROM information_schema.tables WHERE table_schema = '%s'",
         schema);
     char *steps = ts_sql_text(
@@ -98,7 +99,13 @@ static void assert_same_shape(const char *schema)
 {
     char *good = shape(ts_schema());
     char *this = shape(schema);
-    assert_string_equal(good, this);
+    size_t same = 0;
+    while (good[same] && good[same] == this[same])
+        same++;
+    if (good[same] != this[same])
+        print_error("good: ...%.200s\nthis: ...%.200s\n", good + (same < 60 ? 0 : same - 60),
+                    this + (same < 60 ? 0 : same - 60));
+    assert_true(good[same] == this[same]);
     free(good);
     free(this);
 }
