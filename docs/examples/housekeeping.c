@@ -1,0 +1,108 @@
+/*
+ * What an administrator's program does: make the schema, look at the server, list, break,
+ * read the history, tidy up.
+ */
+#include <string.h>
+
+#include "example.h"
+
+static rowlock_error err;
+
+static void on_progress(void *data, const rowlock_migration *migration)
+{
+    (void)data;
+    printf("%s %u/%u %s\n", migration->name, migration->step, migration->steps,
+           migration->statement);
+}
+
+static void on_finding(void *data, const rowlock_finding *finding)
+{
+    *(unsigned *)data += finding->level == ROWLOCK_BROKEN;
+    printf("%s: %s\n", finding->check, finding->found);
+}
+
+static void make_and_check(const rowlock_client_options *options)
+{
+    rowlock_migrate_result result;
+    unsigned broken = 0;
+    must(rowlock_migrate(options, &(rowlock_migrate_options){.progress = on_progress}, &result,
+                         &err),
+         &err);
+    printf("schema version %u, was %u\n", result.to, result.from);
+    must(rowlock_diagnose(options, 10000, on_finding, &broken, &err), &err);
+    expect(broken == 0, "nothing is broken");
+}
+
+/* Page after page; what an info points to lives as long as its list. */
+static void list_held(rowlock_client *client)
+{
+    char after[ROWLOCK_NAME_MAX * 4 + 1] = "";
+    for (size_t count = 2; count == 2;) {
+        rowlock_list *list = NULL;
+        must(rowlock_list_get(client, &(rowlock_list_options){.after = after, .limit = 2}, &list,
+                              &err),
+             &err);
+        count = rowlock_list_count(list);
+        for (size_t i = 0; i < count; i++) {
+            const rowlock_info *info = rowlock_list_at(list, i);
+            printf("%s: %s, token %" PRIu64 "\n", info->name, info->owner_label, info->token);
+            snprintf(after, sizeof after, "%s", info->name);
+        }
+        rowlock_list_free(list);
+    }
+}
+
+static rowlock_state state_of(rowlock_client *client, const char *name)
+{
+    rowlock_list *list = NULL;
+    must(rowlock_list_one(client, name, &list, &err), &err);
+    rowlock_state state = rowlock_list_at(list, 0)->state;
+    rowlock_list_free(list);
+    return state;
+}
+
+static void break_one(rowlock_client *client)
+{
+    rowlock_hold *hold = NULL;
+    must(rowlock_acquire(client, "example stuck", NULL, &hold, &err), &err);
+    list_held(client);
+    expect(state_of(client, "example stuck") == ROWLOCK_HELD, "it is held");
+    must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
+    expect(state_of(client, "example stuck") == ROWLOCK_FREE, "it is free");
+    expect(rowlock_release(hold, &err) == ROWLOCK_LOST, "its holder has lost it");
+}
+
+static void last_events(rowlock_client *client)
+{
+    rowlock_history *history = NULL;
+    bool broken = false;
+    must(rowlock_client_flush(client, 5000, &err), &err);
+    must(rowlock_history_get(client,
+                             &(rowlock_history_options){.name = "example stuck", .limit = 10},
+                             &history, &err),
+         &err);
+    for (size_t i = 0; i < rowlock_history_count(history); i++) {
+        const rowlock_event *event = rowlock_history_at(history, i);
+        printf("%s %s %s %s\n", event->happened_at, event->event, event->name, event->detail);
+        broken = broken || strcmp(event->event, "broken") == 0;
+    }
+    rowlock_history_free(history);
+    expect(broken, "the history knows");
+}
+
+int main(int argc, char **argv)
+{
+    const rowlock_client_options options = example_options(argc, argv);
+    rowlock_client *client = NULL;
+    rowlock_sweep_result swept;
+    printf("librowlock %s; LOST: %s\n", rowlock_version(), rowlock_status_text(ROWLOCK_LOST));
+    make_and_check(&options);
+    must(rowlock_client_open(&options, &client, &err), &err);
+    break_one(client);
+    last_events(client);
+    must(rowlock_sweep(client, &(rowlock_sweep_options){.history_rows = 100000}, &swept, &err),
+         &err);
+    printf("%" PRIu64 " dead holders' locks freed\n", swept.expired);
+    rowlock_client_close(client);
+    return 0;
+}
