@@ -168,7 +168,7 @@ static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowloc
     /* Purged since we learned its id: it is made again at the next attempt. */
     call->open = false;
     rl_resource_forget(call->hold->client, call->lock->name);
-    *hint_us = 1;
+    *hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->lock->name);
 }
 
@@ -216,8 +216,9 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
     lease_call call = {
         .hold = hold, .budget = budget, .lock = &hold->locks[0], .ttl_us = hold->held.ttl_us};
     int64_t max_hold_us = options->max_hold_ms * 1000;
+    /* Its margin and its renewals go by the time that is really granted, too. */
     if (max_hold_us && max_hold_us < call.ttl_us)
-        call.ttl_us = max_hold_us;
+        call.ttl_us = hold->held.ttl_us = max_hold_us;
     rowlock_status status = acquire_row(&call, err);
     if (status != ROWLOCK_OK)
         return status;

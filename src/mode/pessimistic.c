@@ -134,7 +134,11 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
         return status;
     if (found && strcmp(row.kind, RL_KIND_ROW) != 0)
         return rl_resource_wrong_kind(lock->name, row.kind, RL_KIND_ROW, err);
-    if (!found || !row.held)
+    if (!found) {
+        rl_resource_forget(client, lock->name);
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", lock->name);
+    }
+    if (!row.held)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
@@ -267,7 +271,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     let_go(call);
     if (status != ROWLOCK_NOT_FOUND)
         return status;
-    *hint_us = 1;
+    *hint_us = RL_AT_ONCE;
     return ROWLOCK_BUSY;
 }
 

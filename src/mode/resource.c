@@ -126,14 +126,38 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
     return status;
 }
 
+static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
+                           bool *found, found_resource *resource, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name)};
+    return rl_client_read(client, budget, RL_SQL_RESOURCE_FIND, values, keep_resource, resource,
+                          found, err);
+}
+
+/* Its name may be taken there by a row of another id, which no lock would ever find. */
+static rowlock_status check_lock_row(rowlock_client *client, const rl_budget *budget,
+                                     const char *name, uint64_t id, rowlock_error *err)
+{
+    found_resource now = {0};
+    bool found = false;
+    rowlock_status status = find(client, budget, name, &found, &now, err);
+    if (status != ROWLOCK_OK || !found || now.id != id || now.has_lock)
+        return status;
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the table resource_lock has '%s' under an id that the table resource does not "
+                   "have; delete that row",
+                   name);
+}
+
 static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,
                                        const char *name, const found_resource *found,
                                        rowlock_error *err)
 {
     if (strcmp(found->kind, RL_KIND_ROW) == 0 && !found->has_lock) {
         const rl_value values[] = {rl_u64(found->id), rl_text(name)};
-        return made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_LOCK, values, NULL, err),
-                    err);
+        rowlock_status status = made(
+            rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_LOCK, values, NULL, err), err);
+        return status == ROWLOCK_OK ? check_lock_row(client, budget, name, found->id, err) : status;
     }
     if (strcmp(found->kind, RL_KIND_LEASE) == 0 && !found->has_renewal) {
         const rl_value values[] = {rl_u64(found->id)};
@@ -141,14 +165,6 @@ static rowlock_status create_companion(rowlock_client *client, const rl_budget *
             rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_RENEWAL, values, NULL, err), err);
     }
     return ROWLOCK_OK;
-}
-
-static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
-                           bool *found, found_resource *resource, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(name)};
-    return rl_client_read(client, budget, RL_SQL_RESOURCE_FIND, values, keep_resource, resource,
-                          found, err);
 }
 
 /* Read, make, read: whoever makes it, its kind is what the row says. */

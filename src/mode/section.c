@@ -49,7 +49,7 @@ static rowlock_status free_expired(rowlock_client *client, const rl_budget *budg
         status = ROWLOCK_UNAVAILABLE;
     if (status != ROWLOCK_OK)
         return status;
-    *hint_us = 1;
+    *hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was held by a lease until just now", name);
 }
 
@@ -69,7 +69,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
         return status;
     if (!found) {
         rl_resource_forget(client, name);
-        *hint_us = 1;
+        *hint_us = RL_AT_ONCE;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", name);
     }
     if (strcmp(row.kind, RL_KIND_LEASE) != 0)
@@ -86,8 +86,8 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
 }
 
 /* Nothing matched: a lease, or another version? */
-static rowlock_status why_not(rowlock_client *client, const rl_budget *budget, const char *name,
-                              uint64_t id, uint64_t expected, rowlock_error *err)
+rowlock_status rl_version_why_not(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  uint64_t id, uint64_t expected, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(id), rl_text(name)};
     version_row row = {0};
@@ -112,7 +112,7 @@ rowlock_status rl_version_swap(rowlock_client *client, const rl_budget *budget, 
     rowlock_status status = rl_client_run(client, budget, RL_SQL_SECTION_SWAP, values, &done, err);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
-    return why_not(client, budget, name, id, expected, err);
+    return rl_version_why_not(client, budget, name, id, expected, err);
 }
 
 /* ------------------------------------------------------------------------ the section */
@@ -220,7 +220,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     uint64_t version = 0;
     rowlock_status status =
         rl_version_read(call->client, call->budget, call->name, &call->id, &version, hint_us, err);
-    if (status == ROWLOCK_OK || (status == ROWLOCK_BUSY && *hint_us != 1))
+    if (status == ROWLOCK_OK || (status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE))
         call->tries++;
     if (status != ROWLOCK_OK)
         return status;

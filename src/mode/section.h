@@ -33,4 +33,8 @@ rowlock_status rl_version_swap(rowlock_client *client, const rl_budget *budget, 
                                uint64_t id, uint64_t expected, const char *owner,
                                rowlock_error *err) RL_MUST_USE;
 
+/* After a swap that matched nothing: BUSY (a lease), else CONFLICT. */
+rowlock_status rl_version_why_not(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  uint64_t id, uint64_t expected, rowlock_error *err) RL_MUST_USE;
+
 #endif

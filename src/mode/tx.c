@@ -38,7 +38,7 @@ typedef struct tx_call {
     uint64_t id;
 } tx_call;
 
-static rowlock_status lock_row(tx_call *call, rowlock_error *err)
+static rowlock_status lock_row(tx_call *call, int64_t *hint_us, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(call->id)};
     rl_io io = rl_budget_lock_io(call->budget);
@@ -52,6 +52,7 @@ static rowlock_status lock_row(tx_call *call, rowlock_error *err)
     if (rows > 0 && strcmp(name, call->name) == 0)
         return ROWLOCK_OK;
     rl_resource_forget(call->client, call->name);
+    *hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->name);
 }
 
@@ -70,10 +71,10 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
         rl_resource_id(call->client, call->budget, call->name, RL_KIND_ROW, &call->id, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = lock_row(call, err);
+    status = lock_row(call, hint_us, err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
-        *hint_us = 1;
+        *hint_us = RL_AT_ONCE;
     if (status == ROWLOCK_DEADLOCK || status == ROWLOCK_UNKNOWN) {
         end->status = status == ROWLOCK_UNKNOWN ? ROWLOCK_UNAVAILABLE : status;
         return ROWLOCK_OK;
@@ -118,7 +119,7 @@ rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget 
         rl_caller_run(&caller, RL_SQL_CALLER_SECTION_SWAP, values, &io, &rows, NULL, 0, err);
     if (status != ROWLOCK_OK || rows > 0)
         return status;
-    return rl_fail(err, ROWLOCK_CONFLICT, "'%s' was changed by somebody else", name);
+    return rl_version_why_not(client, budget, name, id, expected, err);
 }
 
 typedef struct tx_section {

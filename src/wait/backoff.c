@@ -2,6 +2,8 @@
 
 #include "base/random.h"
 
+#define HURRIES_MOST 3 /* attempts without a pause in one call */
+
 int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random)
 {
     int64_t delay = backoff->first_us;
@@ -72,11 +74,14 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
 {
     rl_backoff backoff = how->backoff;
     int64_t down_since_us = RL_NEVER;
+    unsigned hurries = 0;
     for (;;) {
         int64_t hint_us = 0;
         rowlock_status status = attempt(data, &hint_us, err);
         if (!again(status))
             return status;
+        if (status == ROWLOCK_BUSY && hint_us == RL_AT_ONCE && hurries++ < HURRIES_MOST)
+            continue;
         int64_t now = rl_now_us();
         if (status != ROWLOCK_UNAVAILABLE)
             down_since_us = RL_NEVER;

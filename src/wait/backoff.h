@@ -14,6 +14,9 @@ typedef struct rl_backoff {
 /* Pure: `random` is any 32 bits. */
 int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 
+/* A hint: what was in the way is gone, so even a try tries again (a few times). */
+#define RL_AT_ONCE 1
+
 /*
  * One call's attempts. `attempt` answers OK or a final status, or one after which it is
  * worth trying again: BUSY (also DEADLOCK), UNAVAILABLE. It may say in *hint_us when
@@ -30,8 +33,8 @@ typedef struct rl_attempts {
 typedef rowlock_status (*rl_attempt)(void *data, int64_t *hint_us, rowlock_error *err);
 
 /*
- * BUSY once only when the budget is for a try; TIMEOUT, CANCELLED when the waiting ended;
- * UNAVAILABLE when the outage lasted too long; else what `attempt` said last.
+ * BUSY once only (but see RL_AT_ONCE) when the budget is for a try; TIMEOUT, CANCELLED when the
+ * waiting ended; UNAVAILABLE when the outage lasted too long; else what `attempt` said last.
  */
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err) RL_MUST_USE;
