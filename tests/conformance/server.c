@@ -274,12 +274,13 @@ static void test_a_lost_column_is_damage(void **state)
     mysql_close(mysql);
 }
 
-/* The whole table emptied by hand: a name is simply made again. */
+/* Rows deleted by hand: a name is made again, or the damage named. */
 static void test_rows_deleted_by_hand(void **state)
 {
     static const char *const tables[] = {"resource", "resource_lock", "lease_renewal"};
     rowlock_mode mode = ts_mode(state);
     rowlock_client *client = ts_open();
+    rowlock_client *other = ts_open();
     MYSQL *mysql = ts_connect(ts_schema());
     for (size_t i = 0; i < 3; i++) {
         const char *name = ts_name("by-hand");
@@ -297,8 +298,9 @@ static void test_rows_deleted_by_hand(void **state)
         rowlock_acquire_options options = {.mode = mode, .ttl_ms = ts_short_ttl(mode)};
         if (rowlock_acquire(client, name, &options, &hold, NULL) == ROWLOCK_OK) {
             ts_pass_ms(2 * ts_short_ttl(mode));
-            WANT(OK, rowlock_hold_check(hold));
-            WANT(OK, rowlock_release(hold, &ts_err));
+            bool kept = rowlock_hold_check(hold) == ROWLOCK_OK;
+            assert_int_equal(ts_try(other, name, mode), kept ? ROWLOCK_BUSY : ROWLOCK_OK);
+            (void)rowlock_release(hold, NULL);
         }
     }
     ts_sql(mysql, "DELETE FROM version_floor");
@@ -307,6 +309,7 @@ static void test_rows_deleted_by_hand(void **state)
     ts_sql(mysql, "INSERT IGNORE INTO version_floor (id, version) VALUES (1, 0)");
     mysql_close(mysql);
     rowlock_client_close(client);
+    rowlock_client_close(other);
 }
 
 /* --------------------------------------------------------------------------- SERVER */
