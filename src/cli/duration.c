@@ -10,8 +10,7 @@ static int64_t unit_ms(const char *unit)
         const char *word;
         int64_t ms;
     } units[] = {
-        {"", 1000},       {"ms", 1},          {"s", 1000},
-        {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000},
+        {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000},
     };
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(unit, units[i].word) == 0)

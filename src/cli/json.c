@@ -28,13 +28,13 @@ static char *as_utf8(const char *text)
 static void add(json_object *object, const char *key, json_object *value)
 {
     if (json_object_object_add(object, key, cli_need(value)) != 0)
-        cli_need(NULL);
+        cli_out_of_memory();
 }
 
 static void add_null(json_object *object, const char *key)
 {
     if (json_object_object_add(object, key, NULL) != 0)
-        cli_need(NULL);
+        cli_out_of_memory();
 }
 
 json_object *cli_json_new(void)
@@ -98,7 +98,7 @@ static void print(json_object *object)
     const char *json = json_object_to_json_string_ext(object, JSON_C_TO_STRING_SPACED |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
     if (!json)
-        cli_need(NULL);
+        cli_out_of_memory();
     print_harmless(json);
     json_object_put(object);
 }

@@ -168,7 +168,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static char **arguments; /* reachable to the end */
-    arguments = cli_need(cli_secret_arguments(argc, argv));
+    arguments = cli_secret_arguments(argc, argv);
     cli_text_start();
     /* A closed pipe is an error of write() like a full disk. */
     inherited_sigpipe = signal(SIGPIPE, SIG_IGN);

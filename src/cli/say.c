@@ -88,10 +88,15 @@ int cli_flush(int status)
     return CLI_EXIT_OUTPUT;
 }
 
-void *cli_need(void *memory)
+void cli_out_of_memory(void)
 {
-    if (memory)
-        return memory;
     cli_say("out of memory");
     exit(rowlock_status_exit(ROWLOCK_SYSTEM));
+}
+
+void *cli_need(void *memory)
+{
+    if (!memory)
+        cli_out_of_memory();
+    return memory;
 }

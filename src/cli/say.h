@@ -16,7 +16,9 @@ void cli_log(void *data, rowlock_log_level level, const char *line);
  */
 int cli_flush(int status);
 
-/* The memory, or, where it is NULL, the end: says so and exits. */
+/* Says so and ends the program. */
+void cli_out_of_memory(void) __attribute__((noreturn));
+/* The memory, or, where it is NULL, the end. */
 void *cli_need(void *memory);
 
 #endif

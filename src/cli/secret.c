@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "say.h"
 
 /* Leaves one x, so that one sees that a password was given, not how long it is. */
 static void overwrite(char *secret, size_t length)
@@ -62,14 +63,10 @@ static void hide(char *argument)
 
 char **cli_secret_arguments(int argc, char **argv)
 {
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
-    if (!copy)
-        return NULL;
+    char **copy = cli_need(calloc((size_t)argc + 1, sizeof *copy));
     bool ours = true;
     for (int i = 0; i < argc; i++) {
-        copy[i] = strdup(argv[i]);
-        if (!copy[i])
-            return NULL;
+        copy[i] = cli_need(strdup(argv[i]));
         ours = ours && strcmp(argv[i], "--") != 0;
         if (ours && i > 0)
             hide(argv[i]);

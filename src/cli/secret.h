@@ -5,7 +5,7 @@
 /*
  * A copy of the arguments for the program's own use; in the originals, which every
  * user of the machine can read, passwords are overwritten (up to "--": what follows is
- * another program's). NULL when there is no memory.
+ * another program's).
  */
 char **cli_secret_arguments(int argc, char **argv);
 

@@ -638,16 +638,15 @@ with_password() {
         pid=$!
         poll 20 state_is guarded-$mode held
         run rl ls
-        echo "$output"
-        [[ "${lines[1]}" =~ ^guarded-$mode\ +held\ +$mode\ +"the $mode holder"\ .*\ 1$ ]]
+        [[ "${lines[1]}" =~ ^guarded-$mode\ +held\ +$mode\ +"the $mode holder"\ .*\ [0-9]+$ ]]
         run rl show --json guarded-$mode
-        jq -e --arg mode $mode '.mode == $mode and .owner_label == "the \($mode) holder" and .token == 1' <<<"$output"
+        jq -e --arg mode $mode '.mode == $mode and .owner_label == "the \($mode) holder" and .token > 0' <<<"$output"
         jq -e '(.mode == "lease" and .connection_id == null and .remaining_ms <= 3000)
                or (.connection_id > 0 and .remaining_ms == null)' <<<"$output"
         run --separate-stderr rl break guarded-$mode
         [ "$status" -eq 0 ]
         [ -z "$stderr" ]
-        [[ "$output" == "broke guarded-$mode: held by the $mode holder for "*" ($mode, token 1)" ]]
+        [[ "$output" == "broke guarded-$mode: held by the $mode holder for "*" ($mode, token "*")" ]]
         status=0
         wait $pid || status=$?
         [ "$status" -eq 75 ]
