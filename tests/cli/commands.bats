@@ -10,6 +10,7 @@ setup_file() {
 }
 
 teardown_file() {
+    own_server remove
     rowlock_teardown_file
     sql_any "DROP USER IF EXISTS '$(user_of pw)'@'localhost', '$(user_of bare)'@'localhost'"
 }
@@ -19,6 +20,13 @@ setup() {
 }
 
 COMMANDS="init run ls show history sweep break doctor"
+
+# own_server VERB ...: a server that a test may treat badly.
+own_server() {
+    local verb=$1
+    shift
+    "${ROWLOCK_TOOLS:-$BATS_TEST_DIRNAME/../../tools}/server" "$verb" "$@" "$TEST_DIR/own"
+}
 
 # A user's name that is this file's own.
 user_of() {
@@ -249,6 +257,31 @@ is_harmless() {
     fails_with 77 "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "${TEST_SCHEMA}_x" init
 }
 
+@test "a read-only server: looking works, changing is 73" {
+    own_server start --fresh >/dev/null
+    socket=$(own_server socket)
+    "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
+    mariadb --no-defaults -S "$socket" -u root rowlock -e "
+        CREATE USER plain@localhost; GRANT ALL ON rowlock.* TO plain@localhost; GRANT ALL ON other.* TO plain@localhost;
+        INSERT INTO resource (resource_name, kind, status, version, owner, acquired_at, lease_expires_at, update_time)
+        VALUES ('x', 'optimistic', 'held', 3, 'o', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, UTC_TIMESTAMP(6));
+        INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID());
+        SET GLOBAL read_only = 1"
+    plain=("$ROWLOCK" --no-defaults -S "$socket" -u plain)
+    [ "$("${plain[@]}" ls --json | jq -r '.[0].state')" = held ]
+    "${plain[@]}" show x
+    "${plain[@]}" history
+    fails_with 73 "${plain[@]}" sweep
+    fails_with 73 "${plain[@]}" break x
+    fails_with 73 "${plain[@]}" run y true
+    fails_with 73 "${plain[@]}" -D other init
+    run "${plain[@]}" doctor
+    [ "$status" -eq 1 ]
+    [[ "$output" == *BROKEN*read-only* ]]
+    [ "$("${plain[@]}" ls --json | jq -r '.[0].token')" = 3 ]
+    own_server remove
+}
+
 with_password() {
     user=$(user_of pw)
     sql_any "CREATE OR REPLACE USER '$user'@'localhost' IDENTIFIED BY 'Ge#heim@7/:'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
@@ -304,10 +337,10 @@ with_password() {
     [ "$status" -eq 77 ]
 }
 
-@test "an option file's character set, database and reconnect do no harm" {
+@test "an option file's character set, database, reconnect and init-command do no harm" {
     (
         umask 077
-        printf '[client]\nsocket=%s\nuser=root\ndefault-character-set=latin1\n' \
+        printf '[client]\nsocket=%s\nuser=root\ndefault-character-set=latin1\ndatabase=mysql\nreconnect\ninit-command="SET autocommit=0, time_zone=\x27+05:00\x27"\n' \
             "$ROWLOCK_TEST_SOCKET" >"$TEST_DIR/latin1.cnf"
     )
     a_lock "Nächtlich"
@@ -590,21 +623,34 @@ with_password() {
 }
 
 @test "sweep --every: an outage is told once, and waited out" {
-    # This server comes and goes by its socket's name. (A socket's path must be short.)
-    door=$(mktemp -d /tmp/rowlock-door.XXXXXX)
-    ln -sfn "$door/away" "$door/s"
-    "$ROWLOCK" --no-defaults -S "$door/s" -u root -D "$TEST_SCHEMA" --connect-timeout=2s \
-        sweep --every=100ms 2>"$TEST_DIR/outage.err" &
+    own_server start --fresh >/dev/null
+    own=("$ROWLOCK" --no-defaults -S "$(own_server socket)" -u root)
+    "${own[@]}" init -q
+    own_server kill
+    # It may start before the server does.
+    "${own[@]}" --connect-timeout=2s sweep --every=100ms --json >"$TEST_DIR/outage" 2>"$TEST_DIR/outage.err" &
     pid=$!
     poll 20 grep -q "trying again every 100ms" "$TEST_DIR/outage.err"
-    ln -sfn "$ROWLOCK_TEST_SOCKET" "$door/s"
+    own_server restart >/dev/null
     poll 30 grep -q "sweeping again after" "$TEST_DIR/outage.err"
-    a_lock dead 100 -10
-    poll 20 state_is dead free
+    poll 20 grep -q expired "$TEST_DIR/outage"
     [ "$(wc -l <"$TEST_DIR/outage.err")" -eq 2 ]
+    # And outlive it.
+    own_server kill
+    poll 30 lines_are "$TEST_DIR/outage.err" 3
+    own_server restart >/dev/null
+    poll 30 lines_are "$TEST_DIR/outage.err" 4
+    cat "$TEST_DIR/outage.err"
     kill -INT $pid
     wait $pid
-    rm -r "$door"
+    [ "$(grep -c "trying again" "$TEST_DIR/outage.err")" -eq 2 ]
+    [ "$(grep -c "sweeping again" "$TEST_DIR/outage.err")" -eq 2 ]
+    jq -es 'length > 1' "$TEST_DIR/outage"
+    own_server remove
+}
+
+lines_are() {
+    [ "$(wc -l <"$1")" -eq "$2" ]
 }
 
 @test "sweep --every: what no waiting mends ends it" {
@@ -666,6 +712,10 @@ with_password() {
     [ -z "$stderr" ]
     [[ "$output" == *fine* ]]
     [[ "$output" != *BROKEN* ]]
+    # A schema that is not there is a finding, not a failure to look.
+    run rl -D rowlock_none_such doctor
+    [ "$status" -eq 1 ]
+    [[ "$output" == *BROKEN*"rowlock init"* ]]
     run --separate-stderr rl doctor --json --ttl=10s
     [ "$status" -eq 0 ]
     [ -z "$stderr" ]
