@@ -377,18 +377,24 @@ static void watch_command(run *self)
 
 /* ------------------------------------------------------ 3. let the lock go */
 
+/* The last deadline was as late as --max-hold lets any be (the library has a margin too, and counts
+ * from earlier). */
+static bool is_at_max_hold(const run *self)
+{
+    const int64_t max_hold_us = self->options.acquire.max_hold_ms * 1000;
+    return max_hold_us > 0 && !self->lost &&
+           self->kill_at_us + 4 * self->margin_us >= self->acquired_us + max_hold_us;
+}
+
 /* Why the command was ended. */
 static void say_loss(run *self)
 {
-    const int64_t max_hold = self->options.acquire.max_hold_ms * 1000;
-    const int64_t slack = self->margin_us * 2 + self->grace_us;
-    int64_t held = supervisor_now_us() - self->acquired_us;
     char because[sizeof self->lost_because];
     pthread_mutex_lock(&self->mutex);
     memcpy(because, self->lost_because, sizeof because);
     pthread_mutex_unlock(&self->mutex);
     self->note = "the command was ended: the lock was being lost";
-    if (max_hold > 0 && held >= max_hold - slack)
+    if (is_at_max_hold(self))
         cli_say("%s: has been held for as long as --max-hold allows; %s was ended", name_of(self),
                 command_of(self));
     else if (because[0])

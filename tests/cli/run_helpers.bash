@@ -1,0 +1,120 @@
+# tests/cli/run_helpers.bash - what the tests of `run` share, beside helpers.bash.
+
+# A test's own folder, its own lock's name, and the processes it has to clean up.
+run_setup() {
+    D="$BATS_TEST_TMPDIR"
+    L="lock $BATS_TEST_NUMBER"
+    export D L
+    : >"$D/started"
+    cd "$D"
+}
+
+# Ends what the test started, by pid, when it is still there.
+run_teardown() {
+    local pid
+    disown -a # a job that is killed now is no news
+    while read -r pid; do
+        kill -CONT "$pid" && kill -KILL "$pid"
+    done <"$D/started" 2>/dev/null || true
+    [ ! -e "$D/tree" ] || while read -r _ pid; do
+        kill -KILL "$pid"
+    done <"$D/tree" 2>/dev/null || true
+}
+
+# background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and
+# SIGQUIT, which a shell ignores for what it puts into the background, are as usual.
+background() {
+    (exec env --default-signal=INT,QUIT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
+        >"$D/out" 2>"$D/err" </dev/null 3>&- &
+    BACK=$!
+    echo "$BACK" >>"$D/started"
+}
+
+# ends_with STATUS [PID]: the background process does, soon.
+ends_with() {
+    local status=0 pid=${2:-$BACK}
+    poll 30 is_dead "$pid" || return 1
+    wait "$pid" || status=$?
+    if [ "$status" -ne "$1" ]; then
+        echo "exit $status instead of $1; stderr: $(cat "$D/err")" >&2
+        return 1
+    fi
+}
+
+# Dead, even if nobody has waited for it yet. (A name may hold anything: cut it off.)
+is_dead() {
+    local stat
+    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+    [[ "${stat##*) }" == [ZX]* ]]
+}
+
+is_alive() {
+    ! is_dead "$1"
+}
+
+# The one child of `rowlock run`.
+supervisor_of() {
+    tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
+# got FILE LINES: for poll.
+got() {
+    [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "${2:-1}" ]
+}
+
+# A command that is a tree: itself, a child, one in a session of its own, and a daemon whose
+# parents are gone. Their pids stand in $D/tree. What is in TREE_TRAP is done first, by all.
+make_tree() {
+    cat >"$D/tree.sh" <<'END'
+eval "${TREE_TRAP:-}"
+note() { echo "$1 $BASHPID" >>"$D/tree"; }
+stay() { while :; do sleep 1000 & wait $!; done; }
+(note child; stay) &
+setsid bash -c 'eval "${TREE_TRAP:-}"; echo "session $$" >>"$D/tree"; while :; do sleep 1000 & wait $!; done' &
+setsid bash -c 'eval "${TREE_TRAP:-}"; (echo "daemon $BASHPID" >>"$D/tree"; while :; do sleep 1000 & wait $!; done) &' &
+note command
+stay
+END
+}
+
+# run_tree OPTION...: in the background, until the tree is there.
+run_tree() {
+    make_tree
+    background run "$@" "$L" -- bash "$D/tree.sh"
+    poll 20 got "$D/tree" 4
+    SUPERVISOR=$(supervisor_of "$BACK")
+    local pid
+    while read -r _ pid; do
+        is_alive "$pid" || return 1
+    done <"$D/tree"
+}
+
+# For poll, and for whoever gets the lock next: none of the tree is alive.
+tree_is_dead() {
+    local pid
+    while read -r _ pid; do
+        is_dead "$pid" || return 1
+    done <"$D/tree"
+}
+
+# successor OPTION...: waits for the lock in the background and then writes what it finds of
+# the tree into $D/found ("dead" or "alive"), its token into $D/token.
+successor() {
+    (exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$@" "$L" -- bash -c '
+        tree_is_dead && found=dead || found=alive
+        echo "$ROWLOCK_TOKEN" >"$D/token"
+        echo "$found" >"$D/found"') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
+    NEXT=$!
+    echo "$NEXT" >>"$D/started"
+}
+
+# The lock can be had at once, in the test's mode.
+is_free() {
+    rl run -n ${MODE:+--mode="$MODE"} "$L" -- true
+}
+
+now_ms() {
+    date +%s%3N
+}
+
+export -f is_dead is_alive tree_is_dead
