@@ -88,3 +88,29 @@ poll() {
 program() {
     PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"
 }
+
+# ---------------------------------------------------------------- building
+
+# configure BUILD OPTIONS...: with cmake; a cache that was made elsewhere (the tree was moved or
+# copied) is made anew. Ninja, unless the folder already has another generator.
+configure() {
+    local build=$1 cache=$1/CMakeCache.txt generator=(-G Ninja)
+    shift
+    if [ -f "$cache" ] && {
+        ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$ROWLOCK_ROOT" "$cache" ||
+            ! grep -qxF "CMAKE_CACHEFILE_DIR:INTERNAL=$(cd "$build" && pwd)" "$cache"
+    }; then
+        rm -rf "$cache" "$build/CMakeFiles"
+    fi
+    if [ -f "$cache" ]; then
+        generator=()
+    fi
+    cmake -S "$ROWLOCK_ROOT" -B "$build" "${generator[@]}" "$@"
+}
+
+# build BUILD TARGETS...: all of them where none is given.
+build() {
+    local build=$1
+    shift
+    cmake --build "$build" -j "$(nproc)" ${1:+--target "$@"}
+}

@@ -1,0 +1,44 @@
+# The demo, as a user sees it, and whether its own checks notice a missing lock.
+
+setup_file() {
+    : "${ROWLOCK:?set ROWLOCK to the path of the rowlock command}"
+    export DEMO="$BATS_TEST_DIRNAME/../../tools/demo" DEMO_ROWLOCK="$ROWLOCK"
+}
+
+@test "the demo runs and is right" {
+    run "$DEMO"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output != *WRONG* ]]
+    [[ $output == *"rowlock history"* ]]
+}
+
+@test "without the lock it notices" {
+    DEMO_BREAK=1 run "$DEMO"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"WRONG: rows in the table"* ]]
+    [[ $output == *"WRONG: total in the table"* ]]
+    [[ $output == *"WRONG: times that two were inside at once"* ]]
+}
+
+@test "interrupted, it leaves nothing behind" {
+    "$DEMO" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    for _ in {1..400}; do
+        if grep -q 'all of them start now' "$BATS_TEST_TMPDIR/out"; then
+            break
+        fi
+        sleep 0.05
+    done
+    folder=$(sed -n 's,.*MariaDB in \(.*\)/ \.\.\..*,\1,p' "$BATS_TEST_TMPDIR/out")
+    [ -n "$folder" ]
+    [ -d "$BATS_TEST_DIRNAME/../../$folder" ]
+    kill -TERM $!
+    ended=0
+    wait $! || ended=$?
+    [ "$ended" -eq 143 ]
+    [ ! -e "$BATS_TEST_DIRNAME/../../$folder" ]
+    echo "$folder" >"$BATS_TEST_TMPDIR/folder"
+    run grep -lasF -f "$BATS_TEST_TMPDIR/folder" /proc/[0-9]*/cmdline
+    [ -z "$output" ]
+}
