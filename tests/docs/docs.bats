@@ -1,0 +1,315 @@
+#!/usr/bin/env bats
+# The papers against what they speak of: every public function, status, option and link, in
+# both directions, and every example compiled and run.
+
+setup_file() {
+    : "${ROWLOCK:?set ROWLOCK to the path of the rowlock command}"
+    : "${ROWLOCK_BUILD:?set ROWLOCK_BUILD to the build folder}"
+    : "${ROWLOCK_TEST_SOCKET:?set ROWLOCK_TEST_SOCKET to the socket of a private server}"
+    unset ROWLOCK_URL MYSQL_PWD
+    ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
+    export ROOT
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_mysql.h"
+    export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3"
+    export SCHEMA="rowlock_docs_$$_$RANDOM"
+    export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
+    export OPTIONS="$BATS_FILE_TMPDIR/options.cnf"
+    (umask 077 && printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$OPTIONS")
+    "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" init -q
+}
+
+teardown_file() {
+    mariadb --defaults-file="$OPTIONS" -e "DROP DATABASE IF EXISTS \`$SCHEMA\`"
+}
+
+# ------------------------------------------------------------------ what is there
+
+# Every public function, as the headers declare it, without blanks: one on a line.
+declarations() {
+    # shellcheck disable=SC2086 # two paths
+    awk '/^ROWLOCK_API/ { on = 1 } on { printf "%s ", $0 } on && /;/ { print ""; on = 0 }' $HEADERS |
+        sed -E 's/ROWLOCK_API|ROWLOCK_MUST_USE|;.*//g; s/[[:space:]]+//g'
+}
+
+functions() {
+    declarations | sed -E 's/\(.*//; s/.*(rowlock_version|rowlock_status_[a-z]+)$/\1/; s/^(rowlock_status|void|int64_t|uint64_t|size_t|unsigned|int|rowlock_mode|const[a-z_]+\*)(rowlock_)/\2/'
+}
+
+# NAME number exit-status, from the table of statuses.
+statuses() {
+    sed -nE 's/^ +X\(([A-Z_]+), ([0-9]+), ([0-9]+),.*/\1 \2 \3/p' "$ROOT/include/rowlock/rowlock.h"
+}
+
+# Members of a struct that callers fill in, without `reserved`.
+members() {
+    awk -v name="$1" '$0 ~ "^typedef struct " name " {" { on = 1; next } on && /^}/ { exit } on' \
+        "$ROOT/include/rowlock/rowlock.h" "$ROOT/include/rowlock/rowlock_mysql.h" |
+        sed -E 's@/\*.*\*/@@' | sed -nE 's/^ +[a-z][A-Za-z0-9_ ]*[ *]([a-z_]+)(\[[0-9]+\])?;.*/\1/p' |
+        grep -vx reserved
+}
+
+commands() {
+    "$ROWLOCK" --help | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p'
+}
+
+# Options in the text of a help, sorted: those with which a line begins.
+options_of_help() {
+    grep -E '^ +-' | sed -E 's/^ +//; s/  .*//' | grep -oE '(^|[ ,])--?[A-Za-z?][a-z-]*' |
+        tr -d ' ,' | sort -u
+}
+
+# Options in a section of rowlock.1, sorted: its items.
+options_of_man() {
+    awk -v title="$1" '/^\.S[hs] / { on = $0 == title } on && /^\.It Fl/' "$MAN1" |
+        grep -oE 'Fl [^ ]+' | sed -E 's/Fl //; s/^\\&//; s/^/-/' | sort -u
+}
+
+# ------------------------------------------------------------------- librowlock.3
+
+@test "librowlock.3: the synopsis declares what the headers declare" {
+    declarations | sort >"$BATS_TEST_TMPDIR/headers"
+    awk '/^\.Sh DESCRIPTION/ { exit } /^\.Ft / { type = substr($0, 5) } /^\.Fn / { print type, substr($0, 5) }' "$MAN3" |
+        sed -E 's/" "/,/g; s/ "/(/; s/"$/)/; s/[[:space:]]+//g' | sort >"$BATS_TEST_TMPDIR/page"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/headers")" -gt 40 ]
+    diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
+}
+
+@test "librowlock.3: every function has its entry" {
+    functions | sort >"$BATS_TEST_TMPDIR/headers"
+    awk '/^\.Sh DESCRIPTION/ { on = 1 } on && /^\.It Fn/' "$MAN3" | grep -oE 'rowlock_[a-z_]+' |
+        sort >"$BATS_TEST_TMPDIR/page"
+    diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
+}
+
+@test "librowlock.3: every member of an option struct" {
+    structs=$(sed -nE 's/^typedef struct (rowlock_[a-z_]+_options) .*/\1/p' "$ROOT"/include/rowlock/*.h)
+    [ "$(wc -w <<<"$structs")" -ge 9 ]
+    for struct in $structs; do
+        grep -qF "$struct" "$MAN3" || { echo "no $struct"; false; }
+        found=0
+        while read -r member; do
+            found=$((found + 1))
+            grep -qE "^\.(It )?Va ([a-z_]+ , )*$member( |$)" "$MAN3" || { echo "no $struct.$member"; false; }
+        done < <(members "$struct")
+        echo "$struct: $found members"
+        [ "$found" -gt 0 ]
+    done
+}
+
+@test "librowlock.3: every status with its number and exit status" {
+    statuses | awk '{ print "ROWLOCK_" $1, $2, $3 }' >"$BATS_TEST_TMPDIR/headers"
+    sed -nE 's/^\.It Dv (ROWLOCK_[A-Z_]+) No ([0-9]+), exit status ([0-9]+)$/\1 \2 \3/p' "$MAN3" >"$BATS_TEST_TMPDIR/page"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/headers")" -ge 20 ]
+    diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
+}
+
+# ---------------------------------------------------------------------- rowlock.1
+
+@test "rowlock.1: every command, and no other" {
+    commands | sort >"$BATS_TEST_TMPDIR/help"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/help")" -ge 9 ]
+    sed -nE 's/^\.Ss rowlock ([a-z]+)$/\1/p' "$MAN1" | sort >"$BATS_TEST_TMPDIR/page"
+    diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page"
+}
+
+@test "rowlock.1: every option of every command, and no other" {
+    for command in $(commands); do
+        [ "$command" = help ] && continue # it says what --help says
+        "$ROWLOCK" "$command" --help | options_of_help >"$BATS_TEST_TMPDIR/help"
+        [ -s "$BATS_TEST_TMPDIR/help" ]
+        options_of_man ".Ss rowlock $command" >"$BATS_TEST_TMPDIR/page"
+        diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page" || { echo "differs: rowlock $command"; false; }
+    done
+}
+
+@test "rowlock.1: every connection option, and no other" {
+    "$ROWLOCK" --help | options_of_help >"$BATS_TEST_TMPDIR/help"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/help")" -gt 15 ]
+    options_of_man ".Ss Connection options" >"$BATS_TEST_TMPDIR/page"
+    diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page"
+}
+
+@test "rowlock.1: every option is taken by the command" {
+    for option in $(options_of_man ".Ss rowlock run"); do
+        # Without a value or a command it is wrong usage, but never unknown.
+        run "$ROWLOCK" run "$option"
+        [ "$status" -eq 64 ]
+        [[ $output != *unknown* ]] || { echo "$option: $output"; false; }
+    done
+}
+
+@test "rowlock.1: what --json gives" {
+    "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" run json true
+    for command in "ls -a" "history" "sweep" "doctor"; do
+        # shellcheck disable=SC2086
+        "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" $command --json |
+            jq -r '(if type == "array" then .[0] else . end) | keys_unsorted | join(", ")' >"$BATS_TEST_TMPDIR/json"
+        awk -v item="^\\.It Cm ${command%% *}( |$)" '/^\.Ss/ { on = $0 == ".Ss Output for programs" }
+            on && /^\.(It|El)/ { mine = $0 ~ item; next } on && mine' "$MAN1" | tr '\n' ' ' |
+            sed -E 's/ $//' >"$BATS_TEST_TMPDIR/page"
+        diff "$BATS_TEST_TMPDIR/json" <(cat "$BATS_TEST_TMPDIR/page"; echo)
+    done
+}
+
+@test "exit statuses: rowlock.1 and README.md have each of the headers' and the command's own" {
+    { statuses | awk '{ print $3 }'; printf '%s\n' 126 127; } | sort -un >"$BATS_TEST_TMPDIR/headers"
+    awk '/^\.Sh/ { on = $0 == ".Sh EXIT STATUS" } on && /^\.It/ { print $2 }' "$MAN1" |
+        sort -un >"$BATS_TEST_TMPDIR/page"
+    diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
+    awk '/^## / { on = $0 == "## Exit statuses" } on' "$ROOT/README.md" |
+        sed -nE 's/^\| ([0-9, ]+) \|.*/\1/p' | tr ', ' '\n\n' | grep . | sort -un >"$BATS_TEST_TMPDIR/readme"
+    diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/readme"
+}
+
+@test "the variables that a command finds are in rowlock.1" {
+    variables=$("$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" run variables env |
+        sed -nE 's/^(ROWLOCK_(NAME|TOKEN|OWNER))=.*/\1/p')
+    [ "$(wc -w <<<"$variables")" -eq 3 ]
+    for variable in $variables ROWLOCK_URL MYSQL_PWD NO_COLOR; do
+        grep -qx "\.It Ev $variable" "$MAN1"
+    done
+}
+
+@test "man pages: mandoc has nothing to complain of" {
+    command -v mandoc >/dev/null || skip "mandoc is not installed"
+    run mandoc -Tlint -W warning "$MAN1" "$MAN3"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+# ----------------------------------------------------------------------- examples
+
+# compile SOURCE PROGRAM: against the library of this build; a warning is an error.
+compile() {
+    local sanitize=()
+    [ -z "${ROWLOCK_SANITIZE:-}" ] || sanitize=(-fsanitize="$ROWLOCK_SANITIZE")
+    # shellcheck disable=SC2086 # flags are words
+    "${CC:-cc}" -std=c17 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wunused-result -Werror \
+        "${sanitize[@]}" -I"$ROOT/include" ${MARIADB_CFLAGS:-$(pkg-config --cflags libmariadb)} \
+        "$1" -o "$2" -L"$ROWLOCK_BUILD" -lrowlock -Wl,-rpath,"$ROWLOCK_BUILD" \
+        ${MARIADB_LIBS:-$(pkg-config --libs libmariadb)} -pthread
+}
+
+@test "examples: every public function is called in one" {
+    for function in $(functions); do
+        grep -qE "\b$function\(" "$ROOT"/docs/examples/*.[ch] || { echo "$function: in no example"; false; }
+    done
+}
+
+@test "examples: each compiles without a warning and does what it says" {
+    count=0
+    for source in "$ROOT"/docs/examples/*.c; do
+        name=$(basename "$source" .c)
+        echo "== $name"
+        compile "$source" "$BATS_TEST_TMPDIR/$name"
+        "$BATS_TEST_TMPDIR/$name" "$OPTIONS" "$SCHEMA"
+        count=$((count + 1))
+    done
+    [ "$count" -ge 5 ]
+}
+
+@test "examples: one that meets trouble says so with its exit status" {
+    compile "$ROOT/docs/examples/lease.c" "$BATS_TEST_TMPDIR/lease"
+    run "$BATS_TEST_TMPDIR/lease" "$OPTIONS" "no_such_$SCHEMA"
+    echo "$output"
+    [ "$status" -eq 78 ]
+    [[ $output == *"SCHEMA: "* ]]
+}
+
+# fences FILE KIND: the text in a Markdown file's blocks of that kind.
+fences() {
+    awk -v kind="$2" '$0 == "```" kind { on = 1; next } /^```/ { on = 0 } on' "$1"
+}
+
+@test "README.md: the C example compiles, and runs" {
+    fences "$ROOT/README.md" c >"$BATS_TEST_TMPDIR/readme.c"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/readme.c")" -gt 20 ]
+    compile "$BATS_TEST_TMPDIR/readme.c" "$BATS_TEST_TMPDIR/readme"
+    ROWLOCK_URL="mysql://root@localhost/$SCHEMA?socket=$ROWLOCK_TEST_SOCKET" run "$BATS_TEST_TMPDIR/readme"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ ${lines[2]} =~ ^"account 3, token "[0-9]+$ ]]
+}
+
+@test "README.md: the shell example runs and prints what is shown" {
+    fences "$ROOT/README.md" sh >"$BATS_TEST_TMPDIR/readme.sh"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/readme.sh")" -gt 5 ]
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    ln -s "$ROWLOCK" "$BATS_TEST_TMPDIR/bin/rowlock"
+    (
+        export PATH="$BATS_TEST_TMPDIR/bin:$PATH"
+        export ROWLOCK_URL="mysql://root@localhost/${SCHEMA}?socket=$ROWLOCK_TEST_SOCKET"
+        sh "$BATS_TEST_TMPDIR/readme.sh"
+    ) >"$BATS_TEST_TMPDIR/output" 2>&1
+    cat "$BATS_TEST_TMPDIR/output"
+    # Times, holders and the schema's state differ; the rest is as it is in the README.
+    plain() {
+        sed -E 's/^ +//; s/(batch|root)@[^ ]+ [0-9]+/WHO/g; s/[0-9]+\.[0-9]+ s from now/D from now/;
+                s/[0-9-]+ [0-9:]{8}/WHEN/; s/[0-9.]+m?s\b/D/g; s/[[:space:]]+/ /g'
+    }
+    awk '/^prints, / { on = 1; next } /^If / { on = 0 } on && NF' "$ROOT/README.md" | sed 1d | plain >"$BATS_TEST_TMPDIR/shown"
+    sed 1d "$BATS_TEST_TMPDIR/output" | plain | diff "$BATS_TEST_TMPDIR/shown" -
+}
+
+@test "librowlock.3: its example compiles" {
+    awk '/^\.Sh/ { on = $0 == ".Sh EXAMPLES" } on && /^\.Bd/ { c = 1; next } /^\.Ed/ { c = 0 } on && c' "$MAN3" |
+        sed 's/\\e/\\/g' >"$BATS_TEST_TMPDIR/page.c"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/page.c")" -gt 20 ]
+    compile "$BATS_TEST_TMPDIR/page.c" "$BATS_TEST_TMPDIR/page"
+}
+
+# -------------------------------------------------------------------------- links
+
+papers() {
+    (cd "$ROOT" && find . -maxdepth 1 -name '*.md'; cd "$ROOT" && find docs tests tools bench -name '*.md') | sed 's@^\./@@'
+}
+
+# FILE TARGET for each relative link of a Markdown file.
+links() {
+    awk '/^```/ { code = !code } !code && !/^    /' "$ROOT/$1" | sed -E 's/`[^`]*`//g' |
+        grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^[a-z]+:' || true
+}
+
+# The anchor that a heading gets.
+anchors() {
+    grep -E '^#+ ' "$1" | sed -E 's/^#+ //' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+@test "links: every relative one leads somewhere" {
+    bad=0
+    count=0
+    for paper in $(papers); do
+        for link in $(links "$paper"); do
+            count=$((count + 1))
+            file=${link%%#*}
+            target="$ROOT/$paper"
+            [ -z "$file" ] || target="$(dirname "$ROOT/$paper")/$file"
+            if [ ! -e "$target" ]; then
+                echo "$paper: $link"
+                bad=1
+            elif [[ $link == *#* ]] && ! anchors "$target" | grep -qxF "${link#*#}"; then
+                echo "$paper: no heading for $link"
+                bad=1
+            fi
+        done
+    done
+    [ "$count" -gt 10 ]
+    [ "$bad" -eq 0 ]
+}
+
+@test "links: every paper, man page and folder of examples is reached from README.md" {
+    reached=README.md
+    for round in 1 2 3 4; do
+        for paper in $reached; do
+            [[ $paper == *.md ]] || continue
+            for link in $(links "$paper"); do
+                reached+=" $(realpath -m --relative-to="$ROOT" "$(dirname "$ROOT/$paper")/${link%%#*}")"
+            done
+        done
+        reached=$(tr ' ' '\n' <<<"$reached" | sort -u | tr '\n' ' ')
+    done
+    for paper in $(papers) docs/man/rowlock.1 docs/man/librowlock.3 docs/examples; do
+        [[ " $reached" == *" $paper "* ]] || { echo "nothing leads to $paper"; false; }
+    done
+}
