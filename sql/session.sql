@@ -13,7 +13,8 @@
 -- kind: text
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 
--- What a server's or an option file's defaults could turn against a lock. The
+-- What a server's or an option file's defaults could turn against a lock (Connector/C reads
+-- option files after the program's own options: default-character-set wins). The
 -- statement and idle-transaction limits exist on one flavour each.
 -- name: session_setup
 -- kind: text
@@ -22,7 +23,10 @@ SET SESSION autocommit = :autocommit,
     innodb_lock_wait_timeout = :lock_wait_s,
     wait_timeout = :idle_s,
     sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',
-    time_zone = '+00:00'
+    time_zone = '+00:00',
+    character_set_client = 'utf8mb4',
+    character_set_connection = 'utf8mb4',
+    character_set_results = 'utf8mb4'
     /*M! , max_statement_time = 0, idle_transaction_timeout = 0,
        idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */
     /*!80000 , max_execution_time = 0 */;

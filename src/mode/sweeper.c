@@ -7,9 +7,11 @@
 
 #include "mode/lease.h"
 #include "mode/pessimistic.h"
+#include "wait/backoff.h"
 
 #define BATCH                200
 #define EVENT_BATCH          1000
+#define KILLED_WAIT_MS       500
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
 #define HISTORY_DEFAULT_ROWS 1000000
@@ -364,6 +366,35 @@ static rowlock_status kill_connection(rowlock_client *client, const rl_budget *b
     return status;
 }
 
+typedef struct killing {
+    rowlock_client *client;
+    const rl_budget *budget;
+    const victim *v;
+} killing;
+
+/* The server takes a moment to roll back what it killed. */
+static rowlock_status free_killed(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    (void)hint_us;
+    const killing *k = data;
+    bool freed = false;
+    rowlock_status status =
+        rl_row_expire(k->client, k->budget, k->v->id, k->v->version, k->v->owner, &freed, err);
+    if (status == ROWLOCK_OK && !freed)
+        return rl_fail(err, ROWLOCK_BUSY, "its row is still locked");
+    return status;
+}
+
+/* Best effort: whoever takes the lock next does the same. */
+static void wait_until_freed(rowlock_client *client, const victim *v)
+{
+    rl_budget budget = rl_budget_start(KILLED_WAIT_MS, client->limit_ms, NULL);
+    killing k = {.client = client, .budget = &budget, .v = v};
+    const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 1000, .most_us = 50000}};
+    rowlock_status ignored = rl_attempt_until(&how, free_killed, &k, NULL);
+    (void)ignored;
+}
+
 /*
  * Its connection is ended; then its row is marked free. Only while somebody has the row
  * locked: the holder may be dead, and the server have given its number to a stranger. 1094:
@@ -380,9 +411,10 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
         status = kill_connection(client, budget, v->connection_id, err);
         if (status != ROWLOCK_OK && err->server_errno != 1094)
             return status;
-        status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
+        status = ROWLOCK_OK;
+        wait_until_freed(client, v);
     }
-    *broken = true;
+    *broken = status == ROWLOCK_OK;
     return status;
 }
 
