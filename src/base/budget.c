@@ -65,6 +65,15 @@ rl_io rl_budget_quick_io(const rl_budget *budget)
     return (rl_io){.wait = wait_on_poll, .self = budget->cancel, .deadline_us = deadline};
 }
 
+rl_io rl_budget_change_io(const rl_budget *budget, bool patient)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    int64_t soon = rl_time_add(rl_now_us(), RL_TRY_US);
+    if (budget->try_once && !patient && soon < io.deadline_us)
+        io.deadline_us = soon;
+    return io;
+}
+
 rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us)
 {
     int64_t until = rl_time_add(rl_now_us(), us);

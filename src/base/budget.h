@@ -41,6 +41,7 @@ typedef struct rl_budget {
 } rl_budget;
 
 #define RL_GRACE_US 60000 /* a waiting call ends at most so late */
+#define RL_TRY_US   80000 /* how long a try waits for a row that somebody is changing */
 
 rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);
 
@@ -52,6 +53,12 @@ rl_io rl_budget_lock_io(const rl_budget *budget);
  * since breaking it off would leave its effect unknown.
  */
 rl_io rl_budget_quick_io(const rl_budget *budget);
+
+/*
+ * For a change that a fenced transaction may keep waiting: a try does not wait for that. It may
+ * end a change on a server that is merely slow; then look, and be `patient`.
+ */
+rl_io rl_budget_change_io(const rl_budget *budget, bool patient);
 
 /* Sleeps; RL_READY when the time is over, else why it ended early. */
 rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us);

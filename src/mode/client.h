@@ -48,6 +48,11 @@ void rl_client_record(rowlock_client *client, const rl_event *event);
 rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                              const rl_value *values, rl_done *done, rowlock_error *err) RL_MUST_USE;
 
+/* The same, waiting as `io` says. */
+rowlock_status rl_client_run_io(rowlock_client *client, const rl_io *io, rl_sql_id id,
+                                const rl_value *values, rl_done *done,
+                                rowlock_error *err) RL_MUST_USE;
+
 /*
  * A read of at most one row. `keep` copies what it needs out of the cells. A lost
  * connection is UNAVAILABLE: reading again does no harm.

@@ -40,6 +40,7 @@ typedef struct lease_call {
     bool open;      /* a request's reply was lost; it may have been granted */
     int64_t open_since_us;
     int64_t sent_us; /* before the request that was granted */
+    bool patient;    /* the row is free: only the server is slow */
     bool over;       /* taken over from a holder whose time was over */
     char detail[400];
 } lease_call;
@@ -74,6 +75,8 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
         call->open = true;
         return ROWLOCK_UNAVAILABLE;
     }
+    if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", call->lock->name);
     if (status != ROWLOCK_OK)
         return status;
     if (done->rows == 0)
@@ -89,9 +92,10 @@ static rowlock_status take_free(lease_call *call, rowlock_error *err)
                                rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
     rl_done done = {0};
+    rl_io io = rl_budget_change_io(call->budget, call->patient);
     int64_t sent_us = rl_now_us();
     rowlock_status status =
-        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_ACQUIRE, values, &done, err);
+        rl_client_run_io(call->hold->client, &io, RL_SQL_LEASE_ACQUIRE, values, &done, err);
     return granted(call, status, &done, sent_us, err);
 }
 
@@ -104,9 +108,10 @@ static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_
                                rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
     rl_done done = {0};
+    rl_io io = rl_budget_change_io(call->budget, call->patient);
     int64_t sent_us = rl_now_us();
     rowlock_status status =
-        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_TAKE_OVER, values, &done, err);
+        rl_client_run_io(call->hold->client, &io, RL_SQL_LEASE_TAKE_OVER, values, &done, err);
     status = granted(call, status, &done, sent_us, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -153,6 +158,7 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but shut for another %.3f s (at_least)",
                        call->lock->name, (double)row->shut_us / 1e6);
     }
+    call->patient = true;
     return take_free(call, err);
 }
 

@@ -26,6 +26,7 @@ typedef struct row_call {
     const rl_budget *budget;
     rl_conn *conn;
     int64_t sent_us; /* before the last request on conn that was answered */
+    bool patient;    /* nobody is published: only the server is slow */
     bool over;       /* the last holder died without putting it back */
     char detail[400];
 } row_call;
@@ -138,12 +139,15 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
         rl_resource_forget(client, lock->name);
         return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", lock->name);
     }
-    if (!row.held)
+    if (!row.held) {
+        call->patient = true;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+    }
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name)};
-    status = rl_client_run(client, call->budget, RL_SQL_ROW_PUBLISH_OVER, values, done, err);
+    rl_io io = rl_budget_change_io(call->budget, false);
+    status = rl_client_run_io(client, &io, RL_SQL_ROW_PUBLISH_OVER, values, done, err);
     bool ours = strcmp(row.owner, call->hold->owner) == 0;
     if (status == ROWLOCK_OK && done->rows > 0 && !ours) {
         call->over = true;
@@ -159,10 +163,13 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
                                rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
     rl_done done = {0};
-    rowlock_status status =
-        rl_client_run(client, call->budget, RL_SQL_ROW_PUBLISH, values, &done, err);
-    if (status == ROWLOCK_OK && done.rows == 0)
+    rl_io io = rl_budget_change_io(call->budget, call->patient);
+    rowlock_status status = rl_client_run_io(client, &io, RL_SQL_ROW_PUBLISH, values, &done, err);
+    bool stuck = status == ROWLOCK_TIMEOUT && call->budget->try_once;
+    if (stuck || (status == ROWLOCK_OK && done.rows == 0))
         status = publish_over(call, lock, &done, err);
+    if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
+        return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
     if (status == ROWLOCK_UNKNOWN)
         /* The version may have risen once more; a token that nobody got does no harm. */
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
@@ -195,8 +202,10 @@ typedef struct publishing {
 static rowlock_status publish_attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     publishing *now = data;
-    *hint_us = 0;
+    bool was_patient = now->call->patient;
     rowlock_status status = publish_row(now->call, now->lock, err);
+    if (status == ROWLOCK_BUSY && now->call->patient && !was_patient)
+        *hint_us = RL_AT_ONCE;
     if (status == ROWLOCK_BUSY)
         rl_error_prefix(err,
                         "'%s' is fenced by a transaction of its last holder: ", now->lock->name);
