@@ -157,7 +157,7 @@ options_of_man() {
         sort -un >"$BATS_TEST_TMPDIR/page"
     diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
     awk '/^## / { on = $0 == "## Exit statuses" } on' "$ROOT/README.md" |
-        sed -nE 's/^\| ([0-9, ]+) \|.*/\1/p' | tr ', ' '\n\n' | grep . | sort -un >"$BATS_TEST_TMPDIR/readme"
+        sed -nE 's/^\| ([0-9, ]+) \|.*/\1/p' | grep -oE '[0-9]+' | sort -un >"$BATS_TEST_TMPDIR/readme"
     diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/readme"
 }
 
@@ -187,7 +187,7 @@ compile() {
     # shellcheck disable=SC2086 # flags are words
     "${CC:-cc}" -std=c17 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wunused-result -Werror \
         "${sanitize[@]}" -I"$ROOT/include" ${MARIADB_CFLAGS:-$(pkg-config --cflags libmariadb)} \
-        "$1" -o "$2" -L"$ROWLOCK_BUILD" -lrowlock -Wl,-rpath,"$ROWLOCK_BUILD" \
+        "$1" -o "$2" -L"$ROWLOCK_BUILD" -lrowlock -Xlinker -rpath -Xlinker "$ROWLOCK_BUILD" \
         ${MARIADB_LIBS:-$(pkg-config --libs libmariadb)} -pthread
 }
 
@@ -267,6 +267,7 @@ papers() {
 
 # FILE TARGET for each relative link of a Markdown file.
 links() {
+    # shellcheck disable=SC2016 # backquotes of Markdown
     awk '/^```/ { code = !code } !code && !/^    /' "$ROOT/$1" | sed -E 's/`[^`]*`//g' |
         grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^[a-z]+:' || true
 }
@@ -300,7 +301,7 @@ anchors() {
 
 @test "links: every paper, man page and folder of examples is reached from README.md" {
     reached=README.md
-    for round in 1 2 3 4; do
+    for _ in 1 2 3 4; do
         for paper in $reached; do
             [[ $paper == *.md ]] || continue
             for link in $(links "$paper"); do
