@@ -1,0 +1,542 @@
+/*
+ * What the network can do to a call: lose it, lose its reply, stall, cut. In between
+ * stands a proxy. After each fault: at most one holder, the next one gets in within
+ * TTL + 1 s, tokens rise, and UNKNOWN is said only where nobody could be asked.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rowlock/rowlock_mysql.h"
+#include "support/proxy.h"
+#include "support/support.h"
+
+static ts_proxy *proxy;
+static rowlock_client *direct; /* not through the proxy */
+static MYSQL *mysql;
+
+static int begin(void **state)
+{
+    ts_suite_begin(state);
+    proxy = ts_proxy_start(ts_socket());
+    direct = ts_open();
+    mysql = ts_connect(ts_schema());
+    ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60))"
+                  " ENGINE = InnoDB");
+    return 0;
+}
+
+static int end(void **state)
+{
+    rowlock_client_close(direct);
+    ts_proxy_stop(proxy);
+    mysql_close(mysql);
+    return ts_suite_end(state);
+}
+
+/* A client whose every byte goes through the proxy. */
+static rowlock_client *open_through(void)
+{
+    rowlock_client_options options = ts_options();
+    rowlock_client *client = NULL;
+    options.socket = ts_proxy_socket(proxy);
+    options.connect_timeout_ms = 1000;
+    options.reconnect_ms = 120;
+    options.no_history = true; /* its commands would be counted, too */
+    ts_proxy_flow(proxy);
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
+}
+
+/* The statement whose reply decides about an acquire, and about a release. */
+static const char *taking(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? "lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL"
+                                      : "SET version = LAST_INSERT_ID(version + 1)";
+}
+
+static const char *giving(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? "SET status = 'free', not_before" : "COMMIT";
+}
+
+static rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode,
+                              int64_t wait_ms, rowlock_hold **hold)
+{
+    rowlock_acquire_options options = {
+        .mode = mode, .wait_ms = wait_ms, .ttl_ms = ts_short_ttl(mode)};
+    *hold = NULL;
+    return rowlock_acquire(client, name, &options, hold, &ts_err);
+}
+
+/* Somebody else gets in within TTL + 1 s, with a higher token, which becomes *token. */
+static void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
+{
+    rowlock_hold *hold = NULL;
+    WANT(OK, acquire(direct, name, mode, ts_short_ttl(mode) + 1000, &hold));
+    if (rowlock_hold_token(hold) <= *token) {
+        print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
+        fail();
+    }
+    *token = rowlock_hold_token(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* Whose is it, by the table? */
+static bool is_ours(const rowlock_hold *hold)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND owner = '%s'"
+                      " AND version = %" PRIu64 " AND status = 'held'",
+                      ts_quote(rowlock_hold_name(hold)), rowlock_hold_owner(hold),
+                      rowlock_hold_token(hold)) == 1;
+}
+
+/* ---------------------------------------------------------------------- lost replies */
+
+/* The reply is lost, but the server can be asked: the call says what is. */
+static void test_a_lost_reply_is_looked_up(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+    rowlock_mode mode = ts_mode(state);
+    rowlock_client *client = open_through();
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("looked-up");
+        uint64_t token = 0;
+        rowlock_hold *hold = NULL;
+        next_one_gets_in(name, mode, &token);
+        WANT(OK, ts_try(client, name, mode)); /* from here on it knows name and statements */
+        ts_proxy_arm(proxy, faults[i], taking(mode), 1, false);
+        WANT(OK, acquire(client, name, mode, 5000, &hold));
+        assert_true(ts_proxy_fired(proxy));
+        assert_true(rowlock_hold_token(hold) > token);
+        token = rowlock_hold_token(hold);
+        assert_true(is_ours(hold));
+        WANT(BUSY, ts_try(direct, name, mode));
+        WANT(OK, rowlock_release(hold, &ts_err));
+        next_one_gets_in(name, mode, &token);
+    }
+    rowlock_client_close(client);
+}
+
+/* Nobody can be asked. A lease may be held by nobody for its TTL; a row lock ended with its
+ * connection, and that is known. */
+static void test_a_lost_reply_and_nobody_to_ask(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("unknown");
+    rowlock_client *client = open_through();
+    uint64_t token = 0;
+    rowlock_hold *hold = NULL;
+    next_one_gets_in(name, mode, &token);
+    WANT(OK, ts_try(client, name, mode));
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, taking(mode), 1, true);
+    if (mode == ROWLOCK_OPTIMISTIC)
+        WANT(UNKNOWN, acquire(client, name, mode, 0, &hold));
+    else
+        WANT(UNAVAILABLE, acquire(client, name, mode, 0, &hold));
+    assert_true(ts_proxy_fired(proxy));
+    assert_null(hold);
+    ts_proxy_flow(proxy);
+    next_one_gets_in(name, mode, &token);
+    WANT(OK, ts_try(client, name, mode));
+    rowlock_client_close(client);
+}
+
+/* Nothing was sent: nothing can have been taken. */
+static void test_no_connection_at_all(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("refused");
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = NULL;
+    WANT(OK, ts_try(client, name, mode));
+    ts_proxy_refuse(proxy, true);
+    ts_proxy_cut(proxy);
+    WANT(UNAVAILABLE, acquire(client, name, mode, 0, &hold));
+    WANT(OK, ts_try(direct, name, mode));
+    /* A wait bears an outage of reconnect_ms. */
+    int64_t start = ts_now_ms();
+    WANT(UNAVAILABLE, acquire(client, name, mode, 10000, &hold));
+    assert_between(100, ts_now_ms() - start, 1500);
+    ts_proxy_flow(proxy);
+    WANT(OK, ts_try(client, name, mode));
+    rowlock_client_close(client);
+}
+
+static void test_a_release_without_its_reply(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+    rowlock_mode mode = ts_mode(state);
+    rowlock_client *client = open_through();
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("release");
+        uint64_t token = 0;
+        rowlock_hold *hold = NULL;
+        WANT(OK, ts_try(client, name, mode));
+        WANT(OK, acquire(client, name, mode, 0, &hold));
+        token = rowlock_hold_token(hold);
+        ts_proxy_arm(proxy, faults[i], giving(mode), 1, false);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        WANT(OK, ts_try(direct, name, mode));
+        next_one_gets_in(name, mode, &token);
+    }
+    rowlock_client_close(client);
+}
+
+static void test_a_release_and_nobody_to_ask(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+    rowlock_mode mode = ts_mode(state);
+    for (int i = 0; i < 2; i++) {
+        rowlock_client *client = open_through();
+        const char *name = ts_name("release-unknown");
+        uint64_t token = 0;
+        rowlock_hold *hold = NULL;
+        WANT(OK, ts_try(client, name, mode));
+        WANT(OK, acquire(client, name, mode, 0, &hold));
+        token = rowlock_hold_token(hold);
+        ts_proxy_arm(proxy, faults[i], giving(mode), 1, true);
+        WANT(UNKNOWN, rowlock_release(hold, &ts_err));
+        ts_proxy_flow(proxy);
+        next_one_gets_in(name, mode, &token);
+        rowlock_client_close(client);
+    }
+}
+
+/* ---------------------------------------------------------- every command, one by one */
+
+/* A cycle in which the nth command is lost. False: there were fewer commands. */
+static bool cycle_with_fault(rowlock_mode mode, ts_fault fault, unsigned nth, bool then_refuse)
+{
+    const char *name = ts_name("cycle");
+    uint64_t token = 0;
+    rowlock_hold *hold = NULL;
+    rowlock_client *client = open_through();
+    ts_proxy_arm(proxy, fault, NULL, nth, then_refuse);
+    rowlock_status status = acquire(client, name, mode, 5000, &hold);
+    if (status == ROWLOCK_OK) {
+        token = rowlock_hold_token(hold);
+        if (rowlock_hold_check(hold) == ROWLOCK_OK && !ts_proxy_fired(proxy))
+            assert_true(is_ours(hold));
+        status = rowlock_release(hold, &ts_err);
+        assert_true(status == ROWLOCK_OK || ts_proxy_fired(proxy));
+    }
+    if (!then_refuse && status != ROWLOCK_OK)
+        print_error("%s, command %u, fault %d: %s\n", ts_mode_word(mode), nth, (int)fault,
+                    ts_err.message);
+    assert_true(status == ROWLOCK_OK || then_refuse);
+    assert_true(status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE ||
+                status == ROWLOCK_UNKNOWN || status == ROWLOCK_LOST);
+    bool fired = ts_proxy_fired(proxy);
+    ts_proxy_flow(proxy);
+    next_one_gets_in(name, mode, &token);
+    rowlock_client_close(client);
+    return fired;
+}
+
+static void test_every_command_of_a_cycle(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
+    rowlock_mode mode = ts_mode(state);
+    for (int i = 0; i < 2; i++)
+        for (int refuse = 0; refuse < 2; refuse++) {
+            unsigned nth = 1;
+            while (nth < 100 && cycle_with_fault(mode, faults[i], nth, refuse))
+                nth++;
+            assert_between(5, nth, 99);
+        }
+}
+
+static rowlock_status nothing(void *data, const rowlock_section *section)
+{
+    (void)section;
+    ++*(unsigned *)data;
+    return ROWLOCK_OK;
+}
+
+/* Exactly one version more, whatever was lost; with nobody to ask, at most one. */
+static void test_every_command_of_a_section(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool refuse = i >= 2;
+        bool fired = true;
+        for (unsigned nth = 1; fired && nth < 100; nth++) {
+            const char *name = ts_name("section");
+            uint64_t before = 0;
+            unsigned calls = 0;
+            rowlock_section_result result = {0};
+            WANT(OK, rowlock_version_read(direct, name, &before, &ts_err));
+            rowlock_client *client = open_through();
+            ts_proxy_arm(proxy, faults[i % 2], NULL, nth, refuse);
+            rowlock_status status =
+                rowlock_section_run(client, name, NULL, nothing, &calls, &result, &ts_err);
+            fired = ts_proxy_fired(proxy);
+            uint64_t after = ts_sql_u64(
+                mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name));
+            if (!refuse) {
+                WANT(OK, status);
+                assert_int_equal(result.version, after);
+            }
+            if (status == ROWLOCK_OK)
+                assert_int_equal(after, before + 1);
+            else if (status == ROWLOCK_UNAVAILABLE)
+                assert_int_equal(after, before);
+            else
+                WANT(UNKNOWN, status);
+            ts_proxy_flow(proxy);
+            rowlock_client_close(client);
+        }
+        assert_false(fired);
+    }
+}
+
+static void test_every_command_of_opening(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
+    rowlock_client_options options = ts_options();
+    (void)state;
+    options.socket = ts_proxy_socket(proxy);
+    options.connect_timeout_ms = 1000;
+    for (int i = 0; i < 2; i++) {
+        bool fired = true;
+        for (unsigned nth = 1; fired && nth < 100; nth++) {
+            rowlock_client *client = NULL;
+            ts_proxy_arm(proxy, faults[i], NULL, nth, false);
+            rowlock_status status = rowlock_client_open(&options, &client, &ts_err);
+            fired = ts_proxy_fired(proxy);
+            if (status == ROWLOCK_OK)
+                rowlock_client_close(client);
+            else
+                WANT(UNAVAILABLE, status);
+            ts_proxy_flow(proxy);
+        }
+        assert_false(fired);
+    }
+}
+
+/* ------------------------------------------------------- the commit of a transaction */
+
+static rowlock_status insert_one(void *data, const rowlock_section *section, MYSQL *conn)
+{
+    (void)data;
+    ts_sql(conn, "INSERT INTO work (who) VALUES (%s)", ts_quote(section->name));
+    return ROWLOCK_OK;
+}
+
+/* The caller's own connection loses its COMMIT, or the reply to it. */
+static void test_the_commit_of_a_section(void **state)
+{
+    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("commit");
+        MYSQL *own = mysql_init(NULL);
+        assert_non_null(
+            mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0, ts_proxy_socket(proxy), 0));
+        ts_proxy_arm(proxy, faults[i], "COMMIT", 1, false);
+        rowlock_section_result result = {0};
+        rowlock_status status =
+            rowlock_tx_section_run(direct, own, name, NULL, insert_one, NULL, &result, &ts_err);
+        assert_true(ts_proxy_fired(proxy));
+        uint64_t rows =
+            ts_sql_u64(mysql, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
+        if (faults[i] == TS_LOSE_REPLY) {
+            WANT(OK, status);
+            assert_int_equal(rows, 1);
+        } else {
+            WANT(UNAVAILABLE, status);
+            assert_int_equal(rows, 0);
+        }
+        mysql_close(own);
+        ts_proxy_flow(proxy);
+    }
+}
+
+/* ------------------------------------------------------------------ stalled and cut */
+
+static void test_a_cut_while_held(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("cut");
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = NULL;
+    uint64_t token = 0;
+    WANT(OK, acquire(client, name, mode, 0, &hold));
+    token = rowlock_hold_token(hold);
+    int64_t cut = ts_now_ms();
+    ts_proxy_cut(proxy);
+    if (mode == ROWLOCK_PESSIMISTIC) {
+        /* The lock ends with its connection, and that shows at once. */
+        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 500));
+        assert_between(0, ts_now_ms() - cut, ts_slack_ms());
+        next_one_gets_in(name, mode, &token);
+        WANT(LOST, rowlock_release(hold, &ts_err));
+    } else {
+        /* A lease does not: it is renewed on another one. */
+        for (int64_t until = cut + 3 * ts_short_ttl(mode); ts_now_ms() < until; ts_pass_ms(20))
+            WANT(OK, rowlock_hold_check(hold));
+        WANT(BUSY, ts_try(direct, name, mode));
+        WANT(OK, rowlock_release(hold, &ts_err));
+        next_one_gets_in(name, mode, &token);
+    }
+    rowlock_client_close(client);
+}
+
+/* The line is dead for longer than the TTL: the holder knows before anybody else can have it
+ * (a lease), or when its ping is not answered (a row lock). */
+static void test_a_long_stall_while_held(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("stall");
+    int64_t ttl = ts_short_ttl(mode);
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = NULL;
+    WANT(OK, acquire(client, name, mode, 0, &hold));
+    uint64_t token = rowlock_hold_token(hold);
+    ts_waiter waiter = {.client = direct, .name = name};
+    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000};
+    ts_waiter_start(&waiter);
+    int64_t start = ts_now_ms();
+    ts_proxy_stall(proxy, true);
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, ttl + 500));
+    int64_t told = ts_now_ms();
+    assert_between(0, told - start, ttl + ts_slack_ms());
+    WANT(OK, ts_waiter_join(&waiter, ttl + 2000));
+    assert_between(0, waiter.ended_ms - start, ttl + 1000);
+    if (mode == ROWLOCK_OPTIMISTIC)
+        assert_true(told <= waiter.ended_ms);
+    assert_true(rowlock_hold_token(waiter.hold) > token);
+    ts_proxy_stall(proxy, false);
+    ts_proxy_flow(proxy);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    WANT(OK, rowlock_hold_check(waiter.hold));
+    WANT(OK, rowlock_release(waiter.hold, &ts_err));
+    rowlock_client_close(client);
+}
+
+static void test_a_short_stall_while_held(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("short-stall");
+    int64_t ttl = 2000;
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = NULL;
+    rowlock_acquire_options options = {.mode = mode, .ttl_ms = ttl};
+    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    for (int i = 0; i < 3; i++) {
+        ts_proxy_stall(proxy, true);
+        ts_pass_ms(ttl / 4);
+        ts_proxy_stall(proxy, false);
+        ts_pass_ms(ttl / 2);
+        WANT(OK, rowlock_hold_check(hold));
+    }
+    WANT(BUSY, ts_try(direct, name, mode));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(client);
+}
+
+/* What a call that has ended sent into the dead line, and the server reads later, may not
+ * take the lock behind everybody's back: unless the call said UNKNOWN, nothing happens. */
+static void after_the_line_is_back(const char *name, rowlock_mode mode, rowlock_status said,
+                                   uint64_t token)
+{
+    ts_proxy_flow(proxy);
+    ts_pass_ms(100);
+    uint64_t now =
+        ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name));
+    if (said != ROWLOCK_UNKNOWN)
+        assert_int_equal(now, token);
+    else
+        assert_between((int64_t)token, (int64_t)now, (int64_t)token + 1);
+    next_one_gets_in(name, mode, &token);
+}
+
+/* A call in progress when the line goes dead ends on time all the same. */
+static void test_a_wait_on_a_dead_line(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("dead-line");
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = ts_take(direct, name, mode, 30000);
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(BUSY, ts_try(client, name, mode));
+    ts_waiter waiter = {.client = client, .name = name};
+    waiter.options =
+        (rowlock_acquire_options){.mode = mode, .wait_ms = 1000, .ttl_ms = ts_short_ttl(mode)};
+    ts_waiter_start(&waiter);
+    ts_pass_ms(200);
+    ts_proxy_stall(proxy, true);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_status status = ts_waiter_join(&waiter, 5000);
+    assert_true(status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE ||
+                status == ROWLOCK_UNKNOWN);
+    assert_between(990, waiter.ended_ms - waiter.started_ms, 1000 + 2 * ts_slack_ms());
+    after_the_line_is_back(name, mode, status, token);
+    rowlock_client_close(client);
+}
+
+static void test_cancel_on_a_dead_line(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("dead-cancel");
+    rowlock_client *client = open_through();
+    rowlock_cancel *cancel = NULL;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    rowlock_hold *hold = ts_take(direct, name, mode, 30000);
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(BUSY, ts_try(client, name, mode));
+    ts_waiter waiter = {.client = client, .name = name};
+    waiter.options = (rowlock_acquire_options){
+        .mode = mode, .wait_ms = -1, .ttl_ms = ts_short_ttl(mode), .cancel = cancel};
+    ts_waiter_start(&waiter);
+    ts_pass_ms(200);
+    ts_proxy_stall(proxy, true);
+    ts_pass_ms(300);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    int64_t fired = ts_now_ms();
+    rowlock_cancel_fire(cancel);
+    rowlock_status status = ts_waiter_join(&waiter, 5000);
+    assert_true(status == ROWLOCK_CANCELLED || status == ROWLOCK_UNKNOWN);
+    assert_between(-1, waiter.ended_ms - fired, 2 * ts_slack_ms());
+    after_the_line_is_back(name, mode, status, token);
+    rowlock_client_close(client);
+    rowlock_cancel_free(cancel);
+}
+
+/* Closing a client whose server does not answer takes a while, not for ever. */
+static void test_closing_on_a_dead_line(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("dead-close");
+    rowlock_client *client = open_through();
+    rowlock_hold *hold = NULL;
+    WANT(OK, acquire(client, name, mode, 0, &hold));
+    uint64_t token = rowlock_hold_token(hold);
+    ts_proxy_stall(proxy, true);
+    int64_t start = ts_now_ms();
+    rowlock_client_close(client);
+    assert_between(0, ts_now_ms() - start, 6000);
+    ts_proxy_flow(proxy);
+    ts_proxy_cut(proxy);
+    next_one_gets_in(name, mode, &token);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_a_lost_reply_is_looked_up),   BOTH(test_a_lost_reply_and_nobody_to_ask),
+        BOTH(test_no_connection_at_all),        BOTH(test_a_release_without_its_reply),
+        BOTH(test_a_release_and_nobody_to_ask), BOTH(test_every_command_of_a_cycle),
+        ONCE(test_every_command_of_a_section),  ONCE(test_every_command_of_opening),
+        ONCE(test_the_commit_of_a_section),     BOTH(test_a_cut_while_held),
+        BOTH(test_a_long_stall_while_held),     BOTH(test_a_short_stall_while_held),
+        BOTH(test_a_wait_on_a_dead_line),       BOTH(test_cancel_on_a_dead_line),
+        BOTH(test_closing_on_a_dead_line),
+    };
+    return cmocka_run_group_tests_name("wire", tests, begin, end);
+}

@@ -1,0 +1,46 @@
+/*
+ * support/proxy.h - a small forwarding proxy between a client and a server's unix socket,
+ * in a thread of the test. It understands just enough of the protocol to know which
+ * statement a command runs, and can lose a command or its reply, stall, cut and refuse.
+ */
+#ifndef TS_PROXY_H
+#define TS_PROXY_H
+
+#include "support.h"
+
+typedef enum ts_fault {
+    TS_LOSE_COMMAND, /* the server never sees it; the connection ends */
+    TS_LOSE_REPLY,   /* the server carries it out; the connection ends before the reply */
+    TS_STALL_REPLY   /* the reply is held back until ts_proxy_flow() */
+} ts_fault;
+
+typedef struct ts_proxy ts_proxy;
+
+/* Listens on a socket of its own (ts_proxy_socket()) and forwards to `server`. */
+ts_proxy *ts_proxy_start(const char *server);
+const char *ts_proxy_socket(const ts_proxy *proxy);
+void ts_proxy_stop(ts_proxy *proxy);
+
+/*
+ * The fault happens once, to the `nth` command from now whose statement contains `text`
+ * (NULL: to the nth of any). With `then_refuse` every connection ends with it, and nobody gets a
+ * new one.
+ */
+void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth,
+                  bool then_refuse);
+/* Did the armed fault happen? */
+bool ts_proxy_fired(ts_proxy *proxy);
+/* Commands that were forwarded since the start. */
+unsigned ts_proxy_commands(ts_proxy *proxy);
+
+/* Ends every connection, on both sides. */
+void ts_proxy_cut(ts_proxy *proxy);
+/* New connections are refused. */
+void ts_proxy_refuse(ts_proxy *proxy, bool refuse);
+/* Nothing flows any more in either direction, on old connections and new ones; as a host that
+ * vanished. False: it flows again, from where it stopped. */
+void ts_proxy_stall(ts_proxy *proxy, bool stall);
+/* Everything as in the beginning: flows, nothing armed, nobody refused. */
+void ts_proxy_flow(ts_proxy *proxy);
+
+#endif
