@@ -23,8 +23,9 @@ run_teardown() {
 
 # background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and
 # SIGQUIT, which a shell ignores for what it puts into the background, are as usual.
+# WRAP=setsid gives it a process group of its own.
 background() {
-    (exec env --default-signal=INT,QUIT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
+    (exec ${WRAP:-} env --default-signal=INT,QUIT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     BACK=$!
     echo "$BACK" >>"$D/started"
@@ -66,12 +67,13 @@ got() {
 # parents are gone. Their pids stand in $D/tree. What is in TREE_TRAP is done first, by all.
 make_tree() {
     cat >"$D/tree.sh" <<'END'
-eval "${TREE_TRAP:-}"
-note() { echo "$1 $BASHPID" >>"$D/tree"; }
+exec 2>/dev/null # "Terminated"
+note() { eval "${TREE_TRAP:-}"; echo "$1 $BASHPID" >>"$D/tree"; }
 stay() { while :; do sleep 1000 & wait $!; done; }
+export -f note stay
 (note child; stay) &
-setsid bash -c 'eval "${TREE_TRAP:-}"; echo "session $$" >>"$D/tree"; while :; do sleep 1000 & wait $!; done' &
-setsid bash -c 'eval "${TREE_TRAP:-}"; (echo "daemon $BASHPID" >>"$D/tree"; while :; do sleep 1000 & wait $!; done) &' &
+setsid bash -c 'note session; stay' &
+setsid bash -c '(note daemon; stay) &' &
 note command
 stay
 END
@@ -97,15 +99,24 @@ tree_is_dead() {
     done <"$D/tree"
 }
 
-# successor OPTION...: waits for the lock in the background and then writes what it finds of
-# the tree into $D/found ("dead" or "alive"), its token into $D/token.
+# successor OPTION...: waits for the lock in the background, then writes what it finds of the
+# tree into $D/found ("dead" or "alive") and its token into $D/token, and holds the lock until
+# $D/let_go is there.
 successor() {
     (exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$@" "$L" -- bash -c '
         tree_is_dead && found=dead || found=alive
         echo "$ROWLOCK_TOKEN" >"$D/token"
-        echo "$found" >"$D/found"') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
+        echo "$found" >"$D/found"
+        until [ -e "$D/let_go" ]; do sleep 0.05; done') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
     NEXT=$!
     echo "$NEXT" >>"$D/started"
+}
+
+# within MILLISECONDS SINCE: it is not longer ago than that.
+within() {
+    local took=$(($(now_ms) - $2))
+    echo "took $took of $1 ms" >&2
+    [ "$took" -le "$1" ]
 }
 
 # The lock can be had at once, in the test's mode.
