@@ -255,9 +255,11 @@ typedef struct rowlock_acquire_options {
  * BUSY (wait_ms 0), TIMEOUT, CANCELLED, DEADLOCK; MODE (the name is of the other
  * mode); UNAVAILABLE (nothing taken); UNKNOWN (the reply was lost and could not be
  * looked up: a lease may be held for up to the TTL by nobody); DENIED, INVALID,
- * SCHEMA, DAMAGED, READONLY, FORKED, SYSTEM, SERVER. Not held on any but OK.
+ * SCHEMA, DAMAGED, READONLY, FORKED, SYSTEM, SERVER. LOST: re-entrant, and this
+ * thread's hold of it is lost. Not (newly) held on any but OK.
  *
- * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire().
+ * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). A try whose
+ * reply was lost asks what became of it, for at most connect_timeout_ms.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
                                                             const char *name,
@@ -269,7 +271,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
  * Takes several names at once in one transaction (ROWLOCK_PESSIMISTIC only), in
  * an order that is the same for everybody, so that sets never deadlock with each
  * other. All or none. 1 to ROWLOCK_SET_MAX names; doubles count once. One
- * release frees all. Otherwise as rowlock_acquire().
+ * release frees all. A set cannot be re-entrant. Otherwise as rowlock_acquire().
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
     rowlock_client *client, const char *const names[], size_t count,
@@ -291,7 +293,9 @@ typedef struct rowlock_release_options {
  * never use it again. NULL answers INVALID.
  *
  * LOST: it was no longer ours; whoever has it is not touched. UNKNOWN: the reply
- * was lost and could not be looked up; a lease then ends by its TTL. BUSY: a
+ * was lost and could not be looked up; UNAVAILABLE: the server could not be asked at
+ * all; a lease then ends by its TTL. FORKED: nothing was done and nothing is freed;
+ * rowlock_client_close() in the child frees it. BUSY: a
  * transaction that fenced this lock is still open; the lock ends with its TTL and
  * that transaction.
  */

@@ -44,10 +44,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
 /*
  * Inside the caller's open transaction: it can commit only while the lock is still
  * this hold's. From OK until the transaction ends nobody else can get the lock, and
- * renewals go on. LOST: it is not ours any more; roll back. INVALID: not in a
- * transaction, an unfenced hold, or a set. BUSY: could not be had in time (the
- * transaction is still open). DEADLOCK: the server has rolled it back. Commit or
- * roll back before rowlock_release().
+ * renewals go on. (Who takes a row lock without a token, unfenced or by
+ * rowlock_tx_acquire(), is not held up by a fence once the holder's own connection has
+ * ended: do not mix the two on one name.) LOST: it is not ours any more; roll back. INVALID: not in
+ * a transaction, an unfenced hold, or a set. BUSY: could not be had in time (the transaction is
+ * still open). DEADLOCK: the server has rolled it back. Commit or roll back before
+ * rowlock_release().
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
                                                           rowlock_error *err);

@@ -15,6 +15,7 @@
 #define RENEW_RETRY_MAX_US 2000000
 #define MARGIN_MIN_US      20000
 #define MARGIN_MAX_US      1000000
+#define DRIFT_PART         2000  /* two clocks may differ by one part in so many: 500 ppm */
 #define RENEW_CHUNK        10000 /* leases in one statement: its parameter stays small */
 
 /* ------------------------------------------------------------------------ deadlines */
@@ -23,8 +24,10 @@ int64_t rl_margin_us(int64_t ttl_us)
 {
     int64_t margin = ttl_us / 10;
     if (margin < MARGIN_MIN_US)
-        return MARGIN_MIN_US;
-    return margin > MARGIN_MAX_US ? MARGIN_MAX_US : margin;
+        margin = MARGIN_MIN_US;
+    if (margin > MARGIN_MAX_US)
+        margin = MARGIN_MAX_US;
+    return margin < ttl_us / DRIFT_PART ? ttl_us / DRIFT_PART : margin;
 }
 
 void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us)

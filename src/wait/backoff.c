@@ -30,9 +30,10 @@ static bool give_up(const rl_attempts *how, rowlock_status status, int64_t down_
         return true;
     if (status == ROWLOCK_UNAVAILABLE && rl_now_us() - down_since_us >= how->outage_us)
         return true;
-    if (unsettled)
+    if (!how->budget->try_once)
         return false;
-    return how->budget->try_once;
+    /* A try may ask what became of its request, for as long as one call may take. */
+    return !unsettled || rl_now_us() - how->budget->start_us >= how->budget->limit_us;
 }
 
 static rowlock_status pause(const rl_attempts *how, rl_backoff *backoff, int64_t hint_us,
