@@ -100,7 +100,7 @@ configure() {
         ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$ROWLOCK_ROOT" "$cache" ||
             ! grep -qxF "CMAKE_CACHEFILE_DIR:INTERNAL=$(cd "$build" && pwd)" "$cache"
     }; then
-        rm -rf "$cache" "$build/CMakeFiles"
+        rm -rf "$cache" "$build/CMakeFiles" "$build/.ninja_deps" "$build/.ninja_log"
     fi
     if [ -f "$cache" ]; then
         generator=()
