@@ -1,0 +1,265 @@
+/*
+ * A holder as a process of its own, for the tests of death:
+ *
+ *   holder SOCKET SCHEMA NAME lease|pessimistic TTL_MS hold|storm
+ *
+ * Says "READY" when it is connected.
+ *
+ * hold:  takes the lock (waiting up to a minute) and says "TOKEN n". While it believes to
+ *        hold it, it writes a beat every few milliseconds: an UPDATE of the table `guard`,
+ *        on a connection of its own, which is refused when somebody with a higher token has
+ *        been there. A refused beat is noted in the table `late`: two believed to be the
+ *        holder. On stdin: pause, resume (the beats), check, fork, release, quit. When it is
+ *        told of the loss it says "LOST".
+ * storm: takes, beats, releases, again and again, whatever the server does, until stdin
+ *        ends. Says "CYCLES n" at last, and "ODD ..." for a status that it must not see.
+ */
+#include <inttypes.h>
+#include <mysql.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rowlock/rowlock.h"
+
+static const char *socket_path;
+static const char *schema;
+static const char *lock_name;
+static rowlock_acquire_options how;
+static rowlock_client *client;
+static MYSQL *beats;
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...)
+{
+    char line[900];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    line[length] = '\n';
+    if (write(STDOUT_FILENO, line, (size_t)length + 1) < 0)
+        _exit(3);
+}
+
+static void pass_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* ----------------------------------------------------------------------------- beats */
+
+static bool connected(void)
+{
+    if (beats)
+        return true;
+    beats = mysql_init(NULL);
+    if (mysql_real_connect(beats, NULL, "root", NULL, schema, 0, socket_path, 0))
+        return true;
+    mysql_close(beats);
+    beats = NULL;
+    return false;
+}
+
+static bool run(const char *text)
+{
+    if (!connected())
+        return false;
+    if (mysql_query(beats, text) == 0)
+        return true;
+    mysql_close(beats);
+    beats = NULL;
+    return false;
+}
+
+/* One statement on one row: the server orders all beats of all holders. */
+static void beat(uint64_t token, const char *owner)
+{
+    char text[600];
+    snprintf(text, sizeof text,
+             "UPDATE guard SET token = %" PRIu64 ", owner = '%s', beats = beats + 1"
+             " WHERE name = '%s' AND (token < %" PRIu64 " OR (token = %" PRIu64
+             " AND owner = '%s'))",
+             token, owner, lock_name, token, token, owner);
+    if (!run(text) || mysql_affected_rows(beats) == 1)
+        return;
+    snprintf(text, sizeof text,
+             "INSERT INTO late (name, token, owner, against) SELECT name, %" PRIu64
+             ", '%s', token FROM guard WHERE name = '%s'",
+             token, owner, lock_name);
+    run(text);
+}
+
+/* ------------------------------------------------------------------------------ hold */
+
+static atomic_bool lost;
+
+static void on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    (void)data;
+    (void)hold;
+    atomic_store(&lost, true);
+    say("LOST %s", reason);
+}
+
+static void fork_child(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* It keeps what it inherited, and does nothing. */
+        for (;;)
+            pause();
+    }
+    say("CHILD %d", (int)pid);
+}
+
+typedef struct situation {
+    rowlock_hold *hold;
+    bool paused;
+    bool over;
+} situation;
+
+static void obey(situation *now, const char *word)
+{
+    if (strcmp(word, "pause") == 0)
+        now->paused = true;
+    else if (strcmp(word, "resume") == 0)
+        now->paused = false;
+    else if (strcmp(word, "check") == 0)
+        say("CHECK %s", rowlock_status_name(rowlock_hold_check(now->hold)));
+    else if (strcmp(word, "fork") == 0)
+        fork_child();
+    else if (strcmp(word, "release") == 0) {
+        rowlock_error err = {0};
+        rowlock_status status = rowlock_release(now->hold, &err);
+        say("RELEASE %s", rowlock_status_name(status));
+        now->hold = NULL;
+    } else
+        now->over = true;
+    if (strcmp(word, "pause") == 0)
+        say("PAUSED");
+}
+
+/* One line of stdin, if there is one. */
+static void listen_to(situation *now)
+{
+    static char line[64];
+    static size_t length;
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (poll(&in, 1, 2) == 1) {
+        char c;
+        if (read(STDIN_FILENO, &c, 1) != 1) {
+            now->over = true;
+            return;
+        }
+        if (c != '\n' && length < sizeof line - 1) {
+            line[length++] = c;
+            continue;
+        }
+        line[length] = 0;
+        length = 0;
+        obey(now, line);
+        return;
+    }
+}
+
+static int hold_it(void)
+{
+    rowlock_error err = {0};
+    situation now = {0};
+    how.on_lost = on_lost;
+    rowlock_status status = rowlock_acquire(client, lock_name, &how, &now.hold, &err);
+    if (status != ROWLOCK_OK) {
+        say("FAILED %s %s", rowlock_status_name(status), err.message);
+        return 1;
+    }
+    say("TOKEN %" PRIu64, rowlock_hold_token(now.hold));
+    while (!now.over) {
+        if (now.hold && !now.paused && rowlock_hold_check(now.hold) == ROWLOCK_OK)
+            beat(rowlock_hold_token(now.hold), rowlock_hold_owner(now.hold));
+        listen_to(&now);
+    }
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------- storm */
+
+static bool told_to_stop(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&in, 1, 0) == 1;
+}
+
+static bool expected(rowlock_status status)
+{
+    return status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN ||
+           status == ROWLOCK_TIMEOUT || status == ROWLOCK_LOST;
+}
+
+static void cycle(unsigned *cycles)
+{
+    rowlock_error err = {0};
+    rowlock_hold *hold = NULL;
+    rowlock_status status = rowlock_acquire(client, lock_name, &how, &hold, &err);
+    if (status != ROWLOCK_OK) {
+        if (!expected(status))
+            say("ODD acquire %s %s", rowlock_status_name(status), err.message);
+        pass_ms(10);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (rowlock_hold_check(hold) == ROWLOCK_OK)
+            beat(rowlock_hold_token(hold), rowlock_hold_owner(hold));
+        pass_ms(1);
+    }
+    status = rowlock_release(hold, &err);
+    if (!expected(status))
+        say("ODD release %s %s", rowlock_status_name(status), err.message);
+    *cycles += status == ROWLOCK_OK;
+}
+
+static int storm(void)
+{
+    unsigned cycles = 0;
+    while (!told_to_stop())
+        cycle(&cycles);
+    say("CYCLES %u", cycles);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 7)
+        return 64;
+    socket_path = argv[1];
+    schema = argv[2];
+    lock_name = argv[3];
+    bool lease = strcmp(argv[4], "lease") == 0;
+    bool storming = strcmp(argv[6], "storm") == 0;
+    how = (rowlock_acquire_options){.mode = lease ? ROWLOCK_OPTIMISTIC : ROWLOCK_PESSIMISTIC,
+                                    .wait_ms = storming ? 3000 : 60000,
+                                    .ttl_ms = atoi(argv[5])};
+    rowlock_client_options options = {.socket = socket_path,
+                                      .user = "root",
+                                      .schema = schema,
+                                      .connect_timeout_ms = 2000,
+                                      .reconnect_ms = 20000};
+    rowlock_error err;
+    rowlock_status status = rowlock_client_open(&options, &client, &err);
+    if (status != ROWLOCK_OK) {
+        say("FAILED %s %s", rowlock_status_name(status), err.message);
+        return 1;
+    }
+    say("READY");
+    int result = storming ? storm() : hold_it();
+    rowlock_client_close(client);
+    if (beats)
+        mysql_close(beats);
+    return result;
+}
