@@ -5,7 +5,7 @@ setup_file() {
     : "${ROWLOCK_BUILD:?set ROWLOCK_BUILD to the build folder}"
     : "${ROWLOCK_TEST_SOCKET:?set ROWLOCK_TEST_SOCKET to the socket of a private server}"
     unset ROWLOCK_URL MYSQL_PWD LD_LIBRARY_PATH
-    export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
+    export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8 CMAKE_GENERATOR=Ninja
     export SOURCE="$BATS_TEST_DIRNAME/project"
     export HEADERS="$BATS_TEST_DIRNAME/../../include/rowlock"
     export README="$BATS_TEST_DIRNAME/../../README.md"
