@@ -367,7 +367,8 @@ static void watch_command(run *self)
             fds[2].fd = -1; /* stays readable: once is enough */
             supervisor_kill(&self->supervisor);
         }
-        if (supervisor_now_us() >= overdue_at(self, lost_at)) {
+        /* Looked at again: after we were stopped, what poll() said is old. */
+        if (supervisor_now_us() >= overdue_at(self, lost_at) && poll(fds, 1, 0) == 0) {
             self->lost = true;
             kill_here(self);
             return;
@@ -489,10 +490,11 @@ static bool wait_for_release(run *self, int64_t until_us, int *deadly)
             until_us = supervisor_now_us() + PATIENCE_US;
         }
     }
-    if (!(fds[0].revents & POLLIN))
-        return false;
-    join_worker(self);
-    return true;
+    if (fds[0].revents & POLLIN)
+        join_worker(self);
+    else
+        pthread_detach(self->worker);
+    return (fds[0].revents & POLLIN) != 0;
 }
 
 /* Releases and closes. Where the server does not answer, the process ends without. */

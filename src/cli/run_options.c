@@ -87,15 +87,15 @@ static bool take_ttl(run_options *out, const cli_args *args)
     return false;
 }
 
-/* A limit of 0 would say "none" to the library, and to a reader "at once". */
+/* As short as a TTL can be: within less, nothing can be ended in time. */
 static bool take_max_hold(run_options *out, const cli_args *args)
 {
     int64_t *max_hold = &out->acquire.max_hold_ms;
     if (!cli_args_duration(args, "--max-hold", NULL, max_hold))
         return false;
-    if (*max_hold > 0)
+    if (*max_hold >= ROWLOCK_TTL_MIN_MS)
         return true;
-    cli_usage("--max-hold is more than 0");
+    cli_usage("--max-hold is at least 500ms, not '%s'", args->value);
     return false;
 }
 
@@ -154,6 +154,14 @@ static bool fit_together(const run_options *out)
     return false;
 }
 
+/* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
+ * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
+static void bound_ttl(rowlock_acquire_options *acquire)
+{
+    if (acquire->max_hold_ms > 0 && acquire->max_hold_ms < acquire->ttl_ms)
+        acquire->ttl_ms = acquire->max_hold_ms;
+}
+
 /* NAME [--] COMMAND... */
 static bool take_operands(run_options *out, const cli_args *args)
 {
@@ -200,5 +208,6 @@ bool run_options_parse(run_options *out, cli_context *context, int argc, char **
         if (!take(out, &args, id))
             return false;
     }
+    bound_ttl(&out->acquire);
     return fit_together(out) && take_operands(out, &args);
 }

@@ -32,7 +32,8 @@ struct run_waiting {
 
 /* ---------------------------------------------------------------- the line */
 
-void run_waiting_text(const char *name, const rowlock_info *info, char *out, size_t size)
+/* `info` is NULL where it could not be had. */
+static void make_text(const char *name, const rowlock_info *info, char *out, size_t size)
 {
     char since[CLI_HUMANE];
     char until[CLI_HUMANE];
@@ -127,7 +128,7 @@ static void look(run_waiting *self, char *text, size_t size)
     rowlock_list *list = NULL;
     if (rowlock_list_one(self->client, self->name, &list, NULL) != ROWLOCK_OK)
         list = NULL;
-    run_waiting_text(self->name, list ? rowlock_list_at(list, 0) : NULL, text, size);
+    make_text(self->name, list ? rowlock_list_at(list, 0) : NULL, text, size);
     rowlock_list_free(list);
 }
 

@@ -26,7 +26,4 @@ void run_waiting_stop(run_waiting *self);
 bool run_waiting_finish(run_waiting *self);
 void run_waiting_free(run_waiting *self);
 
-/* The line's text, for the tests: without a lock, a terminal or a thread. */
-void run_waiting_text(const char *name, const rowlock_info *info, char *out, size_t size);
-
 #endif

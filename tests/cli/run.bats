@@ -103,7 +103,9 @@ died_of() {
         fails_with 64 "--conflict-exit-code" rl run -E "$code" "$L" touch marker
     done
     fails_with 64 "--mode" rl run --mode=exclusive "$L" touch marker
-    fails_with 64 "--max-hold" rl run --max-hold=0 "$L" touch marker
+    for limit in 0 499ms -1 long; do
+        fails_with 64 "--max-hold" rl run --max-hold="$limit" "$L" touch marker
+    done
     fails_with 64 "--at-least" rl run --at-least=25h "$L" touch marker
     fails_with 64 "--unfenced" rl run --unfenced "$L" touch marker
     fails_with 64 "--at-least" rl run --mode=pessimistic --at-least=1s "$L" touch marker
@@ -418,6 +420,18 @@ on_tty() {
     [[ "$output" != *waiting* ]]
 }
 
+@test "the waiting line: a row lock, a lock that is shut, a holder that means ill" {
+    hold --mode=pessimistic --label "$(printf 'a\u202eb\u009bc')"
+    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run --mode=pessimistic -w 0.8 "$L" -- true
+    cat -v screen
+    line=$(tr '\r' '\n' <screen | grep -a -m 1 '^waiting')
+    [[ "$line" =~ ^"waiting for $L: held by a"[^$'\u202e\u009b']*" since "[0-9.]+m?s$'\033'.K$ ]]
+    rl run --at-least=5s "$L shut" -- true
+    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 0.8 "$L shut" -- true
+    cat -v screen
+    grep -qaE "waiting for $L shut: shut for another [34]\.[0-9]s" screen
+}
+
 @test "a wait with nobody to wait for shows no line" {
     on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L" -- echo done
     cat -v screen
@@ -459,6 +473,37 @@ END
     grep -qa 'heard 1$' screen
     grep -qa foreground screen
     grep -qa exit=5 screen
+}
+
+@test "^Z stops the command with rowlock, fg lets both go on" {
+    cat >job.sh <<'END'
+echo $$ >"$D/job"
+until [ -e "$D/let_go" ]; do sleep 0.05; done
+exit 5
+END
+    (
+        poll 20 got job
+        poll 20 is_stopped "$(cat job)" && touch stopped
+        poll 20 test -e typed_fg
+        poll 20 is_running "$(cat job)" && touch running
+        touch let_go
+    ) 3>&- &
+    # A shell with job control reads what is typed.
+    touch now
+    on_tty "$D/now:rl run --ttl=20s \"\$L\" -- bash job.sh\n" "$D/job:\x1a" \
+        "$D/stopped:touch typed_fg; fg\n" "$D/running:echo left-with=\$?\n" "$D/running:exit 0\n" -- \
+        bash --norc --noprofile -i
+    cat -v screen
+    [ -e running ]
+    grep -qa 'left-with=5' screen
+}
+
+is_stopped() {
+    [[ "$(ps -o stat= -p "$1")" == T* ]]
+}
+
+is_running() {
+    [[ "$(ps -o stat= -p "$1")" == [SR]* ]]
 }
 
 # ------------------------------------------------------------------- the rest
@@ -541,6 +586,17 @@ END
     [ "$(wc -l <err)" -eq 1 ]
     grep -q "^rowlock: $L: .*--max-hold.*sleep was ended" err
     poll 5 is_free
+}
+
+@test "--max-hold shorter than the TTL" {
+    rl run --max-hold=2s "$L" -- sleep 0.5
+    before=$(now_ms)
+    background run --max-hold=2s "$L" -- sleep 1000
+    ends_with 75
+    took=$(($(now_ms) - before))
+    echo "took $took ms: $(cat err)"
+    [ $took -ge 1000 ] && [ $took -lt 2300 ]
+    grep -q -e --max-hold err
 }
 
 @test "locks within locks" {
