@@ -129,7 +129,8 @@ typedef struct section_call {
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t expected; /* of a swap whose reply was lost */
     bool open;
-    bool ended; /* `end` is final, whatever it is */
+    bool leased; /* the last attempt found a lease */
+    bool ended;  /* `end` is final, whatever it is */
     rowlock_status end;
 } section_call;
 
@@ -211,7 +212,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     section_call *call = data;
     if (call->open)
         return settle(call, err);
-    if (call->tries == call->most && call->result.conflicts == 0)
+    if (call->tries == call->most && call->leased)
         return ended(call, rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is held", call->name));
     if (call->tries == call->most)
         return ended(call, rl_fail(err, ROWLOCK_CONFLICT,
@@ -220,7 +221,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     uint64_t version = 0;
     rowlock_status status =
         rl_version_read(call->client, call->budget, call->name, &call->id, &version, hint_us, err);
-    if (status == ROWLOCK_OK || (status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE))
+    call->leased = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE;
+    if (status == ROWLOCK_OK || call->leased)
         call->tries++;
     if (status != ROWLOCK_OK)
         return status;

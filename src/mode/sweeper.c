@@ -370,6 +370,7 @@ typedef struct killing {
     rowlock_client *client;
     const rl_budget *budget;
     const victim *v;
+    const char *name;
 } killing;
 
 /* The server takes a moment to roll back what it killed. */
@@ -378,18 +379,26 @@ static rowlock_status free_killed(void *data, int64_t *hint_us, rowlock_error *e
     (void)hint_us;
     const killing *k = data;
     bool freed = false;
+    bool found = false;
+    victim now = {.held = false};
     rowlock_status status =
         rl_row_expire(k->client, k->budget, k->v->id, k->v->version, k->v->owner, &freed, err);
-    if (status == ROWLOCK_OK && !freed)
+    if (status != ROWLOCK_OK || freed)
+        return status;
+    /* A waiter may have had the row at once, and be the holder already. */
+    const rl_value values[] = {rl_text(k->name)};
+    status = rl_client_read(k->client, k->budget, RL_SQL_LIST_NAME, values, keep_victim, &now,
+                            &found, err);
+    if (status == ROWLOCK_OK && found && now.held && now.version == k->v->version)
         return rl_fail(err, ROWLOCK_BUSY, "its row is still locked");
     return status;
 }
 
 /* Best effort: whoever takes the lock next does the same. */
-static void wait_until_freed(rowlock_client *client, const victim *v)
+static void wait_until_freed(rowlock_client *client, const char *name, const victim *v)
 {
     rl_budget budget = rl_budget_start(KILLED_WAIT_MS, client->limit_ms, NULL);
-    killing k = {.client = client, .budget = &budget, .v = v};
+    killing k = {.client = client, .budget = &budget, .v = v, .name = name};
     const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 1000, .most_us = 50000}};
     rowlock_status ignored = rl_attempt_until(&how, free_killed, &k, NULL);
     (void)ignored;
@@ -400,8 +409,8 @@ static void wait_until_freed(rowlock_client *client, const victim *v)
  * locked: the holder may be dead, and the server have given its number to a stranger. 1094:
  * that connection has gone meanwhile.
  */
-static rowlock_status break_row(rowlock_client *client, const rl_budget *budget, const victim *v,
-                                bool *broken, rowlock_error *err)
+static rowlock_status break_row(rowlock_client *client, const rl_budget *budget, const char *name,
+                                const victim *v, bool *broken, rowlock_error *err)
 {
     rowlock_error spare;
     err = rl_error_or(err, &spare);
@@ -412,7 +421,7 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
         if (status != ROWLOCK_OK && err->server_errno != 1094)
             return status;
         status = ROWLOCK_OK;
-        wait_until_freed(client, v);
+        wait_until_freed(client, name, v);
     }
     *broken = status == ROWLOCK_OK;
     return status;
@@ -458,7 +467,7 @@ rowlock_status rl_break(rowlock_client *client, const char *name, const char *re
         return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
     if (!v.held)
         return not_held(name, &v, err);
-    status = v.row_lock ? break_row(client, &budget, &v, &broken, err)
+    status = v.row_lock ? break_row(client, &budget, name, &v, &broken, err)
                         : break_lease(client, &budget, &v, &broken, err);
     if (status != ROWLOCK_OK)
         return status;
