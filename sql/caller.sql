@@ -5,13 +5,13 @@
 -- kind: text
 -- params: id u64
 -- columns: name text(1020)
-SELECT resource_name FROM {schema}.resource_lock WHERE id = :id FOR UPDATE;
+SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id FOR UPDATE;
 
 -- name: caller_row_try
 -- kind: text
 -- params: id u64
 -- columns: name text(1020)
-SELECT resource_name FROM {schema}.resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
 -- A write, not a locking read: a cluster certifies writes alone. Renewals do not touch
 -- this row; a take-over, a break and a release do, and wait for the transaction.

@@ -85,8 +85,11 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
 SELECT l.id, l.version
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
-           version BIGINT UNSIGNED PATH '$[1]')) AS k
-  STRAIGHT_JOIN lease_renewal l ON l.id = k.id AND l.version = k.version;
+           version BIGINT UNSIGNED PATH '$[1]',
+           owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+  STRAIGHT_JOIN lease_renewal l ON l.id = k.id AND l.version = k.version
+  STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
+   AND r.status = 'held';
 
 -- name: lease_release
 -- params: at_least_us u64, id u64, version u64, owner text

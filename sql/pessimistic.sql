@@ -70,3 +70,16 @@ UPDATE resource
    AND version = :version
    AND owner = :owner
    AND status = 'held';
+
+-- We have the row lock and do not publish ourselves: whoever is still published is dead, and
+-- a fence with its token must not pass. Waits for a transaction that has fenced it.
+-- name: row_end_stale
+-- params: id u64
+UPDATE resource
+   SET version = version + 1,
+       status = 'free',
+       connection_id = 0,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'pessimistic'
+   AND status = 'held';

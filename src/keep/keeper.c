@@ -158,6 +158,8 @@ typedef struct watch {
 
 #define FIXED 2
 
+static int64_t next_renewal(rl_keeper *keeper);
+
 static bool watch_room(watch *w, size_t need)
 {
     if (need <= w->capacity)
@@ -273,7 +275,9 @@ static rl_waited serve_while(void *self, int fd, short events, short *revents, i
     if (!watch_room(&w, FIXED + 16))
         return RL_EXPIRED;
     for (;;) {
-        serve_once(keeper, &w, fd, events, until_us);
+        /* A renewal that falls due does not wait for the history. */
+        int64_t end_us = keeper->writing ? earlier(until_us, next_renewal(keeper)) : until_us;
+        serve_once(keeper, &w, fd, events, end_us);
         if (w.fds[0].revents) {
             *revents = w.fds[0].revents;
             waited = RL_READY;
@@ -283,7 +287,7 @@ static rl_waited serve_while(void *self, int fd, short events, short *revents, i
             waited = RL_CANCELLED;
             break;
         }
-        if (rl_now_us() >= until_us)
+        if (rl_now_us() >= end_us)
             break;
     }
     free(w.fds);
@@ -319,8 +323,10 @@ static int64_t renewal_ttl(rl_held *held, int64_t now)
     int64_t left = held->end_us == RL_NEVER ? RL_NEVER : held->end_us - now;
     if (left >= held->ttl_us)
         return held->ttl_us;
+    if (left > 2 * rl_margin_us(held->ttl_us))
+        return left;
     held->next_beat_us = RL_NEVER;
-    return left > 2 * rl_margin_us(held->ttl_us) ? left : 0;
+    return 0;
 }
 
 /* With the mutex. From the highest key to the lowest. */
@@ -339,6 +345,7 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, rl_renewal *renewals,
                                          .resource_id = held->resource_id,
                                          .version = held->version,
                                          .ttl_us = ttl_us};
+        snprintf(renewals[count - 1].owner, sizeof renewals->owner, "%s", held->owner);
         *first_deadline_us = earlier(*first_deadline_us, atomic_load(&held->deadline_us));
     }
     return count;
@@ -354,7 +361,7 @@ static void apply_renewals(rl_keeper *keeper, const rl_renewal *renewals, size_t
             i++;
         if (i == count || renewals[i].key != held->key || atomic_load(&held->lost))
             continue;
-        bool last = held->next_beat_us == RL_NEVER;
+        bool last = renewals[i].ttl_us < held->ttl_us;
         if (!renewals[i].reached) {
             mark_lost(held, "it was taken away on the server (broken, or expired there)");
             continue;
@@ -423,7 +430,9 @@ static void write_history(rl_keeper *keeper)
 {
     rowlock_error err = {0};
     rl_io io = {.wait = serve_while, .self = keeper, .deadline_us = rl_now_us() + 5000000};
+    keeper->writing = true;
     rowlock_status status = rl_journal_write(keeper->journal, keeper->pool, &io, &err);
+    keeper->writing = false;
     keeper->write_at_us = 0;
     if (status == ROWLOCK_OK)
         return;

@@ -25,7 +25,8 @@ struct rl_held {
     /* lease */
     uint64_t resource_id;
     uint64_t version;
-    int64_t end_us; /* of max_hold; RL_NEVER */
+    const char *owner; /* the hold's */
+    int64_t end_us;    /* of max_hold; RL_NEVER */
     /* row lock: the connection that holds it, else NULL */
     rl_conn *conn;
     int64_t ping_sent_us;
@@ -45,6 +46,7 @@ typedef struct rl_renewal {
     uint64_t resource_id;
     uint64_t version;
     int64_t ttl_us;
+    char owner[ROWLOCK_OWNER_MAX + 1];
     bool reached; /* out: still ours, and renewed */
 } rl_renewal;
 
@@ -70,6 +72,7 @@ typedef struct rl_keeper {
     /* the thread's own */
     int64_t renew_again_us; /* after a failed renewal: not before */
     unsigned renew_failures;
+    bool writing;        /* the history is being written */
     int64_t write_at_us; /* when the history is written next */
 } rl_keeper;
 

@@ -70,6 +70,7 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->held.on_lost = tell_holder;
     atomic_store(&hold->held.event_fd, -1);
     rl_client_owner(client, hold->owner);
+    hold->held.owner = hold->owner;
     *out = hold;
     return ROWLOCK_OK;
 }

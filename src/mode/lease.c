@@ -252,6 +252,8 @@ static bool renewals_json(rl_buffer *json, const rl_renewal *renewals, size_t co
         rl_json_u64(json, renewals[i].version);
         rl_buffer_puts(json, ",");
         rl_json_i64(json, renewals[i].ttl_us);
+        rl_buffer_puts(json, ",");
+        rl_json_string(json, renewals[i].owner);
         rl_buffer_puts(json, "]");
     }
     rl_buffer_puts(json, "]");
@@ -293,10 +295,7 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
         value = rl_text_n(json.text, json.length);
         status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
     }
-    if (status == ROWLOCK_OK && done.rows >= count)
-        for (size_t i = 0; i < count; i++)
-            renewals[i].reached = true;
-    else if (status == ROWLOCK_OK)
+    if (status == ROWLOCK_OK)
         status = which_reached(conn, renewals, count, &value, io, err);
     rl_pool_give(pool, conn);
     rl_buffer_free(&json);

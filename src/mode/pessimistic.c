@@ -157,9 +157,21 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     return status;
 }
 
+rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                                rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(id)};
+    rowlock_status status = rl_client_run(client, budget, RL_SQL_ROW_END_STALE, values, NULL, err);
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
+}
+
 static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
     rowlock_client *client = call->hold->client;
+    if (call->hold->unfenced)
+        return rl_row_end_stale(client, call->budget, lock->id, err);
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
                                rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
     rl_done done = {0};
@@ -266,7 +278,7 @@ static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
         status = open_conn(call, err);
     if (status == ROWLOCK_OK)
         status = lock_rows(call, err);
-    if (status == ROWLOCK_OK && !call->hold->unfenced)
+    if (status == ROWLOCK_OK)
         status = publish(call, err);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "mode/pessimistic.h"
 #include "mode/section.h"
 #include "wait/backoff.h"
 
@@ -63,6 +64,16 @@ typedef struct tx_end {
     rowlock_status status; /* OK: none yet */
 } tx_end;
 
+/* An error packet does not say; the reply to any other statement does. */
+static bool still_inside(const tx_call *call)
+{
+    rl_io io = rl_io_until(RL_NEVER);
+    uint64_t rows = 0;
+    return rl_caller_run(&call->caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL) ==
+               ROWLOCK_OK &&
+           rl_caller_in_transaction(call->caller.mysql);
+}
+
 static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     tx_end *end = data;
@@ -72,6 +83,14 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
     if (status != ROWLOCK_OK)
         return status;
     status = lock_row(call, hint_us, err);
+    /* innodb_rollback_on_timeout, a silent reconnect: the lock would end with its statement. */
+    if ((status == ROWLOCK_OK || status == ROWLOCK_BUSY) && !still_inside(call)) {
+        end->status = rl_fail(err, ROWLOCK_DEADLOCK,
+                              "'%s': the transaction was rolled back while it waited", call->name);
+        return ROWLOCK_OK;
+    }
+    if (status == ROWLOCK_OK)
+        return rl_row_end_stale(call->client, call->budget, call->id, err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
         *hint_us = RL_AT_ONCE;
