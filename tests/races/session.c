@@ -1,0 +1,443 @@
+/*
+ * The commands of a step:
+ *
+ *   acquire NAME lease|pessimistic [wait=MS|forever] [ttl=MS] [at_least=MS] [unfenced]
+ *   acquire_set NAME,NAME... [wait=...]      release NAME      check NAME
+ *   told NAME          waits until the holder has been told of the loss
+ *   tx_acquire NAME [wait=...]               fence NAME
+ *   section NAME [gated]                     version_read NAME   version_bump NAME
+ *   open SESSION       lets the work of that session's gated section go on
+ *   break NAME         sweep [unused=MS]     show NAME           history NAME
+ *   expire NAME        a lease's time into the past; the end of a row lock's connection
+ *   forget NAME        as if unused for 100 days
+ *   sql STATEMENT      on the session's own connection
+ *
+ * Tokens and versions are as they are: the tables were empty.
+ */
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rowlock/rowlock_mysql.h"
+
+typedef struct words {
+    char text[COMMAND_MAX];
+    char *word[12];
+    size_t count;
+} words;
+
+static void split(words *w, const char *command)
+{
+    char *save = NULL;
+    snprintf(w->text, sizeof w->text, "%s", command);
+    for (char *at = strtok_r(w->text, " \n", &save); at && w->count < 12;
+         at = strtok_r(NULL, " \n", &save))
+        w->word[w->count++] = at;
+}
+
+static const char *argument(const words *w, size_t i)
+{
+    return i < w->count ? w->word[i] : "";
+}
+
+/* The value of key=..., or NULL. */
+static const char *option(const words *w, const char *key)
+{
+    size_t length = strlen(key);
+    for (size_t i = 1; i < w->count; i++)
+        if (strncmp(w->word[i], key, length) == 0 && w->word[i][length] == '=')
+            return w->word[i] + length + 1;
+    return NULL;
+}
+
+static bool flag(const words *w, const char *word)
+{
+    for (size_t i = 1; i < w->count; i++)
+        if (strcmp(w->word[i], word) == 0)
+            return true;
+    return false;
+}
+
+static int64_t number(const words *w, const char *key, int64_t otherwise)
+{
+    const char *value = option(w, key);
+    if (!value)
+        return otherwise;
+    return strcmp(value, "forever") == 0 ? ROWLOCK_WAIT_FOREVER : strtoll(value, NULL, 10);
+}
+
+static void say(char *out, rowlock_status status)
+{
+    snprintf(out, OUTCOME_MAX, "%s", rowlock_status_name(status));
+}
+
+/* ----------------------------------------------------------------------------- holds */
+
+static session_hold *find_hold(session *s, const char *name)
+{
+    for (size_t i = 0; i < HOLDS_MAX; i++)
+        if (s->holds[i].hold && strcmp(s->holds[i].name, name) == 0)
+            return &s->holds[i];
+    return NULL;
+}
+
+static session_hold *free_slot(session *s)
+{
+    for (size_t i = 0; i < HOLDS_MAX; i++)
+        if (!s->holds[i].hold)
+            return &s->holds[i];
+    abort();
+}
+
+static void on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    session *s = data;
+    (void)reason;
+    (void)hold;
+    pthread_mutex_lock(&s->mutex);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static rowlock_acquire_options options_of(session *s, const words *w)
+{
+    return (rowlock_acquire_options){.mode = flag(w, "lease") ? ROWLOCK_OPTIMISTIC
+                                                              : ROWLOCK_PESSIMISTIC,
+                                     .wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER),
+                                     .ttl_ms = number(w, "ttl", 60000),
+                                     .at_least_ms = number(w, "at_least", 0),
+                                     .unfenced = flag(w, "unfenced"),
+                                     .on_lost = on_lost,
+                                     .on_lost_data = s};
+}
+
+static void keep(session *s, const char *name, rowlock_hold *hold)
+{
+    session_hold *slot = free_slot(s);
+    snprintf(slot->name, sizeof slot->name, "%s", name);
+    slot->hold = hold;
+}
+
+static void do_acquire(session *s, const words *w, char *out)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_acquire_options options = options_of(s, w);
+    rowlock_status status = rowlock_acquire(s->client, argument(w, 1), &options, &hold, NULL);
+    say(out, status);
+    if (status != ROWLOCK_OK)
+        return;
+    keep(s, argument(w, 1), hold);
+    snprintf(out, OUTCOME_MAX, "OK, token %" PRIu64, rowlock_hold_token(hold));
+}
+
+static void do_acquire_set(session *s, const words *w, char *out)
+{
+    const char *names[8];
+    size_t count = 0;
+    char list[200];
+    char *save = NULL;
+    snprintf(list, sizeof list, "%s", argument(w, 1));
+    for (char *at = strtok_r(list, ",", &save); at && count < 8; at = strtok_r(NULL, ",", &save))
+        names[count++] = at;
+    rowlock_hold *hold = NULL;
+    rowlock_acquire_options options = options_of(s, w);
+    rowlock_status status = rowlock_acquire_set(s->client, names, count, &options, &hold, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        keep(s, argument(w, 1), hold);
+}
+
+static void do_release(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (!slot)
+        return;
+    say(out, rowlock_release(slot->hold, NULL));
+    slot->hold = NULL;
+}
+
+static void do_check(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot)
+        say(out, rowlock_hold_check(slot->hold));
+}
+
+static void do_told(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot && POLL_UNTIL(rowlock_hold_check(slot->hold) == ROWLOCK_LOST, 10000))
+        snprintf(out, OUTCOME_MAX, "told of the loss");
+}
+
+static void do_fence(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot)
+        say(out, rowlock_fence(slot->hold, s->mysql, NULL));
+}
+
+static void do_tx_acquire(session *s, const words *w, char *out)
+{
+    rowlock_tx_options options = {.wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER)};
+    say(out, rowlock_tx_acquire(s->client, s->mysql, argument(w, 1), &options, NULL));
+}
+
+/* -------------------------------------------------------------------------- sections */
+
+typedef struct work {
+    session *s;
+    bool gated;
+} work;
+
+static rowlock_status do_work(void *data, const rowlock_section *section)
+{
+    work *this = data;
+    session *s = this->s;
+    if (!this->gated || section->attempt > 1)
+        return ROWLOCK_OK;
+    pthread_mutex_lock(&s->mutex);
+    while (!s->gate)
+        pthread_cond_wait(&s->changed, &s->mutex);
+    s->gate = false;
+    pthread_mutex_unlock(&s->mutex);
+    return ROWLOCK_OK;
+}
+
+static void do_section(session *s, const words *w, char *out)
+{
+    work this = {.s = s, .gated = flag(w, "gated")};
+    rowlock_section_result result = {0};
+    rowlock_section_options options = {.max_attempts = 3};
+    rowlock_status status =
+        rowlock_section_run(s->client, argument(w, 1), &options, do_work, &this, &result, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64 ", %u conflicts", result.version,
+                 result.conflicts);
+}
+
+static void do_open(session *s, const words *w, char *out)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        session *other = &s->all[i];
+        if (strcmp(other->name, argument(w, 1)) != 0)
+            continue;
+        pthread_mutex_lock(&other->mutex);
+        other->gate = true;
+        pthread_cond_broadcast(&other->changed);
+        pthread_mutex_unlock(&other->mutex);
+        snprintf(out, OUTCOME_MAX, "done");
+    }
+}
+
+static void do_version_read(session *s, const words *w, char *out)
+{
+    rowlock_status status = rowlock_version_read(s->client, argument(w, 1), &s->version, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "version %" PRIu64, s->version);
+}
+
+static void do_version_bump(session *s, const words *w, char *out)
+{
+    rowlock_status status =
+        rowlock_version_bump(s->client, argument(w, 1), s->version, &s->version, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64, s->version);
+}
+
+/* ---------------------------------------------------------------------------- others */
+
+static void do_break(session *s, const words *w, char *out)
+{
+    say(out, rowlock_break(s->client, argument(w, 1), "a race", NULL));
+}
+
+static void do_sweep(session *s, const words *w, char *out)
+{
+    rowlock_sweep_result result = {0};
+    rowlock_sweep_options options = {.unused_ms = number(w, "unused", 0)};
+    rowlock_status status = rowlock_sweep(s->client, &options, &result, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, %" PRIu64 " expired, %" PRIu64 " purged", result.expired,
+                 result.purged);
+}
+
+static void do_expire(session *s, const words *w, char *out)
+{
+    char *kind = ts_sql_text(s->admin, "SELECT kind FROM resource WHERE resource_name = %s",
+                             ts_quote(argument(w, 1)));
+    ts_expire(s->admin, argument(w, 1),
+              strcmp(kind, "optimistic") == 0 ? ROWLOCK_OPTIMISTIC : ROWLOCK_PESSIMISTIC);
+    free(kind);
+    snprintf(out, OUTCOME_MAX, "done");
+}
+
+static void do_forget(session *s, const words *w, char *out)
+{
+    ts_sql(s->admin,
+           "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY"
+           " WHERE resource_name = %s",
+           ts_quote(argument(w, 1)));
+    snprintf(out, OUTCOME_MAX, "done");
+}
+
+static void do_show(session *s, const words *w, char *out)
+{
+    char *text = ts_sql_text(s->admin,
+                             "SELECT CONCAT(status, ', token ', version, IF(status = 'held',"
+                             " CONCAT(', by ', owner_label), '')) FROM resource"
+                             " WHERE resource_name = %s",
+                             ts_quote(argument(w, 1)));
+    snprintf(out, OUTCOME_MAX, "%s", *text ? text : "no such name");
+    free(text);
+}
+
+/* By token: each holder writes its events itself, and later. */
+static void do_history(session *s, const words *w, char *out)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (rowlock_client_flush(s->all[i].client, 5000, NULL) != ROWLOCK_OK)
+            snprintf(out, OUTCOME_MAX, "not written");
+    char *text = ts_sql_text(s->admin,
+                             "SELECT GROUP_CONCAT(event, ' ', version ORDER BY version, event"
+                             " SEPARATOR ', ') FROM lock_event WHERE resource_name = %s",
+                             ts_quote(argument(w, 1)));
+    snprintf(out, OUTCOME_MAX, "%s", text);
+    free(text);
+}
+
+static void tell_rows(MYSQL_RES *result, char *out)
+{
+    char *end = out + OUTCOME_MAX;
+    char *at = out + snprintf(out, OUTCOME_MAX, "rows:");
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) && at < end - 60;)
+        at += snprintf(at, (size_t)(end - at), " %.50s", row[0] ? row[0] : "NULL");
+}
+
+static void do_sql(session *s, const char *text, char *out)
+{
+    if (mysql_query(s->mysql, text)) {
+        snprintf(out, OUTCOME_MAX, "error %u", mysql_errno(s->mysql));
+        return;
+    }
+    MYSQL_RES *result = mysql_store_result(s->mysql);
+    snprintf(out, OUTCOME_MAX, "done");
+    if (result)
+        tell_rows(result, out);
+    mysql_free_result(result);
+}
+
+static void run_command(session *s, const char *command, char *out)
+{
+    static const struct {
+        const char *word;
+        void (*run)(session *s, const words *w, char *out);
+    } commands[] = {
+        {"acquire", do_acquire},
+        {"acquire_set", do_acquire_set},
+        {"release", do_release},
+        {"check", do_check},
+        {"told", do_told},
+        {"tx_acquire", do_tx_acquire},
+        {"fence", do_fence},
+        {"section", do_section},
+        {"open", do_open},
+        {"version_read", do_version_read},
+        {"version_bump", do_version_bump},
+        {"break", do_break},
+        {"sweep", do_sweep},
+        {"show", do_show},
+        {"history", do_history},
+        {"expire", do_expire},
+        {"forget", do_forget},
+    };
+    words w = {.count = 0};
+    snprintf(out, OUTCOME_MAX, "?");
+    if (strncmp(command, "sql ", 4) == 0) {
+        do_sql(s, command + 4, out);
+        return;
+    }
+    split(&w, command);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(argument(&w, 0), commands[i].word) == 0)
+            commands[i].run(s, &w, out);
+}
+
+/* ------------------------------------------------------------------------ the thread */
+
+static void *run_steps(void *arg)
+{
+    session *s = arg;
+    char outcome[OUTCOME_MAX];
+    pthread_mutex_lock(&s->mutex);
+    while (!s->end) {
+        if (!s->step || *s->outcome) {
+            pthread_cond_wait(&s->changed, &s->mutex);
+            continue;
+        }
+        const char *command = s->step->command;
+        pthread_mutex_unlock(&s->mutex);
+        run_command(s, command, outcome);
+        pthread_mutex_lock(&s->mutex);
+        memcpy(s->outcome, outcome, sizeof s->outcome);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    mysql_thread_end();
+    return NULL;
+}
+
+void session_start(session *s)
+{
+    rowlock_client_options options = ts_options();
+    options.user = s->user;
+    options.password = "race";
+    options.label = s->name;
+    WANT(OK, rowlock_client_open(&options, &s->client, &ts_err));
+    s->mysql = ts_connect_as(s->user, "race", ts_schema());
+    s->admin = ts_connect(ts_schema());
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    pthread_create(&s->thread, NULL, run_steps, s);
+}
+
+void session_end(session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->end = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    pthread_join(s->thread, NULL);
+    mysql_close(s->mysql);
+    mysql_close(s->admin);
+    rowlock_client_close(s->client);
+    pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->changed);
+}
+
+void session_begin(session *s, const race_step *step)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->step = step;
+    *s->outcome = 0;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+bool session_done(session *s, char *outcome)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool done = s->step && *s->outcome;
+    if (done) {
+        memcpy(outcome, s->outcome, OUTCOME_MAX);
+        s->step = NULL;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return done;
+}
