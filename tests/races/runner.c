@@ -18,8 +18,8 @@
 #include "spec.h"
 
 enum {
-    LOOKS = 3,           /* that must agree */
-    LOOK_APART_MS = 110, /* InnoDB renews what it shows every 0.1 s */
+    LOOKS = 5, /* that must agree; together longer than the longest backoff (250 ms) */
+    LOOK_APART_MS = 80,
     STEP_MOST_MS = 60000
 };
 
@@ -33,12 +33,13 @@ static FILE *out;
 /* Connections of the session that run a statement and do not wait for a row. */
 static bool is_working(const session *s)
 {
-    return ts_sql_u64(admin,
-                      "SELECT COUNT(*) FROM information_schema.processlist p"
-                      " LEFT JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id"
-                      " WHERE p.user = '%s' AND p.command <> 'Sleep'"
-                      "   AND COALESCE(t.trx_state, '') <> 'LOCK WAIT'",
-                      s->user) > 0;
+    char *waiting = ts_lock_waits(admin);
+    bool working = ts_sql_u64(admin,
+                              "SELECT COUNT(*) FROM information_schema.processlist"
+                              " WHERE user = '%s' AND command <> 'Sleep' AND id NOT IN (%s)",
+                              s->user, waiting) > 0;
+    free(waiting);
+    return working;
 }
 
 /* True: done. False: it waits. What waits for time itself (told) is waited for. */

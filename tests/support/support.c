@@ -419,24 +419,42 @@ const char *ts_user(const char *word, const char *password, const char *privileg
     return name;
 }
 
-static bool waits_now(MYSQL *mysql, const char *like)
+/* From InnoDB's own status: information_schema.innodb_trx is a cache, which is not renewed
+ * while anybody reads it more often than every 0.1 s. */
+char *ts_lock_waits(MYSQL *mysql)
 {
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.innodb_trx"
-                      " WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE %s",
-                      ts_quote(like)) > 0;
+    char *ids = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&ids, &size);
+    assert_non_null(out);
+    assert_int_equal(mysql_query(mysql, "SHOW ENGINE INNODB STATUS"), 0);
+    MYSQL_RES *result = mysql_store_result(mysql);
+    MYSQL_ROW row = mysql_fetch_row(result);
+    fputs("0", out);
+    for (const char *at = row[2]; (at = strstr(at, "\nLOCK WAIT ")) != NULL; at++) {
+        const char *thread = strstr(at, " thread id ");
+        if (thread)
+            fprintf(out, ",%lu", strtoul(thread + strlen(" thread id "), NULL, 10));
+    }
+    mysql_free_result(result);
+    fclose(out);
+    return ids;
 }
 
-/* InnoDB answers from a cache, which it renews only when nobody has read it for 0.1 s. */
+static bool waits_now(MYSQL *mysql, const char *like)
+{
+    char *ids = ts_lock_waits(mysql);
+    bool waits = ts_sql_u64(mysql,
+                            "SELECT COUNT(*) FROM information_schema.processlist"
+                            " WHERE id IN (%s) AND COALESCE(db, '%s') = '%s' AND info LIKE %s",
+                            ids, schema_name, schema_name, ts_quote(like)) > 0;
+    free(ids);
+    return waits;
+}
+
 bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms)
 {
-    int64_t end = ts_now_ms() + within_ms;
-    while (!waits_now(mysql, like)) {
-        if (ts_now_ms() > end)
-            return false;
-        ts_pass_ms(110);
-    }
-    return true;
+    return POLL_UNTIL(waits_now(mysql, like), within_ms);
 }
 
 /* ---------------------------------------------------------------------------- waiting */

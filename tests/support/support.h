@@ -117,7 +117,9 @@ void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode);
 const char *ts_user(const char *word, const char *password, const char *privileges,
                     const char *schema);
 
-/* Waits until the server shows a statement LIKE this waiting (for a row, for a name). */
+/* The connections that wait for a row lock now, "0,17,23"; free() it. */
+char *ts_lock_waits(MYSQL *mysql);
+/* Waits until a statement LIKE this, of this binary's schema, waits for a row lock. */
 bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms);
 
 /* ---------------------------------------------------------------------------- waiting */
