@@ -70,8 +70,3 @@ SELECT @@global.innodb_flush_log_at_trx_commit,
        @@global.max_connections,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
        CURRENT_USER();
-
--- Variables that not every server has. READ COMMITTED needs row images in the binary log.
--- name: doctor_variables
--- columns: name text(256), value text(8192)
-SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'log_bin', 'binlog_format');

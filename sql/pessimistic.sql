@@ -1,15 +1,25 @@
 -- The row lock: pessimistic mode. By primary key: a locking read of a missing row
 -- or over a secondary index locks more than the row.
 
+-- FOR UPDATE does not reach into the subquery: that is a plain read, made when the row's lock
+-- has been got. It says whether a dead holder is still published.
 -- name: row_lock
 -- params: id u64
--- columns: name text(1020)
-SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE;
+-- columns: name text(1020), stale u64
+SELECT k.resource_name,
+       EXISTS (SELECT 1 FROM resource r WHERE r.id = k.id AND r.status = 'held')
+  FROM resource_lock k
+ WHERE k.id = :id
+   FOR UPDATE;
 
 -- name: row_try
 -- params: id u64
--- columns: name text(1020)
-SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+-- columns: name text(1020), stale u64
+SELECT k.resource_name,
+       EXISTS (SELECT 1 FROM resource r WHERE r.id = k.id AND r.status = 'held')
+  FROM resource_lock k
+ WHERE k.id = :id
+   FOR UPDATE NOWAIT;
 
 -- name: row_probe
 -- params: id u64

@@ -2,8 +2,8 @@
 
 -- name: resource_find
 -- params: name text
--- columns: id u64, kind text(16), version u64, has_lock u64, has_renewal u64
-SELECT r.id, r.kind, r.version,
+-- columns: id u64, kind text(16), idle_s i64, has_lock u64, has_renewal u64
+SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
        EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id),
        EXISTS (SELECT 1 FROM lease_renewal l WHERE l.id = r.id)
   FROM resource r
@@ -28,3 +28,9 @@ VALUES (:id, :name, UTC_TIMESTAMP(6));
 -- name: resource_create_renewal
 -- params: id u64
 INSERT INTO lease_renewal (id) VALUES (:id);
+
+-- Locks that are taken without a token leave no trace in this row; seen now and then is enough
+-- to keep them from being purged as unused.
+-- name: resource_touch
+-- params: id u64
+UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = :id AND status = 'free';

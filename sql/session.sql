@@ -61,3 +61,13 @@ COMMIT;
 -- name: rollback
 -- kind: text
 ROLLBACK;
+
+-- For how long the server has been up: numbers of connections begin anew when it starts.
+-- name: session_uptime
+-- columns: name text(256), seconds text(32)
+SHOW GLOBAL STATUS LIKE 'Uptime';
+
+-- Variables that not every server has. READ COMMITTED needs row images in the binary log.
+-- name: session_variables
+-- columns: name text(256), value text(8192)
+SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'log_bin', 'binlog_format');

@@ -188,6 +188,8 @@ typedef struct rowlock_client_options {
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
     /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
     const char *label;
+    bool single_writer; /* on Galera: every client of these locks uses this one node; else
+                           pessimistic mode is refused there, UNSUPPORTED */
     bool no_history;    /* do not write lock_event rows */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
     rowlock_log_fn log; /* NULL: silence */

@@ -38,6 +38,8 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
 {
     rl_budget budget = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
     rowlock_hold *hold = NULL;
+    if (rl_budget_cancelled(&budget))
+        return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
     rowlock_status status = rl_hold_new(client, names, count, options, &hold, err);
     if (status != ROWLOCK_OK)
         return status;

@@ -40,7 +40,8 @@ static void undo(rowlock_client *client, opened done, bool forked)
 }
 
 /* The first connection: is this a server and a schema to work with? */
-static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
+static rowlock_status look_at_server(rowlock_client *client, bool single_writer,
+                                     rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     rl_io io = rl_budget_quick_io(&budget);
@@ -53,6 +54,7 @@ static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
     status = rl_server_look(conn, &io, &server, err);
     if (status == ROWLOCK_OK)
         status = rl_server_check(&server, err);
+    client->many_writers = status == ROWLOCK_OK && server.galera && !single_writer;
     if (status == ROWLOCK_OK)
         status = rl_schema_check(conn, client->schema, &io, err);
     rl_pool_give(&client->pool, conn);
@@ -87,7 +89,7 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
         status = rl_names_init(&client->names, err);
     done->names = done->journal && status == ROWLOCK_OK;
     if (status == ROWLOCK_OK)
-        status = explain(client, look_at_server(client, err), err);
+        status = explain(client, look_at_server(client, options->single_writer, err), err);
     if (status != ROWLOCK_OK)
         return status;
     status = rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,

@@ -15,6 +15,7 @@
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000
 #define CONNECT_TIMEOUT_MIN_MS     100
 #define CONNECT_TIMEOUT_MAX_MS     3600000
+#define RECONNECT_MAX_MS           86400000
 
 static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
 {
@@ -92,8 +93,10 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
         status = merge(options, &url, params, err);
     if (status == ROWLOCK_OK)
         status = check_defaults_file(params, err);
-    if (status == ROWLOCK_OK && options->reconnect_ms < 0)
-        status = rl_fail(err, ROWLOCK_INVALID, "reconnect_ms is negative");
+    if (status == ROWLOCK_OK &&
+        (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS))
+        status = rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",
+                         options->reconnect_ms, RECONNECT_MAX_MS);
     rl_url_free(&url);
     if (status != ROWLOCK_OK)
         rl_params_free(params);

@@ -50,10 +50,10 @@ static rowlock_status work(void *data, const rowlock_section *section)
 }
 
 static rowlock_status swap(void *data, uint64_t id, uint64_t expected, const char *owner,
-                           rowlock_error *err)
+                           rl_trace *trace, rowlock_error *err)
 {
     const alone *a = data;
-    return rl_version_swap(a->client, &a->budget, a->name, id, expected, owner, err);
+    return rl_version_swap(a->client, &a->budget, a->name, id, expected, owner, trace, err);
 }
 
 static void undo_nothing(void *data)
@@ -142,10 +142,10 @@ static rowlock_status compare(void *data, const rowlock_section *section)
 }
 
 static rowlock_status swap_of_bump(void *data, uint64_t id, uint64_t expected, const char *owner,
-                                   rowlock_error *err)
+                                   rl_trace *trace, rowlock_error *err)
 {
     bump *b = data;
-    return swap(&b->section, id, expected, owner, err);
+    return swap(&b->section, id, expected, owner, trace, err);
 }
 
 rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, uint64_t expected,

@@ -40,7 +40,7 @@ typedef struct rl_budget {
     rowlock_cancel *cancel;
 } rl_budget;
 
-#define RL_GRACE_US 60000 /* a waiting call ends at most so late */
+#define RL_GRACE_US 25000 /* a waiting call ends at most so late */
 #define RL_TRY_US   80000 /* how long a try waits for a row that somebody is changing */
 
 rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);

@@ -2,32 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/text.h"
-
-void rl_params_free(rl_params *params)
-{
-    if (params->password)
-        explicit_bzero(params->password, strlen(params->password));
-    free(params->host);
-    free(params->socket);
-    free(params->user);
-    free(params->password);
-    free(params->schema);
-    free(params->defaults_file);
-    free(params->ssl_ca);
-    *params = (rl_params){0};
-}
+/*
+ * A wait that is over must be told within 100 ms of its deadline. After the deadline: what
+ * KILL QUERY may take (the pool's limit), then this, in which the server answers the statement
+ * that it has stopped; then the connection is given up.
+ */
+#define STOPPED_GRACE_US 35000
 
 /* ------------------------------------------------------------ waiting in an operation */
 
@@ -95,8 +82,8 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
         /* The server stops the statement and answers, if it can; not for long. */
         ended = why_ended(waited);
         conn->interrupted = true;
-        conn->interrupt(conn->interrupt_data, conn->id);
-        now = rl_io_until(rl_time_add(rl_now_us(), RL_GRACE_US));
+        conn->interrupt(conn->interrupt_data, conn);
+        now = rl_io_until(rl_time_add(rl_now_us(), STOPPED_GRACE_US));
     }
     return ended;
 }
@@ -109,8 +96,14 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
     rowlock_status status = rl_server_status(number, conn->flavour);
     if (status == ROWLOCK_UNKNOWN)
         conn->broken = true;
-    rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), text, number,
-            name);
+    if (status == ROWLOCK_CANCELLED)
+        status = rl_fail(err, ROWLOCK_UNAVAILABLE,
+                         "the statement was stopped by somebody (KILL QUERY, or a time limit): %s "
+                         "(error %u in %s)",
+                         text, number, name);
+    else
+        rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), text, number,
+                name);
     if (err) {
         err->server_errno = number;
         snprintf(err->sqlstate, sizeof err->sqlstate, "%s", sqlstate);
@@ -135,137 +128,6 @@ static rowlock_status interrupted(rl_conn *conn, rowlock_status ended, const cha
     return ended;
 }
 
-/* ------------------------------------------------------------------------ opening */
-
-/*
- * mysql_library_init() sets SIGPIPE to be ignored for the whole process (Connector/C's
- * mysql_server_init). A library has no business doing so; put back what was.
- */
-static void init_connector(void)
-{
-    struct sigaction was;
-    sigaction(SIGPIPE, NULL, &was);
-    mysql_library_init(0, NULL, NULL);
-    sigaction(SIGPIPE, &was, NULL);
-}
-
-/*
- * Connector/C asks for SO_KEEPALIVE and no more (the system's default is two hours).
- * A vanished server is noticed after about 20 s without an answer.
- */
-static void tune_socket(int fd)
-{
-    int idle = 10;
-    int interval = 3;
-    int count = 3;
-    unsigned user_timeout_ms = 20000;
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-static void set_options(MYSQL *mysql, const rl_params *params)
-{
-    unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
-    mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, 0);
-    mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
-    if (params->defaults_file)
-        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
-    if (params->defaults_file || params->read_defaults)
-        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
-    if (params->ssl_ca)
-        mysql_ssl_set(mysql, NULL, NULL, params->ssl_ca, NULL, NULL);
-}
-
-typedef struct connect_op {
-    MYSQL *mysql;
-    MYSQL *result;
-} connect_op;
-
-static int resume_connect(void *op, int ready)
-{
-    connect_op *o = op;
-    return mysql_real_connect_cont(&o->result, o->mysql, ready);
-}
-
-static void note_descriptor(rl_conn *conn)
-{
-    int fd = rl_conn_fd(conn);
-    int flags = fcntl(fd, F_GETFD);
-    if (flags >= 0)
-        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.ss_family != AF_UNIX)
-        tune_socket(fd);
-}
-
-static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_io *io,
-                                  rowlock_error *err)
-{
-    connect_op op = {.mysql = conn->mysql};
-    rl_io bounded = *io;
-    int64_t limit = rl_time_add(rl_now_us(), params->connect_timeout_ms * 1000);
-    if (limit < bounded.deadline_us)
-        bounded.deadline_us = limit;
-    /* FOUND_ROWS: affected rows are the rows that matched, changed or not. */
-    int pending = mysql_real_connect_start(&op.result, conn->mysql, params->host, params->user,
-                                           params->password, params->schema, params->port,
-                                           params->socket, CLIENT_FOUND_ROWS);
-    rowlock_status ended = rl_conn_drive(conn, &bounded, resume_connect, &op, pending);
-    if (ended == ROWLOCK_CANCELLED)
-        return interrupted(conn, ended, "connect", err);
-    if (ended == ROWLOCK_TIMEOUT)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the server did not answer within %lld ms",
-                       (long long)params->connect_timeout_ms);
-    if (!op.result) {
-        unsigned number = mysql_errno(conn->mysql);
-        rowlock_status status = rl_connect_status(number, conn->flavour);
-        rl_fail(err, status, "cannot connect: %s (error %u)", mysql_error(conn->mysql), number);
-        if (err) {
-            err->server_errno = number;
-            snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));
-            snprintf(err->statement, sizeof err->statement, "connect");
-        }
-        return status;
-    }
-    return ROWLOCK_OK;
-}
-
-rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **out,
-                            rowlock_error *err)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init_connector);
-    rl_conn *conn = calloc(1, sizeof *conn);
-    if (!conn)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    conn->pid = getpid();
-    conn->mysql = mysql_init(NULL);
-    if (!conn->mysql) {
-        free(conn);
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    }
-    set_options(conn->mysql, params);
-    rowlock_status status = connect_now(conn, params, io, err);
-    if (status != ROWLOCK_OK) {
-        rl_conn_drop(conn);
-        return status;
-    }
-    /* An option file may have turned it on; a silent reconnect would lose a lock. */
-    my_bool off = 0;
-    mysql_optionsv(conn->mysql, MYSQL_OPT_RECONNECT, &off);
-    conn->id = mysql_thread_id(conn->mysql);
-    conn->flavour = mariadb_connection(conn->mysql) ? RL_MARIADB : RL_MYSQL;
-    note_descriptor(conn);
-    *out = conn;
-    return ROWLOCK_OK;
-}
-
 /* ------------------------------------------------------------------------- ending */
 
 static int resume_ping(void *op, int ready)
@@ -276,18 +138,33 @@ static int resume_ping(void *op, int ready)
 }
 
 /*
+ * No descriptor is left to put in the socket's place. Our own session is over anyway. A
+ * parent's socket is closed instead: mysql_close() then writes to, and closes, a number that is
+ * nobody's, unless another thread of this child opens something in between.
+ */
+static void detach_without_descriptor(int fd, bool ours)
+{
+    if (ours)
+        shutdown(fd, SHUT_RDWR);
+    else
+        close(fd);
+}
+
+/*
  * Nothing may reach the server through this descriptor any more, whatever
  * mysql_close() tries to send: COM_QUIT would end the session for a parent process
  * that shares the socket.
  */
-static void detach_socket(MYSQL *mysql)
+static void detach_socket(const rl_conn *conn)
 {
-    int fd = (int)mysql_get_socket(mysql);
+    int fd = rl_conn_fd(conn);
     if (fd < 0)
         return;
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nowhere < 0)
+    if (nowhere < 0) {
+        detach_without_descriptor(fd, conn->pid == getpid());
         return;
+    }
     dup3(nowhere, fd, O_CLOEXEC);
     close(nowhere);
 }
@@ -304,7 +181,7 @@ void rl_conn_drop(rl_conn *conn)
 {
     if (!conn)
         return;
-    detach_socket(conn->mysql);
+    detach_socket(conn);
     while (conn->ping_pending)
         resume_ping(conn, MYSQL_WAIT_TIMEOUT);
     destroy(conn);
@@ -425,6 +302,20 @@ bool rl_conn_ping_resume(rl_conn *conn, short revents)
 short rl_conn_ping_events(const rl_conn *conn)
 {
     return poll_events(conn->ping_pending);
+}
+
+rl_peer rl_peer_of(int fd)
+{
+    rl_peer peer = {.size = sizeof peer.address};
+    if (getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) != 0)
+        peer.size = 0;
+    return peer;
+}
+
+bool rl_peer_same(const rl_peer *one, const rl_peer *other)
+{
+    return one->size != 0 && one->size == other->size &&
+           memcmp(&one->address, &other->address, one->size) == 0;
 }
 
 int rl_conn_fd(const rl_conn *conn)

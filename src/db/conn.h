@@ -12,6 +12,7 @@
 #include <mysql.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/budget.h"
@@ -34,6 +35,18 @@ typedef struct rl_params {
 
 void rl_params_free(rl_params *params);
 
+/*
+ * The server's end of a socket, byte for byte: an address and a port, or a path. Behind one name
+ * there may be many servers, and each counts its connections from 1.
+ */
+typedef struct rl_peer {
+    socklen_t size; /* 0: not known, and the same as no other */
+    struct sockaddr_storage address;
+} rl_peer;
+
+rl_peer rl_peer_of(int fd);
+bool rl_peer_same(const rl_peer *one, const rl_peer *other);
+
 typedef struct rl_conn rl_conn;
 
 struct rl_conn {
@@ -41,6 +54,8 @@ struct rl_conn {
     rl_conn *next; /* in the pool's idle list */
     int purpose;   /* an rl_purpose, the pool's business */
     uint64_t id;   /* the server's number for it */
+    rl_peer peer;  /* which server that is */
+    int64_t opened_us;
     rl_flavour flavour;
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
@@ -50,13 +65,16 @@ struct rl_conn {
     int ping_pending;      /* a ping is under way: what it waits for */
     int ping_result;
     /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
-    void (*interrupt)(void *data, uint64_t id);
+    void (*interrupt)(void *data, const rl_conn *conn);
     void *interrupt_data;
     void **statements; /* the stmt layer's, one slot for each named statement */
     void (*free_statements)(rl_conn *conn);
 };
 
-/* UNAVAILABLE, DENIED, SCHEMA, SYSTEM, CANCELLED, TIMEOUT (the io's deadline). */
+/*
+ * UNAVAILABLE (also when the io's deadline passes), DENIED, SCHEMA, SYSTEM, CANCELLED. Ends
+ * with its io, however slow the resolver of names is.
+ */
 rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
                             rowlock_error *err) RL_MUST_USE;
 
@@ -101,7 +119,8 @@ bool rl_conn_looks_alive(const rl_conn *conn);
 
 /*
  * Fills err from the connection's last error and returns its status; marks the connection
- * broken when it is. `name` is the statement's.
+ * broken when it is. `name` is the statement's. UNAVAILABLE for one that was stopped, since
+ * it was not by us (the caller knows): nothing was changed, and it may be tried again.
  */
 rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err);

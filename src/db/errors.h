@@ -8,7 +8,8 @@ typedef enum rl_flavour { RL_MARIADB, RL_MYSQL } rl_flavour;
 
 /*
  * What a failed statement means. A lost connection is UNKNOWN: the statement may have
- * run. BUSY: a lock wait ended. CANCELLED: somebody (we, mostly) sent KILL QUERY.
+ * run. BUSY: a lock wait ended. CANCELLED: somebody (we, mostly) sent KILL QUERY, or a
+ * time limit ended it.
  */
 rowlock_status rl_server_status(unsigned number, rl_flavour flavour);
 

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-/* What KILL QUERY may take: the waiting call is to end within 100 ms all the same. */
-#define KILL_LIMIT_US 40000
+/* What stopping a statement of our own may take: the waiting call is to end within 100 ms of its
+ * deadline all the same (see STOPPED_GRACE_US in conn.c). */
+#define KILL_LIMIT_US 30000
 
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
                             unsigned max_idle, rowlock_error *err)
@@ -17,21 +18,36 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
     return ROWLOCK_OK;
 }
 
-static void interrupt_through_pool(void *data, uint64_t id)
+static void interrupt_through_pool(void *data, const rl_conn *conn)
 {
-    (void)rl_pool_kill_query(data, id);
+    (void)rl_pool_kill_query(data, &conn->peer, conn->id, KILL_LIMIT_US);
 }
 
-static rl_conn *take_idle(rl_pool *pool, rl_purpose purpose)
+/* `peer`: the server that it must lead to; NULL: any. */
+static rl_conn *take_idle(rl_pool *pool, rl_purpose purpose, const rl_peer *peer)
 {
     pthread_mutex_lock(&pool->mutex);
-    rl_conn *conn = pool->idle[purpose];
+    rl_conn **link = &pool->idle[purpose];
+    while (*link && peer && !rl_peer_same(&(*link)->peer, peer))
+        link = &(*link)->next;
+    rl_conn *conn = *link;
     if (conn) {
-        pool->idle[purpose] = conn->next;
+        *link = conn->next;
         pool->idle_count[purpose]--;
     }
     pthread_mutex_unlock(&pool->mutex);
     return conn;
+}
+
+static rl_conn *take_idle_alive(rl_pool *pool, rl_purpose purpose, const rl_peer *peer)
+{
+    for (rl_conn *conn; (conn = take_idle(pool, purpose, peer));) {
+        if (rl_conn_looks_alive(conn))
+            return conn;
+        conn->broken = true;
+        rl_conn_close(conn);
+    }
+    return NULL;
 }
 
 static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **out,
@@ -52,6 +68,9 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
     }
     conn->interrupt = interrupt_through_pool;
     conn->interrupt_data = pool;
+    pthread_mutex_lock(&pool->mutex);
+    pool->peer = conn->peer;
+    pthread_mutex_unlock(&pool->mutex);
     *out = conn;
     return ROWLOCK_OK;
 }
@@ -59,13 +78,10 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
 rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
                             rowlock_error *err)
 {
-    for (rl_conn *idle; (idle = take_idle(pool, purpose));) {
-        if (rl_conn_looks_alive(idle)) {
-            *conn = idle;
-            return ROWLOCK_OK;
-        }
-        idle->broken = true;
-        rl_conn_close(idle);
+    rl_conn *idle = take_idle_alive(pool, purpose, NULL);
+    if (idle) {
+        *conn = idle;
+        return ROWLOCK_OK;
     }
     return open_new(pool, purpose, io, conn, err);
 }
@@ -87,11 +103,24 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn)
         rl_conn_close(conn);
 }
 
-bool rl_pool_kill_query(rl_pool *pool, uint64_t connection_id)
+/* A name may lead to another server each time: one attempt. */
+static rl_conn *take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io)
 {
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), KILL_LIMIT_US));
-    rl_conn *conn = NULL;
-    if (rl_pool_take(pool, RL_WORK, &io, &conn, NULL) != ROWLOCK_OK)
+    rl_conn *conn = take_idle_alive(pool, RL_WORK, peer);
+    if (conn || open_new(pool, RL_WORK, io, &conn, NULL) != ROWLOCK_OK)
+        return conn;
+    if (rl_peer_same(&conn->peer, peer))
+        return conn;
+    rl_pool_give(pool, conn);
+    return NULL;
+}
+
+bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+                        int64_t limit_us)
+{
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), limit_us));
+    rl_conn *conn = take_at(pool, peer, &io);
+    if (!conn)
         return false;
     /* This one is not to be interrupted in its turn. */
     conn->interrupt = NULL;
@@ -99,6 +128,16 @@ bool rl_pool_kill_query(rl_pool *pool, uint64_t connection_id)
     conn->interrupt = interrupt_through_pool;
     rl_pool_give(pool, conn);
     return status == ROWLOCK_OK;
+}
+
+bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer)
+{
+    pthread_mutex_lock(&pool->mutex);
+    bool found = rl_peer_same(&pool->peer, peer);
+    for (rl_conn *conn = pool->idle[RL_WORK]; conn && !found; conn = conn->next)
+        found = rl_peer_same(&conn->peer, peer);
+    pthread_mutex_unlock(&pool->mutex);
+    return found;
 }
 
 void rl_pool_destroy(rl_pool *pool, bool forked)

@@ -25,6 +25,7 @@ typedef struct rl_pool {
     pthread_mutex_t mutex;
     rl_conn *idle[RL_PURPOSES];
     unsigned idle_count[RL_PURPOSES];
+    rl_peer peer; /* of the connection that was opened last */
 } rl_pool;
 
 /* Takes the params over. */
@@ -38,8 +39,16 @@ rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, 
 /* Gives it back, in no transaction; closes it when it is broken or one too many. Takes NULL. */
 void rl_pool_give(rl_pool *pool, rl_conn *conn);
 
-/* KILL QUERY for a connection of the same server; false when it could not be sent in time. */
-bool rl_pool_kill_query(rl_pool *pool, uint64_t connection_id);
+/*
+ * KILL QUERY for a connection of any program of ours, on a connection to the same server. False
+ * when it did not succeed within so long, or there is no way to that server; the KILL may
+ * have arrived all the same.
+ */
+bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+                        int64_t limit_us);
+
+/* Is it likely that rl_pool_kill_query() finds a way to that server? */
+bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer);
 
 /* `forked`: in a child process, so no word to the server and no mutex. */
 void rl_pool_destroy(rl_pool *pool, bool forked);

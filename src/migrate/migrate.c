@@ -288,6 +288,10 @@ static rowlock_status resume_point(const migrator *m, const rl_migration *migrat
 {
     *done = row->steps_done;
     if (m->options->resume_version == migration->version) {
+        unsigned steps = rl_script_count(migration->content);
+        if (m->options->resume_done > steps)
+            return rl_fail(err, ROWLOCK_INVALID, "the migration %s has %u statements, not %u",
+                           migration->name, steps, m->options->resume_done);
         *done = m->options->resume_done;
         return ROWLOCK_OK;
     }

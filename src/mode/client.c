@@ -31,17 +31,28 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
                              const rl_value *values, rl_done *done, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
-    return rl_client_run_io(client, &io, id, values, done, err);
-}
-
-rowlock_status rl_client_run_io(rowlock_client *client, const rl_io *io, rl_sql_id id,
-                                const rl_value *values, rl_done *done, rowlock_error *err)
-{
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rl_run(conn, id, values, io, done, err);
+    status = rl_run(conn, id, values, &io, done, err);
+    rl_pool_give(&client->pool, conn);
+    return status;
+}
+
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget, bool patient,
+                                rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                rl_done *done, rowlock_error *err)
+{
+    /* The connection may take its time; the change may not. */
+    rl_io open_io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    *trace = (rl_trace){.connection_id = conn->id, .sent_us = rl_now_us()};
+    rl_io io = rl_budget_change_io(budget, patient);
+    status = rl_run(conn, id, values, &io, done, err);
     rl_pool_give(&client->pool, conn);
     return status;
 }

@@ -24,7 +24,8 @@ struct rowlock_client {
     char uuid[37];
     char label[ROWLOCK_LABEL_MAX + 1];
     char schema[65];
-    char user[129]; /* as the server's connection knows it */
+    char user[129];    /* as the server's connection knows it */
+    bool many_writers; /* a Galera node, and nobody said that it is the only writer */
     int64_t limit_ms;
     int64_t outage_us;
     atomic_uint_fast64_t owners; /* owner ids given out */
@@ -48,10 +49,19 @@ void rl_client_record(rowlock_client *client, const rl_event *event);
 rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                              const rl_value *values, rl_done *done, rowlock_error *err) RL_MUST_USE;
 
-/* The same, waiting as `io` says. */
-rowlock_status rl_client_run_io(rowlock_client *client, const rl_io *io, rl_sql_id id,
-                                const rl_value *values, rl_done *done,
-                                rowlock_error *err) RL_MUST_USE;
+/* Where and when a request went out whose reply may be lost. */
+typedef struct rl_trace {
+    uint64_t connection_id;
+    int64_t sent_us;
+} rl_trace;
+
+/*
+ * The same, for a change of a row that a fenced transaction may have locked: a try does not wait
+ * for that, unless `patient` (TIMEOUT). The trace is filled once a connection was had.
+ */
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget, bool patient,
+                                rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                rl_done *done, rowlock_error *err) RL_MUST_USE;
 
 /*
  * A read of at most one row. `keep` copies what it needs out of the cells. A lost

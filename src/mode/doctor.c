@@ -15,6 +15,26 @@
 #define MARIADB_OLDEST_MINOR 6
 #define MYSQL_OLDEST_MAJOR   8
 
+static rowlock_status read_variables(rl_conn *conn, const rl_io *io, rl_server *server,
+                                     rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, RL_SQL_SESSION_VARIABLES, NULL, io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (rl_next(&rows)) {
+        const char *name = rows.cells[0].text;
+        const char *value = rows.cells[1].text;
+        if (strcasecmp(name, "wsrep_on") == 0)
+            server->galera = strcasecmp(value, "ON") == 0;
+        else if (strcasecmp(name, "log_bin") == 0)
+            server->binlog = strcasecmp(value, "ON") == 0;
+        else
+            snprintf(server->binlog_format, sizeof server->binlog_format, "%.32s", value);
+    }
+    return rows.status;
+}
+
 rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server, rowlock_error *err)
 {
     rl_rows rows;
@@ -29,7 +49,7 @@ rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server,
     char *end = NULL;
     server->major = (unsigned)strtoul(server->version, &end, 10);
     server->minor = end && *end == '.' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
-    return ROWLOCK_OK;
+    return read_variables(conn, io, server, err);
 }
 
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
@@ -59,9 +79,6 @@ typedef struct doctor {
     uint64_t wait_timeout_s;
     uint64_t max_connections;
     int64_t server_us;
-    bool galera;
-    bool binlog;
-    char binlog_format[33];
     char isolation[65];
     char user[513];
 } doctor;
@@ -161,7 +178,7 @@ static void check_clock(const doctor *d)
 
 static void check_galera(const doctor *d)
 {
-    if (d->galera)
+    if (d->server.galera)
         tell(d, "galera", ROWLOCK_CARE,
              "row locks are local to a node: pessimistic mode is safe only with a single writer "
              "node",
@@ -172,13 +189,13 @@ static void check_galera(const doctor *d)
 
 static void check_binlog(const doctor *d)
 {
-    if (d->binlog && strcasecmp(d->binlog_format, "STATEMENT") == 0)
+    if (d->server.binlog && strcasecmp(d->server.binlog_format, "STATEMENT") == 0)
         tell(d, "binlog", ROWLOCK_BROKEN,
              "the server refuses changes at READ-COMMITTED, which rowlock needs",
              "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
     else
         tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
-             d->binlog ? "the binary log takes rows" : "no binary log");
+             d->server.binlog ? "the binary log takes rows" : "no binary log");
 }
 
 /* ------------------------------------------------------------------ schema and rights */
@@ -285,25 +302,6 @@ static rowlock_status read_settings(doctor *d, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status read_variables(doctor *d, rowlock_error *err)
-{
-    rl_rows rows;
-    rowlock_status status = rl_query(d->conn, RL_SQL_DOCTOR_VARIABLES, NULL, &d->io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    while (rl_next(&rows)) {
-        const char *name = rows.cells[0].text;
-        const char *value = rows.cells[1].text;
-        if (strcasecmp(name, "wsrep_on") == 0)
-            d->galera = strcasecmp(value, "ON") == 0;
-        else if (strcasecmp(name, "log_bin") == 0)
-            d->binlog = strcasecmp(value, "ON") == 0;
-        else
-            snprintf(d->binlog_format, sizeof d->binlog_format, "%.32s", value);
-    }
-    return rows.status;
-}
-
 static rowlock_status open_conn(doctor *d, bool with_schema, rowlock_error *err)
 {
     rl_params to = *d->params;
@@ -350,8 +348,6 @@ rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_find
         status = rl_server_look(d.conn, &d.io, &d.server, &first);
     if (status == ROWLOCK_OK)
         status = read_settings(&d, &first);
-    if (status == ROWLOCK_OK)
-        status = read_variables(&d, &first);
     if (status == ROWLOCK_OK)
         check_all(&d, with_schema);
     if (status == ROWLOCK_OK && !with_schema)

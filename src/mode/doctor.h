@@ -10,6 +10,9 @@ typedef struct rl_server {
     unsigned major;
     unsigned minor;
     bool read_only;
+    bool galera;
+    bool binlog;
+    char binlog_format[33];
     char version[129];
     char comment[257];
 } rl_server;

@@ -27,6 +27,7 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     rl_io io = rl_budget_lock_io(&budget);
     uint64_t rows = 0;
     status = rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
+    status = rl_tx_outcome(&caller, lock->name, status, err);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         return rl_fail(err, ROWLOCK_BUSY, "another transaction fences '%s' and is still open",
                        lock->name);

@@ -37,6 +37,15 @@ static bool copy_names(rowlock_hold *hold, const char *const names[], size_t cou
     return true;
 }
 
+uint64_t rl_this_thread(void)
+{
+    static atomic_uint_fast64_t threads;
+    static _Thread_local uint64_t number;
+    if (number == 0)
+        number = atomic_fetch_add(&threads, 1) + 1;
+    return number;
+}
+
 static void tell_holder(rl_held *held, const char *reason)
 {
     rowlock_hold *hold = (rowlock_hold *)held;
@@ -60,7 +69,7 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->mode = options->mode;
     hold->unfenced = options->unfenced;
     hold->reentrant = options->reentrant;
-    hold->thread = pthread_self();
+    hold->thread = rl_this_thread();
     hold->depth = 1;
     hold->at_least_us = options->at_least_ms * 1000;
     hold->on_lost = options->on_lost;

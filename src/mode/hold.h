@@ -9,6 +9,7 @@ typedef struct rl_lock {
     char *name;
     uint64_t id;
     uint64_t version; /* the fencing token; 0: unfenced */
+    bool stale;       /* row lock: when it was got, a dead holder was still published */
 } rl_lock;
 
 struct rowlock_hold {
@@ -19,7 +20,7 @@ struct rowlock_hold {
     rowlock_mode mode;
     bool unfenced;
     bool reentrant;
-    pthread_t thread; /* that acquired it */
+    uint64_t thread; /* that acquired it, by rl_this_thread() */
     unsigned depth;
     char owner[ROWLOCK_OWNER_MAX + 1];
     size_t count;
@@ -52,5 +53,8 @@ bool rl_hold_lost(const rowlock_hold *hold);
 /* One event for each of its names. */
 void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
                     const char *detail);
+
+/* A number for this thread that no later one gets; a pthread_t is used again. */
+uint64_t rl_this_thread(void);
 
 #endif

@@ -6,8 +6,9 @@
  *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
  *   4. otherwise wait (wait/backoff.c), at most as long as the lease still runs.
  *
- * A reply that was lost leaves the call `open`: the next thing it does is to look whether
- * the row carries its owner id. Only a call that ends open says UNKNOWN.
+ * A reply that was lost leaves the call `open`: the next thing it does is to make sure that
+ * the server is done with the request (settle.c), and to look whether the row carries its
+ * owner id. Only a call that ends open says UNKNOWN.
  */
 #include "mode/lease.h"
 
@@ -16,10 +17,12 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "mode/settle.h"
 #include "wait/backoff.h"
 
-#define FIRST_DELAY_US 5000
-#define MOST_DELAY_US  250000
+#define FIRST_DELAY_US  5000
+#define MOST_DELAY_US   250000
+#define LABEL_IN_DETAIL 251 /* bytes of a label in an event, its end included */
 
 typedef struct lease_row {
     char kind[17];
@@ -38,7 +41,7 @@ typedef struct lease_call {
     rl_lock *lock;
     int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
     bool open;      /* a request's reply was lost; it may have been granted */
-    int64_t open_since_us;
+    rl_trace lost_request;
     int64_t sent_us; /* before the request that was granted */
     bool patient;    /* the row is free: only the server is slow */
     bool over;       /* taken over from a holder whose time was over */
@@ -67,12 +70,11 @@ static rowlock_status look(lease_call *call, bool *found, lease_row *row, rowloc
 
 /* The statement changed a row, or none, or nobody knows. BUSY: none. */
 static rowlock_status granted(lease_call *call, rowlock_status status, const rl_done *done,
-                              int64_t sent_us, rowlock_error *err)
+                              const rl_trace *trace, rowlock_error *err)
 {
     if (status == ROWLOCK_UNKNOWN) {
-        if (!call->open)
-            call->open_since_us = sent_us;
         call->open = true;
+        call->lost_request = *trace;
         return ROWLOCK_UNAVAILABLE;
     }
     if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
@@ -82,7 +84,7 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
     if (done->rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     call->lock->version = done->insert_id;
-    call->sent_us = sent_us;
+    call->sent_us = trace->sent_us;
     return ROWLOCK_OK;
 }
 
@@ -92,11 +94,10 @@ static rowlock_status take_free(lease_call *call, rowlock_error *err)
                                rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
     rl_done done = {0};
-    rl_io io = rl_budget_change_io(call->budget, call->patient);
-    int64_t sent_us = rl_now_us();
-    rowlock_status status =
-        rl_client_run_io(call->hold->client, &io, RL_SQL_LEASE_ACQUIRE, values, &done, err);
-    return granted(call, status, &done, sent_us, err);
+    rl_trace trace = {.sent_us = rl_now_us()};
+    rowlock_status status = rl_client_change(call->hold->client, call->budget, call->patient,
+                                             RL_SQL_LEASE_ACQUIRE, values, &trace, &done, err);
+    return granted(call, status, &done, &trace, err);
 }
 
 static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_error *err)
@@ -108,16 +109,17 @@ static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_
                                rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
     rl_done done = {0};
-    rl_io io = rl_budget_change_io(call->budget, call->patient);
-    int64_t sent_us = rl_now_us();
-    rowlock_status status =
-        rl_client_run_io(call->hold->client, &io, RL_SQL_LEASE_TAKE_OVER, values, &done, err);
-    status = granted(call, status, &done, sent_us, err);
+    rl_trace trace = {.sent_us = rl_now_us()};
+    rowlock_status status = rl_client_change(call->hold->client, call->budget, call->patient,
+                                             RL_SQL_LEASE_TAKE_OVER, values, &trace, &done, err);
+    status = granted(call, status, &done, &trace, err);
     if (status != ROWLOCK_OK)
         return status;
     call->over = true;
+    char label[LABEL_IN_DETAIL];
+    rl_copy_label(label, sizeof label, row->label);
     snprintf(call->detail, sizeof call->detail,
-             "from %.250s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", row->label,
+             "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
              row->version, row->held_us / 1000);
     return ROWLOCK_OK;
 }
@@ -129,11 +131,11 @@ static rowlock_status held_by(const lease_call *call, const lease_row *row, rowl
                    call->lock->name, row->label, row->version, (double)row->remaining_us / 1e6);
 }
 
-/* It is ours since the first request whose reply was lost, at the latest. */
+/* It is ours since the request whose reply was lost. */
 static rowlock_status adopt(lease_call *call, const lease_row *row)
 {
     call->lock->version = row->version;
-    call->sent_us = call->open_since_us;
+    call->sent_us = call->lost_request.sent_us;
     call->open = false;
     return ROWLOCK_OK;
 }
@@ -166,7 +168,11 @@ static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowloc
 {
     lease_row row = {0};
     bool found = false;
-    rowlock_status status = look(call, &found, &row, err);
+    rowlock_status status = ROWLOCK_OK;
+    if (call->open)
+        status = rl_settle(call->hold->client, call->budget, &call->lost_request, err);
+    if (status == ROWLOCK_OK)
+        status = look(call, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
     if (found)

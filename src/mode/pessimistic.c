@@ -18,8 +18,9 @@
 
 #include "wait/backoff.h"
 
-#define FIRST_DELAY_US 5000
-#define MOST_DELAY_US  250000
+#define FIRST_DELAY_US  5000
+#define MOST_DELAY_US   250000
+#define LABEL_IN_DETAIL 251 /* bytes of a label in an event, its end included */
 
 typedef struct row_call {
     rowlock_hold *hold;
@@ -34,6 +35,15 @@ typedef struct row_call {
 int64_t rl_row_ttl_ms(int64_t ttl_ms)
 {
     return (ttl_ms + 999) / 1000 * 1000;
+}
+
+rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err)
+{
+    if (!client->many_writers)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                   "the server is a Galera node, whose row locks the other nodes do not see; use a "
+                   "lease, or say that this node is the only writer (single_writer)");
 }
 
 /* ---------------------------------------------------------------------------- locking */
@@ -66,6 +76,7 @@ static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err
                                          values, &io, &found, &rows, err);
     if (status != ROWLOCK_OK || call->conn->interrupted)
         return stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);
+    lock->stale = found && rows.cells[1].u64 != 0;
     if (found && strcmp(rows.cells[0].text, lock->name) == 0)
         return ROWLOCK_OK;
     /* Purged since we learned its id. */
@@ -146,13 +157,16 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name)};
-    rl_io io = rl_budget_change_io(call->budget, false);
-    status = rl_client_run_io(client, &io, RL_SQL_ROW_PUBLISH_OVER, values, done, err);
+    rl_trace trace;
+    status = rl_client_change(client, call->budget, false, RL_SQL_ROW_PUBLISH_OVER, values, &trace,
+                              done, err);
     bool ours = strcmp(row.owner, call->hold->owner) == 0;
     if (status == ROWLOCK_OK && done->rows > 0 && !ours) {
         call->over = true;
+        char label[LABEL_IN_DETAIL];
+        rl_copy_label(label, sizeof label, row.label);
         snprintf(call->detail, sizeof call->detail,
-                 "from %.250s, token %" PRIu64 ", whose connection ended", row.label, row.version);
+                 "from %s, token %" PRIu64 ", whose connection ended", label, row.version);
     }
     return status;
 }
@@ -161,7 +175,11 @@ rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
                                 rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(id)};
-    rowlock_status status = rl_client_run(client, budget, RL_SQL_ROW_END_STALE, values, NULL, err);
+    rl_trace trace;
+    rowlock_status status =
+        rl_client_change(client, budget, false, RL_SQL_ROW_END_STALE, values, &trace, NULL, err);
+    if (status == ROWLOCK_TIMEOUT && budget->try_once)
+        return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
     return status == ROWLOCK_UNKNOWN
                ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
                : status;
@@ -175,8 +193,9 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
                                rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
     rl_done done = {0};
-    rl_io io = rl_budget_change_io(call->budget, call->patient);
-    rowlock_status status = rl_client_run_io(client, &io, RL_SQL_ROW_PUBLISH, values, &done, err);
+    rl_trace trace;
+    rowlock_status status = rl_client_change(client, call->budget, call->patient,
+                                             RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
     bool stuck = status == ROWLOCK_TIMEOUT && call->budget->try_once;
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
         status = publish_over(call, lock, &done, err);
@@ -229,17 +248,28 @@ static rowlock_status publish_attempt(void *data, int64_t *hint_us, rowlock_erro
     return status;
 }
 
+static rowlock_status publish_one(row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    publishing now = {.call = call, .lock = lock};
+    const rl_attempts how = {.budget = call->budget,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
+    return rl_attempt_until(&how, publish_attempt, &now, err);
+}
+
+/* Unfenced, nothing is written, unless a dead holder's token has to be ended. */
 static rowlock_status publish(row_call *call, rowlock_error *err)
 {
     for (size_t i = 0; i < call->hold->count; i++) {
-        publishing now = {.call = call, .lock = &call->hold->locks[i]};
-        const rl_attempts how = {.budget = call->budget,
-                                 .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
-        rowlock_status status = rl_attempt_until(&how, publish_attempt, &now, err);
+        rl_lock *lock = &call->hold->locks[i];
+        if (call->hold->unfenced && !lock->stale)
+            continue;
+        rowlock_status status = publish_one(call, lock, err);
         if (status != ROWLOCK_OK)
             return status;
     }
-    return ROWLOCK_OK;
+    /* The TTL counts from before the last answered request; that may have been a long wait. */
+    bool long_ago = rl_now_us() - call->sent_us >= rl_margin_us(call->hold->held.ttl_us);
+    return long_ago ? confirm(call, err) : ROWLOCK_OK;
 }
 
 /* ---------------------------------------------------------------------------- acquire */
@@ -319,10 +349,13 @@ static rowlock_status not_got(const row_call *call, rowlock_status status, rowlo
 rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
     row_call call = {.hold = hold, .budget = budget};
+    rowlock_status status = rl_row_check(hold->client, err);
+    if (status != ROWLOCK_OK)
+        return status;
     const rl_attempts how = {.budget = budget,
                              .outage_us = hold->client->outage_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
-    rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
+    status = rl_attempt_until(&how, attempt, &call, err);
     if (err && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
         return not_got(&call, status, err);
     if (status != ROWLOCK_OK)

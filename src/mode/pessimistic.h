@@ -24,6 +24,9 @@ rowlock_status rl_row_expire(rowlock_client *client, const rl_budget *budget, ui
 rowlock_status rl_row_probe(rowlock_client *client, const rl_budget *budget, uint64_t id,
                             bool *locked, rowlock_error *err) RL_MUST_USE;
 
+/* UNSUPPORTED where two nodes could grant one row lock. */
+rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
+
 /* A TTL in whole seconds, as the server's wait_timeout takes it. */
 int64_t rl_row_ttl_ms(int64_t ttl_ms);
 

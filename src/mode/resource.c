@@ -5,7 +5,8 @@
 
 #include "mode/client.h"
 
-#define SLOTS 4096 /* a name has one place; another name there replaces it */
+#define TOUCH_AFTER_S 86400
+#define SLOTS         4096 /* a name has one place; another name there replaces it */
 
 struct rl_name_slot {
     char *name;
@@ -47,7 +48,7 @@ static bool recall(rl_names *names, const char *name, const char *kind, uint64_t
 {
     pthread_mutex_lock(&names->mutex);
     const struct rl_name_slot *slot = &names->slots[slot_of(name)];
-    bool known = slot->name && slot->kind == kind && strcmp(slot->name, name) == 0;
+    bool known = slot->name && strcmp(slot->kind, kind) == 0 && strcmp(slot->name, name) == 0;
     if (known)
         *id = slot->id;
     pthread_mutex_unlock(&names->mutex);
@@ -95,6 +96,7 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
 typedef struct found_resource {
     uint64_t id;
     char kind[17];
+    int64_t idle_s;
     bool has_lock;
     bool has_renewal;
 } found_resource;
@@ -104,6 +106,7 @@ static void keep_resource(void *data, const rl_cell *cells)
     found_resource *found = data;
     found->id = cells[0].u64;
     strncpy(found->kind, cells[1].text, sizeof found->kind - 1);
+    found->idle_s = cells[2].i64;
     found->has_lock = cells[3].u64 != 0;
     found->has_renewal = cells[4].u64 != 0;
 }
@@ -187,6 +190,17 @@ static rowlock_status find_or_create(rowlock_client *client, const rl_budget *bu
     return status;
 }
 
+/* In vain is no matter. */
+static void touch(rowlock_client *client, const rl_budget *budget, const found_resource *found)
+{
+    if (strcmp(found->kind, RL_KIND_ROW) != 0 || found->idle_s < TOUCH_AFTER_S)
+        return;
+    const rl_value values[] = {rl_u64(found->id)};
+    rowlock_status ignored =
+        rl_client_run(client, budget, RL_SQL_RESOURCE_TOUCH, values, NULL, NULL);
+    (void)ignored;
+}
+
 rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
                               const char *kind, uint64_t *id, rowlock_error *err)
 {
@@ -202,6 +216,7 @@ rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, c
         status = create_companion(client, budget, name, &resource, err);
     if (status != ROWLOCK_OK)
         return status;
+    touch(client, budget, &resource);
     remember(&client->names, name, kind, resource.id);
     *id = resource.id;
     return ROWLOCK_OK;

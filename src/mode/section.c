@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mode/lease.h"
+#include "mode/settle.h"
 #include "wait/backoff.h"
 
 #define DEFAULT_ATTEMPTS      10
@@ -103,13 +104,14 @@ rowlock_status rl_version_why_not(rowlock_client *client, const rl_budget *budge
 }
 
 rowlock_status rl_version_swap(rowlock_client *client, const rl_budget *budget, const char *name,
-                               uint64_t id, uint64_t expected, const char *owner,
+                               uint64_t id, uint64_t expected, const char *owner, rl_trace *trace,
                                rowlock_error *err)
 {
     const rl_value values[] = {rl_text(owner), rl_text(client->label), rl_u64(id), rl_text(name),
                                rl_u64(expected)};
     rl_done done = {0};
-    rowlock_status status = rl_client_run(client, budget, RL_SQL_SECTION_SWAP, values, &done, err);
+    rowlock_status status =
+        rl_client_change(client, budget, true, RL_SQL_SECTION_SWAP, values, trace, &done, err);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
     return rl_version_why_not(client, budget, name, id, expected, err);
@@ -128,6 +130,7 @@ typedef struct section_call {
     uint64_t id;
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t expected; /* of a swap whose reply was lost */
+    rl_trace lost_request;
     bool open;
     bool leased; /* the last attempt found a lease */
     bool ended;  /* `end` is final, whatever it is */
@@ -141,9 +144,12 @@ static rowlock_status ended(section_call *call, rowlock_status status)
     return ROWLOCK_OK;
 }
 
-/* The reply to a swap was lost. If the row is one on and carries our owner id, it was us; if it
- * still is what we expected, it was not (yet). Anything further on hides the answer. */
-static rowlock_status settle(section_call *call, rowlock_error *err)
+/*
+ * The reply to a swap was lost, and the server is done with it. If the row carries our owner id,
+ * it was us; if it still is what we expected, or somebody else made the next version, it was
+ * not. Anything further on hides the answer.
+ */
+static rowlock_status whose(section_call *call, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(call->id), rl_text(call->name)};
     version_row row = {0};
@@ -167,15 +173,28 @@ static rowlock_status settle(section_call *call, rowlock_error *err)
                          call->name));
 }
 
+static rowlock_status settle(section_call *call, rowlock_error *err)
+{
+    if (call->lost_request.connection_id == 0)
+        return ended(call, rl_fail(err, ROWLOCK_UNKNOWN,
+                                   "the reply to the COMMIT with the change of '%s' was lost",
+                                   call->name));
+    rowlock_status status = rl_settle(call->client, call->budget, &call->lost_request, err);
+    return status == ROWLOCK_OK ? whose(call, err) : status;
+}
+
 static rowlock_status swap(section_call *call, uint64_t version, rowlock_error *err)
 {
-    rowlock_status status = call->ways->swap(call->ways->data, call->id, version, call->owner, err);
+    rl_trace trace = {0};
+    rowlock_status status =
+        call->ways->swap(call->ways->data, call->id, version, call->owner, &trace, err);
     if (status == ROWLOCK_OK) {
         call->result.version = version + 1;
         return ended(call, ROWLOCK_OK);
     }
     if (status == ROWLOCK_UNKNOWN) {
         call->open = true;
+        call->lost_request = trace;
         call->expected = version;
         return ROWLOCK_UNAVAILABLE;
     }

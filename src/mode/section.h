@@ -11,9 +11,10 @@ typedef struct rl_section_ways {
     rowlock_status (*begin)(void *data, rowlock_error *err);
     rowlock_status (*work)(void *data, const rowlock_section *section);
     /* Compare and swap (and commit). CONFLICT: somebody was faster. UNKNOWN: the reply was
-     * lost; `owner` was to be the row's owner. */
+     * lost; `owner` was to be the row's owner, and the trace says where the request went out
+     * (connection 0: where we cannot end it). */
     rowlock_status (*swap)(void *data, uint64_t id, uint64_t expected, const char *owner,
-                           rowlock_error *err);
+                           rl_trace *trace, rowlock_error *err);
     /* Undo what the attempt did. */
     void (*undo)(void *data);
 } rl_section_ways;
@@ -30,7 +31,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
 
 /* On a connection of the client's. CONFLICT, BUSY (a lease), UNKNOWN. */
 rowlock_status rl_version_swap(rowlock_client *client, const rl_budget *budget, const char *name,
-                               uint64_t id, uint64_t expected, const char *owner,
+                               uint64_t id, uint64_t expected, const char *owner, rl_trace *trace,
                                rowlock_error *err) RL_MUST_USE;
 
 /* After a swap that matched nothing: BUSY (a lease), else CONFLICT. */

@@ -7,6 +7,7 @@
 
 #include "mode/lease.h"
 #include "mode/pessimistic.h"
+#include "mode/settle.h"
 #include "wait/backoff.h"
 
 #define BATCH                200
@@ -349,23 +350,6 @@ static rowlock_status break_lease(rowlock_client *client, const rl_budget *budge
     return status;
 }
 
-static rowlock_status kill_connection(rowlock_client *client, const rl_budget *budget,
-                                      uint64_t connection_id, rowlock_error *err)
-{
-    const rl_value values[] = {rl_u64(connection_id)};
-    rl_io io = rl_budget_quick_io(budget);
-    rl_buffer text = {0};
-    rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status == ROWLOCK_OK)
-        status = rl_render(RL_SQL_KILL_CONNECTION, "", values, &text)
-                     ? rl_conn_command(conn, "kill_connection", text.text, &io, err)
-                     : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rl_buffer_free(&text);
-    rl_pool_give(&client->pool, conn);
-    return status;
-}
-
 typedef struct killing {
     rowlock_client *client;
     const rl_budget *budget;
@@ -417,7 +401,7 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
     bool freed = false;
     rowlock_status status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
     if (status == ROWLOCK_OK && !freed) {
-        status = kill_connection(client, budget, v->connection_id, err);
+        status = rl_kill_connection(client, budget, v->connection_id, err);
         if (status != ROWLOCK_OK && err->server_errno != 1094)
             return status;
         status = ROWLOCK_OK;

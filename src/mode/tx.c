@@ -28,6 +28,28 @@ rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* An error packet does not say; the reply to any other statement does. */
+static bool still_inside(const rl_caller *caller, rowlock_status status)
+{
+    rl_io io = rl_io_until(RL_NEVER);
+    uint64_t rows = 0;
+    if (status != ROWLOCK_OK &&
+        rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL) != ROWLOCK_OK)
+        return false;
+    return rl_caller_in_transaction(caller->mysql);
+}
+
+rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,
+                             rowlock_error *err)
+{
+    bool meant_inside = status == ROWLOCK_OK || status == ROWLOCK_BUSY ||
+                        status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
+    if (!meant_inside || still_inside(caller, status))
+        return status;
+    return rl_fail(err, ROWLOCK_DEADLOCK, "'%s': the transaction was rolled back while it waited",
+                   name);
+}
+
 /* ------------------------------------------------------------------------- row lock */
 
 typedef struct tx_call {
@@ -39,7 +61,7 @@ typedef struct tx_call {
     uint64_t id;
 } tx_call;
 
-static rowlock_status lock_row(tx_call *call, int64_t *hint_us, rowlock_error *err)
+static rowlock_status lock_row(tx_call *call, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(call->id)};
     rl_io io = rl_budget_lock_io(call->budget);
@@ -52,9 +74,9 @@ static rowlock_status lock_row(tx_call *call, int64_t *hint_us, rowlock_error *e
         return status;
     if (rows > 0 && strcmp(name, call->name) == 0)
         return ROWLOCK_OK;
+    /* Final: the locking read of a missing row has locked the gap it would be made in again. */
     rl_resource_forget(call->client, call->name);
-    *hint_us = RL_AT_ONCE;
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->name);
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", call->name);
 }
 
 /* rl_attempt_until() tries again what the transaction survives; a deadlock ends it, as does a
@@ -64,16 +86,6 @@ typedef struct tx_end {
     rowlock_status status; /* OK: none yet */
 } tx_end;
 
-/* An error packet does not say; the reply to any other statement does. */
-static bool still_inside(const tx_call *call)
-{
-    rl_io io = rl_io_until(RL_NEVER);
-    uint64_t rows = 0;
-    return rl_caller_run(&call->caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL) ==
-               ROWLOCK_OK &&
-           rl_caller_in_transaction(call->caller.mysql);
-}
-
 static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     tx_end *end = data;
@@ -82,20 +94,17 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
         rl_resource_id(call->client, call->budget, call->name, RL_KIND_ROW, &call->id, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = lock_row(call, hint_us, err);
-    /* innodb_rollback_on_timeout, a silent reconnect: the lock would end with its statement. */
-    if ((status == ROWLOCK_OK || status == ROWLOCK_BUSY) && !still_inside(call)) {
-        end->status = rl_fail(err, ROWLOCK_DEADLOCK,
-                              "'%s': the transaction was rolled back while it waited", call->name);
-        return ROWLOCK_OK;
-    }
+    status = lock_row(call, err);
+    status = rl_tx_outcome(&call->caller, call->name, status, err);
     if (status == ROWLOCK_OK)
         return rl_row_end_stale(call->client, call->budget, call->id, err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
         *hint_us = RL_AT_ONCE;
-    if (status == ROWLOCK_DEADLOCK || status == ROWLOCK_UNKNOWN) {
-        end->status = status == ROWLOCK_UNKNOWN ? ROWLOCK_UNAVAILABLE : status;
+    if (status == ROWLOCK_DEADLOCK || status == ROWLOCK_UNKNOWN || status == ROWLOCK_NOT_FOUND) {
+        end->status = status == ROWLOCK_UNKNOWN     ? ROWLOCK_UNAVAILABLE
+                      : status == ROWLOCK_NOT_FOUND ? ROWLOCK_BUSY
+                                                    : status;
         return ROWLOCK_OK;
     }
     return status;
@@ -112,10 +121,15 @@ rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *n
                     .waits_in_server =
                         options->wait_ms != 0 && rl_caller_same_user(mysql, client->user)};
     tx_end end = {.call = &call, .status = ROWLOCK_OK};
+    rowlock_status status = rl_row_check(client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    /* A locking read of a row that is gone would lock its gap: no old knowledge here. */
+    rl_resource_forget(client, name);
     const rl_attempts how = {.budget = &budget,
                              .outage_us = client->outage_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
-    rowlock_status status = rl_attempt_until(&how, tx_attempt, &end, err);
+    status = rl_attempt_until(&how, tx_attempt, &end, err);
     if (status == ROWLOCK_BUSY && err && err->server_errno)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by somebody else", name);
     if (status == ROWLOCK_OK && end.status == ROWLOCK_UNAVAILABLE)
@@ -136,6 +150,7 @@ rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget 
     uint64_t rows = 0;
     rowlock_status status =
         rl_caller_run(&caller, RL_SQL_CALLER_SECTION_SWAP, values, &io, &rows, NULL, 0, err);
+    status = rl_tx_outcome(&caller, name, status, err);
     if (status != ROWLOCK_OK || rows > 0)
         return status;
     return rl_version_why_not(client, budget, name, id, expected, err);
@@ -149,6 +164,7 @@ typedef struct tx_section {
     rl_budget budget;
     rowlock_tx_section_fn fn;
     void *data;
+    bool gone; /* the caller's connection, before its COMMIT was sent */
 } tx_section;
 
 static rowlock_status command(tx_section *section, rl_sql_id id, rowlock_error *err)
@@ -178,15 +194,21 @@ static void tx_undo(void *data)
 }
 
 static rowlock_status tx_swap(void *data, uint64_t id, uint64_t expected, const char *owner,
-                              rowlock_error *err)
+                              rl_trace *trace, rowlock_error *err)
 {
     tx_section *tx = data;
     rowlock_status status =
         rl_tx_swap(tx->client, tx->mysql, &tx->budget, tx->name, id, expected, owner, err);
     /* Lost before the COMMIT was sent: the server rolls it back. */
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_LOST, "the caller's connection is gone before its COMMIT");
-    return status == ROWLOCK_OK ? command(tx, RL_SQL_CALLER_COMMIT, err) : status;
+    tx->gone = status == ROWLOCK_UNKNOWN;
+    if (tx->gone)
+        return ROWLOCK_LOST;
+    if (status != ROWLOCK_OK)
+        return status;
+    bool ours = rl_caller_same_user(tx->mysql, tx->client->user);
+    *trace =
+        (rl_trace){.connection_id = ours ? mysql_thread_id(tx->mysql) : 0, .sent_us = rl_now_us()};
+    return command(tx, RL_SQL_CALLER_COMMIT, err);
 }
 
 rowlock_status rl_tx_section(rowlock_client *client, MYSQL *mysql, const char *name,
@@ -204,7 +226,7 @@ rowlock_status rl_tx_section(rowlock_client *client, MYSQL *mysql, const char *n
     const rl_section_ways ways = {
         .data = &tx, .begin = tx_begin, .work = tx_work, .swap = tx_swap, .undo = tx_undo};
     rowlock_status status = rl_section_run(client, name, options, &ways, result, err);
-    if (status == ROWLOCK_LOST)
+    if (tx.gone)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "'%s': the caller's connection is gone, and its transaction with it", name);
     return status;

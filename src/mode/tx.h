@@ -11,6 +11,14 @@ rl_caller rl_tx_caller(rowlock_client *client, MYSQL *mysql);
 /* INVALID for NULL, or when it is (`wanted` false) or is not (true) in a transaction. */
 rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err) RL_MUST_USE;
 
+/*
+ * After a statement in the caller's transaction that is meant to have survived it: DEADLOCK when
+ * it has not. innodb_rollback_on_timeout rolls everything back at a lock wait's time-out, and a
+ * connection with reconnect on starts anew; the next lock would end with its statement.
+ */
+rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,
+                             rowlock_error *err) RL_MUST_USE;
+
 rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
                              const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
 

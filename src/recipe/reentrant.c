@@ -5,7 +5,7 @@
 static bool is_it(const rowlock_hold *hold, const char *name, rowlock_mode mode)
 {
     return hold->reentrant && hold->mode == mode && hold->count == 1 &&
-           pthread_equal(hold->thread, pthread_self()) && strcmp(hold->locks[0].name, name) == 0;
+           hold->thread == rl_this_thread() && strcmp(hold->locks[0].name, name) == 0;
 }
 
 rowlock_hold *rl_reenter(rowlock_client *client, const char *name, rowlock_mode mode)

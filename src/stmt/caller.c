@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What stopping a caller's statement may take, and then its reply. Longer than for a connection of
+ * ours, which could be dropped: a KILL QUERY that nobody waited for may hit what comes next. */
+#define STOP_LIMIT_US 1000000
+
 static rl_flavour flavour_of(MYSQL *mysql)
 {
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
@@ -32,17 +36,19 @@ static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *e
 static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
 {
     rowlock_status stopped = ROWLOCK_OK;
+    int fd = (int)mysql_get_socket(caller->mysql);
+    rl_peer peer = rl_peer_of(fd);
     rl_io now = *io;
     for (;;) {
         short revents = 0;
-        rl_waited waited = now.wait(now.self, (int)mysql_get_socket(caller->mysql), POLLIN,
-                                    &revents, now.deadline_us);
+        rl_waited waited = now.wait(now.self, fd, POLLIN, &revents, now.deadline_us);
         if (waited == RL_READY)
             return stopped;
         if (stopped == ROWLOCK_OK)
             stopped = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
-        (void)rl_pool_kill_query(caller->pool, mysql_thread_id(caller->mysql));
-        now = rl_io_until(rl_time_add(rl_now_us(), 1000000));
+        (void)rl_pool_kill_query(caller->pool, &peer, mysql_thread_id(caller->mysql),
+                                 STOP_LIMIT_US);
+        now = rl_io_until(rl_time_add(rl_now_us(), STOP_LIMIT_US));
     }
 }
 
@@ -71,17 +77,30 @@ static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, cha
     return ROWLOCK_OK;
 }
 
-/* KILL QUERY may have come too late for our statement; it must not hit the caller's next. */
+/*
+ * KILL QUERY may have come too late for our statement, or a second one after the first had
+ * worked, or somebody else's before ours; it must not hit the caller's next.
+ */
 static void absorb_kill(MYSQL *mysql)
 {
     const char *text = rl_sql_table[RL_SQL_CALLER_NOTHING].text;
     (void)mysql_real_query(mysql, text, strlen(text));
 }
 
-rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_value *values,
+/* Nobody could end a wait at a server that the pool has no way to. */
+static rl_sql_id wait_or_try(const rl_caller *caller, rl_sql_id id)
+{
+    if (id != RL_SQL_CALLER_ROW_LOCK)
+        return id;
+    rl_peer peer = rl_peer_of((int)mysql_get_socket(caller->mysql));
+    return rl_pool_reaches(caller->pool, &peer) ? id : RL_SQL_CALLER_ROW_TRY;
+}
+
+rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl_value *values,
                              const rl_io *io, uint64_t *rows, char *text, size_t size,
                              rowlock_error *err)
 {
+    rl_sql_id id = wait_or_try(caller, wanted);
     rl_buffer sql = {0};
     if (!rl_render(id, caller->schema, values, &sql)) {
         rl_buffer_free(&sql);
@@ -93,7 +112,7 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_val
         return caller_failed(caller->mysql, id, err);
     rowlock_status stopped = await_reply(caller, io);
     rowlock_status status = read_reply(caller->mysql, id, rows, text, size, err);
-    if (stopped != ROWLOCK_OK && status != ROWLOCK_CANCELLED && status != ROWLOCK_UNKNOWN)
+    if (stopped != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
         absorb_kill(caller->mysql);
     if (stopped != ROWLOCK_OK && status == ROWLOCK_CANCELLED)
         return rl_fail(err, stopped, "%s", rowlock_status_text(stopped));

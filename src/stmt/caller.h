@@ -19,7 +19,8 @@ typedef struct rl_caller {
  * Runs a text statement. *rows: matched or returned rows. The first column of the first row
  * goes to `text` (of `size` bytes; may be NULL).
  * TIMEOUT and CANCELLED: stopped, and the transaction has lost nothing. UNKNOWN: the
- * connection is gone.
+ * connection is gone. Where the pool has no way to the caller's server, the waiting row lock is
+ * only tried (BUSY): a wait could not be stopped.
  */
 rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_value *values,
                              const rl_io *io, uint64_t *rows, char *text, size_t size,

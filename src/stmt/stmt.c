@@ -83,9 +83,9 @@ static rowlock_status outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
                        rowlock_status_text(ROWLOCK_UNKNOWN), rl_sql_table[id].name);
     if (op->result == 0)
         return ROWLOCK_OK;
-    rowlock_status status = failed(conn, id, op->handle, err);
-    if (ended == ROWLOCK_OK || status != ROWLOCK_CANCELLED)
-        return status;
+    unsigned number = mysql_stmt_errno(op->handle);
+    if (ended == ROWLOCK_OK || rl_server_status(number, conn->flavour) != ROWLOCK_CANCELLED)
+        return failed(conn, id, op->handle, err);
     /* We had it stopped, and it was: say why we did. */
     return rl_fail(err, ended, "%s (in %s)", rowlock_status_text(ended), rl_sql_table[id].name);
 }
@@ -264,7 +264,9 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
     return status;
 }
 
-static void read_cells(rl_rows *rows, prepared *p)
+/* False when a text was longer than its buffer: mysql_stmt_fetch() says so only where the reporting
+ * of truncation is on, and the length is that of the whole value. */
+static bool read_cells(rl_rows *rows, prepared *p)
 {
     const rl_sql *sql = &rl_sql_table[rows->id];
     for (unsigned i = 0; i < sql->column_count; i++) {
@@ -277,10 +279,13 @@ static void read_cells(rl_rows *rows, prepared *p)
             cell->i64 = (int64_t)p->numbers[i];
             continue;
         }
+        if (p->lengths[i] > p->out[i].buffer_length)
+            return false;
         char *text = p->out[i].buffer;
         text[p->lengths[i]] = '\0';
         cell->text = text;
     }
+    return true;
 }
 
 bool rl_next(rl_rows *rows)
@@ -289,11 +294,9 @@ bool rl_next(rl_rows *rows)
         return false;
     prepared *p = rows->conn->statements[rows->id];
     int result = mysql_stmt_fetch(p->handle);
-    if (result == 0) {
-        read_cells(rows, p);
+    if (result == 0 && read_cells(rows, p))
         return true;
-    }
-    if (result == MYSQL_DATA_TRUNCATED)
+    if (result == 0 || result == MYSQL_DATA_TRUNCATED)
         rows->status = rl_fail(rows->err, ROWLOCK_DAMAGED,
                                "a table is not as this program made it: a value of %s does not "
                                "fit; see `rowlock doctor`",

@@ -1,0 +1,415 @@
+/*
+ * db/connect.c - opening a connection.
+ *
+ * Connector/C's non-blocking connect blocks in one place: it calls getaddrinfo()
+ * (pvio_socket_connect() in 3.3), and a resolver without an answer takes 5 s and more for
+ * each of its servers. So a thread opens the connection where a name may have to be
+ * looked up, and the caller waits for it in its rl_io, or leaves it behind.
+ */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "db/conn.h"
+
+/* The stack on which Connector/C connects. Its own 60 KB are little for a resolver's modules;
+ * pages that are not used cost nothing. */
+#define CONNECT_STACK ((size_t)256 * 1024)
+
+/* A dead resolver keeps its threads for long, and every attempt needs another one. */
+#define HELPERS_MOST 64
+
+static atomic_int helpers; /* threads that are opening a connection now */
+
+void rl_params_free(rl_params *params)
+{
+    if (params->password)
+        explicit_bzero(params->password, strlen(params->password));
+    free(params->host);
+    free(params->socket);
+    free(params->user);
+    free(params->password);
+    free(params->schema);
+    free(params->defaults_file);
+    free(params->ssl_ca);
+    *params = (rl_params){0};
+}
+
+/* --------------------------------------------------------------------- in this thread */
+
+static void forget_helpers(void)
+{
+    atomic_store(&helpers, 0); /* a child process has none of its parent's threads */
+}
+
+/*
+ * mysql_library_init() sets SIGPIPE to be ignored for the whole process (Connector/C's
+ * mysql_server_init). A library has no business doing so; put back what was.
+ */
+static void init_connector(void)
+{
+    struct sigaction was;
+    sigaction(SIGPIPE, NULL, &was);
+    mysql_library_init(0, NULL, NULL);
+    sigaction(SIGPIPE, &was, NULL);
+    pthread_atfork(NULL, NULL, forget_helpers);
+}
+
+/*
+ * Connector/C asks for SO_KEEPALIVE and no more (the system's default is two hours).
+ * A vanished server is noticed after about 20 s without an answer.
+ */
+static void tune_socket(int fd)
+{
+    int idle = 10;
+    int interval = 3;
+    int count = 3;
+    unsigned user_timeout_ms = 20000;
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+/* LOAD DATA LOCAL: a server may answer any statement by asking for a file of the client's. */
+static int refuse_file(void **file, const char *name, void *data)
+{
+    (void)name;
+    (void)data;
+    *file = NULL;
+    return 1;
+}
+
+static int no_bytes(void *file, char *bytes, unsigned size)
+{
+    (void)file;
+    (void)bytes;
+    (void)size;
+    return -1;
+}
+
+static void no_end(void *file)
+{
+    (void)file;
+}
+
+static int say_refused(void *file, char *text, unsigned size)
+{
+    (void)file;
+    snprintf(text, size, "rowlock sends no files");
+    return 2000; /* CR_UNKNOWN_ERROR */
+}
+
+/*
+ * What option files must not decide. They are read while connecting, after this was set, and win:
+ * so it is set once more after that. Files are refused by the handler in between.
+ */
+static void set_firm_options(MYSQL *mysql)
+{
+    my_bool off = 0;
+    my_bool on = 1;
+    unsigned none = 0;
+    /* A silent reconnect would lose a lock. */
+    mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &off);
+    mysql_optionsv(mysql, MYSQL_REPORT_DATA_TRUNCATION, &on);
+    mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none);
+}
+
+static void set_options(MYSQL *mysql, const rl_params *params)
+{
+    unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
+    size_t stack = CONNECT_STACK;
+    mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, &stack);
+    mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
+    set_firm_options(mysql);
+    mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
+    if (params->defaults_file)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
+    if (params->defaults_file || params->read_defaults)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
+    if (params->ssl_ca)
+        mysql_ssl_set(mysql, NULL, NULL, params->ssl_ca, NULL, NULL);
+}
+
+/* Connector/C opens its sockets without SOCK_CLOEXEC (3.3), one for each address of a name. */
+static void close_on_exec(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+typedef struct connect_op {
+    MYSQL *mysql;
+    MYSQL *result;
+} connect_op;
+
+static int resume_connect(void *op, int ready)
+{
+    connect_op *o = op;
+    int pending = mysql_real_connect_cont(&o->result, o->mysql, ready);
+    close_on_exec((int)mysql_get_socket(o->mysql));
+    return pending;
+}
+
+static rowlock_status gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err)
+{
+    if (ended == ROWLOCK_CANCELLED)
+        rl_fail(err, ended, "%s while connecting", rowlock_status_text(ended));
+    else
+        ended = rl_fail(err, ROWLOCK_UNAVAILABLE, "the server did not answer within %lld ms",
+                        (long long)(rl_now_us() - since_us) / 1000);
+    if (err)
+        snprintf(err->statement, sizeof err->statement, "connect");
+    return ended;
+}
+
+static rowlock_status refused(rl_conn *conn, rowlock_error *err)
+{
+    unsigned number = mysql_errno(conn->mysql);
+    rowlock_status status = rl_connect_status(number, conn->flavour);
+    rl_fail(err, status, "cannot connect: %s (error %u)", mysql_error(conn->mysql), number);
+    if (err) {
+        err->server_errno = number;
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));
+        snprintf(err->statement, sizeof err->statement, "connect");
+    }
+    return status;
+}
+
+static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_io *io,
+                                  rowlock_error *err)
+{
+    connect_op op = {.mysql = conn->mysql};
+    int64_t since_us = rl_now_us();
+    /* FOUND_ROWS: affected rows are the rows that matched, changed or not. */
+    int pending = mysql_real_connect_start(&op.result, conn->mysql, params->host, params->user,
+                                           params->password, params->schema, params->port,
+                                           params->socket, CLIENT_FOUND_ROWS);
+    close_on_exec(rl_conn_fd(conn));
+    rowlock_status ended = rl_conn_drive(conn, io, resume_connect, &op, pending);
+    if (ended != ROWLOCK_OK)
+        return gave_up(ended, since_us, err);
+    return op.result ? ROWLOCK_OK : refused(conn, err);
+}
+
+static void note_session(rl_conn *conn)
+{
+    int fd = rl_conn_fd(conn);
+    conn->id = mysql_thread_id(conn->mysql);
+    conn->flavour = mariadb_connection(conn->mysql) ? RL_MARIADB : RL_MYSQL;
+    conn->peer = rl_peer_of(fd);
+    conn->opened_us = rl_now_us();
+    if (conn->peer.address.ss_family != AF_UNIX)
+        tune_socket(fd);
+}
+
+/* Blocks in the resolver where the host is a name. */
+static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_conn **out,
+                                rowlock_error *err)
+{
+    rl_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    conn->pid = getpid();
+    conn->mysql = mysql_init(NULL);
+    if (!conn->mysql) {
+        free(conn);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    set_options(conn->mysql, params);
+    rowlock_status status = connect_now(conn, params, io, err);
+    if (status != ROWLOCK_OK) {
+        rl_conn_drop(conn);
+        return status;
+    }
+    set_firm_options(conn->mysql);
+    note_session(conn);
+    *out = conn;
+    return ROWLOCK_OK;
+}
+
+/* ---------------------------------------------------------------- in a thread of its own */
+
+/*
+ * Between the one who wants a connection and the thread that opens it. The last of the two
+ * frees it. It has all that the thread needs: the client may be closed meanwhile.
+ */
+typedef struct handover {
+    pthread_mutex_t mutex;
+    int fd; /* eventfd, readable when it is done */
+    bool done;
+    bool left; /* nobody waits any more */
+    rl_params params;
+    rl_io io; /* the thread's */
+    rl_conn *conn;
+    rowlock_status status;
+    rowlock_error err;
+} handover;
+
+static void free_handover(handover *h)
+{
+    rl_conn_close(h->conn);
+    rl_params_free(&h->params);
+    if (h->fd >= 0)
+        close(h->fd);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+static bool copy_text(char **to, const char *from)
+{
+    *to = from ? strdup(from) : NULL;
+    return !from || *to;
+}
+
+static bool copy_params(rl_params *to, const rl_params *from)
+{
+    *to = (rl_params){.port = from->port,
+                      .read_defaults = from->read_defaults,
+                      .connect_timeout_ms = from->connect_timeout_ms};
+    return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
+           copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
+           copy_text(&to->schema, from->schema) &&
+           copy_text(&to->defaults_file, from->defaults_file) &&
+           copy_text(&to->ssl_ca, from->ssl_ca);
+}
+
+static handover *new_handover(const rl_params *params, const rl_io *io)
+{
+    handover *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->io = *io;
+    if (pthread_mutex_init(&h->mutex, NULL) != 0) {
+        free(h);
+        return NULL;
+    }
+    h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->fd >= 0 && copy_params(&h->params, params))
+        return h;
+    free_handover(h);
+    return NULL;
+}
+
+static void *open_there(void *arg)
+{
+    handover *h = arg;
+    h->status = open_here(&h->params, &h->io, &h->conn, &h->err);
+    atomic_fetch_sub(&helpers, 1);
+    pthread_mutex_lock(&h->mutex);
+    bool left = h->left;
+    h->done = true;
+    eventfd_write(h->fd, 1);
+    pthread_mutex_unlock(&h->mutex);
+    if (left)
+        free_handover(h);
+    return NULL;
+}
+
+/* No signal is for this thread: the program's handlers run in its own. */
+static bool start_thread(handover *h)
+{
+    pthread_t thread;
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    bool started = pthread_create(&thread, NULL, open_there, h) == 0;
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (started)
+        pthread_detach(thread);
+    return started;
+}
+
+static rowlock_status start_helper(handover *h, rowlock_error *err)
+{
+    if (atomic_fetch_add(&helpers, 1) >= HELPERS_MOST) {
+        atomic_fetch_sub(&helpers, 1);
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "%d attempts to connect are waiting for the resolver of names",
+                       HELPERS_MOST);
+    }
+    if (start_thread(h))
+        return ROWLOCK_OK;
+    atomic_fetch_sub(&helpers, 1);
+    return rl_fail(err, ROWLOCK_SYSTEM, "cannot start a thread");
+}
+
+/* True when the thread is done; else it is left alone, and frees everything. */
+static bool done_or_left(handover *h)
+{
+    pthread_mutex_lock(&h->mutex);
+    bool done = h->done;
+    h->left = !done;
+    pthread_mutex_unlock(&h->mutex);
+    return done;
+}
+
+static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, rl_conn **out,
+                                     rowlock_error *err)
+{
+    int64_t since_us = rl_now_us();
+    rl_io limit = rl_io_until(rl_time_add(since_us, params->connect_timeout_ms * 1000));
+    handover *h = new_handover(params, &limit);
+    if (!h)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
+    rowlock_status status = start_helper(h, err);
+    if (status != ROWLOCK_OK) {
+        free_handover(h);
+        return status;
+    }
+    short revents = 0;
+    rl_waited waited = io->wait(io->self, h->fd, POLLIN, &revents, io->deadline_us);
+    if (!done_or_left(h))
+        return gave_up(waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us, err);
+    status = h->status;
+    if (status == ROWLOCK_OK)
+        *out = h->conn;
+    else if (err)
+        *err = h->err;
+    h->conn = NULL;
+    free_handover(h);
+    return status;
+}
+
+/* An option file may name a host, and an address of ours to bind to; it is read while connecting.
+ */
+static bool may_ask_resolver(const rl_params *params)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    if (params->defaults_file || params->read_defaults)
+        return true;
+    if (!params->host || strcmp(params->host, "localhost") == 0)
+        return false; /* the unix socket */
+    return inet_pton(AF_INET, params->host, address) != 1 &&
+           inet_pton(AF_INET6, params->host, address) != 1;
+}
+
+/* ------------------------------------------------------------------------------- both */
+
+rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
+                            rowlock_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_connector);
+    rl_io bounded = *io;
+    int64_t limit = rl_time_add(rl_now_us(), params->connect_timeout_ms * 1000);
+    if (limit < bounded.deadline_us)
+        bounded.deadline_us = limit;
+    return may_ask_resolver(params) ? open_elsewhere(params, &bounded, conn, err)
+                                    : open_here(params, &bounded, conn, err);
+}
