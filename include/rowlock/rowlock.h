@@ -229,10 +229,13 @@ typedef enum rowlock_mode {
 } rowlock_mode;
 
 /*
- * Called once from the keeper thread, with no mutex held, when the lock is lost
- * and before anyone else can have a lease (for a row lock: as soon as it can be
- * known). `reason` is one line, valid during the call. It may call anything but
- * rowlock_client_close(); rowlock_release() of this very hold is allowed.
+ * Called once, on a thread of the client's with every signal blocked and no mutex
+ * held, when the lock is lost and before anyone else can have a lease (for a row
+ * lock: as soon as it can be known). A client tells one loss after the other: a
+ * callback that takes its time delays the next one, but nothing else. `reason` is one
+ * line, valid during the call. It may call anything but rowlock_client_close();
+ * rowlock_release() of this very hold is allowed. None comes once
+ * rowlock_client_close() has begun.
  */
 typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
 

@@ -29,8 +29,9 @@ typedef struct rowlock_tx_options {
  * and ends with it: data and lock commit together, so no token is needed.
  *
  * INVALID: the connection is not in a transaction. BUSY, TIMEOUT, CANCELLED: the
- * transaction is still open and has lost nothing. DEADLOCK: the server has rolled
- * the whole transaction back. UNAVAILABLE: the connection is gone, and the
+ * transaction is still open and has lost nothing (it may have gained the row's lock
+ * while a transaction that fenced a dead holder's token was in the way; it ends with
+ * it). DEADLOCK: the server has rolled the whole transaction back. UNAVAILABLE: the connection is gone, and the
  * transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
  *
  * Waiting ends on time when both connections have the same user (KILL QUERY);
@@ -43,13 +44,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
 
 /*
  * Inside the caller's open transaction: it can commit only while the lock is still
- * this hold's. From OK until the transaction ends nobody else can get the lock, and
- * renewals go on. (Who takes a row lock without a token, unfenced or by
- * rowlock_tx_acquire(), is not held up by a fence once the holder's own connection has
- * ended: do not mix the two on one name.) LOST: it is not ours any more; roll back. INVALID: not in
- * a transaction, an unfenced hold, or a set. BUSY: could not be had in time (the transaction is
- * still open). DEADLOCK: the server has rolled it back. Commit or roll back before
- * rowlock_release().
+ * this hold's. From OK until the transaction ends nobody else gets the lock, and
+ * renewals go on. LOST: it is not ours any more; roll back. INVALID: not in a
+ * transaction, an unfenced hold, or a set. BUSY: could not be had in time (the
+ * transaction is still open). DEADLOCK: the server has rolled it back. Commit or roll
+ * back before rowlock_release().
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
                                                           rowlock_error *err);
