@@ -287,7 +287,8 @@ static void move_deadline(run *self)
     supervisor_set_deadline(&self->supervisor, kill_at);
 }
 
-static void begin_command(run *self)
+/* False: too late, we were stopped since we got the lock. (The supervisor looks again.) */
+static bool begin_command(run *self)
 {
     supervisor_go go = {
         .own_group = self->own_group = !in_foreground(),
@@ -301,7 +302,10 @@ static void begin_command(run *self)
         go.socket_count = run_sockets(self->inherited_sockets, self->inherited_socket_count,
                                       go.sockets, SUPERVISOR_SOCKETS);
     move_deadline(self);
-    supervisor_begin(&self->supervisor, &go);
+    self->report.too_late = supervisor_now_us() >= self->kill_at_us;
+    if (!self->report.too_late)
+        supervisor_begin(&self->supervisor, &go);
+    return !self->report.too_late;
 }
 
 /* What the terminal sent to the whole group, a command in our group has heard itself. */
@@ -394,17 +398,17 @@ static void say_loss(run *self)
     pthread_mutex_lock(&self->mutex);
     memcpy(because, self->lost_because, sizeof because);
     pthread_mutex_unlock(&self->mutex);
-    self->note = "the command was ended: the lock was being lost";
+    const char *fate = self->report.too_late ? "was not started" : "was ended";
+    self->note = self->report.too_late ? "the command was not started: the lock was being lost"
+                                       : "the command was ended: the lock was being lost";
     if (is_at_max_hold(self))
-        cli_say("%s: has been held for as long as --max-hold allows; %s was ended", name_of(self),
-                command_of(self));
+        cli_say("%s: has been held for as long as --max-hold allows; %s %s", name_of(self),
+                command_of(self), fate);
     else if (because[0])
-        cli_say("%s: the lock was lost: %s; %s was ended", name_of(self), because,
-                command_of(self));
+        cli_say("%s: the lock was lost: %s; %s %s", name_of(self), because, command_of(self), fate);
     else
-        cli_say("%s: the lock could not be renewed in time; %s was ended before anyone else "
-                "could get it",
-                name_of(self), command_of(self));
+        cli_say("%s: the lock could not be renewed in time; %s %s", name_of(self), command_of(self),
+                fate);
 }
 
 static void say_unsupervised(run *self)
@@ -431,7 +435,8 @@ static int not_executed(run *self)
 
 static void judge(run *self)
 {
-    bool ended = self->report.killed || self->report.told || self->killed_here;
+    bool ended =
+        self->report.killed || self->report.told || self->report.too_late || self->killed_here;
     if (self->killed_here && !self->lost) {
         say_unsupervised(self);
         self->exit_status = exit_status_of(self->supervisor_status);
@@ -618,8 +623,8 @@ static void guard_command(run *self)
     }
     self->acquired_us = supervisor_now_us();
     say_acquired(self);
-    begin_command(self);
-    watch_command(self);
+    if (begin_command(self))
+        watch_command(self);
     judge(self);
     leave(self, self->exit_status == rowlock_status_exit(ROWLOCK_LOST));
     supervisor_finish(&self->supervisor);

@@ -199,6 +199,10 @@ static void obey(supervision *self)
         abandon(self);
     switch (order.kind) {
     case ORDER_BEGIN:
+        /* Our parent may have been stopped since it got the lock. */
+        self->report.too_late = supervisor_now_us() >= atomic_load(&self->page->kill_at_us);
+        if (self->report.too_late)
+            send_report(self);
         begin(self, &order);
         break;
     case ORDER_SIGNAL:

@@ -46,6 +46,7 @@ typedef struct supervisor_report {
     int status;     /* the command's, as of waitpid() */
     int exec_error; /* why it could not be run, an errno; 0: it was */
     bool told;      /* it was sent SIGTERM, the deadline being near */
+    bool too_late;  /* it was not even started: the deadline had passed */
     bool killed;    /* all were sent SIGKILL */
     int left;       /* killed: how many could not be ended; else: live on */
 } supervisor_report;
