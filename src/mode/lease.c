@@ -22,7 +22,8 @@
 
 #define FIRST_DELAY_US  5000
 #define MOST_DELAY_US   250000
-#define LABEL_IN_DETAIL 251 /* bytes of a label in an event, its end included */
+#define LOST_LIMIT_MS   1000 /* for the release of what is lost already */
+#define LABEL_IN_DETAIL 251  /* bytes of a label in an event, its end included */
 
 typedef struct lease_row {
     char kind[17];
@@ -363,11 +364,16 @@ static rowlock_status release_attempt(void *data, int64_t *hint_us, rowlock_erro
     return call->open ? released_before(call, err) : not_ours(call->hold, err);
 }
 
-/* Until it would have ended by itself, and not for longer than a call may take. */
+/*
+ * Until it would have ended by itself, and not for longer than a call may take. What is lost
+ * already is given back as a favour to the next one: a single short try.
+ */
 static rl_budget release_budget(const rowlock_hold *hold)
 {
     int64_t left_ms = (atomic_load(&hold->held.deadline_us) - rl_now_us()) / 1000;
     int64_t limit_ms = hold->client->limit_ms;
+    if (atomic_load(&hold->held.lost))
+        return rl_budget_start(0, limit_ms < LOST_LIMIT_MS ? limit_ms : LOST_LIMIT_MS, NULL);
     if (left_ms < 1000)
         left_ms = 1000;
     return rl_budget_start(left_ms < limit_ms ? left_ms : limit_ms, limit_ms, NULL);
