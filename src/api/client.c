@@ -40,8 +40,7 @@ static void undo(rowlock_client *client, opened done, bool forked)
 }
 
 /* The first connection: is this a server and a schema to work with? */
-static rowlock_status look_at_server(rowlock_client *client, bool single_writer,
-                                     rowlock_error *err)
+static rowlock_status look_at_server(rowlock_client *client, bool single_writer, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     rl_io io = rl_budget_quick_io(&budget);
@@ -155,12 +154,21 @@ static void release_holds(rowlock_client *client)
     }
 }
 
-static bool flush(rowlock_client *client, int64_t wait_ms)
+static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(wait_ms, client->limit_ms, NULL);
+    uint64_t dropped = 0;
     rl_journal_hurry(&client->journal);
     rl_keeper_wake(&client->keeper);
-    return rl_journal_wait(&client->journal, budget.deadline_us);
+    bool settled = rl_journal_wait(&client->journal, budget.deadline_us, &dropped);
+    rl_journal_log_dropped(&client->journal, &client->log);
+    if (dropped)
+        return rl_fail(err, ROWLOCK_SERVER,
+                       "events that could not be written and are missing in the history: %" PRIu64
+                       " (the log has the reason)",
+                       dropped);
+    return settled ? ROWLOCK_OK
+                   : rl_fail(err, ROWLOCK_TIMEOUT, "the history could not be written in time");
 }
 
 void rowlock_client_close(rowlock_client *client)
@@ -173,7 +181,7 @@ void rowlock_client_close(rowlock_client *client)
         forget_holds(client);
     } else {
         release_holds(client);
-        flush(client, CLOSE_LIMIT_MS);
+        (void)flush(client, CLOSE_LIMIT_MS, NULL);
     }
     undo(client, all, forked);
 }
@@ -183,7 +191,5 @@ rowlock_status rowlock_client_flush(rowlock_client *client, int64_t wait_ms, row
     rowlock_status status = rl_client_check(client, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (flush(client, wait_ms))
-        return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_TIMEOUT, "the history could not be written in time");
+    return flush(client, wait_ms, err);
 }

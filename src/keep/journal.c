@@ -1,5 +1,6 @@
 #include "keep/journal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -189,23 +190,26 @@ static void put_back(rl_journal *journal, rl_journal_entry *batch, size_t taken)
     pthread_mutex_unlock(&journal->mutex);
 }
 
-static void settle(rl_journal *journal, size_t taken)
+static void settle(rl_journal *journal, size_t taken, size_t dropped)
 {
     pthread_mutex_lock(&journal->mutex);
     journal->settled += taken;
+    journal->dropped += dropped;
     if (journal->count == 0)
         journal->urgent = false;
     pthread_cond_broadcast(&journal->written_more);
     pthread_mutex_unlock(&journal->mutex);
 }
 
-static rowlock_status insert(rl_pool *pool, const rl_journal_entry *batch, const rl_io *io,
-                             rowlock_error *err)
+/* The first `count` of them, in one statement. */
+static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_t count,
+                             const rl_io *io, rowlock_error *err)
 {
     rl_buffer json = {0};
     int64_t now = rl_now_us();
-    for (const rl_journal_entry *entry = batch; entry; entry = entry->next) {
-        rl_buffer_puts(&json, entry == batch ? "[" : ",");
+    const rl_journal_entry *entry = first;
+    for (size_t i = 0; i < count; i++, entry = entry->next) {
+        rl_buffer_puts(&json, i == 0 ? "[" : ",");
         event_json(&json, entry, now);
     }
     rl_buffer_puts(&json, "]");
@@ -221,12 +225,40 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *batch, const
     return status;
 }
 
-/* Will it be better later? Otherwise the batch is given up, lest it blocks the queue. */
+/*
+ * Will it be better later? UNKNOWN too: such a batch may be in the table already and is then
+ * there twice. An event that is told twice does less harm than one that is missing.
+ */
 static bool worth_keeping(rowlock_status status)
 {
     return status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK ||
            status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED || status == ROWLOCK_READONLY ||
-           status == ROWLOCK_UNKNOWN;
+           status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM;
+}
+
+/* Does it say something about the events, or would it be the same for any? */
+static bool about_events(rowlock_status status)
+{
+    return status != ROWLOCK_DENIED && status != ROWLOCK_SCHEMA && status != ROWLOCK_UNSUPPORTED;
+}
+
+/* The server refuses something in the batch: one by one, only that is dropped. */
+static rowlock_status write_singly(rl_journal *journal, rl_pool *pool, rl_journal_entry *batch,
+                                   size_t taken, const rl_io *io, rowlock_error *err)
+{
+    while (batch) {
+        rl_journal_entry *entry = batch;
+        rowlock_status status = insert(pool, entry, 1, io, err);
+        if (status != ROWLOCK_OK && worth_keeping(status)) {
+            put_back(journal, batch, taken);
+            return status;
+        }
+        batch = entry->next;
+        taken--;
+        free_entry(entry);
+        settle(journal, 1, status != ROWLOCK_OK);
+    }
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
@@ -235,21 +267,18 @@ rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io 
     size_t taken = 0;
     rl_journal_entry *batch = take_batch(journal, &taken);
     if (!batch) {
-        settle(journal, 0);
+        settle(journal, 0, 0);
         return ROWLOCK_OK;
     }
-    rowlock_status status = insert(pool, batch, io, err);
+    rowlock_status status = insert(pool, batch, taken, io, err);
     if (status != ROWLOCK_OK && worth_keeping(status)) {
         put_back(journal, batch, taken);
         return status;
     }
-    if (status != ROWLOCK_OK) {
-        pthread_mutex_lock(&journal->mutex);
-        journal->dropped += taken;
-        pthread_mutex_unlock(&journal->mutex);
-    }
+    if (status != ROWLOCK_OK && taken > 1 && about_events(status))
+        return write_singly(journal, pool, batch, taken, io, err);
     free_entries(batch);
-    settle(journal, taken);
+    settle(journal, taken, status == ROWLOCK_OK ? 0 : taken);
     return status;
 }
 
@@ -271,10 +300,11 @@ void rl_journal_hurry(rl_journal *journal)
     pthread_mutex_unlock(&journal->mutex);
 }
 
-bool rl_journal_wait(rl_journal *journal, int64_t deadline_us)
+bool rl_journal_wait(rl_journal *journal, int64_t deadline_us, uint64_t *dropped)
 {
     pthread_mutex_lock(&journal->mutex);
     uint64_t want = journal->added;
+    uint64_t told = journal->told;
     while (journal->settled < want) {
         int64_t left = deadline_us == RL_NEVER ? 3600000000 : deadline_us - rl_now_us();
         if (left <= 0)
@@ -283,6 +313,20 @@ bool rl_journal_wait(rl_journal *journal, int64_t deadline_us)
         pthread_cond_timedwait(&journal->written_more, &journal->mutex, &until);
     }
     bool settled = journal->settled >= want;
+    /* Two who wait at once are both told. */
+    *dropped = journal->dropped - told;
+    journal->told = journal->dropped;
     pthread_mutex_unlock(&journal->mutex);
     return settled;
+}
+
+void rl_journal_log_dropped(rl_journal *journal, const rl_log *log)
+{
+    pthread_mutex_lock(&journal->mutex);
+    uint64_t dropped = journal->dropped - journal->logged;
+    journal->logged = journal->dropped;
+    pthread_mutex_unlock(&journal->mutex);
+    if (dropped)
+        rl_log_line(log, ROWLOCK_LOG_WARNING, "events that are missing in the history: %" PRIu64,
+                    dropped);
 }

@@ -39,7 +39,9 @@ typedef struct rl_journal {
     size_t count;
     uint64_t added;   /* events ever added */
     uint64_t settled; /* of those: written, or given up */
-    uint64_t dropped; /* given up because the queue was full */
+    uint64_t dropped; /* of the settled: given up, they are not in the table */
+    uint64_t logged;  /* of the dropped: the log has them */
+    uint64_t told;    /* of the dropped: a flush said so */
     bool off;
     bool urgent; /* somebody waits for it to be written */
 } rl_journal;
@@ -56,14 +58,23 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event);
 bool rl_journal_empty(rl_journal *journal);
 bool rl_journal_urgent(rl_journal *journal);
 
-/* Writes one batch. OK also when there is nothing. */
+/*
+ * Writes one batch. OK also when there is nothing, and when it was written but for events
+ * that the server refuses: those are dropped, lest they block the queue.
+ */
 rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
                                 rowlock_error *err) RL_MUST_USE;
 
 /* Somebody is going to wait for it: do not gather any longer. Then wake the keeper. */
 void rl_journal_hurry(rl_journal *journal);
 
-/* Waits until everything added so far is settled; false when the deadline comes first. */
-bool rl_journal_wait(rl_journal *journal, int64_t deadline_us);
+/*
+ * Waits until everything added so far is settled; false when the deadline comes first.
+ * `dropped`: how many events were given up since the last wait that said so.
+ */
+bool rl_journal_wait(rl_journal *journal, int64_t deadline_us, uint64_t *dropped);
+
+/* A warning about events that were dropped since the last one. */
+void rl_journal_log_dropped(rl_journal *journal, const rl_log *log);
 
 #endif
