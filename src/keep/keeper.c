@@ -17,6 +17,7 @@
 #define MARGIN_MAX_US      1000000
 #define DRIFT_PART         2000  /* two clocks may differ by one part in so many: 500 ppm */
 #define RENEW_CHUNK        10000 /* leases in one statement: its parameter stays small */
+#define FEW                16 /* what there is room for from the start, whatever memory is left */
 
 /* ------------------------------------------------------------------------ deadlines */
 
@@ -41,19 +42,60 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* ------------------------------------------------------------------------- the lists */
+
+static void put_first(rl_held_list *list, rl_held *held)
+{
+    held->list = list;
+    held->previous = NULL;
+    held->next = list->first;
+    if (list->first)
+        list->first->previous = held;
+    else
+        list->last = held;
+    list->first = held;
+}
+
+static void put_last(rl_held_list *list, rl_held *held)
+{
+    held->list = list;
+    held->next = NULL;
+    held->previous = list->last;
+    if (list->last)
+        list->last->next = held;
+    else
+        list->first = held;
+    list->last = held;
+}
+
+static void take_out(rl_held *held)
+{
+    rl_held_list *list = held->list;
+    if (held->previous)
+        held->previous->next = held->next;
+    else
+        list->first = held->next;
+    if (held->next)
+        held->next->previous = held->previous;
+    else
+        list->last = held->previous;
+    held->next = held->previous = NULL;
+    held->list = NULL;
+}
+
 /* ------------------------------------------------------------------------ the losses */
 
-/* With the mutex. The callback comes later, without it. */
-static void mark_lost(rl_held *held, const char *reason)
+/* With the mutex. Whoever looks at the hold sees it at once; the callback comes later. */
+static void mark_lost(rl_keeper *keeper, rl_held *held, const char *reason)
 {
-    if (atomic_load(&held->lost))
-        return;
     snprintf(held->reason, sizeof held->reason, "%s", reason);
     atomic_store(&held->deadline_us, 0);
     atomic_store(&held->lost, true);
     int fd = atomic_load(&held->event_fd);
     if (fd >= 0)
         eventfd_write(fd, 1);
+    take_out(held);
+    put_last(&keeper->losses, held);
 }
 
 static const char *why_expired(const rl_held *held, int64_t now)
@@ -67,132 +109,157 @@ static const char *why_expired(const rl_held *held, int64_t now)
 
 static void mark_expired(rl_keeper *keeper, int64_t now)
 {
-    for (rl_held *held = keeper->first; held; held = held->next)
+    for (rl_held *next, *held = keeper->kept.first; held; held = next) {
+        next = held->next;
         if (now >= atomic_load(&held->deadline_us))
-            mark_lost(held, why_expired(held, now));
+            mark_lost(keeper, held, why_expired(held, now));
+    }
 }
 
-static void take_out(rl_keeper *keeper, rl_held *held)
+/* ------------------------------------------------------------------ telling of losses */
+
+/*
+ * With the mutex, which it gives up during the callback. The hold is out of our care then
+ * and may be gone when the callback returns; rl_keeper_remove() waits for `telling`.
+ */
+static void tell_one(rl_keeper *keeper, rl_held *held)
 {
-    if (held->previous)
-        held->previous->next = held->next;
-    else
-        keeper->first = held->next;
-    if (held->next)
-        held->next->previous = held->previous;
-    held->next = held->previous = NULL;
-    held->key = 0;
+    take_out(held);
+    keeper->telling = held->key;
+    keeper->telling_thread = pthread_self();
+    char reason[sizeof held->reason];
+    snprintf(reason, sizeof reason, "%s", held->reason);
+    pthread_mutex_unlock(&keeper->mutex);
+    held->on_lost(held, reason);
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->telling = 0;
+    pthread_cond_broadcast(&keeper->told);
 }
 
-static rl_held *first_lost(rl_keeper *keeper)
+static void tell_all(rl_keeper *keeper)
 {
-    for (rl_held *held = keeper->first; held; held = held->next)
-        if (atomic_load(&held->lost))
-            return held;
+    pthread_mutex_lock(&keeper->mutex);
+    while (keeper->losses.first && !keeper->silent)
+        tell_one(keeper, keeper->losses.first);
+    keeper->teller_busy = false;
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+static void *run_teller(void *arg)
+{
+    tell_all(arg);
     return NULL;
 }
 
-/*
- * Calls back for what is lost, each without the mutex. The hold is out of our care then
- * and may be gone when the callback returns; rl_keeper_remove() waits for `telling`.
- */
-static void tell_losses(rl_keeper *keeper)
+/* A host's signal handlers are not to run in a thread of ours. */
+static int create_without_signals(pthread_t *thread, void *(*function)(void *), void *arg)
 {
-    pthread_mutex_lock(&keeper->mutex);
-    for (rl_held *held; (held = first_lost(keeper));) {
-        take_out(keeper, held);
-        keeper->telling = held;
-        char reason[sizeof held->reason];
-        snprintf(reason, sizeof reason, "%s", held->reason);
-        pthread_mutex_unlock(&keeper->mutex);
-        held->on_lost(held, reason);
-        pthread_mutex_lock(&keeper->mutex);
-        keeper->telling = NULL;
-        pthread_cond_broadcast(&keeper->told);
-    }
-    pthread_mutex_unlock(&keeper->mutex);
+    sigset_t all;
+    sigset_t was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int failed = pthread_create(thread, NULL, function, arg);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return failed;
+}
+
+/* With the mutex: is there somebody to tell, and nobody to do it? Then it is to be done. */
+static bool teller_missing(rl_keeper *keeper)
+{
+    bool missing = keeper->losses.first && !keeper->silent && !keeper->teller_busy;
+    if (missing)
+        keeper->teller_busy = true;
+    return missing;
+}
+
+/* In the keeper, without the mutex. An earlier teller has nothing left to do. */
+static void join_teller(rl_keeper *keeper)
+{
+    if (keeper->teller_made)
+        pthread_join(keeper->teller, NULL);
+    keeper->teller_made = false;
+}
+
+/* Without a thread for it, late is better than never. */
+static void send_teller(rl_keeper *keeper)
+{
+    join_teller(keeper);
+    keeper->teller_made = create_without_signals(&keeper->teller, run_teller, keeper) == 0;
+    if (!keeper->teller_made)
+        tell_all(keeper);
 }
 
 /* -------------------------------------------------------------------- held connections */
 
-static void ping_over(rl_held *held)
+static void ping_over(rl_keeper *keeper, rl_held *held)
 {
     if (held->conn->ping_result == 0)
         rl_held_extend(held, held->ping_sent_us, held->ttl_us);
     else
-        mark_lost(held, "the connection that holds it has ended");
+        mark_lost(keeper, held, "the connection that holds it has ended");
 }
 
 static void begin_due_pings(rl_keeper *keeper, int64_t now)
 {
-    for (rl_held *held = keeper->first; held; held = held->next) {
-        if (!held->conn || held->conn->ping_pending || now < held->next_beat_us ||
-            atomic_load(&held->lost))
+    for (rl_held *next, *held = keeper->kept.first; held; held = next) {
+        next = held->next;
+        if (!held->conn || held->conn->ping_pending || now < held->next_beat_us)
             continue;
         held->ping_sent_us = now;
         held->next_beat_us = RL_NEVER;
         if (rl_conn_ping_begin(held->conn))
-            ping_over(held);
+            ping_over(keeper, held);
     }
 }
 
 /* An idle connection has something to say: the server ended it. */
-static void serve_connection(rl_held *held, short revents)
+static void serve_connection(rl_keeper *keeper, rl_held *held, short revents)
 {
     if (held->conn->ping_pending) {
         if (rl_conn_ping_resume(held->conn, revents))
-            ping_over(held);
+            ping_over(keeper, held);
     } else if (!rl_conn_looks_alive(held->conn)) {
         held->conn->broken = true;
-        mark_lost(held, "the server ended the connection that holds it");
+        mark_lost(keeper, held, "the server ended the connection that holds it");
     }
 }
 
-/* What one poll() looks at: [0] the statement's descriptor, [1] the wake-up, then held ones. */
-typedef struct watch {
-    struct pollfd *fds;
-    uint64_t *keys;
-    size_t count;
-    size_t capacity;
-} watch;
+#define FIXED 2 /* descriptors of a watch that are no held connection's */
 
-#define FIXED 2
-
-static int64_t next_renewal(rl_keeper *keeper);
-
-static bool watch_room(watch *w, size_t need)
+/*
+ * Keeps what there is when there is no memory for more. Not with realloc(): the child of a
+ * fork() at any moment must find pointers that it can free.
+ */
+static bool watch_room(rl_watch *w, size_t need)
 {
-    if (need <= w->capacity)
-        return true;
+    rl_watch was = *w;
     size_t capacity = need * 2;
-    struct pollfd *fds = realloc(w->fds, capacity * sizeof *fds);
-    if (fds)
-        w->fds = fds;
-    uint64_t *keys = realloc(w->keys, capacity * sizeof *keys);
-    if (keys)
-        w->keys = keys;
-    if (!fds || !keys)
+    struct pollfd *fds = malloc(capacity * sizeof *fds);
+    uint64_t *keys = malloc(capacity * sizeof *keys);
+    if (!fds || !keys) {
+        free(fds);
+        free(keys);
         return false;
+    }
+    for (size_t i = 0; i < was.count; i++) {
+        fds[i] = was.fds[i];
+        keys[i] = was.keys[i];
+    }
+    w->fds = fds;
+    w->keys = keys;
     w->capacity = capacity;
+    free(was.fds);
+    free(was.keys);
     return true;
 }
 
-static size_t held_connections(const rl_keeper *keeper)
+/* With the mutex. Where there is no room for all, the deadlines still tell of every loss. */
+static void watch_held(rl_keeper *keeper)
 {
-    size_t count = 0;
-    for (const rl_held *held = keeper->first; held; held = held->next)
-        count += held->conn != NULL;
-    return count;
-}
-
-/* With the mutex. Without memory for all, the deadlines still tell of every loss. */
-static void watch_held(rl_keeper *keeper, watch *w)
-{
-    w->count = FIXED;
-    if (!watch_room(w, FIXED + held_connections(keeper)))
-        return;
-    for (const rl_held *held = keeper->first; held; held = held->next) {
-        if (!held->conn || atomic_load(&held->lost))
+    rl_watch *w = &keeper->watch;
+    w->count = w->wanted = FIXED;
+    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
+        if (!held->conn || w->wanted++ >= w->capacity)
             continue;
         short events = held->conn->ping_pending ? rl_conn_ping_events(held->conn) : POLLIN;
         w->fds[w->count] = (struct pollfd){.fd = rl_conn_fd(held->conn), .events = events};
@@ -204,14 +271,16 @@ static void watch_held(rl_keeper *keeper, watch *w)
  * With the mutex. A hold may have come or gone since; the list runs from the highest key
  * to the lowest, and so does the watch.
  */
-static void serve_ready(rl_keeper *keeper, const watch *w)
+static void serve_ready(rl_keeper *keeper)
 {
+    const rl_watch *w = &keeper->watch;
     size_t i = FIXED;
-    for (rl_held *held = keeper->first; held && i < w->count; held = held->next) {
+    for (rl_held *next, *held = keeper->kept.first; held && i < w->count; held = next) {
+        next = held->next;
         while (i < w->count && w->keys[i] > held->key)
             i++;
         if (i < w->count && w->keys[i] == held->key && w->fds[i].revents && held->conn)
-            serve_connection(held, w->fds[i].revents);
+            serve_connection(keeper, held, w->fds[i].revents);
     }
 }
 
@@ -219,7 +288,7 @@ static void serve_ready(rl_keeper *keeper, const watch *w)
 static int64_t next_due(const rl_keeper *keeper)
 {
     int64_t due = RL_NEVER;
-    for (const rl_held *held = keeper->first; held; held = held->next) {
+    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
         due = earlier(due, atomic_load(&held->deadline_us));
         if (held->conn)
             due = earlier(due, held->next_beat_us);
@@ -229,7 +298,7 @@ static int64_t next_due(const rl_keeper *keeper)
 
 /* --------------------------------------------------------------------------- waiting */
 
-static void poll_until(watch *w, int64_t until_us)
+static void poll_until(rl_watch *w, int64_t until_us)
 {
     int64_t left = until_us == RL_NEVER ? 3600000000 : until_us - rl_now_us();
     if (left < 0)
@@ -241,79 +310,111 @@ static void poll_until(watch *w, int64_t until_us)
 }
 
 /* One round of everything that is due, and the wait for the next thing. */
-static void serve_once(rl_keeper *keeper, watch *w, int fd, short events, int64_t until_us)
+static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us)
 {
+    rl_watch *w = &keeper->watch;
     int64_t now = rl_now_us();
     pthread_mutex_lock(&keeper->mutex);
     mark_expired(keeper, now);
     begin_due_pings(keeper, now);
-    bool losses = first_lost(keeper) != NULL;
-    watch_held(keeper, w);
+    bool losses = teller_missing(keeper);
+    watch_held(keeper);
     int64_t due = earlier(until_us, next_due(keeper));
     keeper->asleep_until_us = due;
     pthread_mutex_unlock(&keeper->mutex);
     if (losses)
-        tell_losses(keeper);
+        send_teller(keeper);
+    bool grown = w->wanted > w->capacity && watch_room(w, w->wanted);
     w->fds[0] = (struct pollfd){.fd = fd, .events = events};
     w->fds[1] = (struct pollfd){.fd = keeper->wake_fd, .events = POLLIN};
-    poll_until(w, losses ? 0 : due);
+    poll_until(w, losses || grown ? 0 : due);
     pthread_mutex_lock(&keeper->mutex);
     keeper->asleep_until_us = RL_NEVER;
-    serve_ready(keeper, w);
+    serve_ready(keeper);
     pthread_mutex_unlock(&keeper->mutex);
     eventfd_t ignored;
     if (w->fds[1].revents)
         eventfd_read(keeper->wake_fd, &ignored);
 }
 
+static int64_t next_renewal(rl_keeper *keeper);
+static int64_t others_overdue(rl_keeper *keeper);
+
+/* A renewal that falls due does not wait for the history, nor long for another renewal. */
+static int64_t statement_end(rl_keeper *keeper, int64_t until_us)
+{
+    if (keeper->writing)
+        return earlier(until_us, next_renewal(keeper));
+    if (keeper->renewing)
+        return earlier(until_us, others_overdue(keeper));
+    return until_us;
+}
+
 /* The keeper's way to wait in a statement of its own: it serves the others meanwhile. */
 static rl_waited serve_while(void *self, int fd, short events, short *revents, int64_t until_us)
 {
     rl_keeper *keeper = self;
-    watch w = {0};
-    rl_waited waited = RL_EXPIRED;
-    if (!watch_room(&w, FIXED + 16))
-        return RL_EXPIRED;
     for (;;) {
-        /* A renewal that falls due does not wait for the history. */
-        int64_t end_us = keeper->writing ? earlier(until_us, next_renewal(keeper)) : until_us;
-        serve_once(keeper, &w, fd, events, end_us);
-        if (w.fds[0].revents) {
-            *revents = w.fds[0].revents;
-            waited = RL_READY;
-            break;
+        int64_t end_us = statement_end(keeper, until_us);
+        serve_once(keeper, fd, events, end_us);
+        if (keeper->watch.fds[0].revents) {
+            *revents = keeper->watch.fds[0].revents;
+            return RL_READY;
         }
-        if (atomic_load(&keeper->stop)) {
-            waited = RL_CANCELLED;
-            break;
-        }
+        if (atomic_load(&keeper->stop))
+            return RL_CANCELLED;
         if (rl_now_us() >= end_us)
-            break;
+            return RL_EXPIRED;
     }
-    free(w.fds);
-    free(w.keys);
-    return waited;
 }
 
 /* ------------------------------------------------------------------------- renewing */
 
+/* How early a lease goes along with others, and how long it lets another renewal finish. */
+static int64_t leeway(const rl_held *held)
+{
+    return held->ttl_us / 6;
+}
+
+static bool is_renewed(const rl_held *held)
+{
+    return !held->conn && held->next_beat_us != RL_NEVER;
+}
+
 /* Leases that are due soon go along, so that equal TTLs come to be renewed together. */
 static bool due_for_renewal(const rl_held *held, int64_t now)
 {
-    return !held->conn && !atomic_load(&held->lost) && held->next_beat_us != RL_NEVER &&
-           held->next_beat_us - held->ttl_us / 6 <= now;
+    return is_renewed(held) && held->next_beat_us - leeway(held) <= now;
 }
 
+/* What was in a renewal that failed waits for a while; what was not does not. */
 static int64_t next_renewal(rl_keeper *keeper)
 {
     int64_t due = RL_NEVER;
     pthread_mutex_lock(&keeper->mutex);
-    for (const rl_held *held = keeper->first; held; held = held->next)
-        if (!held->conn && !atomic_load(&held->lost))
-            due = earlier(due, held->next_beat_us);
+    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
+        if (!is_renewed(held))
+            continue;
+        bool tried = keeper->crowded || held->attempt == keeper->attempts;
+        bool waits = tried && held->next_beat_us < keeper->renew_again_us;
+        due = earlier(due, waits ? keeper->renew_again_us : held->next_beat_us);
+    }
     pthread_mutex_unlock(&keeper->mutex);
-    if (due != RL_NEVER && due < keeper->renew_again_us)
-        due = keeper->renew_again_us;
+    return due;
+}
+
+/*
+ * Until when the leases that are not in the running renewal can do without one. A long TTL
+ * has much patience with a dead connection; a short one must not lose its lock by that.
+ */
+static int64_t others_overdue(rl_keeper *keeper)
+{
+    int64_t due = RL_NEVER;
+    pthread_mutex_lock(&keeper->mutex);
+    for (const rl_held *held = keeper->kept.first; held && !keeper->crowded; held = held->next)
+        if (is_renewed(held) && held->attempt != keeper->attempts)
+            due = earlier(due, held->next_beat_us + leeway(held));
+    pthread_mutex_unlock(&keeper->mutex);
     return due;
 }
 
@@ -330,40 +431,47 @@ static int64_t renewal_ttl(rl_held *held, int64_t now)
 }
 
 /* With the mutex. From the highest key to the lowest. */
-static size_t collect_due(rl_keeper *keeper, int64_t now, rl_renewal *renewals,
-                          int64_t *first_deadline_us)
+static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadline_us)
 {
     size_t count = 0;
     *first_deadline_us = RL_NEVER;
-    for (rl_held *held = keeper->first; held && count < RENEW_CHUNK; held = held->next) {
+    keeper->attempts++;
+    keeper->crowded = false;
+    for (rl_held *held = keeper->kept.first; held; held = held->next) {
         if (!due_for_renewal(held, now))
             continue;
         int64_t ttl_us = renewal_ttl(held, now);
         if (ttl_us == 0)
             continue;
-        renewals[count++] = (rl_renewal){.key = held->key,
-                                         .resource_id = held->resource_id,
-                                         .version = held->version,
-                                         .ttl_us = ttl_us};
-        snprintf(renewals[count - 1].owner, sizeof renewals->owner, "%s", held->owner);
+        keeper->crowded = count == keeper->renewals_capacity;
+        if (keeper->crowded)
+            break;
+        held->attempt = keeper->attempts;
+        rl_renewal *renewal = &keeper->renewals[count++];
+        *renewal = (rl_renewal){.key = held->key,
+                                .resource_id = held->resource_id,
+                                .version = held->version,
+                                .ttl_us = ttl_us};
+        snprintf(renewal->owner, sizeof renewal->owner, "%s", held->owner);
         *first_deadline_us = earlier(*first_deadline_us, atomic_load(&held->deadline_us));
     }
     return count;
 }
 
-static void apply_renewals(rl_keeper *keeper, const rl_renewal *renewals, size_t count,
-                           int64_t sent_us)
+static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
 {
+    const rl_renewal *renewals = keeper->renewals;
     pthread_mutex_lock(&keeper->mutex);
     size_t i = 0;
-    for (rl_held *held = keeper->first; held && i < count; held = held->next) {
+    for (rl_held *next, *held = keeper->kept.first; held && i < count; held = next) {
+        next = held->next;
         while (i < count && renewals[i].key > held->key)
             i++;
-        if (i == count || renewals[i].key != held->key || atomic_load(&held->lost))
+        if (i == count || renewals[i].key != held->key)
             continue;
         bool last = renewals[i].ttl_us < held->ttl_us;
         if (!renewals[i].reached) {
-            mark_lost(held, "it was taken away on the server (broken, or expired there)");
+            mark_lost(keeper, held, "it was taken away on the server (broken, or expired there)");
             continue;
         }
         rl_held_extend(held, sent_us, renewals[i].ttl_us);
@@ -373,7 +481,23 @@ static void apply_renewals(rl_keeper *keeper, const rl_renewal *renewals, size_t
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-static void note_renewal(rl_keeper *keeper, rowlock_status status, const rowlock_error *err)
+/* Of what is left until the first deadline, an attempt may use a half and a pause a quarter. */
+static int64_t part_of(int64_t left_us, int divisor)
+{
+    int64_t part = left_us / divisor;
+    return part < RENEW_RETRY_MIN_US ? RENEW_RETRY_MIN_US : part;
+}
+
+static int64_t retry_delay(unsigned failures, int64_t left_us)
+{
+    int64_t delay = RENEW_RETRY_MIN_US;
+    for (unsigned i = 0; i < failures && delay < RENEW_RETRY_MAX_US; i++)
+        delay *= 2;
+    return earlier(delay, part_of(left_us, 4));
+}
+
+static void note_renewal(rl_keeper *keeper, rowlock_status status, int64_t first_deadline_us,
+                         const rowlock_error *err)
 {
     if (status == ROWLOCK_OK) {
         if (keeper->renew_failures)
@@ -382,46 +506,54 @@ static void note_renewal(rl_keeper *keeper, rowlock_status status, const rowlock
         keeper->renew_again_us = 0;
         return;
     }
-    int64_t delay = RENEW_RETRY_MIN_US;
-    for (unsigned i = 0; i < keeper->renew_failures && delay < RENEW_RETRY_MAX_US; i++)
-        delay *= 2;
+    int64_t now = rl_now_us();
+    keeper->renew_again_us = now + retry_delay(keeper->renew_failures, first_deadline_us - now);
     if (keeper->renew_failures++ == 0)
         rl_log_line(&keeper->log, ROWLOCK_LOG_WARNING, "leases could not be renewed: %s",
                     err->message);
-    keeper->renew_again_us = rl_now_us() + delay;
 }
 
-/*
- * A failed attempt must leave time for another before the first deadline; a server that
- * does not answer is given up for this attempt.
- */
-static int64_t attempt_end(int64_t now, int64_t first_deadline_us)
+/* Without memory for all, they are renewed a few at a time. */
+static void make_room_for_renewals(rl_keeper *keeper)
 {
-    int64_t half = (first_deadline_us - now) / 2;
-    return now + (half < 50000 ? 50000 : half);
+    size_t need = 0;
+    pthread_mutex_lock(&keeper->mutex);
+    for (const rl_held *held = keeper->kept.first; held && need < RENEW_CHUNK; held = held->next)
+        need += is_renewed(held);
+    pthread_mutex_unlock(&keeper->mutex);
+    if (need <= keeper->renewals_capacity)
+        return;
+    size_t capacity = need * 2 < RENEW_CHUNK ? need * 2 : RENEW_CHUNK;
+    rl_renewal *few = keeper->renewals;
+    rl_renewal *more = malloc(capacity * sizeof *more);
+    if (!more)
+        return;
+    keeper->renewals = more;
+    keeper->renewals_capacity = capacity;
+    free(few);
 }
 
+/* A server that does not answer is given up for this attempt; there must be time for another. */
 static void renew_due(rl_keeper *keeper)
 {
-    rl_renewal *renewals = malloc(RENEW_CHUNK * sizeof *renewals);
-    if (!renewals)
-        return;
     int64_t now = rl_now_us();
     int64_t first_deadline_us;
+    make_room_for_renewals(keeper);
     pthread_mutex_lock(&keeper->mutex);
-    size_t count = collect_due(keeper, now, renewals, &first_deadline_us);
+    size_t count = collect_due(keeper, now, &first_deadline_us);
     pthread_mutex_unlock(&keeper->mutex);
-    if (count > 0) {
-        rowlock_error err = {0};
-        rl_io io = {.wait = serve_while,
-                    .self = keeper,
-                    .deadline_us = attempt_end(now, first_deadline_us)};
-        rowlock_status status = keeper->renew(keeper->pool, renewals, count, &io, &err);
-        if (status == ROWLOCK_OK)
-            apply_renewals(keeper, renewals, count, now);
-        note_renewal(keeper, status, &err);
-    }
-    free(renewals);
+    if (count == 0)
+        return;
+    rowlock_error err = {0};
+    rl_io io = {.wait = serve_while,
+                .self = keeper,
+                .deadline_us = now + part_of(first_deadline_us - now, 2)};
+    keeper->renewing = true;
+    rowlock_status status = keeper->renew(keeper->pool, keeper->renewals, count, &io, &err);
+    keeper->renewing = false;
+    if (status == ROWLOCK_OK)
+        apply_renewals(keeper, count, now);
+    note_renewal(keeper, status, first_deadline_us, &err);
 }
 
 /* ---------------------------------------------------------------------- the history */
@@ -434,6 +566,7 @@ static void write_history(rl_keeper *keeper)
     rowlock_status status = rl_journal_write(keeper->journal, keeper->pool, &io, &err);
     keeper->writing = false;
     keeper->write_at_us = 0;
+    rl_journal_log_dropped(keeper->journal, &keeper->log);
     if (status == ROWLOCK_OK)
         return;
     keeper->write_at_us = rl_now_us() + WRITE_RETRY_US;
@@ -456,8 +589,9 @@ static int64_t next_write(rl_keeper *keeper)
 
 /* -------------------------------------------------------------------------- the thread */
 
-static void keep(rl_keeper *keeper, watch *w)
+static void *run(void *arg)
 {
+    rl_keeper *keeper = arg;
     while (!atomic_load(&keeper->stop)) {
         int64_t write_at = next_write(keeper);
         int64_t renew_at = next_renewal(keeper);
@@ -467,31 +601,31 @@ static void keep(rl_keeper *keeper, watch *w)
         else if (now >= write_at)
             write_history(keeper);
         else
-            serve_once(keeper, w, -1, 0, earlier(renew_at, write_at));
+            serve_once(keeper, -1, 0, earlier(renew_at, write_at));
     }
-}
-
-static void *run(void *arg)
-{
-    rl_keeper *keeper = arg;
-    watch w = {0};
-    if (watch_room(&w, FIXED + 16))
-        keep(keeper, &w);
-    free(w.fds);
-    free(w.keys);
     return NULL;
 }
 
-/* A host's signal handlers are not to run in this thread. */
-static int create_without_signals(rl_keeper *keeper)
+/* The thread must be able to work whatever becomes of memory later. */
+static bool make_room(rl_keeper *keeper)
 {
-    sigset_t all;
-    sigset_t was;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    int failed = pthread_create(&keeper->thread, NULL, run, keeper);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return failed;
+    keeper->renewals = malloc(FEW * sizeof *keeper->renewals);
+    keeper->renewals_capacity = keeper->renewals ? FEW : 0;
+    return watch_room(&keeper->watch, FIXED + FEW) && keeper->renewals;
+}
+
+static rowlock_status begin(rl_keeper *keeper, rowlock_error *err)
+{
+    if (keeper->wake_fd < 0)
+        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a descriptor for the keeper (error %d)",
+                       errno);
+    if (!make_room(keeper))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    int failed = create_without_signals(&keeper->thread, run, keeper);
+    if (failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "cannot start the keeper thread (error %d)", failed);
+    keeper->running = true;
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,
@@ -499,34 +633,47 @@ rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *jou
 {
     *keeper = (rl_keeper){
         .pool = pool, .journal = journal, .renew = renew, .log = log, .asleep_until_us = RL_NEVER};
-    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (keeper->wake_fd < 0)
-        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a descriptor for the keeper (error %d)",
-                       errno);
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->told, NULL);
-    int failed = create_without_signals(keeper);
-    if (failed) {
+    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rowlock_status status = begin(keeper, err);
+    if (status != ROWLOCK_OK)
         rl_keeper_stop(keeper, false);
-        return rl_fail(err, ROWLOCK_SYSTEM, "cannot start the keeper thread (error %d)", failed);
-    }
-    keeper->running = true;
-    return ROWLOCK_OK;
+    return status;
+}
+
+static void stop_threads(rl_keeper *keeper)
+{
+    rl_keeper_silence(keeper);
+    atomic_store(&keeper->stop, true);
+    rl_keeper_wake(keeper);
+    pthread_join(keeper->thread, NULL);
+    join_teller(keeper);
 }
 
 void rl_keeper_stop(rl_keeper *keeper, bool forked)
 {
-    if (!forked && keeper->running) {
-        atomic_store(&keeper->stop, true);
-        rl_keeper_wake(keeper);
-        pthread_join(keeper->thread, NULL);
-    }
+    if (!forked && keeper->running)
+        stop_threads(keeper);
     if (!forked) {
         pthread_cond_destroy(&keeper->told);
         pthread_mutex_destroy(&keeper->mutex);
     }
-    close(keeper->wake_fd);
+    free(keeper->watch.fds);
+    free(keeper->watch.keys);
+    free(keeper->renewals);
+    if (keeper->wake_fd >= 0)
+        close(keeper->wake_fd);
     keeper->running = false;
+}
+
+void rl_keeper_silence(rl_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->silent = true;
+    while (keeper->telling)
+        pthread_cond_wait(&keeper->told, &keeper->mutex);
+    pthread_mutex_unlock(&keeper->mutex);
 }
 
 void rl_keeper_wake(rl_keeper *keeper)
@@ -538,11 +685,7 @@ void rl_keeper_add(rl_keeper *keeper, rl_held *held)
 {
     pthread_mutex_lock(&keeper->mutex);
     held->key = ++keeper->last_key;
-    held->previous = NULL;
-    held->next = keeper->first;
-    if (keeper->first)
-        keeper->first->previous = held;
-    keeper->first = held;
+    put_first(&keeper->kept, held);
     /* A connection is to be watched from now on; a lease's beat is seldom the next. */
     bool wake = held->conn || keeper->asleep_until_us == RL_NEVER ||
                 held->next_beat_us < keeper->asleep_until_us;
@@ -551,12 +694,19 @@ void rl_keeper_add(rl_keeper *keeper, rl_held *held)
         rl_keeper_wake(keeper);
 }
 
+/* With the mutex: from another thread, that is. The callback itself may remove its hold. */
+static bool is_being_told(const rl_keeper *keeper, const rl_held *held)
+{
+    return keeper->telling && keeper->telling == held->key &&
+           !pthread_equal(pthread_self(), keeper->telling_thread);
+}
+
 void rl_keeper_remove(rl_keeper *keeper, rl_held *held)
 {
     pthread_mutex_lock(&keeper->mutex);
-    while (keeper->telling == held && !pthread_equal(pthread_self(), keeper->thread))
+    while (is_being_told(keeper, held))
         pthread_cond_wait(&keeper->told, &keeper->mutex);
-    if (held->key)
-        take_out(keeper, held);
+    if (held->list)
+        take_out(held);
     pthread_mutex_unlock(&keeper->mutex);
 }

@@ -1,10 +1,14 @@
 /*
  * keep/keeper.h - the thread that keeps what a client holds: renews all leases in one
- * statement, pings held connections and watches their sockets, tells of every loss in
- * time, writes the history.
+ * statement, pings held connections and watches their sockets, marks every loss in time,
+ * writes the history.
  *
  * It never trusts a reply for longer than its own deadline: the time before the request
  * was sent, plus the TTL, less a margin.
+ *
+ * The callbacks of losses run in a second thread, the teller, which is there only while
+ * there are losses to tell: a host's slow callback delays the callbacks after it, and
+ * nothing else.
  */
 #ifndef RL_KEEP_KEEPER_H
 #define RL_KEEP_KEEPER_H
@@ -17,16 +21,23 @@
 
 typedef struct rl_held rl_held;
 
+typedef struct rl_held_list {
+    rl_held *first;
+    rl_held *last;
+} rl_held_list;
+
 /* What the keeper keeps; a part of a hold. */
 struct rl_held {
-    rl_held *next; /* the keeper's list */
+    rl_held_list *list; /* of the keeper's, the one it is in; NULL: none */
+    rl_held *next;
     rl_held *previous;
-    uint64_t key; /* unique in this keeper; 0: not in its care */
+    uint64_t key; /* unique in this keeper, also after it has left its care; 0: never in it */
     /* lease */
     uint64_t resource_id;
     uint64_t version;
     const char *owner; /* the hold's */
     int64_t end_us;    /* of max_hold; RL_NEVER */
+    uint64_t attempt;  /* the last renewal it was a part of */
     /* row lock: the connection that holds it, else NULL */
     rl_conn *conn;
     int64_t ping_sent_us;
@@ -54,39 +65,68 @@ typedef struct rl_renewal {
 typedef rowlock_status (*rl_renew)(rl_pool *pool, rl_renewal *renewals, size_t count,
                                    const rl_io *io, rowlock_error *err);
 
+/* What one poll() looks at: [0] the statement's descriptor, [1] the wake-up, then held ones. */
+typedef struct rl_watch {
+    struct pollfd *fds;
+    uint64_t *keys;
+    size_t count;
+    size_t capacity;
+    size_t wanted; /* it had room for so many */
+} rl_watch;
+
 typedef struct rl_keeper {
     pthread_t thread;
     bool running;
-    pthread_mutex_t mutex; /* guards the list and what is in it but the atomics */
+    pthread_mutex_t mutex; /* guards what follows, and what is in the lists but the atomics */
     pthread_cond_t told;
-    rl_held *telling; /* whose callback is running now */
-    rl_held *first;
+    rl_held_list kept;   /* from the highest key to the lowest */
+    rl_held_list losses; /* not yet told, the first one first */
+    uint64_t telling;    /* key of the hold whose callback is running now; 0: none */
+    pthread_t telling_thread;
+    bool teller_busy; /* it will look at the losses again before it ends */
+    bool silent;      /* no callback begins any more */
     uint64_t last_key;
-    int wake_fd;
     int64_t asleep_until_us; /* RL_NEVER while awake: then whoever adds must wake it */
+    /* set before the thread begins */
+    int wake_fd;
     atomic_bool stop;
     rl_pool *pool;
     rl_journal *journal;
     rl_renew renew;
     rl_log log;
     /* the thread's own */
-    int64_t renew_again_us; /* after a failed renewal: not before */
+    rl_watch watch;
+    rl_renewal *renewals;
+    size_t renewals_capacity;
+    pthread_t teller;
+    bool teller_made;       /* it is to be joined */
+    uint64_t attempts;      /* renewals begun */
+    int64_t renew_again_us; /* what was in a failed renewal: not before */
     unsigned renew_failures;
+    bool crowded;        /* the last renewal had no room for all that were due */
+    bool renewing;       /* a renewal is under way */
     bool writing;        /* the history is being written */
     int64_t write_at_us; /* when the history is written next */
 } rl_keeper;
 
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,
                                rl_renew renew, rl_log log, rowlock_error *err) RL_MUST_USE;
-/* `forked`: the thread is not in this process. */
+/* `forked`: the threads are not in this process. */
 void rl_keeper_stop(rl_keeper *keeper, bool forked);
+
+/*
+ * From now on losses are marked, but no callback begins; waits for the one that is
+ * running. Not from within a callback.
+ */
+void rl_keeper_silence(rl_keeper *keeper);
 
 /* From now on it is kept. `held` is filled by the caller; stays the caller's memory. */
 void rl_keeper_add(rl_keeper *keeper, rl_held *held);
 
 /*
- * From now on it is the caller's alone. Waits for its callback to end (unless called from
- * it). Its connection may have a ping under way, which the next command finishes.
+ * From now on it is the caller's alone, and not told of if it was not yet. Waits for its
+ * callback to end (unless called from it). Its connection may have a ping under way, which
+ * the next command finishes.
  */
 void rl_keeper_remove(rl_keeper *keeper, rl_held *held);
 
