@@ -14,7 +14,11 @@
 
 #define MAX_IDLE_DEFAULT  8
 #define OUTAGE_DEFAULT_MS 60000
-#define CLOSE_LIMIT_MS    2000
+
+/* Closing: for releases that fail, in all, and then for the last history. */
+#define GIVE_BACK_LIMIT_MS 3000
+#define HISTORY_LIMIT_MS   2000
+#define DEAD_LIMIT_MS      1000 /* the same, where the releases say that nobody answers */
 
 /* How far opening came; closing undoes just that. */
 typedef struct opened {
@@ -146,12 +150,42 @@ static void forget_holds(rowlock_client *client)
     }
 }
 
-static void release_holds(rowlock_client *client)
+/* Without a word to the server. A row lock ends with its connection, a lease with its TTL. */
+static void abandon(rowlock_hold *hold)
 {
-    while (client->holds) {
-        client->holds->depth = 1;
-        (void)rowlock_release(client->holds, NULL);
+    rl_hold_end(hold);
+    rl_conn_drop(hold->held.conn);
+    rl_hold_free(hold);
+}
+
+/*
+ * No other thread is in a call on this client, and nothing is told of any more: the list is
+ * ours alone. A dead server keeps us waiting once, not for every hold; one that answers, however
+ * slowly, is given all of them. False: it was dead.
+ */
+static bool release_holds(rowlock_client *client)
+{
+    const int64_t limit_ms = client->limit_ms;
+    int64_t left_ms = GIVE_BACK_LIMIT_MS;
+    unsigned abandoned = 0;
+    for (rowlock_hold *hold; (hold = client->holds);) {
+        if (left_ms <= 0) {
+            abandon(hold);
+            abandoned++;
+            continue;
+        }
+        int64_t start_us = rl_now_us();
+        client->limit_ms = left_ms < limit_ms ? left_ms : limit_ms;
+        hold->depth = 1;
+        if (rowlock_release(hold, NULL) != ROWLOCK_OK)
+            left_ms -= (rl_now_us() - start_us) / 1000 + 1;
     }
+    client->limit_ms = limit_ms;
+    if (abandoned)
+        rl_log_line(&client->log, ROWLOCK_LOG_WARNING,
+                    "closing: the server does not answer; locks left to end by themselves: %u",
+                    abandoned);
+    return left_ms > 0;
 }
 
 static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
@@ -180,8 +214,10 @@ void rowlock_client_close(rowlock_client *client)
     if (forked) {
         forget_holds(client);
     } else {
-        release_holds(client);
-        (void)flush(client, CLOSE_LIMIT_MS, NULL);
+        /* A callback may be releasing the very hold that is to be released here. */
+        rl_keeper_silence(&client->keeper);
+        bool alive = release_holds(client);
+        (void)flush(client, alive ? HISTORY_LIMIT_MS : DEAD_LIMIT_MS, NULL);
     }
     undo(client, all, forked);
 }
