@@ -17,6 +17,7 @@
 #define MARGIN_MAX_US      1000000
 #define DRIFT_PART         2000  /* two clocks may differ by one part in so many: 500 ppm */
 #define RENEW_CHUNK        10000 /* leases in one statement: its parameter stays small */
+#define TURN_US            10000 /* for some of the connections, when there is no room for all */
 #define FEW                16 /* what there is room for from the start, whatever memory is left */
 
 /* ------------------------------------------------------------------------ deadlines */
@@ -253,18 +254,27 @@ static bool watch_room(rl_watch *w, size_t need)
     return true;
 }
 
-/* With the mutex. Where there is no room for all, the deadlines still tell of every loss. */
-static void watch_held(rl_keeper *keeper)
+/*
+ * With the mutex. Where there is no room for all, those that follow have the next turn.
+ * False: these are not all.
+ */
+static bool watch_held(rl_keeper *keeper)
 {
     rl_watch *w = &keeper->watch;
     w->count = w->wanted = FIXED;
     for (const rl_held *held = keeper->kept.first; held; held = held->next) {
-        if (!held->conn || w->wanted++ >= w->capacity)
+        if (!held->conn)
+            continue;
+        w->wanted++;
+        if (held->key >= w->below || w->count == w->capacity)
             continue;
         short events = held->conn->ping_pending ? rl_conn_ping_events(held->conn) : POLLIN;
         w->fds[w->count] = (struct pollfd){.fd = rl_conn_fd(held->conn), .events = events};
         w->keys[w->count++] = held->key;
     }
+    bool all = w->count == w->wanted;
+    w->below = !all && w->count == w->capacity ? w->keys[w->count - 1] : UINT64_MAX;
+    return all;
 }
 
 /*
@@ -318,8 +328,10 @@ static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us
     mark_expired(keeper, now);
     begin_due_pings(keeper, now);
     bool losses = teller_missing(keeper);
-    watch_held(keeper);
+    bool all = watch_held(keeper);
     int64_t due = earlier(until_us, next_due(keeper));
+    if (!all)
+        due = earlier(due, now + TURN_US);
     keeper->asleep_until_us = due;
     pthread_mutex_unlock(&keeper->mutex);
     if (losses)
@@ -611,6 +623,7 @@ static bool make_room(rl_keeper *keeper)
 {
     keeper->renewals = malloc(FEW * sizeof *keeper->renewals);
     keeper->renewals_capacity = keeper->renewals ? FEW : 0;
+    keeper->watch.below = UINT64_MAX;
     return watch_room(&keeper->watch, FIXED + FEW) && keeper->renewals;
 }
 

@@ -71,7 +71,8 @@ typedef struct rl_watch {
     uint64_t *keys;
     size_t count;
     size_t capacity;
-    size_t wanted; /* it had room for so many */
+    size_t wanted;  /* room for so many would have been needed */
+    uint64_t below; /* keys from here on had their turn; UINT64_MAX: from the first */
 } rl_watch;
 
 typedef struct rl_keeper {
