@@ -31,8 +31,8 @@ typedef struct rowlock_tx_options {
  * INVALID: the connection is not in a transaction. BUSY, TIMEOUT, CANCELLED: the
  * transaction is still open and has lost nothing (it may have gained the row's lock
  * while a transaction that fenced a dead holder's token was in the way; it ends with
- * it). DEADLOCK: the server has rolled the whole transaction back. UNAVAILABLE: the connection is gone, and the
- * transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
+ * it). DEADLOCK: the server has rolled the whole transaction back. UNAVAILABLE: the connection is
+ * gone, and the transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
  *
  * Waiting ends on time when both connections have the same user (KILL QUERY);
  * otherwise the lock is tried again and again, with a jittered backoff.

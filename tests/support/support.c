@@ -242,7 +242,8 @@ MYSQL *ts_connect(const char *schema)
     return ts_connect_as("root", NULL, schema);
 }
 
-static unsigned run(MYSQL *mysql, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static unsigned run(MYSQL *mysql, const char *format,
+                                                          va_list args)
 {
     char *text = NULL;
     int length = vasprintf(&text, format, args);
