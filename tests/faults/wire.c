@@ -508,6 +508,102 @@ static void test_cancel_on_a_dead_line(void **state)
     rowlock_cancel_free(cancel);
 }
 
+/* ------------------------------------------------------------------- late commands */
+
+static void expect_kept(rowlock_hold *hold, int64_t ms)
+{
+    for (int64_t until = ts_now_ms() + ms; ts_now_ms() < until; ts_pass_ms(10)) {
+        WANT(OK, rowlock_hold_check(hold));
+        WANT(BUSY, ts_try(direct, rowlock_hold_name(hold), rowlock_hold_mode(hold)));
+    }
+}
+
+/* A renewal that the network delivers when its lease has long been somebody else's, and that
+ * one lives by its own renewals: it must not touch them. */
+static void test_a_renewal_delivered_late(void **state)
+{
+    const char *name = ts_name("late-renewal");
+    rowlock_client *client = open_through();
+    rowlock_client *third = ts_open();
+    rowlock_hold *old = NULL;
+    (void)state;
+    WANT(OK, acquire(client, name, ROWLOCK_OPTIMISTIC, 0, &old));
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "l.expires_at = UTC_TIMESTAMP(6) + INTERVAL k.ttl_us", 1,
+                 true);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 2000));
+    rowlock_hold *hold = NULL;
+    WANT(OK, acquire(third, name, ROWLOCK_OPTIMISTIC, 5000, &hold));
+    WANT(LOST, rowlock_hold_check(old));
+    ts_pass_ms(2 * ts_short_ttl(ROWLOCK_OPTIMISTIC));
+    uint64_t commands = ts_proxy_commands(proxy);
+    ts_proxy_flow(proxy);
+    /* It arrives at last, from a connection whose other end has given up. */
+    assert_true(POLL_UNTIL(ts_proxy_commands(proxy) > commands, 2000));
+    expect_kept(hold, ts_short_ttl(ROWLOCK_OPTIMISTIC));
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT l.version FROM lease_renewal l JOIN resource r"
+                                " ON r.id = l.id WHERE r.resource_name = %s",
+                                ts_quote(name)),
+                     rowlock_hold_token(hold));
+    WANT(LOST, rowlock_release(old, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(client);
+    rowlock_client_close(third);
+}
+
+/* A take-over is on its way while the holder, who was late, renews: the holder stays. */
+static void test_a_renewal_overtakes_a_take_over(void **state)
+{
+    const char *name = ts_name("overtaken");
+    rowlock_client *client = open_through();
+    rowlock_client *third = ts_open();
+    (void)state;
+    rowlock_hold *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 30000);
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "SET r.version = LAST_INSERT_ID", 1, false);
+    ts_waiter waiter = {.client = client, .name = name, .options = {.wait_ms = 1500}};
+    ts_waiter_start(&waiter);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 2000));
+    ts_sql(mysql,
+           "UPDATE lease_renewal l JOIN resource r ON r.id = l.id SET l.version = r.version,"
+           " l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 60 SECOND WHERE r.resource_name = %s",
+           ts_quote(name));
+    ts_proxy_flow(proxy);
+    rowlock_status status = ts_waiter_join(&waiter, 5000);
+    assert_true(status == ROWLOCK_TIMEOUT);
+    WANT(OK, rowlock_hold_check(hold));
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name)),
+        token);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(client);
+    rowlock_client_close(third);
+}
+
+/* Two take over: the second statement arrives when the first has had its effect. */
+static void test_a_take_over_overtakes_another(void **state)
+{
+    const char *name = ts_name("two-take-over");
+    rowlock_client *client = open_through();
+    (void)state;
+    rowlock_hold *dead = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
+    WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "SET r.version = LAST_INSERT_ID", 1, false);
+    ts_waiter waiter = {.client = client, .name = name, .options = {.wait_ms = 1500}};
+    ts_waiter_start(&waiter);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 2000));
+    rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_proxy_flow(proxy);
+    WANT(TIMEOUT, ts_waiter_join(&waiter, 5000));
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(LOST, rowlock_release(dead, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(client);
+}
+
 /* Closing a client whose server does not answer takes a while, not for ever. */
 static void test_closing_on_a_dead_line(void **state)
 {
@@ -529,14 +625,15 @@ static void test_closing_on_a_dead_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_a_lost_reply_is_looked_up),   BOTH(test_a_lost_reply_and_nobody_to_ask),
-        BOTH(test_no_connection_at_all),        BOTH(test_a_release_without_its_reply),
-        BOTH(test_a_release_and_nobody_to_ask), BOTH(test_every_command_of_a_cycle),
-        ONCE(test_every_command_of_a_section),  ONCE(test_every_command_of_opening),
-        ONCE(test_the_commit_of_a_section),     BOTH(test_a_cut_while_held),
-        BOTH(test_a_long_stall_while_held),     BOTH(test_a_short_stall_while_held),
-        BOTH(test_a_wait_on_a_dead_line),       BOTH(test_cancel_on_a_dead_line),
-        BOTH(test_closing_on_a_dead_line),
+        BOTH(test_a_lost_reply_is_looked_up),     BOTH(test_a_lost_reply_and_nobody_to_ask),
+        BOTH(test_no_connection_at_all),          BOTH(test_a_release_without_its_reply),
+        BOTH(test_a_release_and_nobody_to_ask),   BOTH(test_every_command_of_a_cycle),
+        ONCE(test_every_command_of_a_section),    ONCE(test_every_command_of_opening),
+        ONCE(test_the_commit_of_a_section),       BOTH(test_a_cut_while_held),
+        BOTH(test_a_long_stall_while_held),       BOTH(test_a_short_stall_while_held),
+        BOTH(test_a_wait_on_a_dead_line),         BOTH(test_cancel_on_a_dead_line),
+        ONCE(test_a_renewal_delivered_late),      ONCE(test_a_renewal_overtakes_a_take_over),
+        ONCE(test_a_take_over_overtakes_another), BOTH(test_closing_on_a_dead_line),
     };
     return cmocka_run_group_tests_name("wire", tests, begin, end);
 }

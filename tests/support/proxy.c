@@ -34,6 +34,7 @@ typedef struct tunnel {
     unsigned statement_count;
     bool swallow; /* the next reply is lost, then the connection */
     bool hold;    /* the replies are held back */
+    bool delay;   /* what came from the client is held back */
 } tunnel;
 
 struct ts_proxy {
@@ -170,7 +171,8 @@ static bool matches(ts_proxy *proxy, const char *text)
     return true;
 }
 
-/* One command of the client. False: the connection is over. */
+/* One command of the client; it stays in `up` where link->delay is set. False: the
+ * connection is over. */
 static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size_t length)
 {
     char text[512];
@@ -185,9 +187,25 @@ static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size
             }
             link->swallow = proxy->fault == TS_LOSE_REPLY;
             link->hold = proxy->fault == TS_STALL_REPLY;
+            link->delay = proxy->fault == TS_DELAY_COMMAND;
         }
     }
-    return send_all(link->server, packet, length);
+    return link->delay || send_all(link->server, packet, length);
+}
+
+static bool pass_commands(ts_proxy *proxy, tunnel *link)
+{
+    while (link->up.length >= 4 && !link->delay) {
+        const unsigned char *head = (const unsigned char *)link->up.data;
+        size_t length = 4 + (head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16);
+        if (link->up.length < length)
+            break;
+        if (!pass_command(proxy, link, link->up.data, length))
+            return false;
+        if (!link->delay)
+            drop_front(&link->up, length);
+    }
+    return true;
 }
 
 static bool from_client(ts_proxy *proxy, tunnel *link)
@@ -197,16 +215,7 @@ static bool from_client(ts_proxy *proxy, tunnel *link)
     if (n <= 0)
         return false;
     append(&link->up, chunk, (size_t)n);
-    while (link->up.length >= 4) {
-        const unsigned char *head = (const unsigned char *)link->up.data;
-        size_t length = 4 + (head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16);
-        if (link->up.length < length)
-            break;
-        if (!pass_command(proxy, link, link->up.data, length))
-            return false;
-        drop_front(&link->up, length);
-    }
-    return true;
+    return pass_commands(proxy, link);
 }
 
 /* The reply to a PREPARE: which id stands for the text. */
@@ -262,10 +271,14 @@ static void release_held(ts_proxy *proxy)
 {
     for (int i = 0; i < LINKS_MAX; i++) {
         tunnel *link = &proxy->links[i];
-        if (link->client < 0 || link->hold || link->down.length == 0)
+        if (link->client < 0)
             continue;
-        send_all(link->client, link->down.data, link->down.length);
-        link->down.length = 0;
+        if (!link->hold && link->down.length > 0) {
+            send_all(link->client, link->down.data, link->down.length);
+            link->down.length = 0;
+        }
+        if (!pass_commands(proxy, link))
+            end_link(link);
     }
 }
 
@@ -273,7 +286,8 @@ static void watch(const ts_proxy *proxy, struct pollfd *fds)
 {
     for (int i = 0; i < LINKS_MAX; i++) {
         int shown = proxy->stall ? -1 : 0;
-        fds[2 * i] = (struct pollfd){.fd = shown ? -1 : proxy->links[i].client, .events = POLLIN};
+        bool deaf = shown || proxy->links[i].delay;
+        fds[2 * i] = (struct pollfd){.fd = deaf ? -1 : proxy->links[i].client, .events = POLLIN};
         fds[2 * i + 1] =
             (struct pollfd){.fd = shown ? -1 : proxy->links[i].server, .events = POLLIN};
     }
@@ -414,6 +428,6 @@ void ts_proxy_flow(ts_proxy *proxy)
     pthread_mutex_lock(&proxy->mutex);
     proxy->armed = proxy->refuse = proxy->stall = false;
     for (int i = 0; i < LINKS_MAX; i++)
-        proxy->links[i].hold = false;
+        proxy->links[i].hold = proxy->links[i].delay = false;
     change(proxy);
 }

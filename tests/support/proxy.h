@@ -11,7 +11,9 @@
 typedef enum ts_fault {
     TS_LOSE_COMMAND, /* the server never sees it; the connection ends */
     TS_LOSE_REPLY,   /* the server carries it out; the connection ends before the reply */
-    TS_STALL_REPLY   /* the reply is held back until ts_proxy_flow() */
+    TS_STALL_REPLY,  /* the reply is held back until ts_proxy_flow() */
+    TS_DELAY_COMMAND /* the server sees it only after ts_proxy_flow(), whatever became of who sent
+                        it */
 } ts_fault;
 
 typedef struct ts_proxy ts_proxy;
