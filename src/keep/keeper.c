@@ -714,12 +714,14 @@ static bool is_being_told(const rl_keeper *keeper, const rl_held *held)
            !pthread_equal(pthread_self(), keeper->telling_thread);
 }
 
-void rl_keeper_remove(rl_keeper *keeper, rl_held *held)
+bool rl_keeper_remove(rl_keeper *keeper, rl_held *held)
 {
     pthread_mutex_lock(&keeper->mutex);
     while (is_being_told(keeper, held))
         pthread_cond_wait(&keeper->told, &keeper->mutex);
+    bool untold = held->list == &keeper->losses;
     if (held->list)
         take_out(held);
     pthread_mutex_unlock(&keeper->mutex);
+    return untold;
 }

@@ -125,11 +125,11 @@ void rl_keeper_silence(rl_keeper *keeper);
 void rl_keeper_add(rl_keeper *keeper, rl_held *held);
 
 /*
- * From now on it is the caller's alone, and not told of if it was not yet. Waits for its
- * callback to end (unless called from it). Its connection may have a ping under way, which
- * the next command finishes.
+ * From now on it is the caller's alone. Waits for its callback to end (unless called from
+ * it). Its connection may have a ping under way, which the next command finishes.
+ * True: it is lost, and nobody was told of it nor will be.
  */
-void rl_keeper_remove(rl_keeper *keeper, rl_held *held);
+bool rl_keeper_remove(rl_keeper *keeper, rl_held *held);
 
 void rl_keeper_wake(rl_keeper *keeper);
 
