@@ -27,8 +27,10 @@
  * pages that are not used cost nothing. */
 #define CONNECT_STACK ((size_t)256 * 1024)
 
-/* A dead resolver keeps its threads for long, and every attempt needs another one. */
-#define HELPERS_MOST 64
+/* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so
+ * many waits for the end of one. */
+#define HELPERS_MOST    64
+#define HELPERS_LOOK_US 5000
 
 static atomic_int helpers; /* threads that are opening a connection now */
 
@@ -253,9 +255,9 @@ typedef struct handover {
     pthread_mutex_t mutex;
     int fd; /* eventfd, readable when it is done */
     bool done;
-    bool left; /* nobody waits any more */
+    bool left;            /* nobody waits any more */
+    rowlock_cancel leave; /* fired then: the thread ends as soon as the resolver lets it */
     rl_params params;
-    rl_io io; /* the thread's */
     rl_conn *conn;
     rowlock_status status;
     rowlock_error err;
@@ -267,6 +269,8 @@ static void free_handover(handover *h)
     rl_params_free(&h->params);
     if (h->fd >= 0)
         close(h->fd);
+    if (h->leave.fd >= 0)
+        close(h->leave.fd);
     pthread_mutex_destroy(&h->mutex);
     free(h);
 }
@@ -289,18 +293,18 @@ static bool copy_params(rl_params *to, const rl_params *from)
            copy_text(&to->ssl_ca, from->ssl_ca);
 }
 
-static handover *new_handover(const rl_params *params, const rl_io *io)
+static handover *new_handover(const rl_params *params)
 {
     handover *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
-    h->io = *io;
     if (pthread_mutex_init(&h->mutex, NULL) != 0) {
         free(h);
         return NULL;
     }
     h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->fd >= 0 && copy_params(&h->params, params))
+    h->leave.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->fd >= 0 && h->leave.fd >= 0 && copy_params(&h->params, params))
         return h;
     free_handover(h);
     return NULL;
@@ -309,7 +313,10 @@ static handover *new_handover(const rl_params *params, const rl_io *io)
 static void *open_there(void *arg)
 {
     handover *h = arg;
-    h->status = open_here(&h->params, &h->io, &h->conn, &h->err);
+    int64_t limit_ms = h->params.connect_timeout_ms;
+    rl_budget budget = rl_budget_start(limit_ms, limit_ms, &h->leave);
+    rl_io io = rl_budget_lock_io(&budget);
+    h->status = open_here(&h->params, &io, &h->conn, &h->err);
     atomic_fetch_sub(&helpers, 1);
     pthread_mutex_lock(&h->mutex);
     bool left = h->left;
@@ -335,14 +342,29 @@ static bool start_thread(handover *h)
     return started;
 }
 
-static rowlock_status start_helper(handover *h, rowlock_error *err)
+/* OK, TIMEOUT or CANCELLED. */
+static rowlock_status take_helper(const rl_io *io)
 {
-    if (atomic_fetch_add(&helpers, 1) >= HELPERS_MOST) {
+    while (atomic_fetch_add(&helpers, 1) >= HELPERS_MOST) {
         atomic_fetch_sub(&helpers, 1);
-        return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "%d attempts to connect are waiting for the resolver of names",
-                       HELPERS_MOST);
+        int64_t now = rl_now_us();
+        int64_t look = rl_time_add(now, HELPERS_LOOK_US);
+        short none = 0;
+        if (now >= io->deadline_us)
+            return ROWLOCK_TIMEOUT;
+        if (io->wait(io->self, -1, 0, &none, look < io->deadline_us ? look : io->deadline_us) ==
+            RL_CANCELLED)
+            return ROWLOCK_CANCELLED;
     }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_us,
+                                   rowlock_error *err)
+{
+    rowlock_status status = take_helper(io);
+    if (status != ROWLOCK_OK)
+        return gave_up(status, since_us, err);
     if (start_thread(h))
         return ROWLOCK_OK;
     atomic_fetch_sub(&helpers, 1);
@@ -355,6 +377,8 @@ static bool done_or_left(handover *h)
     pthread_mutex_lock(&h->mutex);
     bool done = h->done;
     h->left = !done;
+    if (!done)
+        eventfd_write(h->leave.fd, 1);
     pthread_mutex_unlock(&h->mutex);
     return done;
 }
@@ -363,11 +387,10 @@ static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, r
                                      rowlock_error *err)
 {
     int64_t since_us = rl_now_us();
-    rl_io limit = rl_io_until(rl_time_add(since_us, params->connect_timeout_ms * 1000));
-    handover *h = new_handover(params, &limit);
+    handover *h = new_handover(params);
     if (!h)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
-    rowlock_status status = start_helper(h, err);
+    rowlock_status status = start_helper(h, io, since_us, err);
     if (status != ROWLOCK_OK) {
         free_handover(h);
         return status;

@@ -50,7 +50,7 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *restrict node
 
 /* ------------------------------------------------------------- TCP to the server's socket */
 
-#define PAIRS 64
+#define PAIRS 128
 
 typedef struct forwarder {
     int listener;
@@ -251,6 +251,48 @@ static void test_a_slow_resolver_does_not_hide_a_loss(void **state)
     forwarder_stop(f);
 }
 
+static rl_params params_through(const forwarder *f, const char *host)
+{
+    return (rl_params){.host = strdup(host),
+                       .user = strdup("root"),
+                       .schema = strdup(ts_schema()),
+                       .port = f->port,
+                       .connect_timeout_ms = 20000};
+}
+
+static void *open_one(void *arg)
+{
+    rl_io io = rl_io_until(rl_now_us() + 20000000);
+    rl_conn *conn = NULL;
+    if (rl_conn_open(arg, &io, &conn, NULL) != ROWLOCK_OK)
+        return arg;
+    rl_conn_close(conn);
+    return NULL;
+}
+
+/* More than the threads that may look names up at a time: none is turned away. */
+static void test_many_at_once(void **state)
+{
+    enum { MANY = 80 };
+    pthread_t threads[MANY];
+    forwarder *f = forwarder_start();
+    rl_params params = params_through(f, NAME);
+    int failed = 0;
+    (void)state;
+    atomic_store(&resolver_ms, 50);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_one, &params), 0);
+    for (int i = 0; i < MANY; i++) {
+        void *wrong = NULL;
+        pthread_join(threads[i], &wrong);
+        failed += wrong != NULL;
+    }
+    atomic_store(&resolver_ms, 0);
+    assert_int_equal(failed, 0);
+    rl_params_free(&params);
+    forwarder_stop(f);
+}
+
 static void test_a_name_that_is_nobodys(void **state)
 {
     rowlock_client_options options = ts_options();
@@ -356,15 +398,6 @@ static void test_a_foreign_kill_is_survived(void **state)
     rowlock_client_close(client);
 }
 
-static rl_params params_through(const forwarder *f)
-{
-    return (rl_params){.host = strdup("127.0.0.1"),
-                       .user = strdup("root"),
-                       .schema = strdup(ts_schema()),
-                       .port = f->port,
-                       .connect_timeout_ms = 5000};
-}
-
 static rl_peer peer_of_loopback(unsigned port)
 {
     rl_peer peer = {.size = sizeof(struct sockaddr_in)};
@@ -380,7 +413,7 @@ static void test_nothing_is_killed_at_another_server(void **state)
 {
     forwarder *here = forwarder_start();
     forwarder *there = forwarder_start();
-    rl_params params = params_through(here);
+    rl_params params = params_through(here, "127.0.0.1");
     rl_peer to[2] = {peer_of_loopback(here->port), peer_of_loopback(there->port)};
     rl_peer unknown = {0};
     MYSQL *victim = ts_connect(ts_schema());
@@ -509,6 +542,7 @@ int main(void)
         ONCE(test_a_slow_resolver_does_not_outlast_a_wait),
         ONCE(test_a_slow_resolver_and_a_cancel),
         ONCE(test_a_slow_resolver_does_not_hide_a_loss),
+        ONCE(test_many_at_once),
         ONCE(test_a_name_that_is_nobodys),
         ONCE(test_a_new_socket_is_closed_by_exec),
         BOTH(test_a_child_without_descriptors),
