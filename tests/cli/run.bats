@@ -325,7 +325,6 @@ END
 @test "a signal that was ignored stays ignored" {
     (trap '' HUP INT; rl_exec run "$L" -- sh -c 'touch "$D/ready"; until [ -e "$D/enough" ]; do sleep 0.02; done; exit 6' 3>&-) &
     BACK=$!
-    echo $BACK >>started
     poll 10 test -e ready
     kill -HUP $BACK
     kill -INT $BACK
@@ -512,7 +511,6 @@ is_running() {
     run --separate-stderr rl run -v "$L" -- sh -c 'sleep 1000 >/dev/null 2>&1 3>&- & echo $! >"$D/left"; exit 3'
     echo "$stderr"
     pid=$(cat left)
-    echo "$pid" >>started
     [ "$status" -eq 3 ]
     [[ "$stderr" == *"1 process that sh started lives on"* ]]
     is_silent 0 is_free

@@ -418,9 +418,7 @@ exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run --mode=pes
 END
     (exec bash before.sh) >out 2>err </dev/null 3>&- &
     BACK=$!
-    echo $BACK >>started
     poll 10 got tree
-    cat before >>started
     kill -KILL "$(ps -o pid= --ppid $BACK | tr -d ' ' | grep -vx "$(cat before)")"
     ends_with 137
     tree_is_dead

@@ -1,24 +1,23 @@
 # tests/cli/run_helpers.bash - what the tests of `run` share, beside helpers.bash.
 
-# A test's own folder, its own lock's name, and the processes it has to clean up.
+# A test's own folder and its own lock's name.
 run_setup() {
     D="$BATS_TEST_TMPDIR"
     L="lock $BATS_TEST_NUMBER"
     export D L
-    : >"$D/started"
     cd "$D"
 }
 
-# Ends what the test started, by pid, when it is still there.
+# Ends all that the test started and that is still there: what has the test's folder in its
+# environment. (A pid that was written down may be somebody else's by now.)
 run_teardown() {
-    local pid
+    local pids
     disown -a # a job that is killed now is no news
-    while read -r pid; do
-        kill -CONT "$pid" && kill -KILL "$pid"
-    done <"$D/started" 2>/dev/null || true
-    [ ! -e "$D/tree" ] || while read -r _ pid; do
-        kill -KILL "$pid"
-    done <"$D/tree" 2>/dev/null || true
+    for _ in 1 2 3; do
+        pids=$(grep -lzxF "D=$D" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3)
+        # shellcheck disable=SC2086
+        kill -KILL $pids 2>/dev/null || true # the grep itself is gone
+    done
 }
 
 # background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and
@@ -28,7 +27,6 @@ background() {
     (exec ${WRAP:-} env --default-signal=INT,QUIT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     BACK=$!
-    echo "$BACK" >>"$D/started"
 }
 
 # ends_with STATUS [PID]: the background process does, soon.
@@ -109,7 +107,6 @@ successor() {
         echo "$found" >"$D/found"
         until [ -e "$D/let_go" ]; do sleep 0.05; done') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
     NEXT=$!
-    echo "$NEXT" >>"$D/started"
 }
 
 # within MILLISECONDS SINCE: it is not longer ago than that.
