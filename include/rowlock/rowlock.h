@@ -157,7 +157,7 @@ typedef enum rowlock_log_level {
 } rowlock_log_level;
 
 /*
- * Called with no mutex held, from the calling thread or the keeper. `line` has
+ * Called with no mutex held, from the calling thread or one of the client's. `line` has
  * no newline and no secret, and is valid during the call only. It may call the
  * library, but not rowlock_client_close().
  */
@@ -207,7 +207,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
 
 /*
  * Releases what is still held, writes the last history, ends the keeper, closes
- * every connection, frees the client and its holds. No other thread may be in a
+ * every connection, frees the client and its holds. Waits for a callback that is
+ * running, and about 4 s in all for a server that does not answer: what could not be
+ * released ends with its connection or its TTL. No other thread may be in a
  * call on this client. In a forked child it only frees, and the parent's
  * sessions live on.
  */
@@ -215,7 +217,9 @@ ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
  * Waits until the history of everything done so far is in the table (it is
- * written behind, by the keeper). TIMEOUT when it is not within wait_ms.
+ * written behind, by the keeper). TIMEOUT when it is not within wait_ms. SERVER: some
+ * events were refused and are missing (the message says how many since the last flush
+ * that said so).
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_flush(rowlock_client *client,
                                                                  int64_t wait_ms,
@@ -229,13 +233,14 @@ typedef enum rowlock_mode {
 } rowlock_mode;
 
 /*
- * Called once, on a thread of the client's with every signal blocked and no mutex
- * held, when the lock is lost and before anyone else can have a lease (for a row
- * lock: as soon as it can be known). A client tells one loss after the other: a
- * callback that takes its time delays the next one, but nothing else. `reason` is one
- * line, valid during the call. It may call anything but rowlock_client_close();
- * rowlock_release() of this very hold is allowed. None comes once
- * rowlock_client_close() has begun.
+ * Called at most once, when the lock is lost, on a thread of the client's with every
+ * signal blocked and no mutex held. A client makes one such call after the other: a
+ * callback that takes its time delays the next one, and nothing else;
+ * rowlock_hold_check() and rowlock_hold_fd() tell of a loss at once, a lease's before
+ * anyone else can have it. `reason` is one line, valid during the call. It may call
+ * anything but rowlock_client_close(); rowlock_release() of this very hold is allowed,
+ * and another thread's release of it waits until the callback returns. None is made for
+ * a hold that is released before its turn, nor once rowlock_client_close() has begun.
  */
 typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
 

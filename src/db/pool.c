@@ -103,8 +103,7 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn)
         rl_conn_close(conn);
 }
 
-/* A name may lead to another server each time: one attempt. */
-static rl_conn *take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io)
+rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io)
 {
     rl_conn *conn = take_idle_alive(pool, RL_WORK, peer);
     if (conn || open_new(pool, RL_WORK, io, &conn, NULL) != ROWLOCK_OK)
@@ -119,7 +118,7 @@ bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_
                         int64_t limit_us)
 {
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), limit_us));
-    rl_conn *conn = take_at(pool, peer, &io);
+    rl_conn *conn = rl_pool_take_at(pool, peer, &io);
     if (!conn)
         return false;
     /* This one is not to be interrupted in its turn. */

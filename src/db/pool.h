@@ -40,6 +40,12 @@ rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, 
 void rl_pool_give(rl_pool *pool, rl_conn *conn);
 
 /*
+ * A working connection to that very server, or NULL. A name may lead to another server each
+ * time: one attempt.
+ */
+rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io);
+
+/*
  * KILL QUERY for a connection of any program of ours, on a connection to the same server. False
  * when it did not succeed within so long, or there is no way to that server; the KILL may
  * have arrived all the same.

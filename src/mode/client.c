@@ -50,7 +50,7 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    *trace = (rl_trace){.connection_id = conn->id, .sent_us = rl_now_us()};
+    *trace = (rl_trace){.connection_id = conn->id, .peer = conn->peer, .sent_us = rl_now_us()};
     rl_io io = rl_budget_change_io(budget, patient);
     status = rl_run(conn, id, values, &io, done, err);
     rl_pool_give(&client->pool, conn);

@@ -52,6 +52,7 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 /* Where and when a request went out whose reply may be lost. */
 typedef struct rl_trace {
     uint64_t connection_id;
+    rl_peer peer; /* the server that gave the number */
     int64_t sent_us;
 } rl_trace;
 

@@ -105,7 +105,9 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *even
 void rl_hold_end(rowlock_hold *hold)
 {
     rowlock_client *client = hold->client;
-    rl_keeper_remove(&client->keeper, &hold->held);
+    /* The history has every loss, also one that its release overtook. */
+    if (rl_keeper_remove(&client->keeper, &hold->held))
+        rl_hold_record(hold, "lost", NULL, hold->held.reason);
     pthread_mutex_lock(&client->mutex);
     if (hold->previous)
         hold->previous->next = hold->next;

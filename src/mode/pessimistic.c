@@ -387,6 +387,8 @@ static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, row
         else if (status == ROWLOCK_OK && done.rows == 0)
             return rl_fail(err, ROWLOCK_LOST, "'%s' was no longer held (token %" PRIu64 ")",
                            lock->name, lock->version);
+        else if (status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN)
+            break; /* once is enough; the COMMIT decides, and the next holder sees it */
     }
     return worst;
 }
