@@ -53,6 +53,7 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 typedef struct rl_trace {
     uint64_t connection_id;
     rl_peer peer; /* the server that gave the number */
+    bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;
 } rl_trace;
 

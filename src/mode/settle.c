@@ -66,7 +66,11 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
+    rl_conn *conn = NULL;
+    if (!trace->callers)
+        conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
+    else if (rl_pool_take(&client->pool, RL_WORK, &io, &conn, err) != ROWLOCK_OK)
+        conn = NULL;
     if (!conn)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server that was sent a request whose reply was lost cannot be reached");

@@ -207,7 +207,7 @@ static rowlock_status tx_swap(void *data, uint64_t id, uint64_t expected, const 
         return status;
     bool ours = rl_caller_same_user(tx->mysql, tx->client->user);
     *trace = (rl_trace){.connection_id = ours ? mysql_thread_id(tx->mysql) : 0,
-                        .peer = rl_peer_of((int)mysql_get_socket(tx->mysql)),
+                        .callers = true,
                         .sent_us = rl_now_us()};
     return command(tx, RL_SQL_CALLER_COMMIT, err);
 }
