@@ -251,7 +251,7 @@ waits_for_lock() {
     done
     exec 8<&-
     grep -q '^8 -> ' expected
-    ! grep -q socket: found
+    run ! grep -q socket: found
 }
 
 @test "closed standard descriptors stay closed, and nothing gets their numbers" {
@@ -412,9 +412,9 @@ on_tty() {
     [ "${#shown}" -le 39 ]
     grep -qa exit=1 screen
     COLS=12 on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 1.5 "$L" -- true
-    ! grep -qa waiting screen
+    run ! grep -qa waiting screen
     on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -n "$L" -- true
-    ! grep -qa waiting screen
+    run ! grep -qa waiting screen
     run rl run -w 1 "$L" -- true
     [[ "$output" != *waiting* ]]
 }
@@ -434,7 +434,7 @@ on_tty() {
 @test "a wait with nobody to wait for shows no line" {
     on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L" -- echo done
     cat -v screen
-    ! grep -qa 'waiting\|\[K' screen
+    run ! grep -qa 'waiting\|\[K' screen
     grep -qa exit=0 screen
 }
 
@@ -444,9 +444,9 @@ on_tty() {
     on_tty "$D/typing:\003" -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L" -- echo no
     cat -v screen
     grep -qa waiting screen
-    ! grep -qa '^no' screen
+    run ! grep -qa '^no' screen
     # The line was erased; and the shell around saw a death by SIGINT, and died too.
-    ! grep -qa exit= screen
+    run ! grep -qa exit= screen
     text=$(<screen)
     [[ "${text##*waiting}" == *$'\r\033[K'* ]]
     is_alive "$HOLDER"

@@ -73,7 +73,7 @@ IGNORE_TERM='trap "" TERM'
     [ "$(sort tree | cut -d' ' -f1 | tr '\n' ' ')" = "child command daemon session " ]
     kill -KILL "$(sed -n 's/^daemon //p' tree)"
     poll 5 is_dead "$(sed -n 's/^daemon //p' tree)"
-    ! tree_is_dead
+    run ! tree_is_dead
     # The daemon's parents are gone, and it is in a session of its own.
     [ "$(ps -o sid= -p "$(sed -n 's/^session //p' tree)")" != "$(ps -o sid= -p "$BACK")" ]
 }
@@ -188,7 +188,7 @@ rowlock_is_stopped() { # OPTION...
     said_once "bash was ended"
     # The late release harmed nobody.
     is_alive "$NEXT"
-    ! is_free
+    run ! is_free
     state_is "$L" held
     [ "$(token_of_lock)" = "$(cat token)" ]
     touch let_go
@@ -212,7 +212,7 @@ rowlock_is_stopped() { # OPTION...
     since=$(now_ms)
     kill -STOP "$BACK"
     poll 10 got termed 4
-    ! tree_is_dead
+    run ! tree_is_dead
     first=$(sort -n termed | head -n 1)
     poll 10 tree_is_dead
     within 6000 "$since"
@@ -255,7 +255,7 @@ rowlock_is_stopped() { # OPTION...
         [ "$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")" != "$before" ]
     }
     poll 25 renewed
-    ! is_free
+    run ! is_free
     is_alive "$BACK"
     touch let_go
     ends_with 8
