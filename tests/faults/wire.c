@@ -604,6 +604,48 @@ static void test_a_take_over_overtakes_another(void **state)
     rowlock_client_close(client);
 }
 
+/* The connection that has rows locked; the view is a cache of 0.1 s. */
+static unsigned long row_lockers_connection(void)
+{
+    unsigned long id = 0;
+    for (int i = 0; id == 0 && i < 20; i++, ts_pass_ms(150))
+        id = ts_sql_u64(mysql,
+                        "SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist"
+                        " WHERE db = '%s' AND id IN (SELECT trx_mysql_thread_id FROM"
+                        " information_schema.innodb_trx WHERE trx_rows_locked > 0)",
+                        ts_schema());
+    assert_true(id > 0);
+    return id;
+}
+
+/* The connection with the row lock dies while the version is being published on another: the
+ * token was not made under the lock, and nobody may believe to hold it. */
+static void test_a_row_lock_dies_while_it_is_published(void **state)
+{
+    const char *name = ts_name("published");
+    rowlock_client *client = open_through();
+    (void)state;
+    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(ROWLOCK_PESSIMISTIC), 1, false);
+    ts_waiter waiter = {.client = client, .name = name};
+    waiter.options = (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC, .ttl_ms = 30000};
+    ts_waiter_start(&waiter);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 2000));
+    ts_sql(mysql, "KILL CONNECTION %lu", row_lockers_connection());
+    assert_true(POLL_UNTIL(ts_try(direct, name, ROWLOCK_PESSIMISTIC) == ROWLOCK_OK, 2000));
+    ts_proxy_flow(proxy);
+    rowlock_status status = ts_waiter_join(&waiter, 5000);
+    if (status == ROWLOCK_OK) {
+        /* It may have tried again, and then it has it. */
+        WANT(BUSY, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
+        WANT(OK, rowlock_release(waiter.hold, &ts_err));
+    } else {
+        assert_true(status == ROWLOCK_UNAVAILABLE);
+        WANT(OK, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
+    }
+    rowlock_client_close(client);
+}
+
 /* Closing a client whose server does not answer takes a while, not for ever. */
 static void test_closing_on_a_dead_line(void **state)
 {
@@ -625,15 +667,25 @@ static void test_closing_on_a_dead_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_a_lost_reply_is_looked_up),     BOTH(test_a_lost_reply_and_nobody_to_ask),
-        BOTH(test_no_connection_at_all),          BOTH(test_a_release_without_its_reply),
-        BOTH(test_a_release_and_nobody_to_ask),   BOTH(test_every_command_of_a_cycle),
-        ONCE(test_every_command_of_a_section),    ONCE(test_every_command_of_opening),
-        ONCE(test_the_commit_of_a_section),       BOTH(test_a_cut_while_held),
-        BOTH(test_a_long_stall_while_held),       BOTH(test_a_short_stall_while_held),
-        BOTH(test_a_wait_on_a_dead_line),         BOTH(test_cancel_on_a_dead_line),
-        ONCE(test_a_renewal_delivered_late),      ONCE(test_a_renewal_overtakes_a_take_over),
-        ONCE(test_a_take_over_overtakes_another), BOTH(test_closing_on_a_dead_line),
+        BOTH(test_a_lost_reply_is_looked_up),
+        BOTH(test_a_lost_reply_and_nobody_to_ask),
+        BOTH(test_no_connection_at_all),
+        BOTH(test_a_release_without_its_reply),
+        BOTH(test_a_release_and_nobody_to_ask),
+        BOTH(test_every_command_of_a_cycle),
+        ONCE(test_every_command_of_a_section),
+        ONCE(test_every_command_of_opening),
+        ONCE(test_the_commit_of_a_section),
+        BOTH(test_a_cut_while_held),
+        BOTH(test_a_long_stall_while_held),
+        BOTH(test_a_short_stall_while_held),
+        BOTH(test_a_wait_on_a_dead_line),
+        BOTH(test_cancel_on_a_dead_line),
+        ONCE(test_a_row_lock_dies_while_it_is_published),
+        ONCE(test_a_renewal_delivered_late),
+        ONCE(test_a_renewal_overtakes_a_take_over),
+        ONCE(test_a_take_over_overtakes_another),
+        BOTH(test_closing_on_a_dead_line),
     };
     return cmocka_run_group_tests_name("wire", tests, begin, end);
 }

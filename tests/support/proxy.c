@@ -188,6 +188,7 @@ static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size
             link->swallow = proxy->fault == TS_LOSE_REPLY;
             link->hold = proxy->fault == TS_STALL_REPLY;
             link->delay = proxy->fault == TS_DELAY_COMMAND;
+            proxy->cut |= link->delay && proxy->refuse;
         }
     }
     return link->delay || send_all(link->server, packet, length);
@@ -253,7 +254,7 @@ static void serve_links(ts_proxy *proxy, const struct pollfd *fds)
 {
     for (int i = 0; i < LINKS_MAX; i++) {
         tunnel *link = &proxy->links[i];
-        bool good = !proxy->cut;
+        bool good = !proxy->cut || link->delay;
         if (good && link->client >= 0 && fds[2 * i].fd == link->client && fds[2 * i].revents)
             good = from_client(proxy, link);
         if (good && link->client >= 0 && fds[2 * i + 1].fd == link->server &&
@@ -263,7 +264,8 @@ static void serve_links(ts_proxy *proxy, const struct pollfd *fds)
             end_link(link);
     }
     for (int i = 0; proxy->cut && i < LINKS_MAX; i++)
-        end_link(&proxy->links[i]);
+        if (!proxy->links[i].delay)
+            end_link(&proxy->links[i]);
     proxy->cut = false;
 }
 

@@ -25,8 +25,8 @@ void ts_proxy_stop(ts_proxy *proxy);
 
 /*
  * The fault happens once, to the `nth` command from now whose statement contains `text`
- * (NULL: to the nth of any). With `then_refuse` every connection ends with it, and nobody gets a
- * new one.
+ * (NULL: to the nth of any). With `then_refuse` every connection (but that of a delayed command)
+ * ends with it, and nobody gets a new one.
  */
 void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth,
                   bool then_refuse);
