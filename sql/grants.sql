@@ -1,9 +1,15 @@
 -- The least that works, for people to edit and run as an administrator: put your schema's name
 -- for `rowlock`, and your users for these.
 
+-- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
+
 -- Whoever takes locks, lists them, or sweeps.
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'batch'@'localhost';
 
 -- Whoever runs `rowlock init`, too.
 GRANT CREATE, ALTER, DROP, INDEX ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+
+-- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN).
+-- GRANT CONNECTION ADMIN ON *.* TO 'rowlock_admin'@'localhost';

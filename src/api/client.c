@@ -69,8 +69,8 @@ static rowlock_status explain(const rowlock_client *client, rowlock_status statu
 {
     if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049)
         return rl_fail(err, status,
-                       "there is no schema '%s' on the server; run `rowlock init` once",
-                       client->schema);
+                       "there is no schema '%s' on the server; run `rowlock -D %s init` once",
+                       client->schema, client->schema);
     if (status == ROWLOCK_DENIED && err && err->server_errno != 1045 && err->server_errno != 1698)
         rl_error_prefix(err,
                         "this user needs SELECT, INSERT, UPDATE, DELETE on %s.*: ", client->schema);

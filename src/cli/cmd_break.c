@@ -8,7 +8,7 @@
 #include "say.h"
 #include "text.h"
 
-enum { ID_REASON = CLI_ID_COMMAND };
+enum { ID_REASON = CLI_ID_COMMAND, HISTORY_WAIT_MS = 2000 };
 
 static const char help[] =
     "Usage: rowlock break [--reason=TEXT] NAME\n"
@@ -36,6 +36,14 @@ static void tell(const rowlock_info *info)
     free(name);
 }
 
+/* The lock is broken all the same; but who did it, and why, is to be found later. */
+static void warn_of_history(rowlock_client *client, const char *name)
+{
+    rowlock_error err;
+    if (rowlock_client_flush(client, HISTORY_WAIT_MS, &err) != ROWLOCK_OK)
+        cli_say("%s is broken, but the history does not have it: %s", name, err.message);
+}
+
 static rowlock_status break_and_tell(rowlock_client *client, const char *name, const char *reason,
                                      rowlock_error *err)
 {
@@ -44,8 +52,10 @@ static rowlock_status break_and_tell(rowlock_client *client, const char *name, c
     if (status != ROWLOCK_OK)
         return status;
     status = rowlock_break(client, name, reason, err);
-    if (status == ROWLOCK_OK)
+    if (status == ROWLOCK_OK) {
         tell(rowlock_list_at(before, 0));
+        warn_of_history(client, name);
+    }
     rowlock_list_free(before);
     return status;
 }

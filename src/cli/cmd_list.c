@@ -50,6 +50,12 @@ static const char *state_word(rowlock_state state)
     return "?";
 }
 
+/* -1, nothing to say, once its time is over. */
+static int64_t left_of(const rowlock_info *info)
+{
+    return info->state == ROWLOCK_EXPIRED ? -1 : info->remaining_ms;
+}
+
 static cli_colour state_colour(rowlock_state state)
 {
     switch (state) {
@@ -107,7 +113,7 @@ static void add_row(cli_table *table, const rowlock_info *info)
     cli_table_add(table, cli_mode_word(info->mode), CLI_PLAIN);
     cli_table_add(table, has_holder(info) ? holder_of(info) : "", CLI_PLAIN);
     cli_table_add(table, cli_humane(info->held_ms, since, sizeof since), CLI_PLAIN);
-    cli_table_add(table, cli_humane(info->remaining_ms, remaining, sizeof remaining), CLI_PLAIN);
+    cli_table_add(table, cli_humane(left_of(info), remaining, sizeof remaining), CLI_PLAIN);
     cli_table_add(table, token, CLI_PLAIN);
 }
 

@@ -401,10 +401,11 @@ static void say_loss(run *self)
     const char *fate = self->report.too_late ? "was not started" : "was ended";
     self->note = self->report.too_late ? "the command was not started: the lock was being lost"
                                        : "the command was ended: the lock was being lost";
-    if (is_at_max_hold(self))
-        cli_say("%s: has been held for as long as --max-hold allows; %s %s", name_of(self),
+    if (is_at_max_hold(self)) {
+        self->note = "the command was ended: --max-hold";
+        cli_say("%s: would be held longer than --max-hold allows; %s %s", name_of(self),
                 command_of(self), fate);
-    else if (because[0])
+    } else if (because[0])
         cli_say("%s: the lock was lost: %s; %s %s", name_of(self), because, command_of(self), fate);
     else
         cli_say("%s: the lock could not be renewed in time; %s %s", name_of(self), command_of(self),
@@ -468,8 +469,11 @@ static void judge_release(run *self)
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
         return;
     }
-    cli_say("%s: %s has ended, but the lock may stay until its TTL is over: %s", name_of(self),
-            command_of(self), self->err.message);
+    const char *stays = self->options.acquire.mode == ROWLOCK_PESSIMISTIC
+                            ? "the lock could not be released as it should"
+                            : "the lock may stay until its TTL is over";
+    cli_say("%s: %s has ended, but %s: %s", name_of(self), command_of(self), stays,
+            self->err.message);
 }
 
 static void say_released(const run *self, int64_t held_us)

@@ -89,7 +89,8 @@ static rowlock_status check_newer(const records *all, const char *schema, rowloc
 static rowlock_status no_schema(const char *schema, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_SCHEMA,
-                   "the schema '%s' has no rowlock tables; run `rowlock init` once", schema);
+                   "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once", schema,
+                   schema);
 }
 
 static rowlock_status check_complete(const records *all, const char *schema, rowlock_error *err)
@@ -99,8 +100,8 @@ static rowlock_status check_complete(const records *all, const char *schema, row
         if (!row)
             return rl_fail(err, ROWLOCK_SCHEMA,
                            "the schema '%s' is older than this program (it lacks %s); run "
-                           "`rowlock init`",
-                           schema, rl_migrations[i].name);
+                           "`rowlock -D %s init`",
+                           schema, rl_migrations[i].name, schema);
         if (!row->applied)
             return rl_fail(
                 err, ROWLOCK_SCHEMA,
@@ -145,8 +146,10 @@ static rowlock_status check_table(const rl_rows *row, const expected_table *tabl
         what = "has lost its unique key on resource_name: a name could be locked twice";
     if (!what)
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_DAMAGED, "the table %s.%s %s; restore it (see migrations/)", schema,
-                   table->name, what);
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the table %s.%s %s; restore it as rowlock's migrations/ has it (installed in "
+                   "share/rowlock)",
+                   schema, table->name, what);
 }
 
 /* A lock on a table without row locks, or with a name twice, would be no lock. */
@@ -176,8 +179,9 @@ static rowlock_status check_shape(rl_conn *conn, const char *schema, const rl_io
     for (size_t i = 0; status == ROWLOCK_OK && i < TABLES; i++)
         if (!seen[i])
             status = rl_fail(err, ROWLOCK_DAMAGED,
-                             "the table %s.%s is missing; restore it (see migrations/)", schema,
-                             tables[i].name);
+                             "the table %s.%s is missing; restore it as rowlock's migrations/ has "
+                             "it (installed in share/rowlock)",
+                             schema, tables[i].name);
     return status;
 }
 
@@ -407,11 +411,10 @@ static rowlock_status create_schema(const rl_params *params, const rl_io *io, ro
                      ? rl_conn_command(conn, "schema_create", text.text, io, err)
                      : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
         if (status == ROWLOCK_DENIED)
-            rl_error_prefix(
-                err,
-                "this user may not create the schema '%s' (an administrator can: CREATE "
-                "DATABASE %s; GRANT ALL ON %s.* TO this user): ",
-                params->schema, params->schema, params->schema);
+            rl_error_prefix(err,
+                            "this user may not create the schema '%s'; let an administrator run "
+                            "`rowlock -D %s init`, or CREATE DATABASE %s: ",
+                            params->schema, params->schema, params->schema);
     }
     rl_buffer_free(&text);
     rl_conn_close(conn);
@@ -442,7 +445,8 @@ static rowlock_status lock(migrator *m, rowlock_error *err)
 
 static rowlock_status name_privileges(const migrator *m, rowlock_status status, rowlock_error *err)
 {
-    if (status == ROWLOCK_DENIED)
+    bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
+    if (status == ROWLOCK_DENIED && !login)
         rl_error_prefix(
             err,
             "`rowlock init` needs CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE on "
@@ -466,6 +470,8 @@ rowlock_status rl_migrate(const rl_params *params, const rowlock_migrate_options
         status = lock(&m, err);
     if (status == ROWLOCK_OK)
         status = apply_all(&m, result, err);
+    if (status == ROWLOCK_OK)
+        status = check_shape(m.conn, params->schema, &m.io, err);
     /* The lock ends with its connection. */
     rl_conn_close(m.conn);
     return name_privileges(&m, status, err);

@@ -138,6 +138,18 @@ static void check_isolation(const doctor *d)
          usual ? "" : " whatever the default");
 }
 
+static void tell_wait_timeout(const doctor *d, uint64_t ttl_s)
+{
+    char remedy[64];
+    snprintf(remedy, sizeof remedy, "set the global wait_timeout to %" PRIu64 " or more",
+             ttl_s < 14400 ? 28800 : ttl_s * 2);
+    tell(
+        d, "wait_timeout", ROWLOCK_CARE,
+        "rowlock sets its own; but your own transactions that wait so long between statements lose "
+        "the locks they took with rowlock_tx_acquire()",
+        remedy, "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
+}
+
 static void check_wait_timeout(const doctor *d)
 {
     uint64_t ttl_s = (uint64_t)(d->ttl_ms + 999) / 1000;
@@ -147,12 +159,7 @@ static void check_wait_timeout(const doctor *d)
              " s) where it holds a row lock",
              d->wait_timeout_s, ttl_s);
     else
-        tell(d, "wait_timeout", ROWLOCK_CARE,
-             "idle connections of other programs end sooner than a lock of yours; your own "
-             "transactions "
-             "that wait between statements lose their row locks",
-             "SET GLOBAL wait_timeout = 28800;",
-             "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
+        tell_wait_timeout(d, ttl_s);
 }
 
 static void check_connections(const doctor *d)
@@ -206,8 +213,8 @@ static bool check_schema(doctor *d)
     unsigned version = 0;
     rowlock_status status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
     if (status != ROWLOCK_OK) {
-        tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
-             status == ROWLOCK_SCHEMA ? "rowlock init" : "see the message", "%s", err.message);
+        tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right", "as it says", "%s",
+             err.message);
         return status != ROWLOCK_SCHEMA;
     }
     tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema, version);
@@ -216,7 +223,8 @@ static bool check_schema(doctor *d)
         tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
     else
         tell(d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
-             "restore the table as in migrations/", "%s", err.message);
+             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
+             err.message);
     return true;
 }
 
@@ -279,8 +287,8 @@ static void check_rights(doctor *d)
         tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
     if (t.failed)
         tell(d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
-             "restore the table as in migrations/", "%u statements do not fit the tables: %s",
-             t.failed, t.first_failed.message);
+             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
+             "%u statements do not fit the tables: %s", t.failed, t.first_failed.message);
     else if (!t.denied)
         tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
 }
@@ -328,6 +336,18 @@ static void check_all(doctor *d, bool with_schema)
         check_rights(d);
 }
 
+static void tell_no_schema(const doctor *d)
+{
+    char who[600];
+    char remedy[900];
+    grantee(d->user, who, sizeof who);
+    snprintf(remedy, sizeof remedy,
+             "rowlock -D %s init; or GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
+             d->params->schema, d->params->schema, who);
+    tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
+         "there is no schema '%s', or this user may not see it", d->params->schema);
+}
+
 rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_finding_fn fn,
                            void *data, rowlock_error *err)
 {
@@ -351,8 +371,7 @@ rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_find
     if (status == ROWLOCK_OK)
         check_all(&d, with_schema);
     if (status == ROWLOCK_OK && !with_schema)
-        tell(&d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", "rowlock init",
-             "there is no schema '%s', or this user may not see it", params->schema);
+        tell_no_schema(&d);
     rl_conn_close(d.conn);
     if (status != ROWLOCK_OK && err)
         *err = first;

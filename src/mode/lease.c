@@ -320,7 +320,8 @@ typedef struct release_call {
 static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_LOST,
-                   "'%s' was no longer held (token %" PRIu64 "): its lease had ended",
+                   "'%s' was no longer held (token %" PRIu64
+                   "): it had been broken, or its time was over",
                    hold->locks[0].name, hold->locks[0].version);
 }
 

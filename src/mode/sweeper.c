@@ -323,6 +323,7 @@ typedef struct victim {
     uint64_t version;
     uint64_t connection_id;
     int64_t held_us;
+    int64_t shut_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
 } victim;
@@ -338,6 +339,7 @@ static void keep_victim(void *data, const rl_cell *cells)
     snprintf(v->label, sizeof v->label, "%s", cells[6].text);
     v->connection_id = cells[7].u64;
     v->held_us = cells[11].null ? 0 : cells[11].i64;
+    v->shut_us = cells[13].null ? 0 : cells[13].i64;
 }
 
 static rowlock_status break_lease(rowlock_client *client, const rl_budget *budget, const victim *v,
@@ -402,6 +404,12 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
     rowlock_status status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
     if (status == ROWLOCK_OK && !freed) {
         status = rl_kill_connection(client, budget, v->connection_id, err);
+        if (status == ROWLOCK_DENIED)
+            return rl_fail(
+                err, status,
+                "the connection that holds the lock belongs to another user; break it as "
+                "that user, or GRANT CONNECTION ADMIN (on MySQL CONNECTION_ADMIN) ON *.* to "
+                "yours");
         if (status != ROWLOCK_OK && err->server_errno != 1094)
             return status;
         status = ROWLOCK_OK;
@@ -431,6 +439,10 @@ static void record_broken(rowlock_client *client, const char *name, const victim
 
 static rowlock_status not_held(const char *name, const victim *v, rowlock_error *err)
 {
+    if (v->shut_us > 0)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' is not held; it is shut (at_least) and opens by itself in %.3f s",
+                       name, (double)v->shut_us / 1e6);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", name,
                    v->row_lock ? " (as far as is published: an unfenced holder is not)" : "");
 }

@@ -229,7 +229,7 @@ is_harmless() {
 @test "no schema: 78, and what to do" {
     for command in ls "show x" history sweep "break x"; do
         fails_with 78 rl -D rowlock_none_such $command
-        [[ "$stderr" == *"rowlock init"* ]]
+        [[ "$stderr" == *"rowlock -D "*" init"* ]]
     done
     fails_with 64 rl -D 'no;schema' ls
 }
@@ -715,7 +715,7 @@ lines_are() {
     # A schema that is not there is a finding, not a failure to look.
     run rl -D rowlock_none_such doctor
     [ "$status" -eq 1 ]
-    [[ "$output" == *BROKEN*"rowlock init"* ]]
+    [[ "$output" == *BROKEN*"rowlock -D "*" init"* ]]
     run --separate-stderr rl doctor --json --ttl=10s
     [ "$status" -eq 0 ]
     [ -z "$stderr" ]
