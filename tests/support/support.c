@@ -118,6 +118,14 @@ const char *ts_name(const char *word)
     return names[count++];
 }
 
+/* ROWLOCK_TEST_FILTER="test_a_*" runs these alone. */
+__attribute__((constructor)) static void filter_tests(void)
+{
+    const char *pattern = getenv("ROWLOCK_TEST_FILTER");
+    if (pattern && *pattern)
+        cmocka_set_test_filter(pattern);
+}
+
 /* ----------------------------------------------------------------------- both modes */
 
 rowlock_mode ts_mode(void **state)
