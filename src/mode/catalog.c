@@ -105,8 +105,9 @@ typedef struct listing {
     size_t id_capacity;
 } listing;
 
-static rowlock_status add_info(listing *to, const rl_cell *cells, rowlock_error *err)
+static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *err)
 {
+    listing *to = data;
     rowlock_list *list = to->list;
     rowlock_info *infos = grow(list->infos, list->count, &list->capacity, sizeof *infos);
     if (infos)
@@ -120,27 +121,6 @@ static rowlock_status add_info(listing *to, const rl_cell *cells, rowlock_error 
     if (!fill_info(&infos[list->count++], cells))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return ROWLOCK_OK;
-}
-
-static rowlock_status read_infos(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
-                                 const rl_value *values, listing *to, rowlock_error *err)
-{
-    rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rl_rows rows;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_query(conn, id, values, &io, &rows, err);
-    if (status == ROWLOCK_OK) {
-        while (status == ROWLOCK_OK && rl_next(&rows))
-            status = add_info(to, rows.cells, err);
-        rl_end(&rows);
-        if (status == ROWLOCK_OK)
-            status = rows.status;
-    }
-    rl_pool_give(&client->pool, conn);
-    return status;
 }
 
 /* A row lock that says it is held: only its row knows. */
@@ -173,8 +153,9 @@ rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
     const rl_value many[] = {rl_text(options->after ? options->after : ""),
                              rl_u64(options->all ? 1 : 0),
                              rl_u64(options->limit ? options->limit : LIST_DEFAULT)};
-    rowlock_status status = read_infos(client, &budget, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES,
-                                       name ? one : many, &to, err);
+    rowlock_status status =
+        rl_client_read_all(client, &budget, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES,
+                           name ? one : many, add_info, &to, err);
     if (status == ROWLOCK_OK)
         status = probe_row_locks(client, &budget, &to, err);
     if (status == ROWLOCK_OK && name && to.list->count == 0)
@@ -226,8 +207,9 @@ static bool fill_event(rowlock_event *event, const rl_cell *cells)
            copy_text(&event->detail, cells[11].text);
 }
 
-static rowlock_status add_event(rowlock_history *history, const rl_cell *cells, rowlock_error *err)
+static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
 {
+    rowlock_history *history = data;
     rowlock_event *events =
         grow(history->events, history->count, &history->capacity, sizeof *events);
     if (!events)
@@ -255,23 +237,9 @@ static rowlock_status read_events(rowlock_client *client, const rl_budget *budge
     uint64_t limit = options->limit ? options->limit : HISTORY_DEFAULT;
     const rl_value all[] = {rl_u64(limit)};
     const rl_value some[] = {rl_text(options->name ? options->name : ""), rl_u64(limit)};
-    rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rl_rows rows;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_query(conn, options->name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
-                      options->name ? some : all, &io, &rows, err);
-    if (status == ROWLOCK_OK) {
-        while (status == ROWLOCK_OK && rl_next(&rows))
-            status = add_event(history, rows.cells, err);
-        rl_end(&rows);
-        if (status == ROWLOCK_OK)
-            status = rows.status;
-    }
-    rl_pool_give(&client->pool, conn);
-    return status;
+    return rl_client_read_all(client, budget,
+                              options->name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
+                              options->name ? some : all, add_event, history, err);
 }
 
 rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_options *options,
@@ -284,9 +252,7 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
     rowlock_status status = read_events(client, &budget, options, history, err);
     if (status != ROWLOCK_OK) {
         rl_catalog_history_free(history);
-        return status == ROWLOCK_UNKNOWN
-                   ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-                   : status;
+        return status;
     }
     if (history->count > 1)
         qsort(history->events, history->count, sizeof *history->events, by_time);

@@ -77,3 +77,31 @@ rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, r
         *found = any;
     return status;
 }
+
+static rowlock_status hand_over(rl_rows *rows, rl_each_row each, void *data, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    while (status == ROWLOCK_OK && rl_next(rows))
+        status = each(data, rows->cells, err);
+    rl_end(rows);
+    return status == ROWLOCK_OK ? rows->status : status;
+}
+
+rowlock_status rl_client_read_all(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                  const rl_value *values, rl_each_row each, void *data,
+                                  rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rl_rows rows;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_query(conn, id, values, &io, &rows, err);
+    if (status == ROWLOCK_OK)
+        status = hand_over(&rows, each, data, err);
+    rl_pool_give(&client->pool, conn);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    return status;
+}

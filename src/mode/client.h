@@ -74,4 +74,10 @@ rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, r
                               const rl_value *values, rl_keep_row keep, void *data, bool *found,
                               rowlock_error *err) RL_MUST_USE;
 
+/* A read of many rows, each handed to `each`, which ends it by any status but OK. */
+typedef rowlock_status (*rl_each_row)(void *data, const rl_cell *cells, rowlock_error *err);
+rowlock_status rl_client_read_all(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                  const rl_value *values, rl_each_row each, void *data,
+                                  rowlock_error *err) RL_MUST_USE;
+
 #endif
