@@ -199,7 +199,8 @@ typedef struct rowlock_client_options {
 
 /*
  * Connects, checks the schema's version, starts the keeper thread.
- * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, READONLY, UNSUPPORTED, INVALID, SYSTEM.
+ * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM. (A server that
+ * is read-only may be looked at; taking a lock there answers READONLY.)
  * The options are copied. Free with rowlock_client_close().
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
@@ -399,7 +400,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_section_run(
     rowlock_client *client, const char *name, const rowlock_section_options *options,
     rowlock_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
 
-/* The two halves, for a loop of your own. The name is made when it is new. */
+/* The two halves, for a loop of your own. The name is made when it is new. BUSY: a
+ * lease on it is held, and its version is not for sections. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_read(rowlock_client *client,
                                                                  const char *name,
                                                                  uint64_t *version,

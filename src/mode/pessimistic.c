@@ -134,6 +134,18 @@ static rowlock_status read_published(rowlock_client *client, const rl_budget *bu
     return rl_client_read(client, budget, RL_SQL_ROW_LOOK, values, keep_published, row, found, err);
 }
 
+/* Only if the holding connection answers now was the bump made under the lock. */
+static rowlock_status confirm(row_call *call, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(call->budget);
+    int64_t sent_us = rl_now_us();
+    rowlock_status status = rl_conn_ping(call->conn, &io, err);
+    if (status != ROWLOCK_OK)
+        return stopped(call, ROWLOCK_UNKNOWN, err);
+    call->sent_us = sent_us;
+    return ROWLOCK_OK;
+}
+
 /* The row says that somebody holds it, and we have the row lock: its holder is dead (or it
  * is us, and our first reply was lost). */
 static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done, rowlock_error *err)
@@ -154,6 +166,11 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
         call->patient = true;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
     }
+    /* Alive after the look, and so the last to have the row's lock before the swap: whoever is
+     * published is not somebody who got the lock when our own connection died. */
+    status = confirm(call, err);
+    if (status != ROWLOCK_OK)
+        return status;
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name)};
@@ -209,18 +226,6 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
     if (status == ROWLOCK_OK)
         lock->version = done.insert_id;
     return status;
-}
-
-/* Only if the holding connection answers now was the bump made under the lock. */
-static rowlock_status confirm(row_call *call, rowlock_error *err)
-{
-    rl_io io = rl_budget_quick_io(call->budget);
-    int64_t sent_us = rl_now_us();
-    rowlock_status status = rl_conn_ping(call->conn, &io, err);
-    if (status != ROWLOCK_OK)
-        return stopped(call, ROWLOCK_UNKNOWN, err);
-    call->sent_us = sent_us;
-    return ROWLOCK_OK;
 }
 
 typedef struct publishing {

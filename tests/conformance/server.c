@@ -411,9 +411,34 @@ static void test_a_read_only_server(void **state)
     ts_own_remove();
 }
 
+/* ---------------------------------------------------------------------- UNSUPPORTED */
+
+/* READ COMMITTED needs row images in the binary log. */
+static void test_a_binary_log_of_statements(void **state)
+{
+    (void)state;
+    ts_own_start_with("--log-bin --binlog-format=STATEMENT");
+    rowlock_client_options options = ts_options();
+    rowlock_status migrated =
+        rowlock_migrate(&options, NULL, &(rowlock_migrate_result){0}, &ts_err);
+    WANT(UNSUPPORTED, migrated);
+    MYSQL *mysql = ts_connect(ts_schema());
+    ts_sql(mysql, "SET GLOBAL binlog_format = 'ROW'");
+    WANT(OK, rowlock_migrate(&options, NULL, &(rowlock_migrate_result){0}, &ts_err));
+    ts_sql(mysql, "SET GLOBAL binlog_format = 'STATEMENT'");
+    rowlock_client *client = NULL;
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    for (int i = 0; i < 2; i++)
+        WANT(UNSUPPORTED, ts_try(client, i ? "un-row" : "un-lease", ts_modes[i]));
+    rowlock_client_close(client);
+    mysql_close(mysql);
+    ts_own_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ONCE(test_a_binary_log_of_statements),
         ONCE(test_wrong_password),
         ONCE(test_the_right_password),
         ONCE(test_no_privilege_at_all),

@@ -9,7 +9,8 @@ static char folder[200];
 static char usual_socket[200];
 static pid_t owner;
 
-static void tool(const char *verb)
+/* `rest`: what follows the folder. */
+static void tool(const char *verb, const char *rest)
 {
     char command[600];
     char line[300] = "";
@@ -18,7 +19,7 @@ static void tool(const char *verb)
         fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `server`\n");
         exit(2);
     }
-    snprintf(command, sizeof command, "exec '%s/server' %s '%s'", tools, verb, folder);
+    snprintf(command, sizeof command, "exec '%s/server' %s '%s' %s", tools, verb, folder, rest);
     FILE *out = popen(command, "r");
     assert_non_null(out);
     while (fgets(line, sizeof line, out))
@@ -41,6 +42,13 @@ static void remove_at_exit(void)
 
 void ts_own_start(void)
 {
+    ts_own_start_with("");
+}
+
+void ts_own_start_with(const char *options)
+{
+    char rest[200];
+    snprintf(rest, sizeof rest, "%s%s", *options ? "-- " : "", options);
     const char *base = getenv("TMPDIR");
     static bool registered;
     if (!registered)
@@ -51,22 +59,22 @@ void ts_own_start(void)
     snprintf(usual_socket, sizeof usual_socket, "%s", usual ? usual : "");
     snprintf(folder, sizeof folder, "%s/rowlock-own.XXXXXX", base && *base ? base : "/tmp");
     assert_non_null(mkdtemp(folder));
-    tool("start");
+    tool("start", rest);
 }
 
 void ts_own_kill(void)
 {
-    tool("kill");
+    tool("kill", "");
 }
 
 void ts_own_restart(void)
 {
-    tool("restart");
+    tool("restart", "");
 }
 
 void ts_own_remove(void)
 {
-    tool("remove");
+    tool("remove", "");
     *folder = 0;
     setenv("ROWLOCK_TEST_SOCKET", usual_socket, 1);
 }

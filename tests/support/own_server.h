@@ -10,6 +10,8 @@
 /* All of them fail the test when the server does not obey. Between start and remove it
  * stands in for ROWLOCK_TEST_SOCKET: ts_socket() is its socket. */
 void ts_own_start(void);
+/* With options of the server's, separated by blanks. */
+void ts_own_start_with(const char *options);
 void ts_own_kill(void); /* SIGKILL */
 void ts_own_restart(void);
 void ts_own_remove(void);
