@@ -4,9 +4,18 @@ setup_file() {
     export FILE="$BATS_TEST_DIRNAME/../../docker-compose.yml"
 }
 
+# Either of them reads the file without Docker's engine.
+compose() {
+    if docker compose version >/dev/null 2>&1; then
+        docker compose "$@"
+    else
+        docker-compose "$@"
+    fi
+}
+
 @test "docker compose reads it" {
-    docker compose version >/dev/null 2>&1 || skip "there is no docker compose here"
-    run docker compose -f "$FILE" config --quiet
+    compose version >/dev/null 2>&1 || skip "there is no docker compose here"
+    run compose -f "$FILE" config --quiet
     echo "$output"
     [ "$status" -eq 0 ]
 }
