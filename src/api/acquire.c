@@ -63,14 +63,21 @@ static rowlock_status reenter(rowlock_hold *hold, rowlock_hold **out, rowlock_er
     return ROWLOCK_OK;
 }
 
+static rowlock_status check_call(const rowlock_client *client, rowlock_hold *const *hold,
+                                 rowlock_error *err)
+{
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK && !hold)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
+    return status;
+}
+
 rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
                                const rowlock_acquire_options *given, rowlock_hold **hold,
                                rowlock_error *err)
 {
     rowlock_acquire_options options;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && !hold)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
+    rowlock_status status = check_call(client, hold, err);
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
     if (status == ROWLOCK_OK)
@@ -107,9 +114,7 @@ rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const nam
                                    rowlock_error *err)
 {
     rowlock_acquire_options options;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && !hold)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
+    rowlock_status status = check_call(client, hold, err);
     if (status == ROWLOCK_OK)
         status = rl_options_acquire(given, &options, err);
     if (status == ROWLOCK_OK)

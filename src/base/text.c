@@ -38,13 +38,6 @@ void rl_buffer_puts(rl_buffer *buffer, const char *text)
     rl_buffer_append(buffer, text, strlen(text));
 }
 
-void rl_buffer_clear(rl_buffer *buffer)
-{
-    buffer->length = 0;
-    if (buffer->text)
-        buffer->text[0] = '\0';
-}
-
 void rl_buffer_free(rl_buffer *buffer)
 {
     free(buffer->text);

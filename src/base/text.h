@@ -15,7 +15,6 @@ typedef struct rl_buffer {
 
 void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length);
 void rl_buffer_puts(rl_buffer *buffer, const char *text);
-void rl_buffer_clear(rl_buffer *buffer);
 void rl_buffer_free(rl_buffer *buffer);
 
 /*

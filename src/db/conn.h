@@ -55,7 +55,6 @@ struct rl_conn {
     int purpose;   /* an rl_purpose, the pool's business */
     uint64_t id;   /* the server's number for it */
     rl_peer peer;  /* which server that is */
-    int64_t opened_us;
     rl_flavour flavour;
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */

@@ -215,7 +215,6 @@ static void note_session(rl_conn *conn)
     conn->id = mysql_thread_id(conn->mysql);
     conn->flavour = mariadb_connection(conn->mysql) ? RL_MARIADB : RL_MYSQL;
     conn->peer = rl_peer_of(fd);
-    conn->opened_us = rl_now_us();
     if (conn->peer.address.ss_family != AF_UNIX)
         tune_socket(fd);
 }

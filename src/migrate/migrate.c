@@ -347,10 +347,9 @@ static unsigned version_of(const records *all)
 static rowlock_status apply_all(migrator *m, rowlock_migrate_result *result, rowlock_error *err)
 {
     records all = {.count = 0};
-    const char *create = rl_sql_table[RL_SQL_SCHEMA_VERSION_CREATE].text;
     rowlock_status status = read_records(m->conn, &m->io, &all, err);
     if (status == ROWLOCK_SCHEMA)
-        status = rl_conn_command(m->conn, "schema_version_create", create, &m->io, err);
+        status = rl_run_text(m->conn, RL_SQL_SCHEMA_VERSION_CREATE, NULL, &m->io, err);
     if (status == ROWLOCK_OK)
         status = check_newer(&all, m->params->schema, err);
     rowlock_migrate_result done = {.from = version_of(&all)};

@@ -286,8 +286,7 @@ static void let_go(row_call *call)
         return;
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_GRACE_US));
     bool clean = !call->conn->interrupted &&
-                 rl_conn_command(call->conn, "rollback", rl_sql_table[RL_SQL_ROLLBACK].text, &io,
-                                 NULL) == ROWLOCK_OK;
+                 rl_run_text(call->conn, RL_SQL_ROLLBACK, NULL, &io, NULL) == ROWLOCK_OK;
     if (!clean)
         call->conn->broken = true;
     rl_pool_give(&call->hold->client->pool, call->conn);
@@ -427,15 +426,13 @@ static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, ro
 static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool no_reply,
                              rowlock_error *err)
 {
-    static const char name[] = "commit";
-    const char *text = rl_sql_table[RL_SQL_COMMIT].text;
     rl_conn *conn = hold->held.conn;
     rl_io io = rl_budget_quick_io(budget);
     rowlock_status status = rl_conn_settle(conn, &io, err);
     if (status == ROWLOCK_OK && no_reply)
-        status = rl_conn_send_only(conn, text);
+        status = rl_conn_send_only(conn, rl_sql_table[RL_SQL_COMMIT].text);
     else if (status == ROWLOCK_OK)
-        status = rl_conn_command(conn, name, text, &io, err);
+        status = rl_run_text(conn, RL_SQL_COMMIT, NULL, &io, err);
     if (status == ROWLOCK_OK)
         return status;
     conn->broken = true;
@@ -493,8 +490,7 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
     if (status == ROWLOCK_OK && got && unpublish_values)
         status = rl_client_run(client, budget, RL_SQL_ROW_UNPUBLISH, unpublish_values, &done, err);
-    if (rl_conn_command(conn, "rollback", rl_sql_table[RL_SQL_ROLLBACK].text, &io, NULL) !=
-        ROWLOCK_OK)
+    if (rl_run_text(conn, RL_SQL_ROLLBACK, NULL, &io, NULL) != ROWLOCK_OK)
         conn->broken = true;
     rl_pool_give(&client->pool, conn);
     if (status != ROWLOCK_OK)

@@ -123,10 +123,7 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
                              const char *kind, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(name), rl_text(kind)};
-    rl_done done = {0};
-    rowlock_status status =
-        made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, &done, err), err);
-    return status;
+    return made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, NULL, err), err);
 }
 
 static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,

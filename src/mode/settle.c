@@ -24,12 +24,7 @@ static rowlock_status kill_on(rl_conn *conn, const rl_io *io, uint64_t connectio
                               rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(connection_id)};
-    rl_buffer text = {0};
-    rowlock_status status = rl_render(RL_SQL_KILL_CONNECTION, "", values, &text)
-                                ? rl_conn_command(conn, "kill_connection", text.text, io, err)
-                                : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rl_buffer_free(&text);
-    return status;
+    return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
 }
 
 rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budget,

@@ -265,8 +265,7 @@ static rowlock_status purge_unused(rowlock_client *client, const rl_budget *budg
             return status;
         status = purge_batch(conn, &io, &after, unused_ms, &found, &purged, err);
         rl_sql_id end = status == ROWLOCK_OK ? RL_SQL_COMMIT : RL_SQL_ROLLBACK;
-        rowlock_status ended = rl_conn_command(conn, rl_sql_table[end].name, rl_sql_table[end].text,
-                                               &io, status == ROWLOCK_OK ? err : NULL);
+        rowlock_status ended = rl_run_text(conn, end, NULL, &io, status == ROWLOCK_OK ? err : NULL);
         if (ended != ROWLOCK_OK)
             conn->broken = true;
         rl_pool_give(&client->pool, conn);

@@ -23,16 +23,6 @@ rl_value rl_u64(uint64_t number)
     return (rl_value){.type = RL_TYPE_U64, .number = number};
 }
 
-rl_value rl_i64(int64_t number)
-{
-    return (rl_value){.type = RL_TYPE_I64, .number = (uint64_t)number};
-}
-
-rl_value rl_i64_or_null(int64_t number, bool null)
-{
-    return (rl_value){.type = RL_TYPE_I64, .number = (uint64_t)number, .null = null};
-}
-
 rl_value rl_text(const char *text)
 {
     return rl_text_n(text, strlen(text));
@@ -200,12 +190,8 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rowlock_
 
 static void bind_value(MYSQL_BIND *bind, const rl_value *value)
 {
-    static my_bool null = 1;
     *bind = (MYSQL_BIND){0};
-    if (value->null) {
-        bind->buffer_type = MYSQL_TYPE_NULL;
-        bind->is_null = &null;
-    } else if (value->type == RL_TYPE_TEXT) {
+    if (value->type == RL_TYPE_TEXT) {
         bind->buffer_type = MYSQL_TYPE_STRING;
         bind->buffer = (void *)(uintptr_t)value->text;
         bind->buffer_length = value->length;
@@ -382,8 +368,8 @@ bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buff
     return !text->failed;
 }
 
-static rowlock_status run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
-                               rowlock_error *err)
+rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                           rowlock_error *err)
 {
     rl_buffer text = {0};
     rowlock_status status;
@@ -410,9 +396,9 @@ static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_
     const rl_value values[] = {rl_u64(hold ? 0 : 1),
                                rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
                                rl_u64(WORK_IDLE_S)};
-    rowlock_status status = run_text(conn, RL_SQL_SESSION_ISOLATION, NULL, io, err);
+    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_ISOLATION, NULL, io, err);
     if (status == ROWLOCK_OK)
-        status = run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
+        status = rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
     if (status == ROWLOCK_OK)
         conn->idle_limit_s = WORK_IDLE_S;
     return status;
@@ -421,7 +407,7 @@ static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_
 static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
 {
     const rl_value values[] = {rl_u64(connection_id)};
-    return run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
+    return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
 }
 
 const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_session, .kill_query = kill_query};
@@ -432,7 +418,7 @@ rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *i
     if (conn->idle_limit_s == seconds)
         return ROWLOCK_OK;
     const rl_value values[] = {rl_u64(seconds)};
-    rowlock_status status = run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
+    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
     if (status == ROWLOCK_OK)
         conn->idle_limit_s = seconds;
     return status;

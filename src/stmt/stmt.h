@@ -16,15 +16,12 @@
 
 typedef struct rl_value {
     rl_type type;
-    bool null;
-    uint64_t number; /* i64 too, as two's complement */
+    uint64_t number;
     const char *text;
     size_t length;
 } rl_value;
 
 rl_value rl_u64(uint64_t number);
-rl_value rl_i64(int64_t number);
-rl_value rl_i64_or_null(int64_t number, bool null);
 rl_value rl_text(const char *text);
 rl_value rl_text_n(const char *text, size_t length);
 
@@ -77,6 +74,10 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
  * '-', '.'); {schema} becomes the quoted schema. False: a value is not such, or no memory.
  */
 bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
+
+/* A text statement of numbers alone, on a connection of rowlock's own: COMMIT, KILL, SET ... */
+rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                           rowlock_error *err) RL_MUST_USE;
 
 /* Setting sessions up and stopping statements, for rl_pool_init(). */
 extern const rl_pool_hooks rl_stmt_pool_hooks;
