@@ -371,7 +371,7 @@ with_password() {
 @test "a bare -p asks on the terminal, without echo" {
     with_password
     coproc terminal {
-        exec script -qefc "'$ROWLOCK' --no-defaults -S '$ROWLOCK_TEST_SOCKET' -u '$user' -D '$TEST_SCHEMA' -p ls --json" /dev/null 2>&1
+        SHELL=$BASH exec script -qefc "'$ROWLOCK' --no-defaults -S '$ROWLOCK_TEST_SOCKET' -u '$user' -D '$TEST_SCHEMA' -p ls --json" /dev/null 2>&1
     }
     pid=$terminal_PID
     seen=""

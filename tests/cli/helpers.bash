@@ -73,7 +73,7 @@ on_terminal() {
     local columns=$1 line
     shift
     printf -v line '%q ' "$@"
-    script -qec "stty cols $columns rows 24 -opost; exec $line" /dev/null </dev/null | tr -d '\r'
+    SHELL=$BASH script -qec "stty cols $columns rows 24 -opost; exec $line" /dev/null </dev/null | tr -d '\r'
     return "${PIPESTATUS[0]}"
 }
 

@@ -382,7 +382,9 @@ on_tty() {
     printf -v line '%q ' "$@"
     type_after "${steps[@]}" 3>&- |
         {
-            script -qec "stty cols ${COLS:-100} rows 24 -opost; $line; echo \"exit=\$?\"" /dev/null || true
+            # script(1) runs $SHELL; without one it takes sh, which here would lose the functions
+            # that the test exports, and die of the ^C that the command has handled.
+            SHELL=$BASH script -qec "stty cols ${COLS:-100} rows 24 -opost; $line; echo \"exit=\$?\"" /dev/null || true
             touch "$D/over"
         } >"$D/screen" 3>&-
 }
