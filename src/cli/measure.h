@@ -53,7 +53,7 @@ struct measure_system {
 
     /* A session of one client, opened after the fork. At most one lock is held in it. It is
      * used by one thread; what it allocates and looks up once it does here or in the first
-     * cycle, which is not measured. */
+     * cycle, which is not measured. SIGINT and SIGHUP are ignored in it. */
     bool (*open)(const measure_system *system, void **session, measure_reason *why);
     /* Blocks until the lock is held, or fails; after wait_ms at the latest. A wait that ends
      * without the lock is a failure ("not within ... ms"). The name is the same string in
@@ -68,7 +68,7 @@ struct measure_system {
 /* ------------------------------------------------------------------- a load */
 
 typedef struct measure_load {
-    const char *prefix; /* of the locks' names; at most 60 bytes, of [A-Za-z0-9_/.-] */
+    const char *prefix; /* names are PREFIX/ID/hot, PREFIX/ID/1, ...; at most 60 bytes */
     unsigned clients;   /* 1 .. MEASURE_CLIENTS_MAX */
     bool hot;           /* all on one name; else each on a name of its own */
     int64_t window_ms;  /* measured so long */
@@ -98,7 +98,10 @@ typedef struct measure_figures {
 } measure_figures;
 
 /*
- * Runs the load and waits for its end. False: it could not be measured as asked; `why` says
+ * Runs the load and waits for its end: every client opens its session and goes through one
+ * cycle; when all have done so they start together. What is counted are the turns whose
+ * acquire returned in the window. At its end every client finishes the cycle it is in.
+ * The caller must have no other threads. False: it could not be measured as asked; `why` says
  * what failed, with how many clients. The figures are filled in anyway, as far as they go.
  * Violations of mutual exclusion are a failure too.
  * SIGINT and SIGTERM while it runs: see measure_stop().
@@ -118,7 +121,7 @@ int64_t measure_now_ns(void);
 
 /*
  * Counts durations in buckets that are 1/128 of their value wide (below 128 ns: 1 ns), so a
- * percentile is wrong by less than 1 %. Zeroed memory is an empty one. Up to 18 minutes;
+ * percentile is wrong by less than 1 %. Zeroed memory is an empty one. Up to 9 minutes;
  * what is longer counts as that.
  */
 enum { MEASURE_SUB = 128, MEASURE_OCTAVES = 33, MEASURE_BUCKETS = MEASURE_SUB * MEASURE_OCTAVES };
