@@ -5,20 +5,205 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mode/lease.h"
+#include "base/json.h"
 #include "mode/pessimistic.h"
 #include "mode/settle.h"
 #include "wait/backoff.h"
 
-#define BATCH                200
-#define EVENT_BATCH          1000
+#define PACE_GOAL_US         20000 /* a batch holds its row locks for about so long */
+#define PACE_FIRST           8     /* so that a slow server shows soon, and does little harm */
+#define BATCH                1000  /* at most */
+#define DEAD_BATCH           200
 #define KILLED_WAIT_MS       500
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
 #define HISTORY_DEFAULT_ROWS 1000000
 #define UNUSED_DEFAULT_MS    (90 * DAY_MS)
 
-/* ---------------------------------------------------------------------- dead holders */
+/* One sweep: what its parts share. */
+typedef struct sweep {
+    rowlock_client *client;
+    const rl_budget *budget;
+    uint64_t unused_us;
+    rowlock_sweep_result done;
+} sweep;
+
+/* --------------------------------------------------------------------------- batches */
+
+size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us)
+{
+    if (changed == 0)
+        return size;
+    uint64_t took = took_us > 0 ? (uint64_t)took_us : 1;
+    uint64_t next = changed * (uint64_t)PACE_GOAL_US / took;
+    if (next > 2 * size)
+        next = 2 * size;
+    if (next > BATCH)
+        next = BATCH;
+    return next > 0 ? (size_t)next : 1;
+}
+
+/* The names of a batch: first those that were found, then those whose rows were got. */
+typedef struct names {
+    size_t count;
+    struct {
+        uint64_t id;
+        uint64_t version;
+    } rows[BATCH];
+} names;
+
+static rowlock_status add_name(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    names *batch = data;
+    if (batch->count == BATCH)
+        return rl_fail(err, ROWLOCK_DAMAGED, "the server answered with more rows than it was to");
+    batch->rows[batch->count].id = cells[0].u64;
+    batch->rows[batch->count++].version = cells[1].u64;
+    return ROWLOCK_OK;
+}
+
+/* [[id, version], ...], as the statements take it. */
+static rowlock_status names_json(const names *batch, rl_buffer *json, rowlock_error *err)
+{
+    rl_buffer_puts(json, "[");
+    for (size_t i = 0; i < batch->count; i++) {
+        rl_buffer_puts(json, i == 0 ? "[" : ",[");
+        rl_json_u64(json, batch->rows[i].id);
+        rl_buffer_puts(json, ",");
+        rl_json_u64(json, batch->rows[i].version);
+        rl_buffer_puts(json, "]");
+    }
+    rl_buffer_puts(json, "]");
+    return json->failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
+}
+
+static rowlock_status add_locked(rl_conn *conn, rl_sql_id id, const rl_value *values,
+                                 const rl_io *io, names *batch, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, id, values, io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (status == ROWLOCK_OK && rl_next(&rows))
+        status = add_name(batch, rows.cells, err);
+    rl_end(&rows);
+    return status == ROWLOCK_OK ? rows.status : status;
+}
+
+/* Leaves those names in the batch whose rows one of the statements has locked. */
+static rowlock_status lock_names(const sweep *s, rl_conn *conn, const rl_sql_id *ids, size_t count,
+                                 const rl_io *io, names *batch, rowlock_error *err)
+{
+    rl_buffer json = {0};
+    rowlock_status status = names_json(batch, &json, err);
+    const rl_value values[] = {rl_text_n(json.text, json.length), rl_u64(s->unused_us)};
+    batch->count = 0;
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
+        status = add_locked(conn, ids[i], values, io, batch, err);
+    rl_buffer_free(&json);
+    return status;
+}
+
+static rowlock_status change_names(rl_conn *conn, const rl_sql_id *ids, size_t count,
+                                   const rl_io *io, const names *batch, rowlock_error *err)
+{
+    rl_buffer json = {0};
+    rowlock_status status = names_json(batch, &json, err);
+    const rl_value values[] = {rl_text_n(json.text, json.length)};
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
+        status = rl_run(conn, ids[i], values, io, NULL, err);
+    rl_buffer_free(&json);
+    return status;
+}
+
+/* One part of a sweep: how it finds names, and what it does to a batch in a transaction. */
+typedef struct part {
+    rl_sql_id find;
+    rowlock_status (*work)(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
+                           rowlock_error *err);
+    bool always; /* once even for nothing: a server that would refuse is to say so */
+} part;
+
+static rowlock_status find_names(const sweep *s, const part *p, uint64_t after, size_t size,
+                                 names *batch, rowlock_error *err)
+{
+    bool purge = p->find == RL_SQL_PURGE_CANDIDATES;
+    const rl_value sweep_values[] = {rl_u64(after), rl_u64(size)};
+    const rl_value purge_values[] = {rl_u64(after), rl_u64(s->unused_us), rl_u64(size)};
+    batch->count = 0;
+    return rl_client_read_all(s->client, s->budget, p->find, purge ? purge_values : sweep_values,
+                              add_name, batch, err);
+}
+
+static rowlock_status in_transaction(const sweep *s, const part *p, names *batch,
+                                     rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(s->budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&s->client->pool, RL_HOLD, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = p->work(s, conn, &io, batch, err);
+    rl_sql_id end = status == ROWLOCK_OK ? RL_SQL_COMMIT : RL_SQL_ROLLBACK;
+    rowlock_status ended = rl_run_text(conn, end, NULL, &io, status == ROWLOCK_OK ? err : NULL);
+    if (ended != ROWLOCK_OK)
+        conn->broken = true;
+    rl_pool_give(&s->client->pool, conn);
+    return status == ROWLOCK_OK ? ended : status;
+}
+
+/* What somebody else works on is the next sweep's (on a cluster, that may be seen late). */
+static rowlock_status work_on(const sweep *s, const part *p, names *batch, rowlock_error *err)
+{
+    rowlock_status status = in_transaction(s, p, batch, err);
+    if (status != ROWLOCK_BUSY && status != ROWLOCK_DEADLOCK)
+        return status;
+    batch->count = 0;
+    return ROWLOCK_OK;
+}
+
+/* In batches as large as the server is fast. */
+static rowlock_status in_batches(const sweep *s, const part *p, names *batch, uint64_t *changed,
+                                 rowlock_error *err)
+{
+    size_t size = PACE_FIRST;
+    uint64_t after = 0;
+    for (;;) {
+        rowlock_status status = find_names(s, p, after, size, batch, err);
+        bool idle = batch->count == 0 && !(p->always && after == 0);
+        if (status != ROWLOCK_OK || idle)
+            return status;
+        bool last = batch->count < size;
+        if (!last)
+            after = batch->rows[batch->count - 1].id;
+        int64_t start = rl_now_us();
+        status = work_on(s, p, batch, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        *changed += batch->count;
+        size = rl_sweep_pace(size, batch->count, rl_now_us() - start);
+        if (last)
+            return ROWLOCK_OK;
+    }
+}
+
+/* ----------------------------------------------------------------------- dead leases */
+
+/* The history first: it tells of the token and the holder that were. */
+static rowlock_status free_leases(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
+                                  rowlock_error *err)
+{
+    static const rl_sql_id lock[] = {RL_SQL_SWEEP_EXPIRED_LOCK};
+    static const rl_sql_id changes[] = {RL_SQL_SWEEP_EXPIRED_RECORD, RL_SQL_SWEEP_EXPIRED_FREE};
+    rowlock_status status = lock_names(s, conn, lock, 1, io, batch, err);
+    if (status != ROWLOCK_OK || batch->count == 0)
+        return status;
+    if (s->client->journal.off)
+        return change_names(conn, &changes[1], 1, io, batch, err);
+    return change_names(conn, changes, 2, io, batch, err);
+}
+
+/* -------------------------------------------------------------------- dead row locks */
 
 typedef struct dead {
     uint64_t id;
@@ -30,84 +215,70 @@ typedef struct dead {
 } dead;
 
 typedef struct dead_batch {
-    dead *rows;
     size_t count;
+    dead rows[DEAD_BATCH];
 } dead_batch;
 
-static rowlock_status read_dead(rl_conn *conn, rl_sql_id id, uint64_t after, const rl_io *io,
-                                dead_batch *batch, rowlock_error *err)
+static rowlock_status add_dead(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(after), rl_u64(BATCH)};
-    rl_rows rows;
-    batch->count = 0;
-    rowlock_status status = rl_query(conn, id, values, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    while (batch->count < BATCH && rl_next(&rows)) {
-        dead *row = &batch->rows[batch->count++];
-        row->id = rows.cells[0].u64;
-        row->version = rows.cells[2].u64;
-        row->held_us = rows.cells[5].i64;
-        snprintf(row->name, sizeof row->name, "%s", rows.cells[1].text);
-        snprintf(row->owner, sizeof row->owner, "%s", rows.cells[3].text);
-        snprintf(row->label, sizeof row->label, "%s", rows.cells[4].text);
-    }
-    rl_end(&rows);
-    return rows.status;
+    dead_batch *batch = data;
+    if (batch->count == DEAD_BATCH)
+        return rl_fail(err, ROWLOCK_DAMAGED, "the server answered with more rows than it was to");
+    dead *row = &batch->rows[batch->count++];
+    row->id = cells[0].u64;
+    row->version = cells[2].u64;
+    row->held_us = cells[5].i64;
+    snprintf(row->name, sizeof row->name, "%s", cells[1].text);
+    snprintf(row->owner, sizeof row->owner, "%s", cells[3].text);
+    snprintf(row->label, sizeof row->label, "%s", cells[4].text);
+    return ROWLOCK_OK;
 }
 
-static void record_expired(rowlock_client *client, const dead *row, const char *kind,
-                           const char *detail)
+static void record_expired(rowlock_client *client, const dead *row)
 {
     const rl_event event = {.name = row->name,
-                            .kind = kind,
+                            .kind = RL_KIND_ROW,
                             .event = "expired",
                             .version = row->version,
                             .owner = row->owner,
                             .label = row->label,
                             .waited_ms = RL_UNKNOWN_MS,
                             .held_ms = row->held_us / 1000,
-                            .detail = detail};
+                            .detail = "its connection ended"};
     rl_client_record(client, &event);
 }
 
-static rowlock_status free_one(rowlock_client *client, const rl_budget *budget, bool lease,
-                               const dead *row, rowlock_sweep_result *done, rowlock_error *err)
+/* One by one: each takes two connections, and there are few. */
+static rowlock_status free_row(sweep *s, const dead *row, rowlock_error *err)
 {
     bool freed = false;
     rowlock_status status =
-        lease ? rl_lease_expire(client, budget, row->id, row->version, &freed, err)
-              : rl_row_expire(client, budget, row->id, row->version, row->owner, &freed, err);
+        rl_row_expire(s->client, s->budget, row->id, row->version, row->owner, &freed, err);
     /* Somebody works on this very row, a fenced transaction perhaps: the next sweep's. */
     if (status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK)
         return ROWLOCK_OK;
     if (status != ROWLOCK_OK || !freed)
         return status;
-    done->expired++;
-    record_expired(client, row, lease ? RL_KIND_LEASE : RL_KIND_ROW,
-                   lease ? "its lease ran out" : "its connection ended");
+    s->done.expired++;
+    record_expired(s->client, row);
     return ROWLOCK_OK;
 }
 
-static rowlock_status free_dead(rowlock_client *client, const rl_budget *budget, bool lease,
-                                dead_batch *batch, rowlock_sweep_result *done, rowlock_error *err)
+static rowlock_status free_rows(sweep *s, dead_batch *batch, rowlock_error *err)
 {
     uint64_t after = 0;
     do {
-        rl_io io = rl_budget_quick_io(budget);
-        rl_conn *conn = NULL;
-        rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-        if (status == ROWLOCK_OK)
-            status = read_dead(conn, lease ? RL_SQL_SWEEP_EXPIRED : RL_SQL_SWEEP_PUBLISHED, after,
-                               &io, batch, err);
-        rl_pool_give(&client->pool, conn);
+        const rl_value values[] = {rl_u64(after), rl_u64(DEAD_BATCH)};
+        batch->count = 0;
+        rowlock_status status = rl_client_read_all(s->client, s->budget, RL_SQL_SWEEP_PUBLISHED,
+                                                   values, add_dead, batch, err);
         for (size_t i = 0; status == ROWLOCK_OK && i < batch->count; i++)
-            status = free_one(client, budget, lease, &batch->rows[i], done, err);
+            status = free_row(s, &batch->rows[i], err);
         if (status != ROWLOCK_OK)
             return status;
         if (batch->count > 0)
             after = batch->rows[batch->count - 1].id;
-    } while (batch->count == BATCH);
+    } while (batch->count == DEAD_BATCH);
     return ROWLOCK_OK;
 }
 
@@ -118,178 +289,126 @@ static void keep_upto(void *data, const rl_cell *cells)
     *(uint64_t *)data = cells[0].null ? 0 : cells[0].u64;
 }
 
-static rowlock_status forget_upto(rowlock_client *client, const rl_budget *budget, uint64_t upto,
-                                  rowlock_sweep_result *done, rowlock_error *err)
+static rowlock_status forget_upto(sweep *s, uint64_t upto, size_t *size, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(upto), rl_u64(EVENT_BATCH)};
     for (;;) {
+        size_t asked = *size;
+        const rl_value values[] = {rl_u64(upto), rl_u64(asked)};
         rl_done deleted = {0};
+        int64_t start = rl_now_us();
         rowlock_status status =
-            rl_client_run(client, budget, RL_SQL_SWEEP_EVENTS_DELETE, values, &deleted, err);
+            rl_client_run(s->client, s->budget, RL_SQL_SWEEP_EVENTS_DELETE, values, &deleted, err);
         if (status != ROWLOCK_OK)
             return status;
-        done->events += deleted.rows;
-        if (deleted.rows < EVENT_BATCH)
+        s->done.events += deleted.rows;
+        *size = rl_sweep_pace(asked, (size_t)deleted.rows, rl_now_us() - start);
+        if (deleted.rows < asked)
             return ROWLOCK_OK;
     }
 }
 
-static rowlock_status forget_old(rowlock_client *client, const rl_budget *budget, int64_t age_ms,
-                                 rowlock_sweep_result *done, rowlock_error *err)
+static rowlock_status forget_old(sweep *s, int64_t age_ms, size_t *size, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64((uint64_t)age_ms * 1000), rl_u64(EVENT_BATCH)};
+    const rl_value values[] = {rl_u64((uint64_t)age_ms * 1000), rl_u64(BATCH)};
     for (;;) {
         uint64_t upto = 0;
         bool found = false;
-        rowlock_status status = rl_client_read(client, budget, RL_SQL_SWEEP_EVENTS_BEFORE, values,
-                                               keep_upto, &upto, &found, err);
+        rowlock_status status = rl_client_read(s->client, s->budget, RL_SQL_SWEEP_EVENTS_BEFORE,
+                                               values, keep_upto, &upto, &found, err);
         if (status != ROWLOCK_OK || upto == 0)
             return status;
-        status = forget_upto(client, budget, upto, done, err);
+        status = forget_upto(s, upto, size, err);
         if (status != ROWLOCK_OK)
             return status;
     }
 }
 
-static rowlock_status forget_many(rowlock_client *client, const rl_budget *budget, uint64_t keep,
-                                  rowlock_sweep_result *done, rowlock_error *err)
+static rowlock_status forget_many(sweep *s, uint64_t keep, size_t *size, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(keep)};
     uint64_t upto = 0;
     bool found = false;
-    rowlock_status status = rl_client_read(client, budget, RL_SQL_SWEEP_EVENTS_BEYOND, values,
+    rowlock_status status = rl_client_read(s->client, s->budget, RL_SQL_SWEEP_EVENTS_BEYOND, values,
                                            keep_upto, &upto, &found, err);
     if (status != ROWLOCK_OK || !found)
         return status;
-    return forget_upto(client, budget, upto, done, err);
+    return forget_upto(s, upto, size, err);
+}
+
+static rowlock_status bound_history(sweep *s, const rowlock_sweep_options *options,
+                                    rowlock_error *err)
+{
+    int64_t age_ms = options->history_ms ? options->history_ms : HISTORY_DEFAULT_MS;
+    uint64_t keep = options->history_rows ? options->history_rows : HISTORY_DEFAULT_ROWS;
+    size_t size = PACE_FIRST;
+    rowlock_status status = ROWLOCK_OK;
+    if (age_ms > 0)
+        status = forget_old(s, age_ms, &size, err);
+    return status == ROWLOCK_OK ? forget_many(s, keep, &size, err) : status;
 }
 
 /* ----------------------------------------------------------------------------- purge */
 
-typedef struct unused {
-    uint64_t id;
-    uint64_t version;
-    bool row_lock;
-} unused;
-
-static rowlock_status read_unused(rl_conn *conn, uint64_t after, int64_t unused_ms, const rl_io *io,
-                                  unused *batch, size_t *count, rowlock_error *err)
+static rowlock_status lock_floor(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(after), rl_u64((uint64_t)unused_ms * 1000), rl_u64(BATCH)};
     rl_rows rows;
-    *count = 0;
-    rowlock_status status = rl_query(conn, RL_SQL_PURGE_CANDIDATES, values, io, &rows, err);
-    if (status != ROWLOCK_OK)
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_PURGE_FLOOR, NULL, io, &found, &rows, err);
+    if (status != ROWLOCK_OK || found)
         return status;
-    while (*count < BATCH && rl_next(&rows))
-        batch[(*count)++] = (unused){.id = rows.cells[0].u64,
-                                     .row_lock = strcmp(rows.cells[1].text, RL_KIND_ROW) == 0,
-                                     .version = rows.cells[2].u64};
-    rl_end(&rows);
-    return rows.status;
+    return rl_fail(
+        err, ROWLOCK_DAMAGED,
+        "the table version_floor has lost its row; INSERT (1, the highest version ever used)");
 }
 
-/* An unfenced row lock leaves no trace in its resource: its row says whether it is in use. */
-static rowlock_status row_in_use(rl_conn *conn, const unused *row, const rl_io *io, bool *in_use,
-                                 rowlock_error *err)
-{
-    *in_use = false;
-    if (!row->row_lock)
-        return ROWLOCK_OK;
-    const rl_value values[] = {rl_u64(row->id)};
-    rl_rows rows;
-    bool got = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, io, &got, &rows, err);
-    *in_use = status == ROWLOCK_OK && !got;
-    return status;
-}
-
-static rowlock_status delete_name(rl_conn *conn, uint64_t id, const rl_io *io, rowlock_error *err)
-{
-    static const rl_sql_id deletes[] = {RL_SQL_PURGE_LOCK, RL_SQL_PURGE_RENEWAL,
-                                        RL_SQL_PURGE_RESOURCE};
-    const rl_value values[] = {rl_u64(id)};
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < sizeof deletes / sizeof deletes[0]; i++)
-        status = rl_run(conn, deletes[i], values, io, NULL, err);
-    return status;
-}
-
-/* In one transaction: the floor is raised before the names go. */
-static rowlock_status purge_batch(rl_conn *conn, const rl_io *io, uint64_t *after,
-                                  int64_t unused_ms, size_t *found, uint64_t *purged,
+static rowlock_status raise_floor(rl_conn *conn, const rl_io *io, const names *batch,
                                   rowlock_error *err)
 {
-    unused batch[BATCH];
-    rl_rows rows;
-    bool floor = false;
     uint64_t highest = 0;
-    rowlock_status status = rl_query_one(conn, RL_SQL_PURGE_FLOOR, NULL, io, &floor, &rows, err);
-    if (status == ROWLOCK_OK && !floor)
-        return rl_fail(
-            err, ROWLOCK_DAMAGED,
-            "the table version_floor has lost its row; INSERT (1, the highest version ever used)");
-    if (status == ROWLOCK_OK)
-        status = read_unused(conn, *after, unused_ms, io, batch, found, err);
-    for (size_t i = 0; status == ROWLOCK_OK && i < *found; i++)
-        if (batch[i].version > highest)
-            highest = batch[i].version;
-    if (status == ROWLOCK_OK && *found > 0) {
-        const rl_value values[] = {rl_u64(highest)};
-        status = rl_run(conn, RL_SQL_PURGE_FLOOR_RAISE, values, io, NULL, err);
-        *after = batch[*found - 1].id;
-    }
-    for (size_t i = 0; status == ROWLOCK_OK && i < *found; i++) {
-        bool in_use = false;
-        status = row_in_use(conn, &batch[i], io, &in_use, err);
-        if (status != ROWLOCK_OK || in_use)
-            continue;
-        status = delete_name(conn, batch[i].id, io, err);
-        *purged += status == ROWLOCK_OK;
-    }
-    return status;
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->rows[i].version > highest)
+            highest = batch->rows[i].version;
+    const rl_value values[] = {rl_u64(highest)};
+    return rl_run(conn, RL_SQL_PURGE_FLOOR_RAISE, values, io, NULL, err);
 }
 
-static rowlock_status purge_unused(rowlock_client *client, const rl_budget *budget,
-                                   int64_t unused_ms, rowlock_sweep_result *done,
-                                   rowlock_error *err)
+/* The floor is locked first, and raised before the names go. */
+static rowlock_status purge_names(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
+                                  rowlock_error *err)
 {
-    uint64_t after = 0;
-    size_t found = 0;
-    do {
-        rl_io io = rl_budget_quick_io(budget);
-        rl_conn *conn = NULL;
-        uint64_t purged = 0;
-        rowlock_status status = rl_pool_take(&client->pool, RL_HOLD, &io, &conn, err);
-        if (status != ROWLOCK_OK)
-            return status;
-        status = purge_batch(conn, &io, &after, unused_ms, &found, &purged, err);
-        rl_sql_id end = status == ROWLOCK_OK ? RL_SQL_COMMIT : RL_SQL_ROLLBACK;
-        rowlock_status ended = rl_run_text(conn, end, NULL, &io, status == ROWLOCK_OK ? err : NULL);
-        if (ended != ROWLOCK_OK)
-            conn->broken = true;
-        rl_pool_give(&client->pool, conn);
-        if (status == ROWLOCK_OK)
-            status = ended;
-        if (status != ROWLOCK_OK)
-            return status;
-        done->purged += purged;
-    } while (found == BATCH);
-    return ROWLOCK_OK;
+    static const rl_sql_id locks[] = {RL_SQL_PURGE_NAMES_LOCK, RL_SQL_PURGE_ROWS_LOCK};
+    static const rl_sql_id deletes[] = {RL_SQL_PURGE_LOCK, RL_SQL_PURGE_RENEWAL,
+                                        RL_SQL_PURGE_RESOURCE};
+    rowlock_status status = lock_floor(conn, io, err);
+    if (status == ROWLOCK_OK)
+        status = lock_names(s, conn, locks, 2, io, batch, err);
+    if (status != ROWLOCK_OK || batch->count == 0)
+        return status;
+    status = raise_floor(conn, io, batch, err);
+    return status == ROWLOCK_OK ? change_names(conn, deletes, 3, io, batch, err) : status;
 }
 
 /* --------------------------------------------------------------------------- the sweep */
 
-static rowlock_status free_all_dead(rowlock_client *client, const rl_budget *budget,
-                                    rowlock_sweep_result *done, rowlock_error *err)
+/* Memory for one batch of either sort at a time. */
+typedef union batches {
+    names names;
+    dead_batch dead;
+} batches;
+
+static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, batches *batch,
+                                rowlock_error *err)
 {
-    dead_batch batch = {.rows = malloc(BATCH * sizeof *batch.rows)};
-    if (!batch.rows)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_status status = free_dead(client, budget, true, &batch, done, err);
+    static const part leases = {.find = RL_SQL_SWEEP_EXPIRED, .work = free_leases};
+    static const part unused = {
+        .find = RL_SQL_PURGE_CANDIDATES, .work = purge_names, .always = true};
+    rowlock_status status = in_batches(s, &leases, &batch->names, &s->done.expired, err);
     if (status == ROWLOCK_OK)
-        status = free_dead(client, budget, false, &batch, done, err);
-    free(batch.rows);
+        status = free_rows(s, &batch->dead, err);
+    if (status == ROWLOCK_OK)
+        status = bound_history(s, options, err);
+    if (status == ROWLOCK_OK && options->unused_ms >= 0)
+        status = in_batches(s, &unused, &batch->names, &s->done.purged, err);
     return status;
 }
 
@@ -297,19 +416,15 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *opt
                         rowlock_sweep_result *result, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    int64_t history_ms = options->history_ms ? options->history_ms : HISTORY_DEFAULT_MS;
-    int64_t unused_ms = options->unused_ms ? options->unused_ms : UNUSED_DEFAULT_MS;
-    uint64_t rows = options->history_rows ? options->history_rows : HISTORY_DEFAULT_ROWS;
-    rowlock_sweep_result done = {0};
-    rowlock_status status = free_all_dead(client, &budget, &done, err);
-    if (status == ROWLOCK_OK && history_ms > 0)
-        status = forget_old(client, &budget, history_ms, &done, err);
-    if (status == ROWLOCK_OK)
-        status = forget_many(client, &budget, rows, &done, err);
-    if (status == ROWLOCK_OK && unused_ms > 0)
-        status = purge_unused(client, &budget, unused_ms, &done, err);
+    int64_t unused_ms = options->unused_ms > 0 ? options->unused_ms : UNUSED_DEFAULT_MS;
+    sweep s = {.client = client, .budget = &budget, .unused_us = (uint64_t)unused_ms * 1000};
+    batches *batch = malloc(sizeof *batch);
+    if (!batch)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rowlock_status status = sweep_all(&s, options, batch, err);
+    free(batch);
     if (status == ROWLOCK_OK && result)
-        *result = done;
+        *result = s.done;
     return status;
 }
 

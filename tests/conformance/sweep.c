@@ -1,0 +1,287 @@
+/* The sweep of many at once: in batches that are short, whole, and wait for nobody. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mode/sweeper.h"
+#include "support/support.h"
+
+#define FIRST_BATCH 8
+#define SLOW_ROWS   60
+
+static MYSQL *mysql;
+static rowlock_client *client;
+
+/* A schema of its own for each test: it counts what there is. */
+static void begin(const char *suffix, bool no_history)
+{
+    const char *schema = ts_extra_schema(suffix, true);
+    rowlock_client_options options = ts_options();
+    options.schema = schema;
+    options.no_history = no_history;
+    mysql = ts_connect(schema);
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+}
+
+static void end(void)
+{
+    rowlock_client_close(client);
+    mysql_close(mysql);
+}
+
+/* `count` (at most 1,000) leases whose time is over, of the version 7. */
+static void add_expired(unsigned count)
+{
+    ts_sql(mysql,
+           "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label,"
+           " acquired_at, lease_expires_at, update_time)"
+           " WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < %u)"
+           " SELECT CONCAT('name-', i), 'optimistic', 'held', 7, CONCAT('owner-', i), 'label',"
+           " UTC_TIMESTAMP(6) - INTERVAL 90 SECOND, UTC_TIMESTAMP(6) - INTERVAL 60 SECOND,"
+           " UTC_TIMESTAMP(6) FROM n",
+           count);
+    ts_sql(mysql, "INSERT INTO lease_renewal (id, version, expires_at)"
+                  " SELECT id, version, lease_expires_at FROM resource");
+}
+
+/* `count` (at most 1,000) names that nobody has used for long, half of them of row locks. */
+static void add_unused(unsigned count)
+{
+    ts_sql(mysql,
+           "INSERT INTO resource (resource_name, kind, version, update_time)"
+           " WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < %u)"
+           " SELECT CONCAT('name-', i), IF(i %% 2, 'optimistic', 'pessimistic'), i,"
+           " UTC_TIMESTAMP(6) - INTERVAL 100 DAY FROM n",
+           count);
+    ts_sql(mysql, "INSERT INTO lease_renewal (id) SELECT id FROM resource"
+                  " WHERE kind = 'optimistic'");
+    ts_sql(mysql,
+           "INSERT INTO resource_lock (id, resource_name, update_time)"
+           " SELECT id, resource_name, update_time FROM resource WHERE kind = 'pessimistic'");
+}
+
+static void add_events(unsigned count)
+{
+    ts_sql(mysql,
+           "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,"
+           " happened_at)"
+           " WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < %u)"
+           " SELECT 'name', 'optimistic', 'acquired', i, '', '',"
+           " UTC_TIMESTAMP(6) - INTERVAL 40 DAY FROM n",
+           count);
+}
+
+/* Every row that is changed in this way takes 3 ms. The table `seen` gets the statement's time
+ * for each. */
+static void make_slow(const char *what)
+{
+    ts_sql(mysql, "CREATE TABLE seen (id INT AUTO_INCREMENT PRIMARY KEY, at DATETIME(6) NOT NULL)");
+    ts_sql(mysql,
+           "CREATE TRIGGER slow BEFORE %s FOR EACH ROW"
+           " BEGIN DO SLEEP(0.003); INSERT INTO seen (at) VALUES (UTC_TIMESTAMP(6)); END",
+           what);
+}
+
+/* The rows of the statement that changed most. */
+static uint64_t largest_statement(void)
+{
+    return ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM seen GROUP BY at) s");
+}
+
+static rowlock_sweep_result sweep(void)
+{
+    rowlock_sweep_result result = {0};
+    WANT(OK, rowlock_sweep(client, NULL, &result, &ts_err));
+    return result;
+}
+
+static uint64_t count(const char *what)
+{
+    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM %s", what);
+}
+
+/* -------------------------------------------------------------------------- the pace */
+
+static void test_pace(void **state)
+{
+    (void)state;
+    assert_int_equal(rl_sweep_pace(8, 8, 1000), 16);       /* fast: double */
+    assert_int_equal(rl_sweep_pace(100, 100, 20000), 100); /* as it should be */
+    assert_int_equal(rl_sweep_pace(100, 100, 40000), 50);  /* slow: at once as it should be */
+    assert_int_equal(rl_sweep_pace(8, 8, 60000000), 1);    /* never nothing */
+    assert_int_equal(rl_sweep_pace(1, 1, 1), 2);
+    assert_int_equal(rl_sweep_pace(900, 900, 1), 1000); /* never more than its memory holds */
+    assert_int_equal(rl_sweep_pace(100, 0, 5), 100);    /* nothing was to be had: no reason */
+    assert_int_equal(rl_sweep_pace(100, 10, 10000), 20);
+    assert_int_equal(rl_sweep_pace(8, 8, 0), 16); /* a clock that stood still */
+}
+
+/* --------------------------------------------------------------------------- expired */
+
+static void test_all_are_freed_and_told(void **state)
+{
+    (void)state;
+    begin("many", false);
+    add_expired(1000);
+    assert_int_equal(sweep().expired, 1000);
+    assert_int_equal(count("resource WHERE status = 'free' AND version = 8"
+                           " AND owner LIKE 'owner-%'"),
+                     1000);
+    assert_int_equal(count("lease_renewal WHERE version = 8 AND expires_at IS NULL"), 1000);
+    assert_int_equal(count("lock_event e JOIN resource r USING (resource_name)"
+                           " WHERE e.event = 'expired' AND e.kind = 'optimistic'"
+                           " AND e.version = 7 AND e.owner = r.owner AND e.owner_label = 'label'"
+                           " AND e.held_ms >= 90000 AND e.detail <> ''"),
+                     1000);
+    assert_int_equal(count("lock_event"), 1000);
+    /* A batch has one time in the history. They grew. */
+    assert_true(ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM lock_event"
+                                  " GROUP BY happened_at) b") > FIRST_BATCH);
+    assert_int_equal(sweep().expired, 0);
+    rowlock_hold *hold = ts_take(client, "name-1", ROWLOCK_OPTIMISTIC, 30000);
+    assert_int_equal(rowlock_hold_token(hold), 9);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    end();
+}
+
+static void test_batches_are_small_where_the_server_is_slow(void **state)
+{
+    (void)state;
+    begin("slow", false);
+    add_expired(SLOW_ROWS);
+    make_slow("UPDATE ON resource");
+    assert_int_equal(sweep().expired, SLOW_ROWS);
+    assert_int_equal(count("seen"), SLOW_ROWS);
+    assert_true(largest_statement() <= FIRST_BATCH);
+    assert_true(ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM lock_event"
+                                  " GROUP BY happened_at) b") <= FIRST_BATCH);
+    end();
+}
+
+/* A transaction that has fenced a lease keeps neither the sweep waiting nor the others. */
+static void test_a_locked_one_is_left_out(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"resource", "lease_renewal"};
+    begin("fenced", false);
+    add_expired(40);
+    MYSQL *fencer = ts_connect(NULL);
+    for (size_t i = 0; i < 2; i++) {
+        char *schema = ts_sql_text(mysql, "SELECT DATABASE()");
+        uint64_t id = ts_sql_u64(mysql, "SELECT MIN(id) + 20 FROM resource");
+        ts_sql(mysql, "UPDATE resource SET status = 'held'");
+        ts_sql(fencer, "BEGIN");
+        ts_sql(fencer, "SELECT id FROM `%s`.%s WHERE id = %" PRIu64 " FOR UPDATE", schema,
+               tables[i], id);
+        int64_t start = ts_now_ms();
+        assert_int_equal(sweep().expired, 39);
+        assert_between(0, ts_now_ms() - start, 800); /* a wait would take a second */
+        assert_int_equal(ts_sql_u64(mysql, "SELECT id FROM resource WHERE status = 'held'"), id);
+        ts_sql(fencer, "COMMIT");
+        assert_int_equal(sweep().expired, 1);
+        free(schema);
+    }
+    mysql_close(fencer);
+    end();
+}
+
+/* What is freed is in the history, or it is not freed. */
+static void test_not_freed_without_its_history(void **state)
+{
+    (void)state;
+    begin("untold", false);
+    add_expired(20);
+    ts_sql(mysql, "CREATE TRIGGER refuse BEFORE INSERT ON lock_event FOR EACH ROW"
+                  " IF NEW.owner = 'owner-5' THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1999;"
+                  " END IF");
+    rowlock_sweep_result result = {0};
+    WANT(SERVER, rowlock_sweep(client, NULL, &result, &ts_err));
+    assert_int_equal(count("lock_event"), 0);
+    assert_int_equal(count("resource WHERE status = 'held' AND version = 7"), 20);
+    assert_int_equal(count("lease_renewal WHERE version = 7"), 20);
+    ts_sql(mysql, "DROP TRIGGER refuse");
+    assert_int_equal(sweep().expired, 20);
+    end();
+}
+
+static void test_without_history(void **state)
+{
+    (void)state;
+    begin("quiet", true);
+    add_expired(20);
+    assert_int_equal(sweep().expired, 20);
+    assert_int_equal(count("lock_event"), 0);
+    end();
+}
+
+/* One that was renewed, or taken again, is nobody's to free. */
+static void test_a_live_one_is_left_alone(void **state)
+{
+    (void)state;
+    begin("live", false);
+    add_expired(20);
+    ts_sql(mysql, "UPDATE lease_renewal SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+                  " ORDER BY id LIMIT 5");
+    ts_sql(mysql, "UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+                  " ORDER BY id DESC LIMIT 5");
+    assert_int_equal(sweep().expired, 10);
+    assert_int_equal(count("resource WHERE status = 'held' AND version = 7"), 10);
+    end();
+}
+
+/* ---------------------------------------------------------------- purge and history */
+
+static void test_many_are_purged(void **state)
+{
+    (void)state;
+    begin("purge", false);
+    add_unused(1000);
+    assert_int_equal(sweep().purged, 1000);
+    assert_int_equal(count("resource") + count("resource_lock") + count("lease_renewal"), 0);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM version_floor"), 1000);
+    rowlock_hold *hold = ts_take(client, "name-1", ROWLOCK_OPTIMISTIC, 30000);
+    assert_int_equal(rowlock_hold_token(hold), 1001);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    end();
+}
+
+static void test_purge_batches_are_small_where_the_server_is_slow(void **state)
+{
+    (void)state;
+    begin("slowpurge", false);
+    add_unused(SLOW_ROWS);
+    make_slow("DELETE ON resource");
+    assert_int_equal(sweep().purged, SLOW_ROWS);
+    assert_int_equal(count("seen"), SLOW_ROWS);
+    assert_true(largest_statement() <= FIRST_BATCH);
+    end();
+}
+
+static void test_history_goes_in_small_batches_where_the_server_is_slow(void **state)
+{
+    (void)state;
+    begin("slowpast", false);
+    add_events(SLOW_ROWS);
+    make_slow("DELETE ON lock_event");
+    assert_int_equal(sweep().events, SLOW_ROWS);
+    assert_int_equal(count("seen"), SLOW_ROWS);
+    assert_true(largest_statement() <= FIRST_BATCH);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONCE(test_pace),
+        ONCE(test_all_are_freed_and_told),
+        ONCE(test_batches_are_small_where_the_server_is_slow),
+        ONCE(test_a_locked_one_is_left_out),
+        ONCE(test_not_freed_without_its_history),
+        ONCE(test_without_history),
+        ONCE(test_a_live_one_is_left_alone),
+        ONCE(test_many_are_purged),
+        ONCE(test_purge_batches_are_small_where_the_server_is_slow),
+        ONCE(test_history_goes_in_small_batches_where_the_server_is_slow),
+    };
+    return cmocka_run_group_tests_name("sweep", tests, ts_suite_begin, ts_suite_end);
+}
