@@ -2,6 +2,7 @@
 #include "measure.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@ enum {
     SIDE_MS = 60000,   /* for prepare and tidy */
     LOOK_MS = 50,      /* how often the parent looks for clients that ended */
     SOON_MS = 2,       /* and how often when that is all it waits for */
+    DOORS = 4,         /* so many open their sessions at once: that is not what is measured */
 };
 
 enum { NOBODY = 0 };
@@ -51,7 +53,8 @@ typedef struct board {
     int64_t begin_ns; /* the window; set before the clients are let go */
     int64_t end_ns;
     _Atomic uint64_t violations;
-    measure_reason side_why; /* of prepare or tidy */
+    _Atomic unsigned first_failed; /* number of the client that failed first; NOBODY */
+    measure_reason side_why;       /* of prepare or tidy */
     client_figures *clients;
     witness *witnesses;
     char (*names)[MEASURE_NAME_MAX];
@@ -65,6 +68,7 @@ typedef struct run {
     board *board;
     int ready[2]; /* a byte comes from each client that is ready */
     int go[2];    /* ends when the clients are to start */
+    int doors[2]; /* who has taken a byte out of it may open his session */
     int64_t cpu_ns;
 } run;
 
@@ -244,13 +248,37 @@ static bool cycles(const run *self, unsigned number, void *session)
     return true;
 }
 
+/* Its turn to open a session? In turns, so that a crowd at the server's door is no reason to
+ * fail. False: it was stopped. */
+static bool enter_door(const run *self)
+{
+    char byte;
+    struct pollfd door = {.fd = self->doors[0], .events = POLLIN};
+    while (!self->board->stop) {
+        if (poll(&door, 1, LOOK_MS) > 0 && read(self->doors[0], &byte, 1) == 1)
+            return true;
+    }
+    return false;
+}
+
+static void leave_door(const run *self)
+{
+    /* It fits: we have taken it out. */
+    ssize_t ignored = write(self->doors[1], "", 1);
+    (void)ignored;
+}
+
 static bool be_client(const run *self, unsigned number)
 {
     void *session = NULL;
     client_figures *mine = &self->board->clients[number - 1];
-    if (!self->system->open(self->system, &session, &mine->why))
+    if (!enter_door(self))
+        return true;
+    bool good = self->system->open(self->system, &session, &mine->why);
+    leave_door(self);
+    if (!good)
         return false;
-    bool good = cycles(self, number, session);
+    good = cycles(self, number, session);
     self->system->close(session);
     return good;
 }
@@ -272,6 +300,14 @@ static pid_t fork_child(void)
     return 0;
 }
 
+static void end_client(board *self, unsigned number, bool good)
+{
+    unsigned nobody = NOBODY;
+    if (!good)
+        atomic_compare_exchange_strong(&self->first_failed, &nobody, number);
+    self->clients[number - 1].state = good ? ENDED : FAILED;
+}
+
 static bool start_client(const run *self, unsigned number, measure_reason *why)
 {
     client_figures *client = &self->board->clients[number - 1];
@@ -282,7 +318,7 @@ static bool start_client(const run *self, unsigned number, measure_reason *why)
         close(self->ready[0]);
         close(self->go[1]);
         bool good = be_client(self, number);
-        client->state = good ? ENDED : FAILED;
+        end_client(self->board, number, good);
         _exit(good ? 0 : 1);
     }
     client->pid = pid;
@@ -299,12 +335,13 @@ static unsigned alive(const run *self)
     return count;
 }
 
-static void note_end(client_figures *client, int status)
+static void note_end(board *self, unsigned number, int status)
 {
+    client_figures *client = &self->clients[number - 1];
     client->pid = 0;
     if (client->state == ENDED || client->state == FAILED)
         return;
-    client->state = FAILED;
+    end_client(self, number, false);
     if (WIFSIGNALED(status))
         measure_because(&client->why, "ended by signal %d", WTERMSIG(status));
     else
@@ -319,7 +356,7 @@ static bool reap(const run *self)
         client_figures *client = &self->board->clients[i];
         int status;
         if (client->pid != 0 && waitpid(client->pid, &status, WNOHANG) == client->pid)
-            note_end(client, status);
+            note_end(self->board, i + 1, status);
         good = good && client->state != FAILED;
     }
     return good;
@@ -422,7 +459,7 @@ static void end_all(run *self, int64_t wait_ms)
         kill(client->pid, SIGKILL);
         waitpid(client->pid, NULL, 0);
         client->pid = 0;
-        client->state = FAILED;
+        end_client(self->board, i + 1, false);
         measure_because(&client->why, "did not come to its end");
     }
 }
@@ -521,30 +558,20 @@ static void work_out(const run *self, measure_figures *figures)
         figures->server_us_per_cycle = (double)self->cpu_ns / 1000 / cycles;
 }
 
-/* The first client that says why. */
-static const measure_reason *first_reason(const run *self)
-{
-    for (unsigned i = 0; i < self->load->clients; i++) {
-        const client_figures *client = &self->board->clients[i];
-        if (client->state == FAILED && client->why.text[0])
-            return &client->why;
-    }
-    return NULL;
-}
-
 /* Whatever else went wrong, two in one lock is what has to be told. */
 static bool judge(const run *self, bool good, const measure_figures *figures, measure_reason *why)
 {
-    const measure_reason *first = first_reason(self);
+    unsigned first = self->board->first_failed;
     if (figures->violations > 0)
         return measure_because(why, "MUTUAL EXCLUSION WAS VIOLATED, %llu times",
                                (unsigned long long)figures->violations);
     if (measure_stopped())
         return measure_because(why, "interrupted");
-    if (first) {
-        why->exit_status = first->exit_status;
+    if (first != NOBODY) {
+        const measure_reason *its = &self->board->clients[first - 1].why;
+        why->exit_status = its->exit_status;
         return measure_because(why, "%u of %u clients failed: %.300s", figures->failed,
-                               self->load->clients, first->text);
+                               self->load->clients, its->text);
     }
     if (good || why->text[0])
         return good;
@@ -613,13 +640,16 @@ static bool run_load(run *self, measure_figures *figures, measure_reason *why)
 
 static bool run_with_pipes(run *self, measure_figures *figures, measure_reason *why)
 {
-    bool good = pipe(self->ready) == 0 && pipe(self->go) == 0;
+    static const char doors[DOORS];
+    bool good = pipe(self->ready) == 0 && pipe(self->go) == 0 &&
+                pipe2(self->doors, O_NONBLOCK) == 0 && write(self->doors[1], doors, DOORS) == DOORS;
     if (good)
         good = run_load(self, figures, why);
     else
         measure_because(why, "no pipe: %s", strerror(errno));
     close_pipe(self->ready);
     close_pipe(self->go);
+    close_pipe(self->doors);
     return good;
 }
 
