@@ -18,6 +18,7 @@
 #define DRIFT_PART         2000  /* two clocks may differ by one part in so many: 500 ppm */
 #define RENEW_CHUNK        10000 /* leases in one statement: its parameter stays small */
 #define TURN_US            10000 /* for some of the connections, when there is no room for all */
+#define WATCH_AFTER_US     50000 /* a row lock younger than this is not yet watched */
 #define FEW                16 /* what there is room for from the start, whatever memory is left */
 
 /* ------------------------------------------------------------------------ deadlines */
@@ -108,9 +109,9 @@ static const char *why_expired(const rl_held *held, int64_t now)
                : "it could not be renewed in time";
 }
 
-static void mark_expired(rl_keeper *keeper, int64_t now)
+static void mark_expired(rl_keeper *keeper, const rl_held_list *list, int64_t now)
 {
-    for (rl_held *next, *held = keeper->kept.first; held; held = next) {
+    for (rl_held *next, *held = list->first; held; held = next) {
         next = held->next;
         if (now >= atomic_load(&held->deadline_us))
             mark_lost(keeper, held, why_expired(held, now));
@@ -194,17 +195,19 @@ static void send_teller(rl_keeper *keeper)
 
 static void ping_over(rl_keeper *keeper, rl_held *held)
 {
-    if (held->conn->ping_result == 0)
-        rl_held_extend(held, held->ping_sent_us, held->ttl_us);
-    else
+    if (held->conn->ping_result != 0) {
         mark_lost(keeper, held, "the connection that holds it has ended");
+        return;
+    }
+    rl_held_extend(held, held->ping_sent_us, held->ttl_us);
+    keeper->due_us = earlier(keeper->due_us, held->next_beat_us);
 }
 
 static void begin_due_pings(rl_keeper *keeper, int64_t now)
 {
-    for (rl_held *next, *held = keeper->kept.first; held; held = next) {
+    for (rl_held *next, *held = keeper->rows.first; held; held = next) {
         next = held->next;
-        if (!held->conn || held->conn->ping_pending || now < held->next_beat_us)
+        if (held->conn->ping_pending || now < held->next_beat_us)
             continue;
         held->ping_sent_us = now;
         held->next_beat_us = RL_NEVER;
@@ -255,16 +258,20 @@ static bool watch_room(rl_watch *w, size_t need)
 }
 
 /*
- * With the mutex. Where there is no room for all, those that follow have the next turn.
- * False: these are not all.
+ * With the mutex. Those that are held for a short time only are in no watch, so that neither
+ * their coming and going nor their replies wake the keeper. Where there is no room for all,
+ * those that follow have the next turn. Returns when the next watch is due.
  */
-static bool watch_held(rl_keeper *keeper)
+static int64_t watch_held(rl_keeper *keeper, int64_t now)
 {
     rl_watch *w = &keeper->watch;
+    int64_t again_us = RL_NEVER;
     w->count = w->wanted = FIXED;
-    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
-        if (!held->conn)
+    for (const rl_held *held = keeper->rows.first; held; held = held->next) {
+        if (now < held->watch_from_us && !held->conn->ping_pending) {
+            again_us = earlier(again_us, held->watch_from_us);
             continue;
+        }
         w->wanted++;
         if (held->key >= w->below || w->count == w->capacity)
             continue;
@@ -274,7 +281,7 @@ static bool watch_held(rl_keeper *keeper)
     }
     bool all = w->count == w->wanted;
     w->below = !all && w->count == w->capacity ? w->keys[w->count - 1] : UINT64_MAX;
-    return all;
+    return all ? again_us : earlier(again_us, now + TURN_US);
 }
 
 /*
@@ -285,25 +292,35 @@ static void serve_ready(rl_keeper *keeper)
 {
     const rl_watch *w = &keeper->watch;
     size_t i = FIXED;
-    for (rl_held *next, *held = keeper->kept.first; held && i < w->count; held = next) {
+    for (rl_held *next, *held = keeper->rows.first; held && i < w->count; held = next) {
         next = held->next;
         while (i < w->count && w->keys[i] > held->key)
             i++;
-        if (i < w->count && w->keys[i] == held->key && w->fds[i].revents && held->conn)
+        if (i < w->count && w->keys[i] == held->key && w->fds[i].revents)
             serve_connection(keeper, held, w->fds[i].revents);
     }
 }
 
-/* With the mutex: when something of the held ones is due next. */
+/* With the mutex: when a deadline or a ping is due next. */
 static int64_t next_due(const rl_keeper *keeper)
 {
     int64_t due = RL_NEVER;
-    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
+    for (const rl_held *held = keeper->leases.first; held; held = held->next)
         due = earlier(due, atomic_load(&held->deadline_us));
-        if (held->conn)
-            due = earlier(due, held->next_beat_us);
-    }
+    for (const rl_held *held = keeper->rows.first; held; held = held->next)
+        due = earlier(due, earlier(atomic_load(&held->deadline_us), held->next_beat_us));
     return due;
+}
+
+/* With the mutex. Only when something may be due is each one looked at: there may be many. */
+static void serve_due(rl_keeper *keeper, int64_t now)
+{
+    if (now < keeper->due_us)
+        return;
+    mark_expired(keeper, &keeper->leases, now);
+    mark_expired(keeper, &keeper->rows, now);
+    begin_due_pings(keeper, now);
+    keeper->due_us = next_due(keeper);
 }
 
 /* --------------------------------------------------------------------------- waiting */
@@ -325,13 +342,9 @@ static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us
     rl_watch *w = &keeper->watch;
     int64_t now = rl_now_us();
     pthread_mutex_lock(&keeper->mutex);
-    mark_expired(keeper, now);
-    begin_due_pings(keeper, now);
+    serve_due(keeper, now);
     bool losses = teller_missing(keeper);
-    bool all = watch_held(keeper);
-    int64_t due = earlier(until_us, next_due(keeper));
-    if (!all)
-        due = earlier(due, now + TURN_US);
+    int64_t due = earlier(watch_held(keeper, now), earlier(until_us, keeper->due_us));
     keeper->asleep_until_us = due;
     pthread_mutex_unlock(&keeper->mutex);
     if (losses)
@@ -341,7 +354,7 @@ static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us
     w->fds[1] = (struct pollfd){.fd = keeper->wake_fd, .events = POLLIN};
     poll_until(w, losses || grown ? 0 : due);
     pthread_mutex_lock(&keeper->mutex);
-    keeper->asleep_until_us = RL_NEVER;
+    keeper->asleep_until_us = 0;
     serve_ready(keeper);
     pthread_mutex_unlock(&keeper->mutex);
     eventfd_t ignored;
@@ -390,7 +403,7 @@ static int64_t leeway(const rl_held *held)
 
 static bool is_renewed(const rl_held *held)
 {
-    return !held->conn && held->next_beat_us != RL_NEVER;
+    return held->next_beat_us != RL_NEVER;
 }
 
 /* Leases that are due soon go along, so that equal TTLs come to be renewed together. */
@@ -399,18 +412,27 @@ static bool due_for_renewal(const rl_held *held, int64_t now)
     return is_renewed(held) && held->next_beat_us - leeway(held) <= now;
 }
 
-/* What was in a renewal that failed waits for a while; what was not does not. */
-static int64_t next_renewal(rl_keeper *keeper)
+/* With the mutex. What was in a renewal that failed waits for a while; what was not does not. */
+static int64_t first_renewal(const rl_keeper *keeper)
 {
     int64_t due = RL_NEVER;
-    pthread_mutex_lock(&keeper->mutex);
-    for (const rl_held *held = keeper->kept.first; held; held = held->next) {
+    for (const rl_held *held = keeper->leases.first; held; held = held->next) {
         if (!is_renewed(held))
             continue;
         bool tried = keeper->crowded || held->attempt == keeper->attempts;
         bool waits = tried && held->next_beat_us < keeper->renew_again_us;
         due = earlier(due, waits ? keeper->renew_again_us : held->next_beat_us);
     }
+    return due;
+}
+
+/* Each one is looked at only when a renewal may be due, as in serve_due(). */
+static int64_t next_renewal(rl_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    if (rl_now_us() >= keeper->renewal_us)
+        keeper->renewal_us = first_renewal(keeper);
+    int64_t due = keeper->renewal_us;
     pthread_mutex_unlock(&keeper->mutex);
     return due;
 }
@@ -423,7 +445,7 @@ static int64_t others_overdue(rl_keeper *keeper)
 {
     int64_t due = RL_NEVER;
     pthread_mutex_lock(&keeper->mutex);
-    for (const rl_held *held = keeper->kept.first; held && !keeper->crowded; held = held->next)
+    for (const rl_held *held = keeper->leases.first; held && !keeper->crowded; held = held->next)
         if (is_renewed(held) && held->attempt != keeper->attempts)
             due = earlier(due, held->next_beat_us + leeway(held));
     pthread_mutex_unlock(&keeper->mutex);
@@ -449,7 +471,8 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
     *first_deadline_us = RL_NEVER;
     keeper->attempts++;
     keeper->crowded = false;
-    for (rl_held *held = keeper->kept.first; held; held = held->next) {
+    keeper->renewal_us = 0; /* its outcome decides */
+    for (rl_held *held = keeper->leases.first; held; held = held->next) {
         if (!due_for_renewal(held, now))
             continue;
         int64_t ttl_us = renewal_ttl(held, now);
@@ -475,7 +498,7 @@ static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
     const rl_renewal *renewals = keeper->renewals;
     pthread_mutex_lock(&keeper->mutex);
     size_t i = 0;
-    for (rl_held *next, *held = keeper->kept.first; held && i < count; held = next) {
+    for (rl_held *next, *held = keeper->leases.first; held && i < count; held = next) {
         next = held->next;
         while (i < count && renewals[i].key > held->key)
             i++;
@@ -487,6 +510,7 @@ static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
             continue;
         }
         rl_held_extend(held, sent_us, renewals[i].ttl_us);
+        keeper->due_us = earlier(keeper->due_us, atomic_load(&held->deadline_us));
         if (last)
             held->next_beat_us = RL_NEVER;
     }
@@ -530,7 +554,7 @@ static void make_room_for_renewals(rl_keeper *keeper)
 {
     size_t need = 0;
     pthread_mutex_lock(&keeper->mutex);
-    for (const rl_held *held = keeper->kept.first; held && need < RENEW_CHUNK; held = held->next)
+    for (const rl_held *held = keeper->leases.first; held && need < RENEW_CHUNK; held = held->next)
         need += is_renewed(held);
     pthread_mutex_unlock(&keeper->mutex);
     if (need <= keeper->renewals_capacity)
@@ -645,7 +669,7 @@ rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *jou
                                rl_renew renew, rl_log log, rowlock_error *err)
 {
     *keeper = (rl_keeper){
-        .pool = pool, .journal = journal, .renew = renew, .log = log, .asleep_until_us = RL_NEVER};
+        .pool = pool, .journal = journal, .renew = renew, .log = log, .due_us = RL_NEVER};
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->told, NULL);
     keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -694,14 +718,29 @@ void rl_keeper_wake(rl_keeper *keeper)
     eventfd_write(keeper->wake_fd, 1);
 }
 
+/* With the mutex. Must the keeper, asleep, be woken for it? Awake, it sees a row lock before it
+ * sleeps again; when the next renewal is due it may have looked up already. */
+static bool add_row(rl_keeper *keeper, rl_held *held)
+{
+    put_first(&keeper->rows, held);
+    held->watch_from_us = rl_now_us() + WATCH_AFTER_US;
+    keeper->due_us = earlier(keeper->due_us, held->next_beat_us);
+    return earlier(held->watch_from_us, held->next_beat_us) < keeper->asleep_until_us;
+}
+
+static bool add_lease(rl_keeper *keeper, rl_held *held)
+{
+    put_first(&keeper->leases, held);
+    keeper->due_us = earlier(keeper->due_us, atomic_load(&held->deadline_us));
+    keeper->renewal_us = earlier(keeper->renewal_us, held->next_beat_us);
+    return keeper->asleep_until_us == 0 || held->next_beat_us < keeper->asleep_until_us;
+}
+
 void rl_keeper_add(rl_keeper *keeper, rl_held *held)
 {
     pthread_mutex_lock(&keeper->mutex);
     held->key = ++keeper->last_key;
-    put_first(&keeper->kept, held);
-    /* A connection is to be watched from now on; a lease's beat is seldom the next. */
-    bool wake = held->conn || keeper->asleep_until_us == RL_NEVER ||
-                held->next_beat_us < keeper->asleep_until_us;
+    bool wake = held->conn ? add_row(keeper, held) : add_lease(keeper, held);
     pthread_mutex_unlock(&keeper->mutex);
     if (wake)
         rl_keeper_wake(keeper);

@@ -41,6 +41,7 @@ struct rl_held {
     /* row lock: the connection that holds it, else NULL */
     rl_conn *conn;
     int64_t ping_sent_us;
+    int64_t watch_from_us; /* before, its socket is not looked at */
     /* both */
     int64_t ttl_us;
     int64_t next_beat_us;        /* of the next renewal or ping */
@@ -80,14 +81,17 @@ typedef struct rl_keeper {
     bool running;
     pthread_mutex_t mutex; /* guards what follows, and what is in the lists but the atomics */
     pthread_cond_t told;
-    rl_held_list kept;   /* from the highest key to the lowest */
+    rl_held_list leases; /* from the highest key to the lowest */
+    rl_held_list rows;   /* likewise: those with a connection */
     rl_held_list losses; /* not yet told, the first one first */
+    int64_t due_us;      /* no deadline and no ping is due before */
+    int64_t renewal_us;  /* no renewal is due before */
     uint64_t telling;    /* key of the hold whose callback is running now; 0: none */
     pthread_t telling_thread;
     bool teller_busy; /* it will look at the losses again before it ends */
     bool silent;      /* no callback begins any more */
     uint64_t last_key;
-    int64_t asleep_until_us; /* RL_NEVER while awake: then whoever adds must wake it */
+    int64_t asleep_until_us; /* 0 while awake */
     /* set before the thread begins */
     int wake_fd;
     atomic_bool stop;
@@ -121,7 +125,10 @@ void rl_keeper_stop(rl_keeper *keeper, bool forked);
  */
 void rl_keeper_silence(rl_keeper *keeper);
 
-/* From now on it is kept. `held` is filled by the caller; stays the caller's memory. */
+/*
+ * From now on it is kept. `held` is filled by the caller; stays the caller's memory. The socket of
+ * a row lock is watched from 50 ms later on: a lock that is held for less costs the keeper nothing.
+ */
 void rl_keeper_add(rl_keeper *keeper, rl_held *held);
 
 /*
