@@ -3,14 +3,41 @@
 
 -- The way in when nobody has it: one row, one statement. The OK packet carries the
 -- new version (LAST_INSERT_ID(expr)). `id` is a cached hint; the name proves it.
+-- The bell comes with it (sql/bell.sql), on this connection, without another round trip.
+-- Where somebody else has the bell, a waiter comes first; but for a second only, so
+-- that a bell that nobody answers keeps nobody out, and not where no holder rang
+-- (connection_id is 0). GET_LOCK depends on the row, so it is called only for a row that
+-- is free, when all other conditions hold.
 -- name: lease_acquire
+-- params: owner text, label text, ttl_us u64, id u64, name text, bell text
+UPDATE resource
+   SET version = LAST_INSERT_ID(version + 1),
+       status = 'held',
+       owner = :owner,
+       owner_label = :label,
+       connection_id = CONNECTION_ID(),
+       acquired_at = UTC_TIMESTAMP(6),
+       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+       not_before = NULL,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
+   AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
+        OR connection_id = 0
+        OR update_time < UTC_TIMESTAMP(6) - INTERVAL 1 SECOND);
+
+-- The same without a bell: for who has it already, and where there is none.
+-- name: lease_acquire_quiet
 -- params: owner text, label text, ttl_us u64, id u64, name text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
        status = 'held',
        owner = :owner,
        owner_label = :label,
-       connection_id = 0,
+       connection_id = CONNECTION_ID(),
        acquired_at = UTC_TIMESTAMP(6),
        lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
        not_before = NULL,
@@ -22,17 +49,20 @@ UPDATE resource
    AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6));
 
 -- Why not: who has it and for how long. remaining_us is the later of the two expiries;
--- a renewal counts only for the version it was made for.
+-- a renewal counts only for the version it was made for. rung_us: how long ago the holder of a
+-- free lease rang for the next one, at least; a day where nobody rang.
 -- name: lease_look
 -- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64
+-- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64
 SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
            GREATEST(r.lease_expires_at,
                     IF(l.version = r.version AND l.expires_at IS NOT NULL,
                        l.expires_at, r.lease_expires_at))), 0),
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0)
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
+       IF(r.connection_id = 0, 86400000000,
+          TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6)))
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -49,7 +79,7 @@ UPDATE resource r
        r.status = 'held',
        r.owner = :owner,
        r.owner_label = :label,
-       r.connection_id = 0,
+       r.connection_id = CONNECTION_ID(),
        r.acquired_at = UTC_TIMESTAMP(6),
        r.lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
        r.not_before = NULL,
@@ -91,7 +121,22 @@ SELECT l.id, l.version
   STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
    AND r.status = 'held';
 
+-- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
+-- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
+-- commits, which is before the log is flushed. So the flushes of both go together.
 -- name: lease_release
+-- params: at_least_us u64, id u64, version u64, owner text, bell text
+UPDATE resource
+   SET status = 'free',
+       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       update_time = IF(RELEASE_LOCK(CONCAT(:bell, id)) IS NULL,
+                        UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';
+
+-- name: lease_release_quiet
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
    SET status = 'free',
@@ -103,13 +148,15 @@ UPDATE resource
    AND status = 'held';
 
 -- Frees a lease whose time is over; nobody takes it (the sweeper, an optimistic
--- section). The version rises, which ends late renewals and late fences.
+-- section). The version rises, which ends late renewals and late fences. Without a
+-- connection: nobody rang for it.
 -- name: lease_expire
 -- params: seen u64, id u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.version = :seen + 1,
        r.status = 'free',
+       r.connection_id = 0,
        r.not_before = NULL,
        r.update_time = UTC_TIMESTAMP(6),
        l.version = :seen + 1,
@@ -127,6 +174,7 @@ UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.version = :seen + 1,
        r.status = 'free',
+       r.connection_id = 0,
        r.not_before = NULL,
        r.update_time = UTC_TIMESTAMP(6),
        l.version = :seen + 1,

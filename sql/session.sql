@@ -39,10 +39,10 @@ SET SESSION autocommit = :autocommit,
 SET SESSION wait_timeout = :idle_s;
 
 -- name: session_server
--- columns: version text(128), comment text(256), read_only u64, super_read_only u64, server_id u64, hostname text(256)
+-- columns: version text(128), comment text(256), read_only u64, super_read_only u64, server_id u64, hostname text(256), connection_id u64
 SELECT VERSION(), @@version_comment, @@global.read_only,
        0 /*!80000 + @@global.super_read_only */,
-       @@server_id, @@hostname;
+       @@server_id, @@hostname, CONNECTION_ID();
 
 -- name: kill_query
 -- kind: text

@@ -57,6 +57,7 @@ UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (
    SET r.version = k.version + 1,
        r.status = 'free',
        r.not_before = NULL,
+       r.connection_id = 0,
        r.update_time = UTC_TIMESTAMP(6),
        l.version = k.version + 1,
        l.expires_at = NULL;

@@ -163,10 +163,23 @@ typedef enum rowlock_log_level {
  */
 typedef void (*rowlock_log_fn)(void *data, rowlock_log_level level, const char *line);
 
+/* How a waiting call learns that a lease is free. */
+typedef enum rowlock_waiting {
+    /*
+     * By the bell, where the server has one: waiters stand in the server's queue for a named
+     * lock (GET_LOCK) and are woken one by one, first come first served. By polling where it
+     * has none: a Galera node, a proxy that hides the server's connections, or GET_LOCK refused.
+     */
+    ROWLOCK_WAITING_AUTO = 0,
+    /* Always by polling: jittered backoff of 5 to 250 ms, in no order. */
+    ROWLOCK_WAITING_POLL = 1
+} rowlock_waiting;
+
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, ssl-ca, connect-timeout (milliseconds).
+     * percent-encoded; keys: socket, ssl-ca, connect-timeout (milliseconds), waiting
+     * (auto or poll).
      * Members below override parts of the URL where they are set.
      */
     const char *url;
@@ -192,6 +205,7 @@ typedef struct rowlock_client_options {
                            pessimistic mode is refused there, UNSUPPORTED */
     bool no_history;    /* do not write lock_event rows */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
+    rowlock_waiting waiting;
     rowlock_log_fn log; /* NULL: silence */
     void *log_data;
     uint64_t reserved[8];

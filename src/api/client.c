@@ -25,6 +25,7 @@ typedef struct opened {
     bool pool;
     bool journal;
     bool names;
+    bool lines;
     bool keeper;
 } opened;
 
@@ -32,6 +33,8 @@ static void undo(rowlock_client *client, opened done, bool forked)
 {
     if (done.keeper)
         rl_keeper_stop(&client->keeper, forked);
+    if (done.lines)
+        rl_lines_destroy(&client->lines, forked);
     if (done.names)
         rl_names_destroy(&client->names, forked);
     if (done.journal)
@@ -58,6 +61,8 @@ static rowlock_status look_at_server(rowlock_client *client, bool single_writer,
     if (status == ROWLOCK_OK)
         status = rl_server_check(&server, err);
     client->many_writers = status == ROWLOCK_OK && server.galera && !single_writer;
+    if (status == ROWLOCK_OK && (client->many_writers || server.proxied))
+        atomic_store(&client->polls, true);
     if (status == ROWLOCK_OK)
         status = rl_schema_check(conn, client->schema, &io, err);
     rl_pool_give(&client->pool, conn);
@@ -83,7 +88,8 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
                             rl_params *params, opened *done, rowlock_error *err)
 {
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
-    rowlock_status status = rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle, err);
+    rowlock_status status = rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks,
+                                         client->bell_prefix, max_idle, err);
     done->pool = status == ROWLOCK_OK;
     if (status == ROWLOCK_OK)
         status = rl_journal_init(&client->journal, options->no_history, err);
@@ -91,6 +97,9 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
     if (status == ROWLOCK_OK)
         status = rl_names_init(&client->names, err);
     done->names = done->journal && status == ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        status = rl_lines_init(&client->lines, err);
+    done->lines = done->names && status == ROWLOCK_OK;
     if (status == ROWLOCK_OK)
         status = explain(client, look_at_server(client, options->single_writer, err), err);
     if (status != ROWLOCK_OK)
@@ -109,7 +118,8 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     rl_params params;
     if (!out)
         return rl_fail(err, ROWLOCK_INVALID, "no place for the client was given (NULL)");
-    rowlock_status status = rl_options_params(options, &params, err);
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(options, &params, &waiting, err);
     if (status != ROWLOCK_OK)
         return status;
     rowlock_client *client = calloc(1, sizeof *client);
@@ -125,6 +135,8 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     client->limit_ms = params.connect_timeout_ms;
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
     snprintf(client->schema, sizeof client->schema, "%s", params.schema);
+    rl_bell_prefix(client->schema, client->bell_prefix);
+    atomic_init(&client->polls, waiting == ROWLOCK_WAITING_POLL);
     rl_options_label(options->label, client->label, sizeof client->label);
     pthread_mutex_init(&client->mutex, NULL);
     opened done = {0};
@@ -209,7 +221,7 @@ void rowlock_client_close(rowlock_client *client)
 {
     if (!client)
         return;
-    const opened all = {true, true, true, true};
+    const opened all = {true, true, true, true, true};
     bool forked = client->pid != getpid();
     if (forked) {
         forget_holds(client);

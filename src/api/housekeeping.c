@@ -52,7 +52,8 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
     static const rowlock_migrate_options defaults = {0};
     rl_params params;
     char label[ROWLOCK_LABEL_MAX + 1];
-    rowlock_status status = rl_options_params(client_options, &params, err);
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
     if (status != ROWLOCK_OK)
         return status;
     rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
@@ -72,10 +73,11 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
     if (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS)
         return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms", ttl_ms,
                        ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
-    rowlock_status status = rl_options_params(options, &params, err);
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(options, &params, &waiting, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rl_diagnose(&params, ttl_ms, fn, data, err);
+    status = rl_diagnose(&params, ttl_ms, waiting == ROWLOCK_WAITING_POLL, fn, data, err);
     rl_params_free(&params);
     return status;
 }

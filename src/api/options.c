@@ -69,6 +69,23 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
     return check_schema_name(params->schema, err);
 }
 
+static rowlock_status choose_waiting(const rowlock_client_options *options, const rl_url *url,
+                                     rowlock_waiting *waiting, rowlock_error *err)
+{
+    *waiting = options->waiting;
+    if (options->waiting != ROWLOCK_WAITING_AUTO && options->waiting != ROWLOCK_WAITING_POLL)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no way of waiting %d",
+                       (int)options->waiting);
+    if (options->waiting != ROWLOCK_WAITING_AUTO || !url->waiting)
+        return ROWLOCK_OK;
+    if (strcmp(url->waiting, "poll") == 0)
+        *waiting = ROWLOCK_WAITING_POLL;
+    else if (strcmp(url->waiting, "auto") != 0)
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's waiting is auto or poll, not '%s'",
+                       url->waiting);
+    return ROWLOCK_OK;
+}
+
 /* Connector/C ignores an option file that it cannot read. */
 static rowlock_status check_defaults_file(const rl_params *params, rowlock_error *err)
 {
@@ -79,7 +96,7 @@ static rowlock_status check_defaults_file(const rl_params *params, rowlock_error
 }
 
 rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
-                                 rowlock_error *err)
+                                 rowlock_waiting *waiting, rowlock_error *err)
 {
     static const rowlock_client_options none = {0};
     rl_url url = {0};
@@ -91,6 +108,8 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
         status = rl_url_parse(options->url, &url, err);
     if (status == ROWLOCK_OK)
         status = merge(options, &url, params, err);
+    if (status == ROWLOCK_OK)
+        status = choose_waiting(options, &url, waiting, err);
     if (status == ROWLOCK_OK)
         status = check_defaults_file(params, err);
     if (status == ROWLOCK_OK &&

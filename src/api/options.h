@@ -7,7 +7,7 @@
 
 /* Resolves the URL and the members. INVALID, SYSTEM. Free with rl_params_free(). */
 rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
-                                 rowlock_error *err) RL_MUST_USE;
+                                 rowlock_waiting *waiting, rowlock_error *err) RL_MUST_USE;
 
 /* The owner label: the given one, or user@host pid command. */
 void rl_options_label(const char *given, char *label, size_t size);

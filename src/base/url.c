@@ -129,10 +129,12 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
         good = decode(value, end, &url->ssl_ca);
     else if (key_is(from, equals, "connect-timeout"))
         good = number(value, end, 3600000, &url->connect_timeout_ms);
+    else if (key_is(from, equals, "waiting"))
+        good = decode(value, end, &url->waiting);
     else
         return rl_fail(
             err, ROWLOCK_INVALID,
-            "the URL has an unknown option '%.*s'; known: socket, ssl-ca, connect-timeout",
+            "the URL has an unknown option '%.*s'; known: socket, ssl-ca, connect-timeout, waiting",
             (int)(equals - from), from);
     if (!good)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
@@ -190,5 +192,6 @@ void rl_url_free(rl_url *url)
     free(url->schema);
     free(url->socket);
     free(url->ssl_ca);
+    free(url->waiting);
     *url = (rl_url){0};
 }

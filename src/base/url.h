@@ -14,6 +14,7 @@ typedef struct rl_url {
     char *schema;
     char *socket;
     char *ssl_ca;
+    char *waiting;
     unsigned port;              /* 0: not given */
     int64_t connect_timeout_ms; /* 0: not given */
 } rl_url;

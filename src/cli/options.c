@@ -8,7 +8,7 @@
 #include "args.h"
 #include "say.h"
 
-enum { ID_DEFAULTS_FILE = CLI_ID_CONNECTION, ID_NO_DEFAULTS, ID_URL, ID_CONNECT_TIMEOUT };
+enum { ID_DEFAULTS_FILE = CLI_ID_CONNECTION, ID_NO_DEFAULTS, ID_URL, ID_CONNECT_TIMEOUT, ID_WAITING };
 
 const cli_option cli_connection_options[] = {
     {'h', "host", CLI_VALUE},
@@ -22,6 +22,7 @@ const cli_option cli_connection_options[] = {
     {ID_NO_DEFAULTS, "no-defaults", CLI_NOTHING},
     {ID_URL, "url", CLI_VALUE},
     {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
+    {ID_WAITING, "waiting", CLI_VALUE},
     {0},
 };
 
@@ -44,6 +45,17 @@ static bool take_connect_timeout(cli_context *context, const char *value)
         return false;
     }
     context->client.connect_timeout_ms = ms;
+    return true;
+}
+
+static bool take_waiting(cli_context *context, const char *value)
+{
+    bool poll = strcmp(value, "poll") == 0;
+    if (!poll && strcmp(value, "auto") != 0) {
+        cli_usage("--waiting wants auto or poll, not '%s'", value);
+        return false;
+    }
+    context->client.waiting = poll ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
     return true;
 }
 
@@ -112,6 +124,8 @@ bool cli_connection_take(cli_context *context, int id, const char *value)
         return take_text(&context->client.url, value);
     case ID_CONNECT_TIMEOUT:
         return take_connect_timeout(context, value);
+    case ID_WAITING:
+        return take_waiting(context, value);
     }
     return false;
 }

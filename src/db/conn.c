@@ -174,6 +174,7 @@ static void destroy(rl_conn *conn)
     mysql_close(conn->mysql);
     if (conn->free_statements)
         conn->free_statements(conn);
+    free(conn->rings);
     free(conn);
 }
 

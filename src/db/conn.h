@@ -51,10 +51,17 @@ typedef struct rl_conn rl_conn;
 
 struct rl_conn {
     MYSQL *mysql;
-    rl_conn *next; /* in the pool's idle list */
-    int purpose;   /* an rl_purpose, the pool's business */
-    uint64_t id;   /* the server's number for it */
-    rl_peer peer;  /* which server that is */
+    rl_conn *next; /* in the pool's list of idle or of busy ones */
+    rl_conn *previous;
+    int purpose; /* an rl_purpose, the pool's business */
+    /* Bells of leases that this connection keeps (GET_LOCK), and those of them that are to be
+     * rung as soon as it is not busy. The pool's business, too. */
+    unsigned bells;
+    uint64_t *rings;
+    size_t ring_count;
+    int64_t used_us; /* when it was given back last */
+    uint64_t id;     /* the server's number for it */
+    rl_peer peer;    /* which server that is */
     rl_flavour flavour;
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */

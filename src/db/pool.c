@@ -6,10 +6,14 @@
  * deadline all the same (see STOPPED_GRACE_US in conn.c). */
 #define KILL_LIMIT_US 30000
 
+/* What ringing a bell for somebody else may take. */
+#define RING_LIMIT_US 1000000
+
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
-                            unsigned max_idle, rowlock_error *err)
+                            const char *bell_prefix, unsigned max_idle, rowlock_error *err)
 {
-    *pool = (rl_pool){.params = *params, .hooks = *hooks, .max_idle = max_idle};
+    *pool = (rl_pool){
+        .params = *params, .hooks = *hooks, .bell_prefix = bell_prefix, .max_idle = max_idle};
     *params = (rl_params){0};
     if (pthread_mutex_init(&pool->mutex, NULL) != 0) {
         rl_params_free(&pool->params);
@@ -23,29 +27,92 @@ static void interrupt_through_pool(void *data, const rl_conn *conn)
     (void)rl_pool_kill_query(data, &conn->peer, conn->id, KILL_LIMIT_US);
 }
 
-/* `peer`: the server that it must lead to; NULL: any. */
-static rl_conn *take_idle(rl_pool *pool, rl_purpose purpose, const rl_peer *peer)
+/* ----------------------------------------------------------------- the two lists */
+
+static void push(rl_conn **first, rl_conn *conn)
+{
+    conn->previous = NULL;
+    conn->next = *first;
+    if (*first)
+        (*first)->previous = conn;
+    *first = conn;
+}
+
+static void unlink_from(rl_conn **first, rl_conn *conn)
+{
+    if (conn->previous)
+        conn->previous->next = conn->next;
+    else
+        *first = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    conn->next = conn->previous = NULL;
+}
+
+/* Which idle connection is wanted. */
+typedef struct wish {
+    rl_purpose purpose;
+    const rl_peer *peer; /* the server that it must lead to; NULL: any */
+    uint64_t id;         /* its number there; 0: any */
+    bool quiet;          /* without bells */
+} wish;
+
+static bool fits(const rl_conn *conn, const wish *wanted)
+{
+    return (!wanted->peer || rl_peer_same(&conn->peer, wanted->peer)) &&
+           (!wanted->id || conn->id == wanted->id) && !(wanted->quiet && conn->bells);
+}
+
+/* With the mutex. Of those with the same number of bells, the one used last: its caches are warm.
+ */
+static rl_conn *find_idle(const rl_pool *pool, const wish *wanted)
+{
+    rl_conn *best = NULL;
+    for (rl_conn *conn = pool->idle[wanted->purpose]; conn; conn = conn->next) {
+        if (fits(conn, wanted) && (!best || conn->bells < best->bells))
+            best = conn;
+        if (best && best->bells == 0)
+            break;
+    }
+    return best;
+}
+
+/* With the mutex. */
+static void make_busy(rl_pool *pool, rl_conn *conn)
+{
+    if (conn->purpose == RL_WORK)
+        push(&pool->busy, conn);
+}
+
+static rl_conn *take_idle(rl_pool *pool, const wish *wanted)
 {
     pthread_mutex_lock(&pool->mutex);
-    rl_conn **link = &pool->idle[purpose];
-    while (*link && peer && !rl_peer_same(&(*link)->peer, peer))
-        link = &(*link)->next;
-    rl_conn *conn = *link;
+    rl_conn *conn = find_idle(pool, wanted);
     if (conn) {
-        *link = conn->next;
-        pool->idle_count[purpose]--;
+        unlink_from(&pool->idle[conn->purpose], conn);
+        pool->idle_count[conn->purpose]--;
+        make_busy(pool, conn);
     }
     pthread_mutex_unlock(&pool->mutex);
     return conn;
 }
 
-static rl_conn *take_idle_alive(rl_pool *pool, rl_purpose purpose, const rl_peer *peer)
+static void close_busy(rl_pool *pool, rl_conn *conn)
 {
-    for (rl_conn *conn; (conn = take_idle(pool, purpose, peer));) {
+    pthread_mutex_lock(&pool->mutex);
+    if (conn->purpose == RL_WORK)
+        unlink_from(&pool->busy, conn);
+    pthread_mutex_unlock(&pool->mutex);
+    rl_conn_close(conn);
+}
+
+static rl_conn *take_idle_alive(rl_pool *pool, const wish *wanted)
+{
+    for (rl_conn *conn; (conn = take_idle(pool, wanted));) {
         if (rl_conn_looks_alive(conn))
             return conn;
         conn->broken = true;
-        rl_conn_close(conn);
+        close_busy(pool, conn);
     }
     return NULL;
 }
@@ -70,48 +137,150 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
     conn->interrupt_data = pool;
     pthread_mutex_lock(&pool->mutex);
     pool->peer = conn->peer;
+    make_busy(pool, conn);
     pthread_mutex_unlock(&pool->mutex);
     *out = conn;
     return ROWLOCK_OK;
 }
 
-rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
-                            rowlock_error *err)
+static rowlock_status take(rl_pool *pool, const wish *wanted, const rl_io *io, rl_conn **conn,
+                           rowlock_error *err)
 {
-    rl_conn *idle = take_idle_alive(pool, purpose, NULL);
+    rl_conn *idle = take_idle_alive(pool, wanted);
     if (idle) {
         *conn = idle;
         return ROWLOCK_OK;
     }
-    return open_new(pool, purpose, io, conn, err);
+    return open_new(pool, wanted->purpose, io, conn, err);
+}
+
+rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
+                            rowlock_error *err)
+{
+    const wish any = {.purpose = purpose};
+    return take(pool, &any, io, conn, err);
+}
+
+rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                  rowlock_error *err)
+{
+    const wish quiet = {.purpose = RL_WORK, .quiet = true};
+    return take(pool, &quiet, io, conn, err);
+}
+
+/* With the mutex. True: nothing is to be rung any more, and it is idle or out of the lists. */
+static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
+{
+    bool good = !conn->broken && !conn->interrupted && !conn->ping_pending;
+    if (good && conn->ring_count)
+        return false;
+    if (conn->purpose == RL_WORK)
+        unlink_from(&pool->busy, conn);
+    *keep = good && (conn->bells || pool->idle_count[conn->purpose] < pool->max_idle);
+    if (*keep) {
+        push(&pool->idle[conn->purpose], conn);
+        pool->idle_count[conn->purpose]++;
+    }
+    return true;
+}
+
+static void ring_one(rl_pool *pool, rl_conn *conn)
+{
+    pthread_mutex_lock(&pool->mutex);
+    uint64_t resource_id = conn->rings[--conn->ring_count];
+    pthread_mutex_unlock(&pool->mutex);
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RING_LIMIT_US));
+    /* A connection that cannot ring is closed, and the server rings for it. */
+    if (pool->hooks.ring(conn, pool->bell_prefix, resource_id, &io) != ROWLOCK_OK)
+        conn->broken = true;
+    conn->bells--;
 }
 
 void rl_pool_give(rl_pool *pool, rl_conn *conn)
 {
     if (!conn)
         return;
-    pthread_mutex_lock(&pool->mutex);
-    bool keep = !conn->broken && !conn->interrupted && !conn->ping_pending &&
-                pool->idle_count[conn->purpose] < pool->max_idle;
-    if (keep) {
-        conn->next = pool->idle[conn->purpose];
-        pool->idle[conn->purpose] = conn;
-        pool->idle_count[conn->purpose]++;
+    bool away = false;
+    bool keep = false;
+    conn->used_us = rl_now_us();
+    while (!away) {
+        pthread_mutex_lock(&pool->mutex);
+        away = put_away(pool, conn, &keep);
+        pthread_mutex_unlock(&pool->mutex);
+        if (!away)
+            ring_one(pool, conn);
     }
-    pthread_mutex_unlock(&pool->mutex);
     if (!keep)
         rl_conn_close(conn);
 }
 
 rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io)
 {
-    rl_conn *conn = take_idle_alive(pool, RL_WORK, peer);
+    const wish there = {.purpose = RL_WORK, .peer = peer};
+    rl_conn *conn = take_idle_alive(pool, &there);
     if (conn || open_new(pool, RL_WORK, io, &conn, NULL) != ROWLOCK_OK)
         return conn;
     if (rl_peer_same(&conn->peer, peer))
         return conn;
     rl_pool_give(pool, conn);
     return NULL;
+}
+
+rl_conn *rl_pool_take_that(rl_pool *pool, const rl_peer *peer, uint64_t connection_id)
+{
+    const wish that = {.purpose = RL_WORK, .peer = peer, .id = connection_id};
+    return take_idle_alive(pool, &that);
+}
+
+/* With the mutex. Without memory it is closed when it is given back, which rings all its bells. */
+static void note_ring(rl_conn *conn, uint64_t resource_id)
+{
+    uint64_t *rings = realloc(conn->rings, (conn->ring_count + 1) * sizeof *rings);
+    if (!rings) {
+        conn->interrupted = true;
+        return;
+    }
+    rings[conn->ring_count++] = resource_id;
+    conn->rings = rings;
+}
+
+bool rl_pool_ring_later(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+                        uint64_t resource_id)
+{
+    const wish that = {.purpose = RL_WORK, .peer = peer, .id = connection_id};
+    pthread_mutex_lock(&pool->mutex);
+    rl_conn *conn = pool->busy;
+    while (conn && !fits(conn, &that))
+        conn = conn->next;
+    if (conn)
+        note_ring(conn, resource_id);
+    bool idle = !conn && find_idle(pool, &that);
+    pthread_mutex_unlock(&pool->mutex);
+    return !idle;
+}
+
+static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)
+{
+    pthread_mutex_lock(&pool->mutex);
+    rl_conn *conn = pool->idle[RL_WORK];
+    while (conn && !(conn->bells && conn->used_us < before_us))
+        conn = conn->next;
+    if (conn) {
+        unlink_from(&pool->idle[RL_WORK], conn);
+        pool->idle_count[RL_WORK]--;
+        push(&pool->busy, conn);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return conn;
+}
+
+void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io)
+{
+    for (rl_conn *conn; (conn = take_untouched(pool, before_us));) {
+        if (rl_conn_ping(conn, io, NULL) != ROWLOCK_OK)
+            conn->broken = true;
+        rl_pool_give(pool, conn);
+    }
 }
 
 bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
@@ -133,8 +302,8 @@ bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer)
 {
     pthread_mutex_lock(&pool->mutex);
     bool found = rl_peer_same(&pool->peer, peer);
-    for (rl_conn *conn = pool->idle[RL_WORK]; conn && !found; conn = conn->next)
-        found = rl_peer_same(&conn->peer, peer);
+    const wish there = {.purpose = RL_WORK, .peer = peer};
+    found = found || find_idle(pool, &there);
     pthread_mutex_unlock(&pool->mutex);
     return found;
 }

@@ -7,7 +7,7 @@
 #include "db/conn.h"
 
 typedef enum rl_purpose {
-    RL_WORK, /* autocommit; statements that are done at once */
+    RL_WORK, /* autocommit; statements that are done at once, and waits for a bell */
     RL_HOLD, /* autocommit off; keeps row locks */
     RL_PURPOSES
 } rl_purpose;
@@ -16,27 +16,42 @@ typedef enum rl_purpose {
 typedef struct rl_pool_hooks {
     rowlock_status (*setup)(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err);
     rowlock_status (*kill_query)(rl_conn *conn, uint64_t connection_id, const rl_io *io);
+    rowlock_status (*ring)(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                           const rl_io *io);
 } rl_pool_hooks;
 
 typedef struct rl_pool {
     rl_params params;
     rl_pool_hooks hooks;
+    const char *bell_prefix; /* the client's */
     unsigned max_idle;
     pthread_mutex_t mutex;
     rl_conn *idle[RL_PURPOSES];
     unsigned idle_count[RL_PURPOSES];
-    rl_peer peer; /* of the connection that was opened last */
+    rl_conn *busy; /* of RL_WORK */
+    rl_peer peer;  /* of the connection that was opened last */
 } rl_pool;
 
-/* Takes the params over. */
+/* Takes the params over. `bell_prefix` must live as long as the pool. */
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
-                            unsigned max_idle, rowlock_error *err) RL_MUST_USE;
+                            const char *bell_prefix, unsigned max_idle,
+                            rowlock_error *err) RL_MUST_USE;
 
-/* An idle connection that looks alive, or a new one. Statuses of rl_conn_open(). */
+/*
+ * An idle connection that looks alive, the one with the fewest bells, or a new one. Statuses of
+ * rl_conn_open().
+ */
 rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
                             rowlock_error *err) RL_MUST_USE;
 
-/* Gives it back, in no transaction; closes it when it is broken or one too many. Takes NULL. */
+/* A working connection without bells: it may wait in a statement, nobody needs it meanwhile. */
+rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                  rowlock_error *err) RL_MUST_USE;
+
+/*
+ * Gives it back, in no transaction; closes it when it is broken, or without a bell and one too
+ * many. Rings what was to be rung later. Takes NULL.
+ */
 void rl_pool_give(rl_pool *pool, rl_conn *conn);
 
 /*
@@ -44,6 +59,20 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn);
  * time: one attempt.
  */
 rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io);
+
+/* The working connection of that number at that server, if it is idle and alive; else NULL. */
+rl_conn *rl_pool_take_that(rl_pool *pool, const rl_peer *peer, uint64_t connection_id);
+
+/*
+ * That working connection is busy: whoever has it rings the bell of this resource when giving it
+ * back. Nothing to do when it is gone: the server has rung its bells. False: it is idle (again).
+ */
+bool rl_pool_ring_later(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+                        uint64_t resource_id);
+
+/* Pings idle connections with bells that were last used before `before_us`: the server ends what
+ * it has not heard of for long. */
+void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io);
 
 /*
  * KILL QUERY for a connection of any program of ours, on a connection to the same server. False

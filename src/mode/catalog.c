@@ -77,9 +77,11 @@ static bool fill_info(rowlock_info *info, const rl_cell *cells)
 {
     *info = (rowlock_info){.mode = mode_of(cells[COLUMN_KIND].text),
                            .token = cells[COLUMN_VERSION].u64,
-                           .connection_id = cells[COLUMN_CONNECTION].u64,
                            .held_ms = -1,
                            .remaining_ms = -1};
+    /* A lease has the one that it was taken on, which is of no meaning to others. */
+    if (info->mode == ROWLOCK_PESSIMISTIC)
+        info->connection_id = cells[COLUMN_CONNECTION].u64;
     info->state = state_of(cells, info->mode);
     bool held = info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
     bool shut = info->state == ROWLOCK_SHUT;

@@ -50,11 +50,18 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    *trace = (rl_trace){.connection_id = conn->id, .peer = conn->peer, .sent_us = rl_now_us()};
-    rl_io io = rl_budget_change_io(budget, patient);
-    status = rl_run(conn, id, values, &io, done, err);
+    status = rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
     rl_pool_give(&client->pool, conn);
     return status;
+}
+
+rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
+                                   rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                   rl_done *done, rowlock_error *err)
+{
+    *trace = (rl_trace){.connection_id = conn->id, .peer = conn->peer, .sent_us = rl_now_us()};
+    rl_io io = rl_budget_change_io(budget, patient);
+    return rl_run(conn, id, values, &io, done, err);
 }
 
 rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,

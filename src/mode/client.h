@@ -12,7 +12,9 @@
 #include "keep/keeper.h"
 #include "mode/resource.h"
 #include "rowlock/rowlock.h"
+#include "stmt/bell.h"
 #include "stmt/stmt.h"
+#include "wait/line.h"
 
 struct rowlock_client {
     pid_t pid; /* of the process that opened it */
@@ -26,6 +28,10 @@ struct rowlock_client {
     char schema[65];
     char user[129];    /* as the server's connection knows it */
     bool many_writers; /* a Galera node, and nobody said that it is the only writer */
+    /* Waiters of leases poll: asked for, or the server has no bell (it may turn out late). */
+    atomic_bool polls;
+    rl_lines lines; /* of threads that wait for the same lock */
+    char bell_prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
     int64_t limit_ms;
     int64_t outage_us;
     atomic_uint_fast64_t owners; /* owner ids given out */
@@ -64,6 +70,11 @@ typedef struct rl_trace {
 rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget, bool patient,
                                 rl_sql_id id, const rl_value *values, rl_trace *trace,
                                 rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+/* The same on a connection that the caller has taken. */
+rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
+                                   rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                   rl_done *done, rowlock_error *err) RL_MUST_USE;
 
 /*
  * A read of at most one row. `keep` copies what it needs out of the cells. A lost

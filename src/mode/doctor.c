@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "migrate/migrate.h"
+#include "stmt/bell.h"
 #include "stmt/stmt.h"
 
 /* JSON_TABLE and SKIP LOCKED: MariaDB 10.6, MySQL 8.0. */
@@ -43,7 +44,8 @@ rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server,
     if (status != ROWLOCK_OK)
         return status;
     *server = (rl_server){.flavour = conn->flavour,
-                          .read_only = rows.cells[2].u64 != 0 || rows.cells[3].u64 != 0};
+                          .read_only = rows.cells[2].u64 != 0 || rows.cells[3].u64 != 0,
+                          .proxied = rows.cells[6].u64 != conn->id};
     snprintf(server->version, sizeof server->version, "%s", rows.cells[0].text);
     snprintf(server->comment, sizeof server->comment, "%s", rows.cells[1].text);
     char *end = NULL;
@@ -70,6 +72,7 @@ rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
 typedef struct doctor {
     const rl_params *params;
     int64_t ttl_ms;
+    bool polls;
     rowlock_finding_fn fn;
     void *data;
     rl_conn *conn;
@@ -205,6 +208,38 @@ static void check_binlog(const doctor *d)
              d->server.binlog ? "the binary log takes rows" : "no binary log");
 }
 
+/* A bell of a schema that cannot be: nobody's. */
+static bool has_bell(doctor *d)
+{
+    static const char nobodys[] = "rowlock.?doctor.";
+    return rl_bell_take(d->conn, nobodys, d->conn->id, &d->io) == ROWLOCK_OK &&
+           rl_bell_ring(d->conn, nobodys, d->conn->id, &d->io) == ROWLOCK_OK;
+}
+
+/* Why waiters of leases poll; NULL: they are woken. */
+static const char *why_polling(doctor *d)
+{
+    if (d->polls)
+        return "asked for (waiting=poll)";
+    if (d->server.galera)
+        return "GET_LOCK is local to a Galera node";
+    if (d->server.proxied)
+        return "a proxy hides the server's connections";
+    return has_bell(d) ? NULL : "the server refuses GET_LOCK";
+}
+
+static void check_waiting(doctor *d)
+{
+    const char *why = why_polling(d);
+    if (why)
+        tell(d, "waiting", ROWLOCK_NOTE,
+             "who waits for a lease looks every 5 to 250 ms, in no order", "",
+             "waiters of leases poll: %s", why);
+    else
+        tell(d, "waiting", ROWLOCK_FINE, "", "",
+             "the server wakes waiters of leases, first come first served (GET_LOCK)");
+}
+
 /* ------------------------------------------------------------------ schema and rights */
 
 static bool check_schema(doctor *d)
@@ -331,6 +366,7 @@ static void check_all(doctor *d, bool with_schema)
     check_connections(d);
     check_binlog(d);
     check_galera(d);
+    check_waiting(d);
     check_clock(d);
     if (with_schema && check_schema(d))
         check_rights(d);
@@ -348,11 +384,12 @@ static void tell_no_schema(const doctor *d)
          "there is no schema '%s', or this user may not see it", d->params->schema);
 }
 
-rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_finding_fn fn,
-                           void *data, rowlock_error *err)
+rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, bool polls,
+                           rowlock_finding_fn fn, void *data, rowlock_error *err)
 {
     doctor d = {.params = params,
                 .ttl_ms = ttl_ms,
+                .polls = polls,
                 .fn = fn,
                 .data = data,
                 .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};

@@ -11,6 +11,7 @@ typedef struct rl_server {
     unsigned minor;
     bool read_only;
     bool galera;
+    bool proxied; /* the number of the connection is another at the server */
     bool binlog;
     char binlog_format[33];
     char version[129];
@@ -24,7 +25,8 @@ rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server,
 /* UNSUPPORTED when it lacks what rowlock is built on. */
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 
-rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, rowlock_finding_fn fn,
-                           void *data, rowlock_error *err) RL_MUST_USE;
+/* `polls`: the user wants no bell. */
+rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, bool polls,
+                           rowlock_finding_fn fn, void *data, rowlock_error *err) RL_MUST_USE;
 
 #endif

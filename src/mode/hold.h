@@ -4,6 +4,7 @@
 
 #include "keep/keeper.h"
 #include "mode/client.h"
+#include "mode/turn.h"
 
 typedef struct rl_lock {
     char *name;
@@ -25,6 +26,7 @@ struct rowlock_hold {
     char owner[ROWLOCK_OWNER_MAX + 1];
     size_t count;
     rl_lock *locks; /* in byte order of the names, each once */
+    rl_bell bell; /* lease */
     int64_t acquired_us;
     int64_t waited_ms;
     int64_t at_least_us;

@@ -1,10 +1,15 @@
 /*
  * The lease. Acquire, as the design has it:
  *
- *   1. take_free():  UPDATE the row if it is free; the OK packet carries the token.
- *   2. look():       nobody gave it to us: who has it, and for how long?
- *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
- *   4. otherwise wait (wait/backoff.c), at most as long as the lease still runs.
+ *   1. take_free():  UPDATE the row if it is free; the OK packet carries the token. The bell
+ *                    comes with it, unless somebody waits who was there before.
+ *   2. await_turn(): held: wait until the bell is ours (mode/turn.c), and take_free() again.
+ *   3. look():       it is still held (its holder lost the bell, not the lease), or the call is
+ *                    a try: who has it, and for how long?
+ *   4. take_over():  its time is over: compare-and-swap on the version that was seen.
+ *   5. otherwise wait (wait/backoff.c), at most as long as the lease still runs.
+ *
+ * Where there is no bell, 2. is left out.
  *
  * A reply that was lost leaves the call `open`: the next thing it does is to make sure that
  * the server is done with the request (settle.c), and to look whether the row carries its
@@ -17,13 +22,20 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/random.h"
 #include "mode/settle.h"
+#include "mode/turn.h"
 #include "wait/backoff.h"
 
 #define FIRST_DELAY_US  5000
 #define MOST_DELAY_US   250000
-#define LOST_LIMIT_MS   1000 /* for the release of what is lost already */
-#define LABEL_IN_DETAIL 251  /* bytes of a label in an event, its end included */
+#define RUNG_SOON_US    1000000 /* what became free so lately is somebody's whose bell rings */
+#define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
+#define LOOK_JITTER_US  250000  /* ... and up to this later */
+#define LOOK_MOST_US    10000000
+#define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
+#define LOST_LIMIT_MS   1000     /* for the release of what is lost already */
+#define LABEL_IN_DETAIL 251      /* bytes of a label in an event, its end included */
 
 typedef struct lease_row {
     char kind[17];
@@ -34,6 +46,7 @@ typedef struct lease_row {
     int64_t held_us;
     int64_t remaining_us;
     int64_t shut_us;
+    int64_t rung_us;
 } lease_row;
 
 typedef struct lease_call {
@@ -41,7 +54,8 @@ typedef struct lease_call {
     const rl_budget *budget;
     rl_lock *lock;
     int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
-    bool open;      /* a request's reply was lost; it may have been granted */
+    rl_turn turn;
+    bool open; /* a request's reply was lost; it may have been granted */
     rl_trace lost_request;
     int64_t sent_us; /* before the request that was granted */
     bool patient;    /* the row is free: only the server is slow */
@@ -60,9 +74,10 @@ static void keep_row(void *data, const rl_cell *cells)
     row->held_us = cells[5].i64;
     row->remaining_us = cells[6].i64;
     row->shut_us = cells[7].i64;
+    row->rung_us = cells[8].i64;
 }
 
-static rowlock_status look(lease_call *call, bool *found, lease_row *row, rowlock_error *err)
+static rowlock_status look(const lease_call *call, bool *found, lease_row *row, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(call->lock->id), rl_text(call->lock->name)};
     return rl_client_read(call->hold->client, call->budget, RL_SQL_LEASE_LOOK, values, keep_row,
@@ -89,16 +104,99 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
     return ROWLOCK_OK;
 }
 
-static rowlock_status take_free(lease_call *call, rowlock_error *err)
+/* On the connection that has the bell, when it is our turn; else on any. */
+static rowlock_status take_conn(lease_call *call, rl_conn **conn, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(call->hold->owner), rl_text(call->hold->client->label),
-                               rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
-                               rl_text(call->lock->name)};
+    rl_io io = rl_budget_quick_io(call->budget);
+    *conn = call->turn.conn;
+    return *conn ? ROWLOCK_OK : rl_pool_take(&call->hold->client->pool, RL_WORK, &io, conn, err);
+}
+
+static void give_conn(lease_call *call, rl_conn *conn)
+{
+    if (conn != call->turn.conn)
+        rl_pool_give(&call->hold->client->pool, conn);
+    else if (conn->broken || conn->interrupted)
+        rl_turn_lose_bell(&call->turn);
+}
+
+static rowlock_status change_on(lease_call *call, rl_conn *conn, rl_sql_id id,
+                                const rl_value *values, rowlock_error *err)
+{
     rl_done done = {0};
     rl_trace trace = {.sent_us = rl_now_us()};
-    rowlock_status status = rl_client_change(call->hold->client, call->budget, call->patient,
-                                             RL_SQL_LEASE_ACQUIRE, values, &trace, &done, err);
+    rowlock_status status =
+        rl_client_change_on(conn, call->budget, call->patient, id, values, &trace, &done, err);
     return granted(call, status, &done, &trace, err);
+}
+
+/* The server ends a connection that it has not heard of for long, and takes its bells. */
+static rowlock_status may_be_silent(lease_call *call, rl_conn *conn, rowlock_error *err)
+{
+    uint64_t ttl_s = (uint64_t)(call->ttl_us / 1000000) + 1;
+    rl_io io = rl_budget_quick_io(call->budget);
+    rowlock_status status =
+        conn->idle_limit_s < ttl_s ? rl_set_idle_limit(conn, ttl_s, &io, err) : ROWLOCK_OK;
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
+}
+
+static rowlock_status take_free_on(lease_call *call, rl_conn *conn, bool quiet, rowlock_error *err)
+{
+    rowlock_hold *hold = call->hold;
+    const rl_value values[] = {rl_text(hold->owner),           rl_text(hold->client->label),
+                               rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
+                               rl_text(call->lock->name),      rl_text(hold->client->bell_prefix)};
+    rowlock_status status = quiet ? ROWLOCK_OK : may_be_silent(call, conn, err);
+    if (status == ROWLOCK_OK)
+        status = change_on(call, conn, quiet ? RL_SQL_LEASE_ACQUIRE_QUIET : RL_SQL_LEASE_ACQUIRE,
+                           values, err);
+    if (status == ROWLOCK_OK && !quiet)
+        conn->bells++;
+    if (status == ROWLOCK_OK && (!quiet || conn == call->turn.conn))
+        rl_bell_keep(&hold->bell, conn);
+    return status;
+}
+
+static rowlock_status take_free(lease_call *call, rowlock_error *err)
+{
+    bool polls = atomic_load(&call->hold->client->polls);
+    bool quiet = polls || call->turn.conn || call->turn.unrung;
+    rl_conn *conn = NULL;
+    rowlock_status status = take_conn(call, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = take_free_on(call, conn, quiet, err);
+    if (!quiet && rl_bell_refused(call->hold->client, status))
+        status = take_free_on(call, conn, true, err);
+    give_conn(call, conn);
+    return status;
+}
+
+/* The bell is for the next one who waits; nobody did, as far as we know. */
+static void take_bell_too(lease_call *call, rl_conn *conn)
+{
+    rowlock_client *client = call->hold->client;
+    rl_io io = rl_budget_quick_io(call->budget);
+    if (atomic_load(&client->polls))
+        return;
+    if (conn != call->turn.conn) {
+        if (rl_bell_take(conn, client->bell_prefix, call->lock->id, &io) != ROWLOCK_OK)
+            return;
+        conn->bells++;
+    }
+    rl_bell_keep(&call->hold->bell, conn);
+}
+
+static void note_taken_over(lease_call *call, const lease_row *row)
+{
+    char label[LABEL_IN_DETAIL];
+    rl_copy_label(label, sizeof label, row->label);
+    call->over = true;
+    snprintf(call->detail, sizeof call->detail,
+             "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
+             row->version, row->held_us / 1000);
 }
 
 static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_error *err)
@@ -109,20 +207,17 @@ static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_
                                rl_u64((uint64_t)call->ttl_us),
                                rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
-    rl_done done = {0};
-    rl_trace trace = {.sent_us = rl_now_us()};
-    rowlock_status status = rl_client_change(call->hold->client, call->budget, call->patient,
-                                             RL_SQL_LEASE_TAKE_OVER, values, &trace, &done, err);
-    status = granted(call, status, &done, &trace, err);
+    rl_conn *conn = NULL;
+    rowlock_status status = take_conn(call, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    call->over = true;
-    char label[LABEL_IN_DETAIL];
-    rl_copy_label(label, sizeof label, row->label);
-    snprintf(call->detail, sizeof call->detail,
-             "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
-             row->version, row->held_us / 1000);
-    return ROWLOCK_OK;
+    status = change_on(call, conn, RL_SQL_LEASE_TAKE_OVER, values, err);
+    if (status == ROWLOCK_OK) {
+        take_bell_too(call, conn);
+        note_taken_over(call, row);
+    }
+    give_conn(call, conn);
+    return status;
 }
 
 static rowlock_status held_by(const lease_call *call, const lease_row *row, rowlock_error *err)
@@ -141,6 +236,13 @@ static rowlock_status adopt(lease_call *call, const lease_row *row)
     return ROWLOCK_OK;
 }
 
+/* When to look again at what will be free so long from now, if nobody rings. */
+static int64_t look_again(int64_t after_us)
+{
+    int64_t us = after_us < LOOK_MOST_US ? after_us : LOOK_MOST_US;
+    return rl_now_us() + us + LOOK_MARGIN_US + (int64_t)(rl_random_u32() % LOOK_JITTER_US);
+}
+
 /* What the row says decides. BUSY with a hint: wait. */
 static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hint_us,
                              rowlock_error *err)
@@ -152,12 +254,14 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
     call->open = false;
     if (row->held && row->remaining_us > 0) {
         *hint_us = row->remaining_us + 1000;
+        call->turn.look_us = look_again(row->remaining_us);
         return held_by(call, row, err);
     }
     if (row->held)
         return take_over(call, row, err);
     if (row->shut_us > 0) {
         *hint_us = row->shut_us + 1000;
+        call->turn.look_us = look_again(row->shut_us);
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but shut for another %.3f s (at_least)",
                        call->lock->name, (double)row->shut_us / 1e6);
     }
@@ -192,12 +296,55 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                                            RL_KIND_LEASE, &call->lock->id, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (!call->open) {
-        status = take_free(call, err);
-        if (status != ROWLOCK_BUSY)
-            return status;
+    if (call->open || call->turn.unrung)
+        return look_and_decide(call, hint_us, err);
+    status = take_free(call, err);
+    return status == ROWLOCK_BUSY ? look_and_decide(call, hint_us, err) : status;
+}
+
+/* ----------------------------------------------------------------------------- waiting */
+
+/*
+ * In the queue, now and then: has the lease been there to be taken for a while, although nobody
+ * rang? Then whoever has the bell is stopped, or cut off from the server without its noticing.
+ */
+static bool look_from_queue(void *data, int64_t *again_us)
+{
+    lease_call *call = data;
+    lease_row row = {0};
+    bool found = false;
+    if (look(call, &found, &row, NULL) != ROWLOCK_OK) {
+        *again_us = look_again(RUNG_SOON_US);
+        return false;
     }
-    return look_and_decide(call, hint_us, err);
+    if (!found || strcmp(row.kind, RL_KIND_LEASE) != 0)
+        return true;
+    int64_t left_us = row.held ? row.remaining_us : row.shut_us;
+    if (!row.held && RUNG_SOON_US - row.rung_us > left_us)
+        left_us = RUNG_SOON_US - row.rung_us;
+    *again_us = look_again(left_us);
+    return left_us <= 0;
+}
+
+static rowlock_status await_turn(void *data, rowlock_error *err)
+{
+    lease_call *call = data;
+    call->turn.resource_id = call->lock->id;
+    return rl_turn_await(&call->turn, err);
+}
+
+/* For the message alone, and quickly: the call's time is over. */
+static void tell_holder(const lease_call *call, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
+    const lease_call asking = {.hold = call->hold, .lock = call->lock, .budget = &budget};
+    rowlock_error why = {0};
+    lease_row row = {0};
+    bool found = false;
+    if (!err || look(&asking, &found, &row, NULL) != ROWLOCK_OK || !found || !row.held)
+        return;
+    (void)held_by(call, &row, &why);
+    rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
 }
 
 static bool unsettled(const void *data)
@@ -210,8 +357,12 @@ static rowlock_status acquire_row(lease_call *call, rowlock_error *err)
     const rl_attempts how = {.budget = call->budget,
                              .outage_us = call->hold->client->outage_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
-                             .unsettled = unsettled};
+                             .unsettled = unsettled,
+                             .await = await_turn};
     rowlock_status status = rl_attempt_until(&how, attempt, call, err);
+    rl_turn_end(&call->turn, status == ROWLOCK_OK);
+    if (status == ROWLOCK_TIMEOUT && call->lock->id)
+        tell_holder(call, err);
     if (status != ROWLOCK_OK && call->open)
         return rl_fail(
             err, ROWLOCK_UNKNOWN,
@@ -228,6 +379,12 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
 {
     lease_call call = {
         .hold = hold, .budget = budget, .lock = &hold->locks[0], .ttl_us = hold->held.ttl_us};
+    call.turn = (rl_turn){.client = hold->client,
+                          .budget = budget,
+                          .owner = hold->owner,
+                          .ttl_us = call.ttl_us,
+                          .look = look_from_queue,
+                          .data = &call};
     int64_t max_hold_us = options->max_hold_ms * 1000;
     /* Its margin and its renewals go by the time that is really granted, too. */
     if (max_hold_us && max_hold_us < call.ttl_us)
@@ -305,6 +462,8 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
     if (status == ROWLOCK_OK)
         status = which_reached(conn, renewals, count, &value, io, err);
     rl_pool_give(pool, conn);
+    if (status == ROWLOCK_OK)
+        rl_pool_touch_bells(pool, rl_now_us() - TOUCH_AFTER_US, io);
     rl_buffer_free(&json);
     return status;
 }
@@ -341,16 +500,38 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
     return ours ? ROWLOCK_OK : not_ours(call->hold, err);
 }
 
+/* Where the bell is, if that connection is idle; its bell rings with the same statement. */
+static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error *err)
+{
+    rowlock_hold *hold = call->hold;
+    const rl_lock *lock = &hold->locks[0];
+    const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(hold->owner),
+                               rl_text(hold->client->bell_prefix)};
+    rl_io io = rl_budget_quick_io(call->budget);
+    rl_conn *conn = rl_bell_connection(hold->client, &hold->bell);
+    bool rings = conn;
+    rowlock_status status =
+        rings ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_run(conn, rings ? RL_SQL_LEASE_RELEASE : RL_SQL_LEASE_RELEASE_QUIET, values, &io,
+                    done, err);
+    if (rings && status == ROWLOCK_OK && done->rows > 0) {
+        conn->bells--;
+        hold->bell.kept = false;
+    }
+    rl_pool_give(&hold->client->pool, conn);
+    return status;
+}
+
 static rowlock_status release_attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     (void)hint_us;
     release_call *call = data;
     const rl_lock *lock = &call->hold->locks[0];
-    const rl_value values[] = {rl_u64((uint64_t)call->hold->at_least_us), rl_u64(lock->id),
-                               rl_u64(lock->version), rl_text(call->hold->owner)};
     rl_done done = {0};
-    rowlock_status status =
-        rl_client_run(call->hold->client, call->budget, RL_SQL_LEASE_RELEASE, values, &done, err);
+    rowlock_status status = free_row(call, &done, err);
     if (status == ROWLOCK_UNKNOWN) {
         call->open = true;
         return ROWLOCK_UNAVAILABLE;
@@ -389,6 +570,7 @@ static rowlock_status give_row_back(rowlock_hold *hold, rowlock_error *err)
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
                              .busy_is_final = true};
     rowlock_status status = rl_attempt_until(&how, release_attempt, &call, err);
+    rl_bell_give_up(hold->client, &hold->bell, hold->locks[0].id);
     if (status == ROWLOCK_TIMEOUT)
         status = ROWLOCK_UNAVAILABLE;
     if (status != ROWLOCK_UNAVAILABLE)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stmt/bell.h"
+
 typedef struct prepared {
     MYSQL_STMT *handle;
     MYSQL_BIND in[RL_SQL_MAX_VALUES];
@@ -320,7 +322,7 @@ rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values,
 static bool harmless(const char *text, size_t length)
 {
     static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     return strspn(text, allowed) == length;
 }
 
@@ -410,7 +412,8 @@ static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl
     return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
 }
 
-const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_session, .kill_query = kill_query};
+const rl_pool_hooks rl_stmt_pool_hooks = {
+    .setup = setup_session, .kill_query = kill_query, .ring = rl_bell_ring};
 
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err)

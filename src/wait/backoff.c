@@ -56,6 +56,22 @@ static rowlock_status pause(const rl_attempts *how, rl_backoff *backoff, int64_t
     return ROWLOCK_OK;
 }
 
+static rowlock_status wait_for_next(const rl_attempts *how, rl_backoff *backoff, void *data,
+                                    rowlock_status last, int64_t hint_us, bool unsettled,
+                                    rowlock_error *err)
+{
+    if (!how->await || last != ROWLOCK_BUSY || unsettled)
+        return pause(how, backoff, hint_us, unsettled);
+    /* A wait that ends in vain is told with what the last attempt said. */
+    rowlock_error why = {0};
+    rowlock_status status = how->await(data, &why);
+    if (status == ROWLOCK_BUSY)
+        return pause(how, backoff, hint_us, unsettled);
+    if (err && status != ROWLOCK_OK && status != ROWLOCK_TIMEOUT)
+        *err = why;
+    return status;
+}
+
 /* The wait is over: what the last attempt said tells why it was in vain. */
 static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_error *err)
 {
@@ -64,6 +80,8 @@ static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_
     /* An outage that outlasts the wait is an outage. */
     if (last == ROWLOCK_UNAVAILABLE)
         return last;
+    if (paused != ROWLOCK_TIMEOUT)
+        return paused;
     rl_error_prefix(err, "%s: ", rowlock_status_text(ROWLOCK_TIMEOUT));
     if (err)
         err->status = ROWLOCK_TIMEOUT;
@@ -91,7 +109,7 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
         bool unsettled = how->unsettled && how->unsettled(data);
         if (give_up(how, status, down_since_us, unsettled))
             return status;
-        rowlock_status paused = pause(how, &backoff, hint_us, unsettled);
+        rowlock_status paused = wait_for_next(how, &backoff, data, status, hint_us, unsettled, err);
         if (paused != ROWLOCK_OK)
             return ended(paused, status, err);
     }

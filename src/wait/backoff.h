@@ -28,6 +28,11 @@ typedef struct rl_attempts {
     rl_backoff backoff;
     bool busy_is_final;
     bool (*unsettled)(const void *data); /* true: a try must go on, its own effect is open */
+    /*
+     * After BUSY, in place of the pause; may be NULL. OK: try again at once. BUSY: pause as
+     * usual. Anything else ends the call.
+     */
+    rowlock_status (*await)(void *data, rowlock_error *err);
 } rl_attempts;
 
 typedef rowlock_status (*rl_attempt)(void *data, int64_t *hint_us, rowlock_error *err);

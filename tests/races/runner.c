@@ -6,7 +6,7 @@
  *
  * A step that does not end is told as waiting by the state of the server, not by the time it
  * takes: in several looks, apart from each other, none of its session's connections was
- * doing anything but wait for a row or sleep.
+ * doing anything but wait for a row or a bell, or sleep.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,13 +30,14 @@ static FILE *out;
 
 /* --------------------------------------------------------------- waiting, or working? */
 
-/* Connections of the session that run a statement and do not wait for a row. */
+/* Connections of the session that run a statement and wait neither for a row nor for a bell. */
 static bool is_working(const session *s)
 {
     char *waiting = ts_lock_waits(admin);
     bool working = ts_sql_u64(admin,
                               "SELECT COUNT(*) FROM information_schema.processlist"
-                              " WHERE user = '%s' AND command <> 'Sleep' AND id NOT IN (%s)",
+                              " WHERE user = '%s' AND command <> 'Sleep'"
+                              "   AND COALESCE(state, '') <> 'User lock' AND id NOT IN (%s)",
                               s->user, waiting) > 0;
     free(waiting);
     return working;

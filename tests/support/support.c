@@ -398,15 +398,18 @@ static void expire_lease(MYSQL *mysql, const char *name)
 
 void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode)
 {
-    if (mode == ROWLOCK_OPTIMISTIC) {
+    if (mode == ROWLOCK_OPTIMISTIC)
         expire_lease(mysql, name);
-        return;
-    }
+    ts_cut(mysql, name);
+}
+
+void ts_cut(MYSQL *mysql, const char *name)
+{
     uint64_t id =
         ts_sql_u64(mysql, "SELECT connection_id FROM `%s`.resource WHERE resource_name = %s",
                    schema_name, ts_quote(name));
     assert_true(id > 0);
-    ts_sql(mysql, "KILL CONNECTION %" PRIu64, id);
+    (void)ts_sql_try(mysql, "KILL CONNECTION %" PRIu64, id);
     assert_true(POLL_UNTIL(ts_sql_u64(mysql,
                                       "SELECT COUNT(*) FROM information_schema.processlist"
                                       " WHERE id = %" PRIu64,

@@ -108,9 +108,11 @@ const char *ts_quote(const char *text);
 /* Every row of rowlock's tables but the history, as text; free() it. */
 char *ts_dump(MYSQL *mysql, const char *schema);
 
-/* Ends a lock behind its holder's back: a lease's time is moved into the past, a row
- * lock's connection is killed. */
+/* Ends a lock behind its holder's back, as if the holder were gone: a lease's time is moved into
+ * the past, and the connection on which it was taken is killed. */
 void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode);
+/* Kills the connection on which it was taken, if it is still there. */
+void ts_cut(MYSQL *mysql, const char *name);
 
 /* A user of rowlock's schema with these privileges ("SELECT, UPDATE") on it; dropped by
  * ts_suite_end(). Returns its name, static storage. */

@@ -1,0 +1,28 @@
+-- The bell: how waiters of a lease are woken. It is a named lock of the server (GET_LOCK),
+-- which keeps its waiters in the order in which they came. It never proves anything:
+-- whoever has it still has to swap the row. Its holder holds the lease, or is the first
+-- of those who wait. A name is `rowlock.<schema>.<id>`; the server's limit is 64 characters.
+
+-- Stands in the queue. Sent as text, since the process list shows the values of a
+-- prepared statement on MySQL only: `rowlock ls` reads there who waits, and since when.
+-- `label` is in hexadecimal.
+-- name: bell_wait
+-- kind: text
+-- params: bell text, seconds u64, resource_id u64, waited_ms u64, owner text, label text
+SELECT GET_LOCK(:bell, :seconds), 'rowlock-waiter', :resource_id, :waited_ms, :owner, :label;
+
+-- For a lease that was taken without it. Nobody waits for it: no matter if it is not got.
+-- name: bell_take
+-- params: bell text, id u64
+DO GET_LOCK(CONCAT(:bell, :id), 0);
+
+-- The first of those who wait has it now.
+-- name: bell_ring
+-- params: bell text, id u64
+DO RELEASE_LOCK(CONCAT(:bell, :id));
+
+-- The connection that has it; 0: nobody.
+-- name: bell_holder
+-- params: bell text, id u64
+-- columns: connection_id u64
+SELECT COALESCE(IS_USED_LOCK(CONCAT(:bell, :id)), 0);

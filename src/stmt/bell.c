@@ -1,0 +1,113 @@
+#include "stmt/bell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* "rowlock." and "." around it. */
+#define SCHEMA_FITS (RL_BELL_PREFIX_MAX - 9)
+
+static uint64_t fnv1a(const char *text)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211U;
+    return hash;
+}
+
+void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t length = strlen(schema);
+    if (length <= SCHEMA_FITS && strspn(schema, plain) == length)
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.%s.", schema);
+    else
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%016" PRIx64 ".", fnv1a(schema));
+}
+
+static void hexadecimal(const char *text, char *hex, size_t size)
+{
+    size_t at = 0;
+    for (; *text && at + 3 <= size; text++, at += 2)
+        snprintf(hex + at, size - at, "%02x", (unsigned char)*text);
+    hex[at] = '\0';
+}
+
+/* -------------------------------------------------------------- the answer to a text */
+
+typedef struct store_op {
+    MYSQL *mysql;
+    MYSQL_RES *result;
+} store_op;
+
+static int resume_store(void *op, int ready)
+{
+    store_op *o = op;
+    return mysql_store_result_cont(&o->result, o->mysql, ready);
+}
+
+/* The first cell of the answer, or 0 for NULL: nobody says NULL but a server that stopped it. */
+static rowlock_status read_number(rl_conn *conn, rl_sql_id id, const rl_io *io, uint64_t *number,
+                                  rowlock_error *err)
+{
+    store_op op = {.mysql = conn->mysql};
+    int pending = mysql_store_result_start(&op.result, conn->mysql);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_store, &op, pending);
+    if (!op.result && ended == ROWLOCK_OK)
+        return rl_conn_failed(conn, rl_sql_table[id].name, mysql_errno(conn->mysql),
+                              mysql_sqlstate(conn->mysql), mysql_error(conn->mysql), err);
+    MYSQL_ROW row = op.result ? mysql_fetch_row(op.result) : NULL;
+    *number = row && row[0] ? strtoull(row[0], NULL, 10) : 0;
+    mysql_free_result(op.result);
+    if (ended != ROWLOCK_OK)
+        return rl_fail(err, ended, "%s", rowlock_status_text(ended));
+    return ROWLOCK_OK;
+}
+
+static rowlock_status ask_number(rl_conn *conn, rl_sql_id id, const rl_value *values,
+                                 const rl_io *io, uint64_t *number, rowlock_error *err)
+{
+    rowlock_status status = rl_run_text(conn, id, values, io, err);
+    if (status == ROWLOCK_OK)
+        status = read_number(conn, id, io, number, err);
+    return status;
+}
+
+/* --------------------------------------------------------------------------- the bell */
+
+rowlock_status rl_bell_wait(rl_conn *conn, const rl_waiter *waiter, uint64_t seconds,
+                            const rl_io *io, bool *got, rowlock_error *err)
+{
+    char name[RL_BELL_PREFIX_MAX + 21];
+    char label[ROWLOCK_LABEL_MAX * 2 + 1];
+    snprintf(name, sizeof name, "%s%" PRIu64, waiter->prefix, waiter->resource_id);
+    hexadecimal(waiter->label, label, sizeof label);
+    const rl_value values[] = {rl_text(name),
+                               rl_u64(seconds),
+                               rl_u64(waiter->resource_id),
+                               rl_u64(waiter->waited_ms),
+                               rl_text(waiter->owner),
+                               rl_text(label)};
+    uint64_t answer = 0;
+    rowlock_status status = ask_number(conn, RL_SQL_BELL_WAIT, values, io, &answer, err);
+    if (status == ROWLOCK_OK)
+        *got = answer == 1;
+    return status;
+}
+
+rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io)
+{
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    return rl_run(conn, RL_SQL_BELL_RING, values, io, NULL, NULL);
+}
+
+rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io)
+{
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    return rl_run(conn, RL_SQL_BELL_TAKE, values, io, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+#include "wait/line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+rowlock_status rl_lines_init(rl_lines *lines, rowlock_error *err)
+{
+    *lines = (rl_lines){0};
+    if (pthread_mutex_init(&lines->mutex, NULL) != 0)
+        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a mutex");
+    return ROWLOCK_OK;
+}
+
+void rl_lines_destroy(rl_lines *lines, bool forked)
+{
+    if (!forked)
+        pthread_mutex_destroy(&lines->mutex);
+}
+
+/* With the mutex. The first of this key in the list that begins at `place`. */
+static rl_place *first_of(rl_place *place, uint64_t key)
+{
+    while (place && place->key != key)
+        place = place->next;
+    return place;
+}
+
+/* With the mutex. */
+static void append(rl_lines *lines, unsigned bucket, rl_place *place)
+{
+    place->previous = lines->buckets[bucket].last;
+    if (place->previous)
+        place->previous->next = place;
+    else
+        lines->buckets[bucket].first = place;
+    lines->buckets[bucket].last = place;
+    place->standing = true;
+}
+
+/* What the one before us tells us by must be there before it can see us. */
+static bool join_line(rl_lines *lines, rl_place *place)
+{
+    unsigned bucket = place->key % RL_LINE_BUCKETS;
+    pthread_mutex_lock(&lines->mutex);
+    bool first = !first_of(lines->buckets[bucket].first, place->key);
+    if (!first)
+        place->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (first || place->fd >= 0)
+        append(lines, bucket, place);
+    pthread_mutex_unlock(&lines->mutex);
+    return place->standing;
+}
+
+static rowlock_status await_turn(rl_lines *lines, const rl_budget *budget, rl_place *place,
+                                 rowlock_error *err)
+{
+    rl_io io = rl_budget_lock_io(budget);
+    rl_waited waited = io.wait(io.self, place->fd, POLLIN, NULL, io.deadline_us);
+    if (waited == RL_READY)
+        return ROWLOCK_OK;
+    rowlock_status status = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
+    rl_line_leave(lines, place);
+    return rl_fail(err, status, "%s", rowlock_status_text(status));
+}
+
+rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
+                             rl_place *place, rowlock_error *err)
+{
+    *place = (rl_place){.key = key, .fd = -1};
+    if (!join_line(lines, place))
+        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a descriptor to wait with (error %d)",
+                       errno);
+    return place->fd < 0 ? ROWLOCK_OK : await_turn(lines, budget, place, err);
+}
+
+bool rl_line_taken(rl_lines *lines, uint64_t key)
+{
+    pthread_mutex_lock(&lines->mutex);
+    bool taken = first_of(lines->buckets[key % RL_LINE_BUCKETS].first, key);
+    pthread_mutex_unlock(&lines->mutex);
+    return taken;
+}
+
+void rl_line_leave(rl_lines *lines, rl_place *place)
+{
+    if (!place->standing)
+        return;
+    unsigned bucket = place->key % RL_LINE_BUCKETS;
+    pthread_mutex_lock(&lines->mutex);
+    bool was_first = first_of(lines->buckets[bucket].first, place->key) == place;
+    rl_place *next = first_of(place->next, place->key);
+    if (place->previous)
+        place->previous->next = place->next;
+    else
+        lines->buckets[bucket].first = place->next;
+    if (place->next)
+        place->next->previous = place->previous;
+    else
+        lines->buckets[bucket].last = place->previous;
+    /* With the mutex: afterwards the next one may be gone, and its descriptor with it. */
+    if (was_first && next)
+        eventfd_write(next->fd, 1);
+    pthread_mutex_unlock(&lines->mutex);
+    place->standing = false;
+    if (place->fd >= 0)
+        close(place->fd);
+}

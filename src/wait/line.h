@@ -1,0 +1,47 @@
+/*
+ * wait/line.h - threads of one client that wait for the same lock stand in line here, and one
+ * of them waits at the server. First come, first served.
+ */
+#ifndef RL_WAIT_LINE_H
+#define RL_WAIT_LINE_H
+
+#include <pthread.h>
+
+#include "base/budget.h"
+
+#define RL_LINE_BUCKETS 64
+
+/* One call's place; in the caller's frame, zeroed before it is used. */
+typedef struct rl_place {
+    uint64_t key;
+    struct rl_place *next; /* later in the same bucket */
+    struct rl_place *previous;
+    int fd; /* an eventfd, written when it is this one's turn; -1: it was the first */
+    bool standing;
+} rl_place;
+
+typedef struct rl_lines {
+    pthread_mutex_t mutex;
+    struct {
+        rl_place *first;
+        rl_place *last;
+    } buckets[RL_LINE_BUCKETS];
+} rl_lines;
+
+rowlock_status rl_lines_init(rl_lines *lines, rowlock_error *err) RL_MUST_USE;
+void rl_lines_destroy(rl_lines *lines, bool forked);
+
+/*
+ * Stands in line for `key` until nobody is before us. TIMEOUT, CANCELLED: out of the line again;
+ * SYSTEM.
+ */
+rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
+                             rl_place *place, rowlock_error *err) RL_MUST_USE;
+
+/* Does a thread of this client stand in line for it? */
+bool rl_line_taken(rl_lines *lines, uint64_t key);
+
+/* The next one's turn. Does nothing for a place where nobody stands. */
+void rl_line_leave(rl_lines *lines, rl_place *place);
+
+#endif
