@@ -4,14 +4,19 @@
  * Each driver defines its systems as constants; bench.c takes those whose server is there.
  * Where: the environment has BENCH_<ID>_AT, a socket's path or HOST:PORT, and BENCH_<ID>_PIDS,
  * the server's processes (blanks between them), with <ID> the system's id in capitals and "_"
- * for "-" (BENCH_REDIS_MEMORY_AT). tools/bench sets them from what `bench/servers.sh start DIR`
- * prints, lines of KEY=VALUE; bench.c puts them into `at` and `pids` of its copy of the system,
- * which is what the driver's functions get.
+ * for "-" (BENCH_REDIS_MEMORY_AT); rowlock's and the raw ones' have BENCH_MARIADB_AT and _PIDS.
+ * tools/bench sets them from what `bench/rivals start DIR` prints; bench.c puts them into `at` and
+ * `pids` of its copy of the system, which is what the driver's functions get.
  */
 #ifndef ROWLOCK_BENCH_H
 #define ROWLOCK_BENCH_H
 
 #include "measure.h"
+
+/* raw.c: what rowlock is built on, through Connector/C. At the same server as rowlock's. */
+extern const measure_system bench_raw_row;   /* id "raw-row": FOR UPDATE, COMMIT */
+extern const measure_system bench_raw_named; /* id "raw-named": GET_LOCK, RELEASE_LOCK */
+extern const measure_system bench_raw_swap;  /* id "raw-swap": two compare-and-swaps */
 
 /* redis.c (hiredis): SET NX PX, compare-and-delete, pub/sub wake-up; AOF off, and `always`. */
 extern const measure_system bench_redis_memory; /* id "redis-memory" */

@@ -29,6 +29,7 @@ static const subcommand commands[] = {
     {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history"},
     {"break", cli_break, "take a lock from its holder by force"},
     {"doctor", cli_doctor, "check the server, the schema and the user"},
+    {"bench", cli_bench, "measure what locks cost on this server"},
     {"help", help_command, "help with a command"},
 };
 
@@ -56,10 +57,11 @@ static const char help_tail[] =
     "      --defaults-file=FILE  read this option file alone\n"
     "      --no-defaults         read no option file\n"
     "      --connect-timeout=D   how long to try to connect; 10s where not given\n"
+    "      --waiting=auto|poll   a waiter of a lease is woken (where the server can), or polls\n"
     "\n"
     "Other options:\n"
     "  -v, --verbose             say more on stderr; -vv: still more\n"
-    "      --json                ls, show, history, sweep, doctor: output for programs\n"
+    "      --json                ls, show, history, sweep, doctor, bench: for programs\n"
     "  -?, --help                this text, or after COMMAND its help\n"
     "  -V, --version\n"
     "\n"

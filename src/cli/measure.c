@@ -17,13 +17,14 @@
 #include <unistd.h>
 
 enum {
-    GRACE_MS = 10000,  /* a wait may go on so long after the window */
-    START_MS = 120000, /* for all sessions to open and the first cycle */
-    STOP_MS = 5000,    /* for clients to end in order once stopped */
-    SIDE_MS = 60000,   /* for prepare and tidy */
-    LOOK_MS = 50,      /* how often the parent looks for clients that ended */
-    SOON_MS = 2,       /* and how often when that is all it waits for */
-    DOORS = 4,         /* so many open their sessions at once: that is not what is measured */
+    GRACE_MS = 10000,    /* a wait may go on so long after the window, */
+    GRACE_EACH_MS = 200, /* and so much longer for each client that may be before us */
+    START_MS = 120000,   /* for all sessions to open and the first cycle */
+    STOP_MS = 5000,      /* for clients to end in order once stopped */
+    SIDE_MS = 60000,     /* for prepare and tidy */
+    LOOK_MS = 50,        /* how often the parent looks for clients that ended */
+    SOON_MS = 2,         /* and how often when that is all it waits for */
+    DOORS = 4,           /* so many open their sessions at once: that is not what is measured */
 };
 
 enum { NOBODY = 0 };
@@ -194,6 +195,11 @@ static void work(int64_t us)
         ;
 }
 
+static int64_t grace_ms(const run *self)
+{
+    return GRACE_MS + (int64_t)self->load->clients * GRACE_EACH_MS;
+}
+
 static bool cycle(const run *self, unsigned number, void *session)
 {
     board *shared = self->board;
@@ -203,7 +209,7 @@ static bool cycle(const run *self, unsigned number, void *session)
     const char *name = shared->names[place];
     int64_t called = measure_now_ns();
     int64_t left_ms = shared->end_ns > called ? (shared->end_ns - called) / 1000000 : 0;
-    if (!self->system->acquire(session, name, left_ms + GRACE_MS, &mine->why))
+    if (!self->system->acquire(session, name, left_ms + grace_ms(self), &mine->why))
         return false;
     int64_t got = measure_now_ns();
     int64_t hand_over = enter(shared, lock, number, got);
@@ -473,7 +479,7 @@ static bool run_clients(run *self, measure_reason *why)
     good = good && watch_window(self);
     if (!good)
         self->board->stop = true;
-    end_all(self, good ? GRACE_MS + STOP_MS : STOP_MS);
+    end_all(self, good ? grace_ms(self) + STOP_MS : STOP_MS);
     return good && reap(self);
 }
 

@@ -1,0 +1,31 @@
+/* cli/measure_rowlock.h - rowlock itself as lock systems to measure. */
+#ifndef RL_CLI_MEASURE_ROWLOCK_H
+#define RL_CLI_MEASURE_ROWLOCK_H
+
+#include "measure.h"
+#include "rowlock/rowlock.h"
+
+typedef struct measure_rowlock_kind {
+    const char *id;
+    const char *name;
+    const char *keeps;
+    rowlock_mode mode;
+    bool unfenced;
+    bool no_reply; /* the release does not wait for the server's reply */
+    rowlock_waiting waiting;
+} measure_rowlock_kind;
+
+/* Ends with one whose id is NULL. */
+extern const measure_rowlock_kind measure_rowlock_kinds[];
+
+/* A kind and where its server is: what `data` of the system points to. */
+typedef struct measure_rowlock {
+    rowlock_client_options options;
+    const measure_rowlock_kind *kind;
+} measure_rowlock;
+
+/* The system; `self` must stay. Nothing is written into the history. */
+measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_client_options *options,
+                                      const measure_rowlock_kind *kind);
+
+#endif
