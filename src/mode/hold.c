@@ -12,29 +12,34 @@ static int by_name(const void *a, const void *b)
 /* The same order for everybody: byte order. Doubles go. */
 static void sort_locks(rowlock_hold *hold)
 {
+    if (hold->count == 1)
+        return;
     qsort(hold->locks, hold->count, sizeof *hold->locks, by_name);
     size_t kept = 0;
-    for (size_t i = 0; i < hold->count; i++) {
-        if (kept && strcmp(hold->locks[kept - 1].name, hold->locks[i].name) == 0)
-            free(hold->locks[i].name);
-        else
+    for (size_t i = 0; i < hold->count; i++)
+        if (!kept || strcmp(hold->locks[kept - 1].name, hold->locks[i].name) != 0)
             hold->locks[kept++] = hold->locks[i];
-    }
     hold->count = kept;
 }
 
-static bool copy_names(rowlock_hold *hold, const char *const names[], size_t count)
+/* One block: the hold, its locks, their names. */
+static rowlock_hold *make_hold(const char *const names[], size_t count)
 {
-    hold->locks = calloc(count, sizeof *hold->locks);
-    if (!hold->locks)
-        return false;
-    for (; hold->count < count; hold->count++) {
-        hold->locks[hold->count].name = strdup(names[hold->count]);
-        if (!hold->locks[hold->count].name)
-            return false;
+    size_t size = sizeof(rowlock_hold) + count * sizeof(rl_lock);
+    for (size_t i = 0; i < count; i++)
+        size += strlen(names[i]) + 1;
+    rowlock_hold *hold = calloc(1, size);
+    if (!hold)
+        return NULL;
+    hold->count = count;
+    hold->locks = (rl_lock *)(hold + 1);
+    char *at = (char *)(hold->locks + count);
+    for (size_t i = 0; i < count; i++) {
+        hold->locks[i].name = at;
+        at = stpcpy(at, names[i]) + 1;
     }
     sort_locks(hold);
-    return true;
+    return hold;
 }
 
 uint64_t rl_this_thread(void)
@@ -60,11 +65,9 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
                            const rowlock_acquire_options *options, rowlock_hold **out,
                            rowlock_error *err)
 {
-    rowlock_hold *hold = calloc(1, sizeof *hold);
-    if (!hold || !copy_names(hold, names, count)) {
-        rl_hold_free(hold);
+    rowlock_hold *hold = make_hold(names, count);
+    if (!hold)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    }
     hold->client = client;
     hold->mode = options->mode;
     hold->unfenced = options->unfenced;
@@ -123,9 +126,6 @@ void rl_hold_free(rowlock_hold *hold)
 {
     if (!hold)
         return;
-    for (size_t i = 0; i < hold->count; i++)
-        free(hold->locks[i].name);
-    free(hold->locks);
     int fd = atomic_load(&hold->held.event_fd);
     if (hold->client && fd >= 0)
         close(fd);
@@ -140,6 +140,8 @@ bool rl_hold_lost(const rowlock_hold *hold)
 void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
                     const char *detail)
 {
+    if (hold->client->journal.off)
+        return;
     bool begins = strcmp(event, "acquired") == 0 || strcmp(event, "taken_over") == 0;
     for (size_t i = 0; i < hold->count; i++) {
         const rl_event entry = {

@@ -9,7 +9,9 @@
 
 typedef struct prepared {
     MYSQL_STMT *handle;
+    bool bound; /* all values are numbers, and Connector/C knows where they are */
     MYSQL_BIND in[RL_SQL_MAX_VALUES];
+    uint64_t given[RL_SQL_MAX_VALUES];
     MYSQL_BIND out[RL_SQL_MAX_VALUES];
     uint64_t numbers[RL_SQL_MAX_VALUES];
     unsigned long lengths[RL_SQL_MAX_VALUES];
@@ -147,6 +149,8 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
         mysql_stmt_field_count(p->handle) != sql->column_count)
         return rl_fail(err, ROWLOCK_SERVER, "the server reads the statement %s in another way",
                        sql->name);
+    if (sql->column_count && mysql_stmt_bind_result(p->handle, p->out))
+        return failed(conn, id, p->handle, err);
     return ROWLOCK_OK;
 }
 
@@ -190,7 +194,7 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rowlock_
 
 /* -------------------------------------------------------------------------- running */
 
-static void bind_value(MYSQL_BIND *bind, const rl_value *value)
+static void bind_value(MYSQL_BIND *bind, const rl_value *value, uint64_t *given)
 {
     *bind = (MYSQL_BIND){0};
     if (value->type == RL_TYPE_TEXT) {
@@ -199,9 +203,27 @@ static void bind_value(MYSQL_BIND *bind, const rl_value *value)
         bind->buffer_length = value->length;
     } else {
         bind->buffer_type = MYSQL_TYPE_LONGLONG;
-        bind->buffer = (void *)(uintptr_t)&value->number;
+        bind->buffer = given;
         bind->is_unsigned = value->type == RL_TYPE_U64;
     }
+}
+
+/* Numbers have their place for as long as the statement; texts are bound where they are, each
+ * time. False: Connector/C refuses. */
+static bool give_values(prepared *p, const rl_sql *sql, const rl_value *values)
+{
+    bool texts = false;
+    for (unsigned i = 0; i < sql->use_count; i++) {
+        const rl_value *value = &values[sql->uses[i]];
+        p->given[i] = value->number;
+        texts = texts || value->type == RL_TYPE_TEXT;
+    }
+    if (p->bound || sql->use_count == 0)
+        return true;
+    for (unsigned i = 0; i < sql->use_count; i++)
+        bind_value(&p->in[i], &values[sql->uses[i]], &p->given[i]);
+    p->bound = !texts;
+    return mysql_stmt_bind_param(p->handle, p->in) == 0;
 }
 
 static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
@@ -212,9 +234,7 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
     rowlock_status status = get_prepared(conn, id, io, &p, err);
     if (status != ROWLOCK_OK)
         return status;
-    for (unsigned i = 0; i < sql->use_count; i++)
-        bind_value(&p->in[i], &values[sql->uses[i]]);
-    if (sql->use_count && mysql_stmt_bind_param(p->handle, p->in))
+    if (!give_values(p, sql, values))
         return failed(conn, id, p->handle, err);
     stmt_op op = {.handle = p->handle};
     int pending = mysql_stmt_execute_start(&op.result, p->handle);
@@ -242,8 +262,6 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
     if (status != ROWLOCK_OK)
         return status;
     stmt_op op = {.handle = p->handle};
-    if (mysql_stmt_bind_result(p->handle, p->out))
-        return failed(conn, id, p->handle, err);
     int pending = mysql_stmt_store_result_start(&op.result, p->handle);
     rowlock_status ended = rl_conn_drive(conn, io, resume_store, &op, pending);
     status = outcome(conn, id, ended, &op, err);
@@ -373,10 +391,13 @@ bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buff
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                            rowlock_error *err)
 {
+    const rl_sql *sql = &rl_sql_table[id];
+    if (sql->use_count == 0)
+        return rl_conn_command(conn, sql->name, sql->text, io, err);
     rl_buffer text = {0};
     rowlock_status status;
     if (rl_render(id, "", values, &text))
-        status = rl_conn_command(conn, rl_sql_table[id].name, text.text, io, err);
+        status = rl_conn_command(conn, sql->name, text.text, io, err);
     else
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rl_buffer_free(&text);
