@@ -1,25 +1,31 @@
 -- The row lock: pessimistic mode. By primary key: a locking read of a missing row
 -- or over a secondary index locks more than the row.
 
--- FOR UPDATE does not reach into the subquery: that is a plain read, made when the row's lock
--- has been got. It says whether a dead holder is still published.
 -- name: row_lock
 -- params: id u64
--- columns: name text(1020), stale u64
-SELECT k.resource_name,
-       EXISTS (SELECT 1 FROM resource r WHERE r.id = k.id AND r.status = 'held')
-  FROM resource_lock k
- WHERE k.id = :id
-   FOR UPDATE;
+-- columns: name text(1020), fenced u64
+SELECT resource_name, fenced FROM resource_lock WHERE id = :id FOR UPDATE;
 
 -- name: row_try
 -- params: id u64
--- columns: name text(1020), stale u64
-SELECT k.resource_name,
-       EXISTS (SELECT 1 FROM resource r WHERE r.id = k.id AND r.status = 'held')
-  FROM resource_lock k
- WHERE k.id = :id
-   FOR UPDATE NOWAIT;
+-- columns: name text(1020), fenced u64
+SELECT resource_name, fenced FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+
+-- Of the release. Prepared: it comes as often as row_lock.
+-- name: row_commit
+COMMIT;
+
+-- Before a name is published for the first time, and committed before that. See row_stale.
+-- name: row_fence
+-- params: id u64
+UPDATE resource_lock SET fenced = TRUE WHERE id = :id;
+
+-- Having its row's lock: is a dead holder still published? Not asked for a name that is not
+-- `fenced`: a subquery in row_lock, or this, would be a good part of its cost.
+-- name: row_stale
+-- params: id u64
+-- columns: id u64
+SELECT id FROM resource WHERE id = :id AND status = 'held';
 
 -- name: row_probe
 -- params: id u64

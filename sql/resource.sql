@@ -20,10 +20,13 @@ SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
  WHERE f.id = 1
   LOCK IN SHARE MODE;
 
+-- Somebody may be published although there was no row (it was deleted by hand).
 -- name: resource_create_lock
--- params: id u64, name text
-INSERT INTO resource_lock (id, resource_name, update_time)
-VALUES (:id, :name, UTC_TIMESTAMP(6));
+-- params: name text, fenced u64, id u64
+INSERT INTO resource_lock (id, resource_name, fenced, update_time)
+SELECT id, :name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
+  FROM resource
+ WHERE id = :id;
 
 -- name: resource_create_renewal
 -- params: id u64

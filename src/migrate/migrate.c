@@ -16,6 +16,7 @@
 #define LOCK_WAIT_DEFAULT_MS 60000
 #define LOCK_WAIT_MOST_S     31536000
 #define RECORDS_MAX          256
+#define DUPLICATE_COLUMN     1060
 
 /* One row of rowlock_schema_version. */
 typedef struct record {
@@ -239,16 +240,26 @@ static rowlock_status run_statement(migrator *m, const rl_statement *statement, 
     return status;
 }
 
+/* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
+static bool had_been_added(const rl_migration *migration, const rowlock_error *err)
+{
+    return migration->resumable && err->server_errno == DUPLICATE_COLUMN;
+}
+
 static rowlock_status run_step(migrator *m, const rl_migration *migration,
                                const rl_statement *statement, unsigned step, unsigned steps,
                                rowlock_error *err)
 {
     char title[80];
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
     rl_statement_title(statement, title, sizeof title);
     report(m, migration, title, step, steps);
     rowlock_status status = note_step(m, migration, step - 1, step, err);
     if (status == ROWLOCK_OK)
         status = run_statement(m, statement, err);
+    if (status != ROWLOCK_OK && had_been_added(migration, err))
+        status = ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         rl_error_prefix(err, "%s, statement %u of %u (%s): ", migration->name, step, steps, title);
     return status;

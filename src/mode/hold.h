@@ -7,10 +7,10 @@
 #include "mode/turn.h"
 
 typedef struct rl_lock {
-    char *name;
+    const char *name;
     uint64_t id;
     uint64_t version; /* the fencing token; 0: unfenced */
-    bool stale;       /* row lock: when it was got, a dead holder was still published */
+    bool fenced;      /* row lock: somebody may be published, or have been */
 } rl_lock;
 
 struct rowlock_hold {
@@ -25,8 +25,8 @@ struct rowlock_hold {
     unsigned depth;
     char owner[ROWLOCK_OWNER_MAX + 1];
     size_t count;
-    rl_lock *locks; /* in byte order of the names, each once */
-    rl_bell bell; /* lease */
+    rl_lock *locks; /* in byte order of the names, each once; in the hold's block of memory */
+    rl_bell bell;   /* lease */
     int64_t acquired_us;
     int64_t waited_ms;
     int64_t at_least_us;

@@ -8,6 +8,10 @@
  *                    autocommit (the first could not commit it and keep the lock);
  *   4. ping the first: only if it answers was the bump made under the lock.
  *
+ * Unfenced, 3 and 4 are left out, unless a dead holder is still published: its token has to end.
+ * Most names are used in one way for ever, so a row remembers whether it was ever fenced, and
+ * only of such a name is the question asked.
+ *
  * A lost connection is never ambiguous here: the lock is gone with it.
  */
 #include "mode/pessimistic.h"
@@ -76,7 +80,7 @@ static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err
                                          values, &io, &found, &rows, err);
     if (status != ROWLOCK_OK || call->conn->interrupted)
         return stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);
-    lock->stale = found && rows.cells[1].u64 != 0;
+    lock->fenced = found && rows.cells[1].u64 != 0;
     if (found && strcmp(rows.cells[0].text, lock->name) == 0)
         return ROWLOCK_OK;
     /* Purged since we learned its id. */
@@ -88,15 +92,15 @@ static rowlock_status find_rows(row_call *call, rowlock_error *err)
 {
     for (size_t i = 0; i < call->hold->count; i++) {
         rl_lock *lock = &call->hold->locks[i];
-        rowlock_status status = rl_resource_id(call->hold->client, call->budget, lock->name,
-                                               RL_KIND_ROW, &lock->id, err);
+        rowlock_status status = rl_resource_row_id(call->hold->client, call->budget, lock->name,
+                                                   !call->hold->unfenced, &lock->id, err);
         if (status != ROWLOCK_OK)
             return status;
     }
     return ROWLOCK_OK;
 }
 
-static rowlock_status lock_rows(row_call *call, rowlock_error *err)
+static rowlock_status lock_each(row_call *call, rowlock_error *err)
 {
     for (size_t i = 0; i < call->hold->count; i++) {
         rowlock_status status = lock_row(call, &call->hold->locks[i], err);
@@ -104,6 +108,38 @@ static rowlock_status lock_rows(row_call *call, rowlock_error *err)
             return status;
     }
     return ROWLOCK_OK;
+}
+
+/* Holding the rows, which the COMMIT lets go. */
+static rowlock_status mark_fenced(row_call *call, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(call->budget);
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; i < call->hold->count && status == ROWLOCK_OK; i++) {
+        const rl_value values[] = {rl_u64(call->hold->locks[i].id)};
+        status = rl_run(call->conn, RL_SQL_ROW_FENCE, values, &io, NULL, err);
+    }
+    if (status == ROWLOCK_OK)
+        status = rl_run(call->conn, RL_SQL_ROW_COMMIT, NULL, &io, NULL, err);
+    return status == ROWLOCK_OK ? status : stopped(call, status, err);
+}
+
+static bool all_fenced(const rowlock_hold *hold)
+{
+    for (size_t i = 0; i < hold->count; i++)
+        if (!hold->locks[i].fenced)
+            return false;
+    return true;
+}
+
+/* Once in the life of a name that was unfenced: marked and locked anew before it is published. */
+static rowlock_status lock_rows(row_call *call, rowlock_error *err)
+{
+    rowlock_status status = lock_each(call, err);
+    if (status != ROWLOCK_OK || call->hold->unfenced || all_fenced(call->hold))
+        return status;
+    status = mark_fenced(call, err);
+    return status == ROWLOCK_OK ? lock_each(call, err) : status;
 }
 
 /* ------------------------------------------------------------------------- publishing */
@@ -261,14 +297,32 @@ static rowlock_status publish_one(row_call *call, rl_lock *lock, rowlock_error *
     return rl_attempt_until(&how, publish_attempt, &now, err);
 }
 
+/* Is a dead holder still published? */
+static rowlock_status look_for_stale(row_call *call, const rl_lock *lock, bool *stale,
+                                     rowlock_error *err)
+{
+    *stale = lock->fenced;
+    if (!lock->fenced)
+        return ROWLOCK_OK;
+    rl_io io = rl_budget_quick_io(call->budget);
+    const rl_value values[] = {rl_u64(lock->id)};
+    rl_rows rows;
+    rowlock_status status =
+        rl_query_one(call->conn, RL_SQL_ROW_STALE, values, &io, stale, &rows, err);
+    return status == ROWLOCK_OK ? status : stopped(call, status, err);
+}
+
 /* Unfenced, nothing is written, unless a dead holder's token has to be ended. */
 static rowlock_status publish(row_call *call, rowlock_error *err)
 {
     for (size_t i = 0; i < call->hold->count; i++) {
         rl_lock *lock = &call->hold->locks[i];
-        if (call->hold->unfenced && !lock->stale)
-            continue;
-        rowlock_status status = publish_one(call, lock, err);
+        rowlock_status status = ROWLOCK_OK;
+        bool wanted = true;
+        if (call->hold->unfenced)
+            status = look_for_stale(call, lock, &wanted, err);
+        if (status == ROWLOCK_OK && wanted)
+            status = publish_one(call, lock, err);
         if (status != ROWLOCK_OK)
             return status;
     }
@@ -300,6 +354,9 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
     if (status == ROWLOCK_OK)
         status =
             rl_set_idle_limit(call->conn, (uint64_t)(call->hold->held.ttl_us / 1000000), &io, err);
+    /* Here, and not in its first release. */
+    if (status == ROWLOCK_OK)
+        status = rl_prepare(call->conn, RL_SQL_ROW_COMMIT, &io, err);
     return status == ROWLOCK_UNKNOWN
                ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
                : status;
@@ -432,7 +489,7 @@ static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool n
     if (status == ROWLOCK_OK && no_reply)
         status = rl_conn_send_only(conn, rl_sql_table[RL_SQL_COMMIT].text);
     else if (status == ROWLOCK_OK)
-        status = rl_run_text(conn, RL_SQL_COMMIT, NULL, &io, err);
+        status = rl_run(conn, RL_SQL_ROW_COMMIT, NULL, &io, NULL, err);
     if (status == ROWLOCK_OK)
         return status;
     conn->broken = true;

@@ -150,11 +150,11 @@ static rowlock_status check_lock_row(rowlock_client *client, const rl_budget *bu
 }
 
 static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,
-                                       const char *name, const found_resource *found,
+                                       const char *name, bool fenced, const found_resource *found,
                                        rowlock_error *err)
 {
     if (strcmp(found->kind, RL_KIND_ROW) == 0 && !found->has_lock) {
-        const rl_value values[] = {rl_u64(found->id), rl_text(name)};
+        const rl_value values[] = {rl_text(name), rl_u64(fenced), rl_u64(found->id)};
         rowlock_status status = made(
             rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_LOCK, values, NULL, err), err);
         return status == ROWLOCK_OK ? check_lock_row(client, budget, name, found->id, err) : status;
@@ -198,8 +198,8 @@ static void touch(rowlock_client *client, const rl_budget *budget, const found_r
     (void)ignored;
 }
 
-rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
-                              const char *kind, uint64_t *id, rowlock_error *err)
+static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, const char *name,
+                            const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
 {
     if (recall(&client->names, name, kind, id))
         return ROWLOCK_OK;
@@ -210,11 +210,23 @@ rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, c
     if (status == ROWLOCK_OK && strcmp(resource.kind, kind) != 0)
         return rl_resource_wrong_kind(name, resource.kind, kind, err);
     if (status == ROWLOCK_OK)
-        status = create_companion(client, budget, name, &resource, err);
+        status = create_companion(client, budget, name, fenced, &resource, err);
     if (status != ROWLOCK_OK)
         return status;
     touch(client, budget, &resource);
     remember(&client->names, name, kind, resource.id);
     *id = resource.id;
     return ROWLOCK_OK;
+}
+
+rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                              const char *kind, uint64_t *id, rowlock_error *err)
+{
+    return id_of(client, budget, name, kind, false, id, err);
+}
+
+rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  bool fenced, uint64_t *id, rowlock_error *err)
+{
+    return id_of(client, budget, name, RL_KIND_ROW, fenced, id, err);
 }

@@ -3,6 +3,7 @@
 #define RL_MODE_RESOURCE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/budget.h"
@@ -26,6 +27,10 @@ void rl_names_destroy(rl_names *names, bool forked);
  */
 rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
                               const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
+
+/* The same for a name that pessimistic mode is to lock. `fenced`: it will be published. */
+rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  bool fenced, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
 /* The hint was wrong (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);

@@ -1,4 +1,5 @@
 /* Sets of names, and row locks without a token. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,6 +221,47 @@ static void test_unfenced(void **state)
     rowlock_client_close(other);
 }
 
+static uint64_t marked_fenced(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql, "SELECT fenced FROM resource_lock WHERE resource_name = '%s'", name);
+}
+
+/* A name is used without fencing, then with it by one that dies: who locks it next without
+ * fencing ends that token. */
+static void test_unfenced_ends_the_token_of_the_dead(void **state)
+{
+    const char *name = ts_name("mixed");
+    rowlock_client *client = ts_open();
+    rowlock_client *other = ts_open();
+    MYSQL *mysql = ts_connect(ts_schema());
+    const rowlock_acquire_options unfenced = {
+        .mode = ROWLOCK_PESSIMISTIC, .unfenced = true, .wait_ms = 5000};
+    const rowlock_acquire_options fenced = {.mode = ROWLOCK_PESSIMISTIC, .wait_ms = 5000};
+    rowlock_hold *hold = NULL;
+    rowlock_hold *dead = NULL;
+    (void)state;
+    WANT(OK, rowlock_acquire(client, name, &unfenced, &hold, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_int_equal(marked_fenced(mysql, name), 0);
+    WANT(OK, rowlock_acquire(other, name, &fenced, &dead, &ts_err));
+    assert_int_equal(marked_fenced(mysql, name), 1);
+    uint64_t token = rowlock_hold_token(dead);
+    ts_sql(
+        mysql, "KILL CONNECTION %" PRIu64,
+        ts_sql_u64(mysql, "SELECT connection_id FROM resource WHERE resource_name = '%s'", name));
+    WANT(OK, rowlock_acquire(client, name, &unfenced, &hold, &ts_err));
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM resource WHERE resource_name = '%s'"
+                                " AND status = 'free' AND version > %" PRIu64,
+                                name, token),
+                     1);
+    WANT(LOST, rowlock_release(dead, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    mysql_close(mysql);
+    rowlock_client_close(client);
+    rowlock_client_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +273,7 @@ int main(void)
         ONCE(test_opposite_orders_never_deadlock),
         ONCE(test_a_set_can_be_lost),
         ONCE(test_unfenced),
+        ONCE(test_unfenced_ends_the_token_of_the_dead),
     };
     return cmocka_run_group_tests_name("sets", tests, ts_suite_begin, ts_suite_end);
 }
