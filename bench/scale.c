@@ -165,7 +165,7 @@ static void report(const char *part, const char *what, double value, const char 
                  target, met ? "met" : "MISSED");
         missed = missed || !met;
     }
-    printf("%-6s %-68s %10.4g %-9s %s\n", part, what, value, unit, wanted);
+    printf("%-6s %-78s %10.4g %-9s %s\n", part, what, value, unit, wanted);
     fflush(stdout);
     json_object *row = json_object_new_object();
     json_object_object_add(row, "part", json_object_new_string(part));
@@ -341,13 +341,19 @@ static const kind_of_lock ways[] = {{"lease", ROWLOCK_OPTIMISTIC, false, 2, 0},
                                     {"row lock, unfenced", ROWLOCK_PESSIMISTIC, true, 4, 3}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-typedef struct namespace
-{
+/* A name that is used the first time, for long; then by another client; then again by that. */
+typedef enum state { COLD, NEW, KNOWN, STATES } state;
+
+static const char *const state_words[STATES] = {"on disk, new to the client",
+                                                "in the server's memory, new to the client",
+                                                "known to the client"};
+
+typedef struct realm {
     const char *schema;
     unsigned count;
-    samples cost[WAYS][2]; /* of each round; [1]: the client knows the names' ids */
-}
-namespace;
+    rowlock_client *client;
+    samples cost[WAYS][STATES]; /* of each round */
+} realm;
 
 /* Free ones as use has left them: half of them leases, half row locks. */
 static void fill(MYSQL *mysql, unsigned count)
@@ -380,96 +386,107 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /* The i-th of a shuffle of the names of a way: none comes twice, all are far apart. */
-static unsigned shuffled(const namespace *space, const kind_of_lock *way, uint64_t i)
+static unsigned shuffled(const realm *r, const kind_of_lock *way, uint64_t i)
 {
-    uint64_t count = space->count / way->step;
+    uint64_t count = r->count / way->step;
     uint64_t stride = (uint64_t)((double)count * 0.6180339887) | 1;
     while (common_divisor(stride, count) != 1)
         stride += 2;
     return (unsigned)(i * stride % count * way->step + way->rest);
 }
 
-static void cycle(rowlock_client *client, const kind_of_lock *way, unsigned number, samples *cost)
+static double cycle(rowlock_client *client, const kind_of_lock *way, unsigned i)
 {
     char name[64];
     rowlock_error err = {0};
     rowlock_hold *hold = NULL;
-    snprintf(name, sizeof name, "shop-%u/job-%u", number % 97, number);
+    snprintf(name, sizeof name, "shop-%u/job-%u", i % 97, i);
     const rowlock_acquire_options options = {.mode = way->mode, .unfenced = way->unfenced};
     int64_t start = now_us();
     must(rowlock_acquire(client, name, &options, &hold, &err), &err);
     must(rowlock_release(hold, &err), &err);
-    if (cost)
-        add_sample(cost, (double)(now_us() - start));
+    return (double)(now_us() - start);
 }
 
-/* Names that this client has never used, then the same ones again. */
-static void cycle_names(rowlock_client *client, namespace *space, size_t w, unsigned round)
+/* In turn, so that whatever else the machine does concerns all of them. */
+static void cycle_names(realm realms[2], size_t w, state known, unsigned round)
 {
-    const kind_of_lock *way = &ways[w];
-    uint64_t first = (uint64_t)round * (ROUND_NAMES + 1);
-    cycle(client, way, shuffled(space, way, first), NULL);
-    for (int known = 0; known < 2; known++) {
-        samples cost = {0};
-        for (unsigned i = 1; i <= ROUND_NAMES; i++)
-            cycle(client, way, shuffled(space, way, first + i), &cost);
-        add_sample(&space->cost[w][known], usual_cost(&cost));
-        free_samples(&cost);
+    samples costs[2] = {{0}, {0}};
+    for (unsigned i = 0; i < 2 * ROUND_NAMES; i++) {
+        realm *r = &realms[i % 2];
+        uint64_t number = (uint64_t)round * ROUND_NAMES + i / 2;
+        add_sample(&costs[i % 2], cycle(r->client, &ways[w], shuffled(r, &ways[w], number)));
+    }
+    for (int i = 0; i < 2; i++) {
+        add_sample(&realms[i].cost[w][known], usual_cost(&costs[i]));
+        free_samples(&costs[i]);
     }
 }
 
-/* A way has a client of its own, so that no other has told it a name. */
-static void measure_round(namespace *space, unsigned round)
+/* Its connections and statements are there; the name it knows then is none of those measured. */
+static void open_warm(realm *r, const kind_of_lock *way)
 {
-    for (size_t w = 0; w < WAYS; w++) {
-        rowlock_client *client = open_client(space->schema);
-        cycle_names(client, space, w, round);
-        rowlock_client_close(client);
+    const unsigned after_the_last = ROUNDS * ROUND_NAMES;
+    r->client = open_client(r->schema);
+    for (int i = 0; i < 3; i++)
+        (void)cycle(r->client, way, shuffled(r, way, after_the_last));
+}
+
+static void measure_round(realm realms[2], size_t w, unsigned round)
+{
+    for (state known = COLD; known < STATES; known++) {
+        for (int i = 0; i < 2 && known != KNOWN; i++)
+            open_warm(&realms[i], &ways[w]);
+        cycle_names(realms, w, known, round);
+        for (int i = 0; i < 2 && known != NEW; i++)
+            rowlock_client_close(realms[i].client);
     }
 }
 
-static void report_names(namespace *small, namespace *large)
+static void report_names(realm realms[2], size_t w, state known)
 {
-    for (int known = 1; known >= 0; known--) {
-        for (size_t w = 0; w < WAYS; w++) {
-            char what[120];
-            const char *knows = known ? "known to the client" : "new to the client";
-            double few = quantile(&small->cost[w][known], 0.5);
-            double many = quantile(&large->cost[w][known], 0.5);
-            snprintf(what, sizeof what, "%s, %s: a cycle among %u names", ways[w].name, knows,
-                     small->count);
-            report("names", what, few, "us", NO_GOAL, 0);
-            snprintf(what, sizeof what, "%s, %s: a cycle among %u names", ways[w].name, knows,
-                     large->count);
-            report("names", what, many, "us", NO_GOAL, 0);
-            snprintf(what, sizeof what, "%s, %s: many names / few", ways[w].name, knows);
-            report("names", what, many / few, "times", AT_MOST, 1.2);
-        }
+    char what[120];
+    samples ratios = {0};
+    for (unsigned i = 0; i < ROUNDS; i++)
+        add_sample(&ratios, realms[1].cost[w][known].us[i] / realms[0].cost[w][known].us[i]);
+    for (int i = 0; i < 2; i++) {
+        snprintf(what, sizeof what, "%s, %s: a cycle, %u names", ways[w].name, state_words[known],
+                 realms[i].count);
+        report("names", what, quantile(&realms[i].cost[w][known], 0.5), "us", NO_GOAL, 0);
     }
+    snprintf(what, sizeof what, "%s, %s: many / few", ways[w].name, state_words[known]);
+    report("names", what, quantile(&ratios, 0.5), "times", AT_MOST, 1.2);
+    free_samples(&ratios);
 }
 
 static void measure_names(MYSQL *mysql)
 {
-    namespace small = {.schema = "scale_small", .count = SMALL};
-    namespace large = {.schema = "scale_large", .count = set.names};
-    progress("making %u and %u names", small.count, large.count);
-    make_schema(mysql, small.schema);
-    fill(mysql, small.count);
-    make_schema(mysql, large.schema);
-    fill(mysql, large.count);
+    realm realms[2] = {{.schema = "scale_small", .count = SMALL},
+                       {.schema = "scale_large", .count = set.names}};
+    for (int i = 0; i < 2; i++) {
+        progress("names: making %u", realms[i].count);
+        make_schema(mysql, realms[i].schema);
+        fill(mysql, realms[i].count);
+    }
     settle_server(mysql);
     double reads = server_status(mysql, "Innodb_buffer_pool_reads");
     for (unsigned round = 0; round < ROUNDS; round++) {
         progress("names: round %u of %u", round + 1, ROUNDS);
-        measure_round(&small, 0);
-        measure_round(&large, round);
+        for (size_t w = 0; w < WAYS; w++)
+            measure_round(realms, w, round);
     }
-    report_names(&small, &large);
     reads = server_status(mysql, "Innodb_buffer_pool_reads") - reads;
-    report("names", "pages read from disk for each new name",
+    for (state known = KNOWN + 1; known-- > COLD;)
+        for (size_t w = 0; w < WAYS; w++)
+            report_names(realms, w, known);
+    report("names", "pages read from disk for a name that is used for the first time",
            reads / ((double)ROUNDS * ROUND_NAMES * WAYS), "pages", NO_GOAL, 0);
-    sql(mysql, "DROP DATABASE scale_small");
-    sql(mysql, "DROP DATABASE scale_large");
+    report("names", "the rows of the many, with their indexes",
+           sql(mysql, "SELECT SUM(data_length + index_length) / 1048576"
+                      " FROM information_schema.tables WHERE table_schema = 'scale_large'"),
+           "MiB", NO_GOAL, 0);
+    for (int i = 0; i < 2; i++)
+        sql(mysql, "DROP DATABASE %s", realms[i].schema);
 }
 
 /* --------------------------------------------------------------- 2. many leases renewed */
