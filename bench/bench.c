@@ -27,7 +27,8 @@ enum {
     LOADS_MAX = 2 * COUNTS_MAX + 1,
     ROUNDS_MAX = 20,
     CROWD = 32,
-    WORK_US = 100, /* of the load that looks at the caller's own time */
+    WARM_UP_EACH_MS = 10, /* a server opens its tables once for each that works at the same time */
+    WORK_US = 100,        /* of the load that looks at the caller's own time */
 };
 
 typedef struct outcome {
@@ -139,7 +140,7 @@ static void add_load(bench *self, unsigned clients, bool hot, int64_t work_us)
         .clients = clients,
         .hot = hot,
         .window_ms = (int64_t)(self->seconds * 1000) * longer,
-        .warm_up_ms = (int64_t)(self->seconds * 1000 / 5),
+        .warm_up_ms = (int64_t)(self->seconds * 1000 / 5) + clients * WARM_UP_EACH_MS,
         .work_us = work_us,
     };
 }

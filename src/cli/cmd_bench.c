@@ -29,6 +29,7 @@ enum {
     WINDOW_MIN_MS = 50,
     WINDOW_MAX_MS = 60000,
     WARM_UP_MS = 500,
+    WARM_UP_EACH_MS = 10,
     KINDS_MAX = 8,
     RESULTS_MAX = KINDS_MAX * COUNTS_MAX * 2,
 };
@@ -172,6 +173,13 @@ static void print_json(const bench *self)
 
 /* ------------------------------------------------------------------- progress */
 
+/* The server opens its tables once for each that works at the same time. */
+static int64_t warm_up_ms(const bench *self, unsigned clients)
+{
+    int64_t part = self->window_ms / 4;
+    return (part < WARM_UP_MS ? part : WARM_UP_MS) + clients * WARM_UP_EACH_MS;
+}
+
 static bool watched(void)
 {
     return isatty(STDERR_FILENO) && tcgetpgrp(STDERR_FILENO) == getpgrp();
@@ -181,7 +189,8 @@ static void show_progress(const bench *self, const result *row)
 {
     if (!watched())
         return;
-    int64_t left_ms = (int64_t)(self->planned - self->measured) * self->window_ms;
+    int64_t each_ms = self->window_ms + warm_up_ms(self, row->clients);
+    int64_t left_ms = (int64_t)(self->planned - self->measured) * each_ms;
     char left[CLI_HUMANE];
     fprintf(stderr, "\r%zu of %zu: %.30s, %s, %u clients (%s to go)\033[K", self->measured + 1,
             self->planned, row->kind->name, names_word(row->hot), row->clients,
@@ -228,7 +237,7 @@ static bool measure_row(bench *self, const measure_rowlock_kind *kind, unsigned 
         .clients = clients,
         .hot = hot,
         .window_ms = self->window_ms,
-        .warm_up_ms = self->window_ms / 4 < WARM_UP_MS ? self->window_ms / 4 : WARM_UP_MS,
+        .warm_up_ms = warm_up_ms(self, clients),
     };
     *row = (result){.kind = kind, .clients = clients, .hot = hot};
     show_progress(self, row);
