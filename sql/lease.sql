@@ -5,10 +5,35 @@
 -- new version (LAST_INSERT_ID(expr)). `id` is a cached hint; the name proves it.
 -- The bell comes with it (sql/bell.sql), on this connection, without another round trip.
 -- Where somebody else has the bell, a waiter comes first; but for a second only, so
--- that a bell that nobody answers keeps nobody out, and not where no holder rang
--- (connection_id is 0). GET_LOCK depends on the row, so it is called only for a row that
+-- that a bell that nobody answers keeps nobody out, and not where no holder rang.
+-- connection_id: of the holder that has the bell; 0: it has not. GET_LOCK depends on the row, so it is called only for a row that
 -- is free, when all other conditions hold.
 -- name: lease_acquire
+-- params: owner text, label text, ttl_us u64, id u64, name text, bell text
+UPDATE resource
+   SET version = LAST_INSERT_ID(version + 1),
+       status = 'held',
+       owner = :owner,
+       owner_label = :label,
+       connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) = CONNECTION_ID(),
+                          CONNECTION_ID(), 0),
+       acquired_at = UTC_TIMESTAMP(6),
+       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+       not_before = NULL,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
+   AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
+        OR connection_id = 0
+        OR update_time < UTC_TIMESTAMP(6) - INTERVAL 1 SECOND);
+
+-- For who has the bell already. It may take over from a holder that has said, in the server's
+-- memory, that it has given up this very version (lease_waive): a hand-over with one write to the
+-- disk, not two.
+-- name: lease_inherit
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
@@ -23,13 +48,10 @@ UPDATE resource
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'optimistic'
-   AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
-   AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
-        OR connection_id = 0
-        OR update_time < UTC_TIMESTAMP(6) - INTERVAL 1 SECOND);
+   AND (   (status = 'free' AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6)))
+        OR (status = 'held' AND IS_USED_LOCK(CONCAT(:bell, id, '=', version)) IS NOT NULL));
 
--- The same without a bell: for who has it already, and where there is none.
+-- Where there is no bell.
 -- name: lease_acquire_quiet
 -- params: owner text, label text, ttl_us u64, id u64, name text
 UPDATE resource
@@ -37,7 +59,7 @@ UPDATE resource
        status = 'held',
        owner = :owner,
        owner_label = :label,
-       connection_id = CONNECTION_ID(),
+       connection_id = 0,
        acquired_at = UTC_TIMESTAMP(6),
        lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
        not_before = NULL,
@@ -53,7 +75,7 @@ UPDATE resource
 -- free lease rang for the next one, at least; a day where nobody rang.
 -- name: lease_look
 -- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64
+-- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64
 SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
@@ -62,7 +84,8 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
                        l.expires_at, r.lease_expires_at))), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
        IF(r.connection_id = 0, 86400000000,
-          TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6)))
+          TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
+       r.connection_id
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -72,14 +95,14 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
 -- seen. Both rows change, the resource first: it may be fenced by a transaction, and
 -- waiting for that must not hold the renewal row, which other leases' renewal wants.
 -- name: lease_take_over
--- params: seen u64, owner text, label text, ttl_us u64, id u64, name text
+-- params: seen u64, owner text, label text, connection_id u64, ttl_us u64, id u64, name text
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.version = LAST_INSERT_ID(:seen + 1),
        r.status = 'held',
        r.owner = :owner,
        r.owner_label = :label,
-       r.connection_id = CONNECTION_ID(),
+       r.connection_id = :connection_id,
        r.acquired_at = UTC_TIMESTAMP(6),
        r.lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
        r.not_before = NULL,
@@ -121,6 +144,20 @@ SELECT l.id, l.version
   STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
    AND r.status = 'held';
 
+-- Gives up a version in the server's memory, and rings. What is said stays true for ever: nobody
+-- else was ever the holder of that version. `heir`: the connection that was woken, which has
+-- the bell now; 0: nobody waits, and the row must be freed. `last` is what this connection
+-- waived before. `mine`: it was still the holder's to give. The columns are evaluated in this order.
+-- name: lease_waive
+-- params: waiver text, last text, bell text, id u64, version u64, owner text
+-- columns: mine u64, waived u64, unsaid u64, rung u64, heir u64
+SELECT (SELECT COUNT(*) FROM resource
+         WHERE id = :id AND version = :version AND owner = :owner AND status = 'held'),
+       COALESCE(GET_LOCK(:waiver, 0), 0),
+       COALESCE(RELEASE_LOCK(:last), 0),
+       COALESCE(RELEASE_LOCK(CONCAT(:bell, :id)), 0),
+       COALESCE(IS_USED_LOCK(CONCAT(:bell, :id)), 0);
+
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
 -- commits, which is before the log is flushed. So the flushes of both go together.
@@ -136,10 +173,12 @@ UPDATE resource
    AND owner = :owner
    AND status = 'held';
 
+-- Where there is no bell to ring with it; so nobody has to give way to a waiter (connection_id).
 -- name: lease_release_quiet
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
    SET status = 'free',
+       connection_id = 0,
        not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id

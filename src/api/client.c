@@ -136,6 +136,7 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
     snprintf(client->schema, sizeof client->schema, "%s", params.schema);
     rl_bell_prefix(client->schema, client->bell_prefix);
+    atomic_init(&client->heir_us, 500);
     atomic_init(&client->polls, waiting == ROWLOCK_WAITING_POLL);
     rl_options_label(options->label, client->label, sizeof client->label);
     pthread_mutex_init(&client->mutex, NULL);

@@ -60,6 +60,7 @@ struct rl_conn {
     uint64_t *rings;
     size_t ring_count;
     int64_t used_us; /* when it was given back last */
+    char waiver[65]; /* what it has waived last (sql/lease.sql, lease_waive); "": nothing */
     uint64_t id;     /* the server's number for it */
     rl_peer peer;    /* which server that is */
     rl_flavour flavour;

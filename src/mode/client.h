@@ -30,7 +30,8 @@ struct rowlock_client {
     bool many_writers; /* a Galera node, and nobody said that it is the only writer */
     /* Waiters of leases poll: asked for, or the server has no bell (it may turn out late). */
     atomic_bool polls;
-    rl_lines lines; /* of threads that wait for the same lock */
+    rl_lines lines;                           /* of threads that wait for the same lock */
+    atomic_int_fast64_t heir_us;              /* how long an heir may take to inherit a lease */
     char bell_prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
     int64_t limit_ms;
     int64_t outage_us;

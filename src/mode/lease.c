@@ -30,9 +30,12 @@
 #define FIRST_DELAY_US  5000
 #define MOST_DELAY_US   250000
 #define RUNG_SOON_US    1000000 /* what became free so lately is somebody's whose bell rings */
+#define UNRUNG_LOOK_US  1000000 /* looking again at a lease whose holder has no bell to ring */
 #define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    10000000
+#define HEIR_LEAST_US   200 /* how long an heir is given to inherit; what it takes is learnt */
+#define HEIR_MOST_US    5000
 #define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
 #define LOST_LIMIT_MS   1000     /* for the release of what is lost already */
 #define LABEL_IN_DETAIL 251      /* bytes of a label in an event, its end included */
@@ -47,6 +50,7 @@ typedef struct lease_row {
     int64_t remaining_us;
     int64_t shut_us;
     int64_t rung_us;
+    uint64_t connection_id;
 } lease_row;
 
 typedef struct lease_call {
@@ -75,6 +79,7 @@ static void keep_row(void *data, const rl_cell *cells)
     row->remaining_us = cells[6].i64;
     row->shut_us = cells[7].i64;
     row->rung_us = cells[8].i64;
+    row->connection_id = cells[9].u64;
 }
 
 static rowlock_status look(const lease_call *call, bool *found, lease_row *row, rowlock_error *err)
@@ -127,6 +132,7 @@ static rowlock_status change_on(lease_call *call, rl_conn *conn, rl_sql_id id,
     rl_trace trace = {.sent_us = rl_now_us()};
     rowlock_status status =
         rl_client_change_on(conn, call->budget, call->patient, id, values, &trace, &done, err);
+    call->turn.change_us = rl_now_us() - trace.sent_us;
     return granted(call, status, &done, &trace, err);
 }
 
@@ -142,51 +148,64 @@ static rowlock_status may_be_silent(lease_call *call, rl_conn *conn, rowlock_err
                : status;
 }
 
-static rowlock_status take_free_on(lease_call *call, rl_conn *conn, bool quiet, rowlock_error *err)
+/* How to take it: with its bell, as the one who has it, or without. */
+static rl_sql_id way_to_take(const lease_call *call)
+{
+    if (call->turn.conn)
+        return RL_SQL_LEASE_INHERIT;
+    bool quiet = atomic_load(&call->hold->client->polls) || call->turn.unrung;
+    return quiet ? RL_SQL_LEASE_ACQUIRE_QUIET : RL_SQL_LEASE_ACQUIRE;
+}
+
+static rowlock_status take_free_on(lease_call *call, rl_conn *conn, rl_sql_id way,
+                                   rowlock_error *err)
 {
     rowlock_hold *hold = call->hold;
     const rl_value values[] = {rl_text(hold->owner),           rl_text(hold->client->label),
                                rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
                                rl_text(call->lock->name),      rl_text(hold->client->bell_prefix)};
-    rowlock_status status = quiet ? ROWLOCK_OK : may_be_silent(call, conn, err);
+    bool with_bell = way == RL_SQL_LEASE_ACQUIRE;
+    rowlock_status status = with_bell ? may_be_silent(call, conn, err) : ROWLOCK_OK;
     if (status == ROWLOCK_OK)
-        status = change_on(call, conn, quiet ? RL_SQL_LEASE_ACQUIRE_QUIET : RL_SQL_LEASE_ACQUIRE,
-                           values, err);
-    if (status == ROWLOCK_OK && !quiet)
+        status = change_on(call, conn, way, values, err);
+    if (status == ROWLOCK_OK && with_bell)
         conn->bells++;
-    if (status == ROWLOCK_OK && (!quiet || conn == call->turn.conn))
-        rl_bell_keep(&hold->bell, conn);
+    if (status == ROWLOCK_OK && way != RL_SQL_LEASE_ACQUIRE_QUIET)
+        rl_bell_keep(&hold->bell, conn, !with_bell);
     return status;
 }
 
 static rowlock_status take_free(lease_call *call, rowlock_error *err)
 {
-    bool polls = atomic_load(&call->hold->client->polls);
-    bool quiet = polls || call->turn.conn || call->turn.unrung;
+    rl_sql_id way = way_to_take(call);
     rl_conn *conn = NULL;
     rowlock_status status = take_conn(call, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = take_free_on(call, conn, quiet, err);
-    if (!quiet && rl_bell_refused(call->hold->client, status))
-        status = take_free_on(call, conn, true, err);
+    status = take_free_on(call, conn, way, err);
+    if (way == RL_SQL_LEASE_ACQUIRE && rl_bell_refused(call->hold->client, status))
+        status = take_free_on(call, conn, RL_SQL_LEASE_ACQUIRE_QUIET, err);
+    else if (way == RL_SQL_LEASE_ACQUIRE && status != ROWLOCK_OK && status != ROWLOCK_BUSY)
+        /* It may have the bell, and not the lease: the server takes it back with the connection. */
+        conn->broken = true;
     give_conn(call, conn);
     return status;
 }
 
-/* The bell is for the next one who waits; nobody did, as far as we know. */
-static void take_bell_too(lease_call *call, rl_conn *conn)
+/* From who had it on that connection, if it has; for the next one who waits. */
+static void take_bell_too(lease_call *call, rl_conn *conn, uint64_t from_connection)
 {
     rowlock_client *client = call->hold->client;
     rl_io io = rl_budget_quick_io(call->budget);
-    if (atomic_load(&client->polls))
+    bool has_bell = conn == call->turn.conn;
+    if (!has_bell)
+        rl_bell_seize(client, call->budget, call->lock->id, from_connection);
+    if (!has_bell && (atomic_load(&client->polls) ||
+                      rl_bell_take(conn, client->bell_prefix, call->lock->id, &io) != ROWLOCK_OK))
         return;
-    if (conn != call->turn.conn) {
-        if (rl_bell_take(conn, client->bell_prefix, call->lock->id, &io) != ROWLOCK_OK)
-            return;
+    if (!has_bell)
         conn->bells++;
-    }
-    rl_bell_keep(&call->hold->bell, conn);
+    rl_bell_keep(&call->hold->bell, conn, has_bell);
 }
 
 static void note_taken_over(lease_call *call, const lease_row *row)
@@ -201,9 +220,11 @@ static void note_taken_over(lease_call *call, const lease_row *row)
 
 static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_error *err)
 {
+    const rl_conn *bell = call->turn.conn;
     const rl_value values[] = {rl_u64(row->version),
                                rl_text(call->hold->owner),
                                rl_text(call->hold->client->label),
+                               rl_u64(bell ? bell->id : 0),
                                rl_u64((uint64_t)call->ttl_us),
                                rl_u64(call->lock->id),
                                rl_text(call->lock->name)};
@@ -213,7 +234,7 @@ static rowlock_status take_over(lease_call *call, const lease_row *row, rowlock_
         return status;
     status = change_on(call, conn, RL_SQL_LEASE_TAKE_OVER, values, err);
     if (status == ROWLOCK_OK) {
-        take_bell_too(call, conn);
+        take_bell_too(call, conn, row->connection_id);
         note_taken_over(call, row);
     }
     give_conn(call, conn);
@@ -260,12 +281,16 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
     if (row->held)
         return take_over(call, row, err);
     if (row->shut_us > 0) {
-        *hint_us = row->shut_us + 1000;
+        /* Not even a bell would open it. */
+        *hint_us = RL_NOT_BEFORE(row->shut_us < LOOK_MOST_US ? row->shut_us + 1000 : LOOK_MOST_US);
         call->turn.look_us = look_again(row->shut_us);
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but shut for another %.3f s (at_least)",
                        call->lock->name, (double)row->shut_us / 1e6);
     }
     call->patient = true;
+    if (call->turn.unrung)
+        /* Whoever was woken has not come for it: the bell is for those who do. */
+        rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_CONNECTION);
     return take_free(call, err);
 }
 
@@ -296,8 +321,11 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                                            RL_KIND_LEASE, &call->lock->id, err);
     if (status != ROWLOCK_OK)
         return status;
+    call->turn.resource_id = call->lock->id;
     if (call->open || call->turn.unrung)
         return look_and_decide(call, hint_us, err);
+    if (rl_turn_waits_first(&call->turn))
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     status = take_free(call, err);
     return status == ROWLOCK_BUSY ? look_and_decide(call, hint_us, err) : status;
 }
@@ -322,6 +350,8 @@ static bool look_from_queue(void *data, int64_t *again_us)
     int64_t left_us = row.held ? row.remaining_us : row.shut_us;
     if (!row.held && RUNG_SOON_US - row.rung_us > left_us)
         left_us = RUNG_SOON_US - row.rung_us;
+    if (row.held && row.connection_id == 0 && left_us > UNRUNG_LOOK_US)
+        left_us = UNRUNG_LOOK_US;
     *again_us = look_again(left_us);
     return left_us <= 0;
 }
@@ -329,7 +359,6 @@ static bool look_from_queue(void *data, int64_t *again_us)
 static rowlock_status await_turn(void *data, rowlock_error *err)
 {
     lease_call *call = data;
-    call->turn.resource_id = call->lock->id;
     return rl_turn_await(&call->turn, err);
 }
 
@@ -473,7 +502,8 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
 typedef struct release_call {
     rowlock_hold *hold;
     const rl_budget *budget;
-    bool open; /* a reply was lost: it may be released already */
+    bool open;   /* a reply was lost: it may be released already */
+    bool waived; /* somebody may have it by our word */
 } release_call;
 
 static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
@@ -495,32 +525,94 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
                                            values, keep_row, &row, &found, err);
     if (status != ROWLOCK_OK)
         return status;
-    bool ours = found && !row.held && row.version == lock->version &&
-                strcmp(row.owner, call->hold->owner) == 0;
-    return ours ? ROWLOCK_OK : not_ours(call->hold, err);
+    bool freed = found && !row.held && row.version == lock->version &&
+                 strcmp(row.owner, call->hold->owner) == 0;
+    bool inherited = call->waived && (!found || row.version > lock->version);
+    return freed || inherited ? ROWLOCK_OK : not_ours(call->hold, err);
 }
 
-/* Where the bell is, if that connection is idle; its bell rings with the same statement. */
-static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error *err)
+static rowlock_status free_row_on(const release_call *call, rl_conn *conn, bool rings,
+                                  rl_done *done, rowlock_error *err)
 {
-    rowlock_hold *hold = call->hold;
+    const rowlock_hold *hold = call->hold;
     const rl_lock *lock = &hold->locks[0];
     const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(hold->owner),
                                rl_text(hold->client->bell_prefix)};
     rl_io io = rl_budget_quick_io(call->budget);
-    rl_conn *conn = rl_bell_connection(hold->client, &hold->bell);
-    bool rings = conn;
-    rowlock_status status =
-        rings ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
+    rl_sql_id id = rings ? RL_SQL_LEASE_RELEASE : RL_SQL_LEASE_RELEASE_QUIET;
+    return rl_run(conn, id, values, &io, done, err);
+}
+
+/* An heir needs a little less time, or more. */
+static void note_heir(rowlock_client *client, bool inherited)
+{
+    int64_t us = atomic_load(&client->heir_us);
+    us = inherited ? us - us / 16 : us * 2;
+    us = us < HEIR_LEAST_US ? HEIR_LEAST_US : us > HEIR_MOST_US ? HEIR_MOST_US : us;
+    atomic_store(&client->heir_us, us);
+}
+
+/*
+ * Others have waited as we did: somebody may wait now. An heir takes the lease by our word alone,
+ * and what we do then finds nothing left to free. If it has not, whatever became of it, we
+ * free the row as ever; so nothing depends on our word after the release has returned.
+ */
+static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done,
+                                rowlock_error *err)
+{
+    rowlock_hold *hold = call->hold;
+    const rl_waiver waiver = {.prefix = hold->client->bell_prefix,
+                              .resource_id = hold->locks[0].id,
+                              .version = hold->locks[0].version,
+                              .owner = hold->owner};
+    rl_io io = rl_budget_quick_io(call->budget);
+    rl_waived waived = {0};
+    call->waived = true;
+    rowlock_status status = rl_bell_waive(conn, &waiver, &io, &waived, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rl_run(conn, rings ? RL_SQL_LEASE_RELEASE : RL_SQL_LEASE_RELEASE_QUIET, values, &io,
-                    done, err);
-    if (rings && status == ROWLOCK_OK && done->rows > 0) {
+    call->waived = waived.mine;
+    conn->bells--;
+    hold->bell.kept = false;
+    if (waived.heir)
+        rl_give_time(call->budget, atomic_load(&hold->client->heir_us));
+    status = free_row_on(call, conn, false, done, err);
+    if (status == ROWLOCK_OK && waived.heir)
+        note_heir(hold->client, done->rows == 0);
+    if (status == ROWLOCK_OK && waived.mine)
+        done->rows = 1;
+    return status;
+}
+
+static rowlock_status free_and_ring(release_call *call, rl_conn *conn, rl_done *done,
+                                    rowlock_error *err)
+{
+    rowlock_status status = free_row_on(call, conn, true, done, err);
+    if (status == ROWLOCK_OK && done->rows > 0) {
         conn->bells--;
-        hold->bell.kept = false;
+        call->hold->bell.kept = false;
     }
+    return status;
+}
+
+/* Where the bell is, if that connection is idle. */
+static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error *err)
+{
+    rowlock_hold *hold = call->hold;
+    rl_io io = rl_budget_quick_io(call->budget);
+    rl_conn *conn = rl_bell_connection(hold->client, &hold->bell);
+    bool has_bell = conn;
+    rowlock_status status =
+        has_bell ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!has_bell)
+        status = free_row_on(call, conn, false, done, err);
+    else if (hold->bell.waited_for && hold->at_least_us == 0 && !atomic_load(&hold->held.lost))
+        status = hand_over(call, conn, done, err);
+    else
+        status = free_and_ring(call, conn, done, err);
     rl_pool_give(&hold->client->pool, conn);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "mode/pessimistic.h"
 #include "mode/settle.h"
+#include "mode/turn.h"
 #include "wait/backoff.h"
 
 #define PACE_GOAL_US         20000 /* a batch holds its row locks for about so long */
@@ -456,29 +457,6 @@ static void keep_victim(void *data, const rl_cell *cells)
     v->shut_us = cells[13].null ? 0 : cells[13].i64;
 }
 
-static void keep_number(void *data, const rl_cell *cells)
-{
-    *(uint64_t *)data = cells[0].u64;
-}
-
-/* Its holder does not know yet, and would ring only then. Without its connection it has no bell.
- * Best effort: waiters look again before the TTL is over. */
-static void ring_for(rowlock_client *client, const rl_budget *budget, const victim *v)
-{
-    const rl_value values[] = {rl_text(client->bell_prefix), rl_u64(v->id)};
-    uint64_t keeper = 0;
-    bool found = false;
-    if (atomic_load(&client->polls) || v->connection_id == 0)
-        return;
-    if (rl_client_read(client, budget, RL_SQL_BELL_HOLDER, values, keep_number, &keeper, &found,
-                       NULL) != ROWLOCK_OK)
-        return;
-    if (keeper != v->connection_id)
-        return;
-    rowlock_status ignored = rl_kill_connection(client, budget, keeper, NULL);
-    (void)ignored;
-}
-
 static rowlock_status break_lease(rowlock_client *client, const rl_budget *budget, const victim *v,
                                   bool *broken, rowlock_error *err)
 {
@@ -486,8 +464,9 @@ static rowlock_status break_lease(rowlock_client *client, const rl_budget *budge
     rl_done done = {0};
     rowlock_status status = rl_client_run(client, budget, RL_SQL_LEASE_BREAK, values, &done, err);
     *broken = status == ROWLOCK_OK && done.rows > 0;
+    /* Its holder does not know yet, and would ring only then. */
     if (*broken)
-        ring_for(client, budget, v);
+        rl_bell_seize(client, budget, v->id, v->connection_id);
     return status;
 }
 

@@ -1,6 +1,7 @@
 #include "mode/turn.h"
 
 #include "base/random.h"
+#include "mode/settle.h"
 #include "stmt/bell.h"
 
 #define FIRST_LOOK_US 250000  /* and up to half as much again */
@@ -12,9 +13,10 @@
 
 /* --------------------------------------------------------------------- a holder's bell */
 
-void rl_bell_keep(rl_bell *bell, const rl_conn *conn)
+void rl_bell_keep(rl_bell *bell, const rl_conn *conn, bool waited_for)
 {
-    *bell = (rl_bell){.kept = true, .connection_id = conn->id, .peer = conn->peer};
+    *bell = (rl_bell){
+        .kept = true, .waited_for = waited_for, .connection_id = conn->id, .peer = conn->peer};
 }
 
 rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell)
@@ -44,6 +46,26 @@ void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id
                rl_pool_ring_later(&client->pool, &bell->peer, bell->connection_id, resource_id);
     }
     bell->kept = false;
+}
+
+static void keep_number(void *data, const rl_cell *cells)
+{
+    *(uint64_t *)data = cells[0].u64;
+}
+
+void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t resource_id,
+                   uint64_t connection_id)
+{
+    const rl_value values[] = {rl_text(client->bell_prefix), rl_u64(resource_id)};
+    uint64_t keeper = 0;
+    bool found = false;
+    if (connection_id == 0 || rl_client_read(client, budget, RL_SQL_BELL_HOLDER, values,
+                                             keep_number, &keeper, &found, NULL) != ROWLOCK_OK)
+        return;
+    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
+        return;
+    rowlock_status ignored = rl_kill_connection(client, budget, keeper, NULL);
+    (void)ignored;
 }
 
 bool rl_bell_refused(rowlock_client *client, rowlock_status status)
@@ -103,7 +125,10 @@ static rowlock_status stand_in_queue(rl_turn *turn, rl_conn *conn, bool *got, ro
     if (turn->look_us == 0)
         turn->look_us =
             rl_now_us() + FIRST_LOOK_US + (int64_t)(rl_random_u32() % (FIRST_LOOK_US / 2));
-    return rl_bell_wait(conn, &waiter, seconds_to_wait(budget), &io, got, err);
+    int64_t start_us = rl_now_us();
+    rowlock_status status = rl_bell_wait(conn, &waiter, seconds_to_wait(budget), &io, got, err);
+    turn->waited_us = rl_now_us() - start_us;
+    return status;
 }
 
 static rowlock_status open_place(rl_turn *turn, rl_conn **conn, rowlock_error *err)
@@ -153,6 +178,12 @@ bool rl_turn_waits(const rl_turn *turn)
     return !turn->budget->try_once && !turn->conn && !atomic_load(&turn->client->polls);
 }
 
+bool rl_turn_waits_first(const rl_turn *turn)
+{
+    return rl_turn_waits(turn) && !turn->place.standing &&
+           rl_line_likely(&turn->client->lines, turn->resource_id);
+}
+
 rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
 {
     rowlock_status status = ROWLOCK_OK;
@@ -184,5 +215,7 @@ void rl_turn_end(rl_turn *turn, bool taken)
         rl_pool_give(&turn->client->pool, conn);
     else if (conn)
         ring_on(turn->client, conn, turn->resource_id);
+    if (turn->place.standing)
+        rl_line_note(&turn->client->lines, turn->resource_id, turn->waited_us > turn->change_us);
     rl_line_leave(&turn->client->lines, &turn->place);
 }

@@ -14,18 +14,28 @@
 /* A bell that goes with a held lease. */
 typedef struct rl_bell {
     bool kept;
+    bool waited_for;        /* others may be waiting, too */
     uint64_t connection_id; /* that has it */
     rl_peer peer;           /* the server that gave the number */
 } rl_bell;
 
 /* The lease was taken on `conn`, and its bell with it. */
-void rl_bell_keep(rl_bell *bell, const rl_conn *conn);
+void rl_bell_keep(rl_bell *bell, const rl_conn *conn, bool waited_for);
 
 /* The connection that has it, for the release; NULL when it is busy or gone, or nothing is kept. */
 rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell);
 
 /* Rings it, if it is kept: at once, or when its connection is not busy any more. */
 void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id);
+
+/*
+ * Somebody has the bell on that connection (0: nobody; or on any) and will not ring it: a holder
+ * that does not know yet that it has lost the lease, or one that is stopped. Without the connection
+ * it has it no more. Best effort: waiters look again before long.
+ */
+#define RL_ANY_CONNECTION UINT64_MAX
+void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t resource_id,
+                   uint64_t connection_id);
 
 /*
  * A statement with a bell in it answered so: does the server refuse bells? Then the client polls
@@ -49,11 +59,16 @@ typedef struct rl_turn {
     rl_conn *conn; /* has the bell: it is our turn */
     bool unrung;   /* look() said yes: go ahead without the bell */
     rl_place place;
-    int64_t look_us; /* when to look next; 0: not known */
+    int64_t waited_us; /* in the queue, the last time ... */
+    int64_t change_us; /* ... and how long the change took that followed */
+    int64_t look_us;   /* when to look next; 0: not known */
 } rl_turn;
 
 /* Could it wait by the bell now? */
 bool rl_turn_waits(const rl_turn *turn);
+
+/* It can, and the last time somebody had to: asking first whether the lease is free is in vain. */
+bool rl_turn_waits_first(const rl_turn *turn);
 
 /*
  * Waits for our turn, behind the other threads of this client, then in the server's queue. OK:

@@ -25,7 +25,7 @@ void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1])
     if (length <= SCHEMA_FITS && strspn(schema, plain) == length)
         snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.%s.", schema);
     else
-        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%016" PRIx64 ".", fnv1a(schema));
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%013" PRIx64 ".", fnv1a(schema) >> 12);
 }
 
 static void hexadecimal(const char *text, char *hex, size_t size)
@@ -81,7 +81,7 @@ static rowlock_status ask_number(rl_conn *conn, rl_sql_id id, const rl_value *va
 rowlock_status rl_bell_wait(rl_conn *conn, const rl_waiter *waiter, uint64_t seconds,
                             const rl_io *io, bool *got, rowlock_error *err)
 {
-    char name[RL_BELL_PREFIX_MAX + 21];
+    char name[RL_BELL_NAME_MAX + 1];
     char label[ROWLOCK_LABEL_MAX * 2 + 1];
     snprintf(name, sizeof name, "%s%" PRIu64, waiter->prefix, waiter->resource_id);
     hexadecimal(waiter->label, label, sizeof label);
@@ -110,4 +110,26 @@ rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
     return rl_run(conn, RL_SQL_BELL_TAKE, values, io, NULL, NULL);
+}
+
+rowlock_status rl_bell_waive(rl_conn *conn, const rl_waiver *waiver, const rl_io *io,
+                             rl_waived *waived, rowlock_error *err)
+{
+    static const char nothing[] = "rowlock.-";
+    char name[RL_BELL_NAME_MAX + 1];
+    snprintf(name, sizeof name, "%s%" PRIu64 "=%" PRIu64, waiver->prefix, waiver->resource_id,
+             waiver->version);
+    const rl_value values[] = {
+        rl_text(name),           rl_text(conn->waiver[0] ? conn->waiver : nothing),
+        rl_text(waiver->prefix), rl_u64(waiver->resource_id),
+        rl_u64(waiver->version), rl_text(waiver->owner)};
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_LEASE_WAIVE, values, io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    waived->mine = found && rows.cells[0].u64 == 1;
+    waived->heir = found && rows.cells[1].u64 == 1 && rows.cells[4].u64 != 0;
+    memcpy(conn->waiver, name, sizeof name);
+    return ROWLOCK_OK;
 }

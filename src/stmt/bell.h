@@ -4,8 +4,10 @@
 
 #include "stmt/stmt.h"
 
-/* The server takes names of 64 bytes; an id has up to 20 digits. */
-#define RL_BELL_PREFIX_MAX 44
+/* MySQL takes names of at most 64 characters: the prefix, an id, '=' and a version, each of up to
+ * 20 digits. */
+#define RL_BELL_NAME_MAX   64
+#define RL_BELL_PREFIX_MAX (RL_BELL_NAME_MAX - 20 - 1 - 20)
 
 /*
  * The beginning of the names of a schema's bells, "rowlock.<schema>.". The server does not
@@ -36,5 +38,22 @@ rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource
 /* Takes one for this connection if nobody has it. */
 rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
                             const rl_io *io) RL_MUST_USE;
+
+/* What is given up: a version of a resource, by its holder. */
+typedef struct rl_waiver {
+    const char *prefix;
+    uint64_t resource_id;
+    uint64_t version;
+    const char *owner;
+} rl_waiver;
+
+typedef struct rl_waived {
+    bool mine; /* it was still the holder's to give up */
+    bool heir; /* somebody was woken, has the bell, and may take the lease (lease_inherit) */
+} rl_waived;
+
+/* Gives it up, and rings. UNKNOWN: the reply was lost. */
+rowlock_status rl_bell_waive(rl_conn *conn, const rl_waiver *waiver, const rl_io *io,
+                             rl_waived *waived, rowlock_error *err) RL_MUST_USE;
 
 #endif

@@ -42,6 +42,8 @@ static rowlock_status pause(const rl_attempts *how, rl_backoff *backoff, int64_t
     int64_t delay = rl_backoff_next_us(backoff, rl_random_u32());
     if (hint_us > 0 && hint_us < delay)
         delay = hint_us;
+    if (hint_us < 0)
+        delay = -hint_us;
     rl_budget budget = *how->budget;
     if (unsettled && budget.try_once)
         budget.deadline_us = RL_NEVER;
@@ -113,4 +115,9 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
         if (paused != ROWLOCK_OK)
             return ended(paused, status, err);
     }
+}
+
+void rl_give_time(const rl_budget *budget, int64_t us)
+{
+    (void)rl_budget_sleep(budget, us);
 }

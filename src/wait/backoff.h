@@ -17,6 +17,9 @@ int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 /* A hint: what was in the way is gone, so even a try tries again (a few times). */
 #define RL_AT_ONCE 1
 
+/* A hint: trying again before so long (in us, above 0) is in vain, whatever happens meanwhile. */
+#define RL_NOT_BEFORE(us) (-(us))
+
 /*
  * One call's attempts. `attempt` answers OK or a final status, or one after which it is
  * worth trying again: BUSY (also DEADLOCK), UNAVAILABLE. It may say in *hint_us when
@@ -43,5 +46,8 @@ typedef rowlock_status (*rl_attempt)(void *data, int64_t *hint_us, rowlock_error
  */
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err) RL_MUST_USE;
+
+/* Lets others do what would be in vain, or a waste, to do for them now. */
+void rl_give_time(const rl_budget *budget, int64_t us);
 
 #endif

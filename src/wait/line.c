@@ -2,12 +2,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 rowlock_status rl_lines_init(rl_lines *lines, rowlock_error *err)
 {
-    *lines = (rl_lines){0};
+    memset(lines, 0, sizeof *lines);
     if (pthread_mutex_init(&lines->mutex, NULL) != 0)
         return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a mutex");
     return ROWLOCK_OK;
@@ -36,6 +37,7 @@ static void append(rl_lines *lines, unsigned bucket, rl_place *place)
     else
         lines->buckets[bucket].first = place;
     lines->buckets[bucket].last = place;
+    atomic_store(&lines->buckets[bucket].sought, place->key);
     place->standing = true;
 }
 
@@ -75,12 +77,20 @@ rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *bud
     return place->fd < 0 ? ROWLOCK_OK : await_turn(lines, budget, place, err);
 }
 
-bool rl_line_taken(rl_lines *lines, uint64_t key)
+bool rl_line_likely(rl_lines *lines, uint64_t key)
 {
-    pthread_mutex_lock(&lines->mutex);
-    bool taken = first_of(lines->buckets[key % RL_LINE_BUCKETS].first, key);
-    pthread_mutex_unlock(&lines->mutex);
-    return taken;
+    return atomic_load_explicit(&lines->buckets[key % RL_LINE_BUCKETS].sought,
+                                memory_order_relaxed) == key;
+}
+
+void rl_line_note(rl_lines *lines, uint64_t key, bool waited)
+{
+    uint_fast64_t seen = key;
+    if (waited)
+        atomic_store(&lines->buckets[key % RL_LINE_BUCKETS].sought, key);
+    else
+        (void)atomic_compare_exchange_strong(&lines->buckets[key % RL_LINE_BUCKETS].sought, &seen,
+                                             0);
 }
 
 void rl_line_leave(rl_lines *lines, rl_place *place)

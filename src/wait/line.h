@@ -6,6 +6,7 @@
 #define RL_WAIT_LINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/budget.h"
 
@@ -25,6 +26,8 @@ typedef struct rl_lines {
     struct {
         rl_place *first;
         rl_place *last;
+        atomic_uint_fast64_t
+            sought; /* the last key of this bucket that was waited for in earnest */
     } buckets[RL_LINE_BUCKETS];
 } rl_lines;
 
@@ -38,8 +41,14 @@ void rl_lines_destroy(rl_lines *lines, bool forked);
 rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
                              rl_place *place, rowlock_error *err) RL_MUST_USE;
 
-/* Does a thread of this client stand in line for it? */
-bool rl_line_taken(rl_lines *lines, uint64_t key);
+/*
+ * Is it likely that one has to wait for `key` (not 0)? A thread of this client stands in line for
+ * it, or the last one that did had to wait. A guess: another key may have taken its place.
+ */
+bool rl_line_likely(rl_lines *lines, uint64_t key);
+
+/* What the last call for it has seen: it had to wait, or need not have stood in line at all. */
+void rl_line_note(rl_lines *lines, uint64_t key, bool waited);
 
 /* The next one's turn. Does nothing for a place where nobody stands. */
 void rl_line_leave(rl_lines *lines, rl_place *place);

@@ -111,7 +111,7 @@ char *ts_dump(MYSQL *mysql, const char *schema);
 /* Ends a lock behind its holder's back, as if the holder were gone: a lease's time is moved into
  * the past, and the connection on which it was taken is killed. */
 void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode);
-/* Kills the connection on which it was taken, if it is still there. */
+/* Kills the connection that has a lock's row or a lease's bell, if there is one. */
 void ts_cut(MYSQL *mysql, const char *name);
 
 /* A user of rowlock's schema with these privileges ("SELECT, UPDATE") on it; dropped by
