@@ -43,6 +43,7 @@ typedef struct bench {
     measure_rowlock rowlocks[SYSTEMS_MAX];
     size_t system_count;
     const char *only; /* ids, commas between them; NULL: all */
+    bool list;        /* only list them, also those whose server is not there */
     unsigned counts[COUNTS_MAX];
     size_t count_count;
     measure_load loads[LOADS_MAX];
@@ -92,7 +93,9 @@ static bool in_list(const char *list, const char *id)
 static bool add_system(bench *self, const measure_system *system, const char *server)
 {
     const char *at = from_environment(server, "AT");
-    if (!at || !*at || (self->only && !in_list(self->only, system->id)))
+    if ((!at || !*at) && !self->list)
+        return false;
+    if (self->only && !in_list(self->only, system->id))
         return false;
     measure_system *mine = &self->systems[self->system_count++];
     *mine = *system;
@@ -337,6 +340,15 @@ static void take_counts(bench *self, const char *text)
     }
 }
 
+/* How many systems there must be. */
+static size_t asked_for(const bench *self)
+{
+    size_t count = 1;
+    for (const char *p = self->only; p && *p; p++)
+        count += *p == ',';
+    return count;
+}
+
 static void list_systems(const bench *self)
 {
     for (size_t i = 0; i < self->system_count; i++)
@@ -344,14 +356,13 @@ static void list_systems(const bench *self)
                self->systems[i].name);
 }
 
-static bool take_arguments(bench *self, int argc, char **argv)
+static void take_arguments(bench *self, int argc, char **argv)
 {
     static const struct option options[] = {
         {"systems", required_argument, NULL, 's'}, {"clients", required_argument, NULL, 'c'},
         {"seconds", required_argument, NULL, 't'}, {"rounds", required_argument, NULL, 'r'},
         {"list", no_argument, NULL, 'l'},          {0},
     };
-    bool list = false;
     for (int id; (id = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (id == 's')
             self->only = optarg;
@@ -362,14 +373,13 @@ static bool take_arguments(bench *self, int argc, char **argv)
         else if (id == 'r')
             self->rounds = (unsigned)strtoul(optarg, NULL, 10);
         else if (id == 'l')
-            list = true;
+            self->list = true;
         else
             exit(64);
     }
     if (optind < argc || !(self->seconds >= 0.05 && self->seconds <= 60) || self->rounds < 1 ||
         self->rounds > ROUNDS_MAX || self->count_count == 0)
         wrong("--seconds is 0.05 to 60, --rounds 1 to 20, and nothing else is wanted");
-    return !list;
 }
 
 static void on_end(int signo)
@@ -389,12 +399,13 @@ static void catch_end(void)
 int main(int argc, char **argv)
 {
     static bench self = {.counts = {1, 8, 32, 128}, .count_count = 4, .seconds = 1, .rounds = 5};
-    bool measure = take_arguments(&self, argc, argv);
+    take_arguments(&self, argc, argv);
     snprintf(self.prefix, sizeof self.prefix, "rowlock-bench/%ld", (long)getpid());
     add_systems(&self);
-    if (self.system_count == 0)
-        wrong("no system to measure (tools/bench starts them)");
-    if (!measure) {
+    if (self.system_count < asked_for(&self))
+        wrong("a system that is asked for is unknown (--list), or its server is not there "
+              "(tools/bench starts them)");
+    if (self.list) {
         list_systems(&self);
         return 0;
     }

@@ -159,6 +159,19 @@ def load_rows(results, clients, names):
     return rows
 
 
+OWN_HEAD = ['system', 'keeps', 'own time p50', 'p99', 'p999', 'with 100 µs of work: p50', 'p99', 'p999']
+OWN_TITLE = "1 client: the caller's own time in acquire and release"
+
+
+def own_rows(results):
+    rows = []
+    for system in results.data['systems']:
+        cells = [duration(results.median(f'own_{p}_us', system['id'], 1, 'distinct', work_us))
+                 for work_us in (0, 100) for p in ('p50', 'p99', 'p999')]
+        rows.append([system['name'], system['keeps'], *cells])
+    return rows
+
+
 def load_title(clients, names):
     if clients == 1:
         return '1 client'
@@ -252,7 +265,7 @@ def where(data):
         f"{of.get('cores')} cores of {of.get('cpu')}, {of.get('memory_gib')} GiB, {of.get('system')}, "
         f"Linux {of.get('kernel')}; all servers and clients on this one machine.",
         'Servers: ' + ', '.join(f'{name} {version}' for name, version in sorted(named.items())) + '.',
-        f"{data['rounds']} rounds, the systems in turns; each window {data['seconds']:g} s "
+        f"{data['rounds']} round{'' if data['rounds'] == 1 else 's'}, the systems in turns; each window {data['seconds']:g} s "
         '(5 times that for one hot name and more than 32 clients).',
     ]
     for server, why in data.get('skipped', {}).items():
@@ -275,6 +288,9 @@ def print_text(results):
         print('\n' + load_title(clients, names))
         for line in pad([HEAD, *load_rows(results, clients, names)]):
             print('  ' + line)
+    print('\n' + OWN_TITLE)
+    for line in pad([OWN_HEAD, *own_rows(results)]):
+        print('  ' + line)
     print('\nTargets')
     for line in pad([TARGET_HEAD, *target_rows(results)]):
         print('  ' + line)
@@ -299,6 +315,8 @@ def markdown(results):
     for clients, names in results.loads():
         yield from ['', f'### {load_title(clients, names)}', '']
         yield from markdown_table(HEAD, load_rows(results, clients, names), 2)
+    yield from ['', f'### {OWN_TITLE}', '']
+    yield from markdown_table(OWN_HEAD, own_rows(results), 2)
     yield ''
 
 
