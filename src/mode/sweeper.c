@@ -11,7 +11,7 @@
 #include "mode/turn.h"
 #include "wait/backoff.h"
 
-#define PACE_GOAL_US         20000 /* a batch holds its row locks for about so long */
+#define PACE_GOAL_US         10000 /* a batch holds its row locks for about so long */
 #define PACE_FIRST           8     /* so that a slow server shows soon, and does little harm */
 #define BATCH                1000  /* at most */
 #define DEAD_BATCH           200

@@ -9,7 +9,7 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *opt
 
 /*
  * Pure: how many rows the next batch is to have, after one of up to `size` has changed so many
- * in so long. It is to hold its row locks for about 20 ms: at most double, at least 1.
+ * in so long. It is to hold its row locks for about 10 ms: at most double, at least 1.
  */
 size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us);
 

@@ -106,13 +106,13 @@ static void test_pace(void **state)
 {
     (void)state;
     assert_int_equal(rl_sweep_pace(8, 8, 1000), 16);       /* fast: double */
-    assert_int_equal(rl_sweep_pace(100, 100, 20000), 100); /* as it should be */
-    assert_int_equal(rl_sweep_pace(100, 100, 40000), 50);  /* slow: at once as it should be */
+    assert_int_equal(rl_sweep_pace(100, 100, 10000), 100); /* as it should be */
+    assert_int_equal(rl_sweep_pace(100, 100, 20000), 50);  /* slow: at once as it should be */
     assert_int_equal(rl_sweep_pace(8, 8, 60000000), 1);    /* never nothing */
     assert_int_equal(rl_sweep_pace(1, 1, 1), 2);
     assert_int_equal(rl_sweep_pace(900, 900, 1), 1000); /* never more than its memory holds */
     assert_int_equal(rl_sweep_pace(100, 0, 5), 100);    /* nothing was to be had: no reason */
-    assert_int_equal(rl_sweep_pace(100, 10, 10000), 20);
+    assert_int_equal(rl_sweep_pace(100, 10, 5000), 20);
     assert_int_equal(rl_sweep_pace(8, 8, 0), 16); /* a clock that stood still */
 }
 
