@@ -344,7 +344,10 @@ static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us
     pthread_mutex_lock(&keeper->mutex);
     serve_due(keeper, now);
     bool losses = teller_missing(keeper);
-    int64_t due = earlier(watch_held(keeper, now), earlier(until_us, keeper->due_us));
+    if (now >= keeper->watch_us)
+        keeper->watch_us = RL_NEVER;
+    keeper->watch_us = earlier(keeper->watch_us, watch_held(keeper, now));
+    int64_t due = earlier(keeper->watch_us, earlier(until_us, keeper->due_us));
     keeper->asleep_until_us = due;
     pthread_mutex_unlock(&keeper->mutex);
     if (losses)
@@ -668,8 +671,12 @@ static rowlock_status begin(rl_keeper *keeper, rowlock_error *err)
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,
                                rl_renew renew, rl_log log, rowlock_error *err)
 {
-    *keeper = (rl_keeper){
-        .pool = pool, .journal = journal, .renew = renew, .log = log, .due_us = RL_NEVER};
+    *keeper = (rl_keeper){.pool = pool,
+                          .journal = journal,
+                          .renew = renew,
+                          .log = log,
+                          .due_us = RL_NEVER,
+                          .watch_us = RL_NEVER};
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->told, NULL);
     keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -724,8 +731,9 @@ static bool add_row(rl_keeper *keeper, rl_held *held)
 {
     put_first(&keeper->rows, held);
     held->watch_from_us = rl_now_us() + WATCH_AFTER_US;
+    keeper->watch_us = earlier(keeper->watch_us, held->watch_from_us);
     keeper->due_us = earlier(keeper->due_us, held->next_beat_us);
-    return earlier(held->watch_from_us, held->next_beat_us) < keeper->asleep_until_us;
+    return earlier(keeper->watch_us, keeper->due_us) < keeper->asleep_until_us;
 }
 
 static bool add_lease(rl_keeper *keeper, rl_held *held)

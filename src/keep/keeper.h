@@ -85,6 +85,7 @@ typedef struct rl_keeper {
     rl_held_list rows;   /* likewise: those with a connection */
     rl_held_list losses; /* not yet told, the first one first */
     int64_t due_us;      /* no deadline and no ping is due before */
+    int64_t watch_us;    /* no row lock comes to be watched before; its hold may be gone by then */
     int64_t renewal_us;  /* no renewal is due before */
     uint64_t telling;    /* key of the hold whose callback is running now; 0: none */
     pthread_t telling_thread;
