@@ -215,7 +215,7 @@ rowlock_status rowlock_hold_check(const rowlock_hold *hold)
 {
     if (!hold)
         return ROWLOCK_INVALID;
-    if (hold->client->pid != getpid())
+    if (!rl_home_is_here(&hold->client->home))
         return ROWLOCK_FORKED;
     return rl_hold_lost(hold) ? ROWLOCK_LOST : ROWLOCK_OK;
 }

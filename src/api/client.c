@@ -43,6 +43,7 @@ static void undo(rowlock_client *client, opened done, bool forked)
         rl_pool_destroy(&client->pool, forked);
     if (!forked)
         pthread_mutex_destroy(&client->mutex);
+    rl_home_end(&client->home);
     free(client);
 }
 
@@ -130,7 +131,7 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     uuid_t uuid;
     uuid_generate(uuid);
     uuid_unparse_lower(uuid, client->uuid);
-    client->pid = getpid();
+    client->home = rl_home_make();
     client->log = (rl_log){.fn = options->log, .data = options->log_data};
     client->limit_ms = params.connect_timeout_ms;
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
@@ -223,7 +224,7 @@ void rowlock_client_close(rowlock_client *client)
     if (!client)
         return;
     const opened all = {true, true, true, true, true};
-    bool forked = client->pid != getpid();
+    bool forked = !rl_home_is_here(&client->home);
     if (forked) {
         forget_holds(client);
     } else {

@@ -64,6 +64,19 @@ void rl_copy_label(char *to, size_t size, const char *from)
     to[used] = '\0';
 }
 
+char *rl_put_u64(char *to, uint64_t number)
+{
+    char digits[20];
+    size_t count = 0;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    while (count > 0)
+        *to++ = digits[--count];
+    *to = '\0';
+    return to;
+}
+
 char *rl_strdup(const char *text)
 {
     return text ? strdup(text) : NULL;

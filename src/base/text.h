@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A growing string. After an allocation failed, `failed` stays true and appends do nothing. */
 typedef struct rl_buffer {
@@ -22,6 +23,9 @@ void rl_buffer_free(rl_buffer *buffer);
  * characters and what is not UTF-8 as '?'.
  */
 void rl_copy_label(char *to, size_t size, const char *from);
+
+/* The digits of a number, and an end; returns where that is. At most 21 bytes. */
+char *rl_put_u64(char *to, uint64_t number);
 
 /* strdup that takes NULL. */
 char *rl_strdup(const char *text);

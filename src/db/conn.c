@@ -68,7 +68,7 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
     while (pending) {
         short revents = 0;
         rl_waited waited =
-            now.wait(now.self, rl_conn_fd(conn), poll_events(pending), &revents, now.deadline_us);
+            rl_alarm_wait(&conn->alarm, &now, rl_conn_fd(conn), poll_events(pending), &revents);
         if (waited == RL_READY) {
             pending = resume(op, ready_flags(revents, pending));
             continue;
@@ -172,6 +172,7 @@ static void detach_socket(const rl_conn *conn)
 static void destroy(rl_conn *conn)
 {
     mysql_close(conn->mysql);
+    rl_alarm_end(&conn->alarm);
     if (conn->free_statements)
         conn->free_statements(conn);
     free(conn->rings);

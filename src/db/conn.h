@@ -64,9 +64,11 @@ struct rl_conn {
     uint64_t id;     /* the server's number for it */
     rl_peer peer;    /* which server that is */
     rl_flavour flavour;
+    rl_alarm alarm; /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
     bool broken;           /* no statement may follow */
+    bool unseen;           /* taken from the pool without a look whether it is alive */
     bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
     bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
     int ping_pending;      /* a ping is under way: what it waits for */

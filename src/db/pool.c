@@ -9,6 +9,9 @@
 /* What ringing a bell for somebody else may take. */
 #define RING_LIMIT_US 1000000
 
+/* The look at a connection is a system call; it is spared those that were used so lately. */
+#define UNSEEN_US 100000
+
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
                             const char *bell_prefix, unsigned max_idle, rowlock_error *err)
 {
@@ -55,6 +58,7 @@ typedef struct wish {
     const rl_peer *peer; /* the server that it must lead to; NULL: any */
     uint64_t id;         /* its number there; 0: any */
     bool quiet;          /* without bells */
+    bool unseen;         /* without a look at it, if it was used a moment ago */
 } wish;
 
 static bool fits(const rl_conn *conn, const wish *wanted)
@@ -109,7 +113,8 @@ static void close_busy(rl_pool *pool, rl_conn *conn)
 static rl_conn *take_idle_alive(rl_pool *pool, const wish *wanted)
 {
     for (rl_conn *conn; (conn = take_idle(pool, wanted));) {
-        if (rl_conn_looks_alive(conn))
+        conn->unseen = wanted->unseen && rl_now_us() - conn->used_us < UNSEEN_US;
+        if (conn->unseen || rl_conn_looks_alive(conn))
             return conn;
         conn->broken = true;
         close_busy(pool, conn);
@@ -158,6 +163,13 @@ rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, 
                             rowlock_error *err)
 {
     const wish any = {.purpose = purpose};
+    return take(pool, &any, io, conn, err);
+}
+
+rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_io *io,
+                                   rl_conn **conn, rowlock_error *err)
+{
+    const wish any = {.purpose = purpose, .unseen = true};
     return take(pool, &any, io, conn, err);
 }
 

@@ -44,6 +44,13 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
 rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
                             rowlock_error *err) RL_MUST_USE;
 
+/*
+ * The same, but one that was used a moment ago is not looked at (conn->unseen). For a request that
+ * is made once more, at once, when the connection turns out to be gone.
+ */
+rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_io *io,
+                                   rl_conn **conn, rowlock_error *err) RL_MUST_USE;
+
 /* A working connection without bells: it may wait in a statement, nobody needs it meanwhile. */
 rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn,
                                   rowlock_error *err) RL_MUST_USE;

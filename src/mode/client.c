@@ -1,23 +1,25 @@
 #include "mode/client.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "base/text.h"
+
+/* Not with snprintf(): it is made for every hold. */
 void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1])
 {
-    snprintf(owner, ROWLOCK_OWNER_MAX + 1, "%s.%" PRIuFAST64, client->uuid,
-             atomic_fetch_add(&client->owners, 1) + 1);
+    char *at = stpcpy(owner, client->uuid);
+    *at++ = '.';
+    rl_put_u64(at, atomic_fetch_add(&client->owners, 1) + 1);
 }
 
 rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
 {
     if (!client)
         return rl_fail(err, ROWLOCK_INVALID, "no client was given (NULL)");
-    if (client->pid != getpid())
+    if (!rl_home_is_here(&client->home))
         return rl_fail(err, ROWLOCK_FORKED,
                        "this client belongs to process %d; open one after fork()",
-                       (int)client->pid);
+                       (int)client->home.pid);
     return ROWLOCK_OK;
 }
 

@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 #include "base/budget.h"
+#include "base/home.h"
 #include "db/pool.h"
 #include "keep/journal.h"
 #include "keep/keeper.h"
@@ -17,7 +17,7 @@
 #include "wait/line.h"
 
 struct rowlock_client {
-    pid_t pid; /* of the process that opened it */
+    rl_home home; /* the process that opened it */
     rl_log log;
     rl_pool pool;
     rl_journal journal;

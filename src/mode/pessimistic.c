@@ -32,6 +32,7 @@ typedef struct row_call {
     rl_conn *conn;
     int64_t sent_us; /* before the last request on conn that was answered */
     bool patient;    /* nobody is published: only the server is slow */
+    bool wary;       /* a connection that the pool had not looked at was gone */
     bool over;       /* the last holder died without putting it back */
     char detail[400];
 } row_call;
@@ -338,10 +339,9 @@ static void let_go(row_call *call)
 {
     if (!call->conn)
         return;
+    /* Also where the pool will close it: the server lets the rows go before we return. */
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_GRACE_US));
-    bool clean = !call->conn->interrupted &&
-                 rl_run_text(call->conn, RL_SQL_ROLLBACK, NULL, &io, NULL) == ROWLOCK_OK;
-    if (!clean)
+    if (rl_run_text(call->conn, RL_SQL_ROLLBACK, NULL, &io, NULL) != ROWLOCK_OK)
         call->conn->broken = true;
     rl_pool_give(&call->hold->client->pool, call->conn);
     call->conn = NULL;
@@ -350,7 +350,9 @@ static void let_go(row_call *call)
 static rowlock_status open_conn(row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
-    rowlock_status status = rl_pool_take(&call->hold->client->pool, RL_HOLD, &io, &call->conn, err);
+    rl_pool *pool = &call->hold->client->pool;
+    rowlock_status status = call->wary ? rl_pool_take(pool, RL_HOLD, &io, &call->conn, err)
+                                       : rl_pool_take_unseen(pool, RL_HOLD, &io, &call->conn, err);
     if (status == ROWLOCK_OK)
         status =
             rl_set_idle_limit(call->conn, (uint64_t)(call->hold->held.ttl_us / 1000000), &io, err);
@@ -374,10 +376,21 @@ static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
     return status;
 }
 
+/* It may have been dead in the pool, which did not look; that is not to end a try. */
+static bool may_have_been_dead(const row_call *call, rowlock_status status)
+{
+    return status == ROWLOCK_UNAVAILABLE && call->conn && call->conn->unseen && call->conn->broken;
+}
+
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     row_call *call = data;
     rowlock_status status = lock_and_publish(call, err);
+    if (may_have_been_dead(call, status)) {
+        let_go(call);
+        call->wary = true;
+        status = lock_and_publish(call, err);
+    }
     if (status == ROWLOCK_OK)
         return status;
     let_go(call);

@@ -370,6 +370,25 @@ static void test_a_child_without_descriptors(void **state)
     rowlock_client_close(client);
 }
 
+/* It was used a moment ago, and so nobody looks at it before it is used again. */
+static void test_a_connection_dies_in_the_pool(void **state)
+{
+    const char *name = ts_name("pooled");
+    rowlock_client *client = ts_open();
+    MYSQL *mysql = ts_connect(ts_schema());
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, 30000);
+        uint64_t id = ts_sql_u64(
+            mysql, "SELECT connection_id FROM resource WHERE resource_name = '%s'", name);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        ts_sql(mysql, "KILL CONNECTION %" PRIu64, id);
+        WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    }
+    mysql_close(mysql);
+    rowlock_client_close(client);
+}
+
 /* ------------------------------------------------------------------------- KILL QUERY */
 
 #define OUR_WAIT                                                                                   \
@@ -546,6 +565,7 @@ int main(void)
         ONCE(test_a_name_that_is_nobodys),
         ONCE(test_a_new_socket_is_closed_by_exec),
         BOTH(test_a_child_without_descriptors),
+        ONCE(test_a_connection_dies_in_the_pool),
         ONCE(test_a_foreign_kill_is_survived),
         ONCE(test_nothing_is_killed_at_another_server),
         ONCE(test_a_caller_by_another_way),

@@ -1,14 +1,19 @@
 /* Names, URLs, text, JSON, statuses, budgets: nothing here needs a server. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/budget.h"
+#include "base/home.h"
 #include "base/json.h"
 #include "base/name.h"
 #include "base/text.h"
@@ -273,6 +278,93 @@ static void sleep_ends_at_the_deadline(void **state)
     assert_true(rl_budget_spent(&budget));
 }
 
+/* Waits so often that the alarm is made, for a descriptor that is always ready. */
+static void make_alarm(rl_alarm *alarm)
+{
+    int ready = eventfd(1, EFD_CLOEXEC);
+    rl_io io = rl_io_until(rl_now_us() + 20000000);
+    for (int i = 0; i < 1000 && !alarm->made; i++) {
+        short revents = 0;
+        assert_int_equal(rl_alarm_wait(alarm, &io, ready, POLLIN, &revents), RL_READY);
+        assert_int_equal(revents, POLLIN);
+    }
+    close(ready);
+    assert_true(alarm->made);
+}
+
+static void expires_after_ms(rl_alarm *alarm, int64_t ms)
+{
+    int silent = eventfd(0, EFD_CLOEXEC);
+    short revents = 0;
+    int64_t before = rl_now_us();
+    rl_io io = rl_io_until(before + ms * 1000);
+    assert_int_equal(rl_alarm_wait(alarm, &io, silent, POLLIN, &revents), RL_EXPIRED);
+    int64_t took = rl_now_us() - before;
+    close(silent);
+    assert_true(took >= ms * 1000);
+    assert_true(took < 5000000);
+}
+
+/* Whatever it was set to before: later, earlier, or a time that is over. */
+static void an_alarm_goes_off_in_time(void **state)
+{
+    (void)state;
+    rl_alarm alarm = {0};
+    make_alarm(&alarm);
+    expires_after_ms(&alarm, 30);
+    expires_after_ms(&alarm, 60);
+    expires_after_ms(&alarm, 0);
+    make_alarm(&alarm);
+    expires_after_ms(&alarm, 20);
+    rl_alarm_end(&alarm);
+    assert_false(alarm.made);
+}
+
+static void an_alarm_leaves_cancelling_alone(void **state)
+{
+    (void)state;
+    rl_alarm alarm = {0};
+    rowlock_cancel *cancel = NULL;
+    int silent = eventfd(0, EFD_CLOEXEC);
+    short revents = 0;
+    make_alarm(&alarm);
+    assert_int_equal(rowlock_cancel_new(&cancel, NULL), ROWLOCK_OK);
+    rowlock_cancel_fire(cancel);
+    rl_budget budget = rl_budget_start(20000, 20000, cancel);
+    rl_io io = rl_budget_lock_io(&budget);
+    assert_int_equal(rl_alarm_wait(&alarm, &io, silent, POLLIN, &revents), RL_CANCELLED);
+    rl_alarm_end(&alarm);
+    rowlock_cancel_free(cancel);
+    close(silent);
+}
+
+static void a_child_is_elsewhere(void **state)
+{
+    (void)state;
+    rl_home home = rl_home_make();
+    rl_home unmarked = {.pid = home.pid};
+    assert_true(rl_home_is_here(&home));
+    assert_true(rl_home_is_here(&unmarked));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(rl_home_is_here(&home) || rl_home_is_here(&unmarked));
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(rl_home_is_here(&home));
+    rl_home_end(&home);
+}
+
+static void digits(void **state)
+{
+    (void)state;
+    char text[21];
+    assert_ptr_equal(rl_put_u64(text, 0), text + 1);
+    assert_string_equal(text, "0");
+    assert_ptr_equal(rl_put_u64(text, UINT64_MAX), text + 20);
+    assert_string_equal(text, "18446744073709551615");
+}
+
 static void *fire(void *cancel)
 {
     rowlock_cancel_fire(cancel);
@@ -314,6 +406,10 @@ int main(void)
         cmocka_unit_test(budget_deadlines),
         cmocka_unit_test(sleep_ends_at_the_deadline),
         cmocka_unit_test(sleep_ends_when_cancelled),
+        cmocka_unit_test(an_alarm_goes_off_in_time),
+        cmocka_unit_test(an_alarm_leaves_cancelling_alone),
+        cmocka_unit_test(a_child_is_elsewhere),
+        cmocka_unit_test(digits),
     };
     return cmocka_run_group_tests_name("unit_base", tests, NULL, NULL);
 }
