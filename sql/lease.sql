@@ -28,7 +28,7 @@ UPDATE resource
    AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
    AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
         OR connection_id = 0
-        OR update_time < UTC_TIMESTAMP(6) - INTERVAL 1 SECOND);
+        OR update_time NOT BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6));
 
 -- For who has the bell already. It may take over from a holder that has said, in the server's
 -- memory, that it has given up this very version (lease_waive): a hand-over with one write to the
@@ -72,10 +72,11 @@ UPDATE resource
 
 -- Why not: who has it and for how long. remaining_us is the later of the two expiries;
 -- a renewal counts only for the version it was made for. rung_us: how long ago the holder of a
--- free lease rang for the next one, at least; a day where nobody rang.
+-- free lease rang for the next one, at least; a day where nobody rang, or the server's clock
+-- has been put back.
 -- name: lease_look
 -- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64
+-- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64, read_only u64
 SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
@@ -83,9 +84,9 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
                     IF(l.version = r.version AND l.expires_at IS NOT NULL,
                        l.expires_at, r.lease_expires_at))), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
-       IF(r.connection_id = 0, 86400000000,
+       IF(r.connection_id = 0 OR r.update_time > UTC_TIMESTAMP(6), 86400000000,
           TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
-       r.connection_id
+       r.connection_id, @@global.read_only
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

@@ -70,6 +70,7 @@ static void break_one(rowlock_client *client)
     must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
     expect(state_of(client, "example stuck") == ROWLOCK_FREE, "it is free");
     expect(rowlock_release(hold, &err) == ROWLOCK_LOST, "its holder has lost it");
+    must(rowlock_purge(client, "example stuck", &err), &err);
 }
 
 static void last_events(rowlock_client *client)

@@ -45,6 +45,14 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
     return rl_break(client, name, reason && *reason ? text : NULL, err);
 }
 
+rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_error *err)
+{
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = rl_name_check(name, err);
+    return status == ROWLOCK_OK ? rl_purge(client, name, err) : status;
+}
+
 rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
                                const rowlock_migrate_options *given, rowlock_migrate_result *result,
                                rowlock_error *err)

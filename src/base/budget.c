@@ -139,7 +139,10 @@ rl_io rl_budget_quick_io(const rl_budget *budget)
         if (end + RL_GRACE_US < deadline)
             deadline = end + RL_GRACE_US;
     }
-    return (rl_io){.wait = wait_on_poll, .self = budget->cancel, .deadline_us = deadline};
+    return (rl_io){.wait = wait_on_poll,
+                   .self = budget->cancel,
+                   .deadline_us = deadline,
+                   .abrupt = budget->abrupt};
 }
 
 rl_io rl_budget_change_io(const rl_budget *budget, bool patient)

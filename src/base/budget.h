@@ -29,6 +29,8 @@ typedef struct rl_io {
     rl_waited (*wait)(void *self, int fd, short events, short *revents, int64_t until_us);
     void *self;
     int64_t deadline_us;
+    bool abrupt; /* break off at the deadline, without having the statement stopped: it changes
+                    nothing that matters, and there is no time */
 } rl_io;
 
 /*
@@ -54,6 +56,7 @@ typedef struct rl_budget {
     int64_t deadline_us; /* of the waiting; start_us for a try, RL_NEVER for ever */
     int64_t limit_us;    /* for one exchange with a server that does not answer */
     bool try_once;
+    bool abrupt; /* its exchanges are (see rl_io) */
     rowlock_cancel *cancel;
 } rl_budget;
 

@@ -8,7 +8,13 @@
 #include "args.h"
 #include "say.h"
 
-enum { ID_DEFAULTS_FILE = CLI_ID_CONNECTION, ID_NO_DEFAULTS, ID_URL, ID_CONNECT_TIMEOUT, ID_WAITING };
+enum {
+    ID_DEFAULTS_FILE = CLI_ID_CONNECTION,
+    ID_NO_DEFAULTS,
+    ID_URL,
+    ID_CONNECT_TIMEOUT,
+    ID_WAITING
+};
 
 const cli_option cli_connection_options[] = {
     {'h', "host", CLI_VALUE},

@@ -73,7 +73,7 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
             pending = resume(op, ready_flags(revents, pending));
             continue;
         }
-        if (ended != ROWLOCK_OK || !conn->interrupt) {
+        if (ended != ROWLOCK_OK || !conn->interrupt || now.abrupt) {
             if (ended == ROWLOCK_OK)
                 ended = why_ended(waited);
             abandon(conn, resume, op, pending);

@@ -54,6 +54,8 @@ struct rl_conn {
     rl_conn *next; /* in the pool's list of idle or of busy ones */
     rl_conn *previous;
     int purpose; /* an rl_purpose, the pool's business */
+    /* The pool's own number for it. The server's `id` may be another connection's tomorrow. */
+    uint64_t serial;
     /* Bells of leases that this connection keeps (GET_LOCK), and those of them that are to be
      * rung as soon as it is not busy. The pool's business, too. */
     unsigned bells;
@@ -64,7 +66,7 @@ struct rl_conn {
     uint64_t id;     /* the server's number for it */
     rl_peer peer;    /* which server that is */
     rl_flavour flavour;
-    rl_alarm alarm; /* of the waits for its replies */
+    rl_alarm alarm;        /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
     bool broken;           /* no statement may follow */

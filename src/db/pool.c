@@ -6,9 +6,6 @@
  * deadline all the same (see STOPPED_GRACE_US in conn.c). */
 #define KILL_LIMIT_US 30000
 
-/* What ringing a bell for somebody else may take. */
-#define RING_LIMIT_US 1000000
-
 /* The look at a connection is a system call; it is spared those that were used so lately. */
 #define UNSEEN_US 100000
 
@@ -56,7 +53,7 @@ static void unlink_from(rl_conn **first, rl_conn *conn)
 typedef struct wish {
     rl_purpose purpose;
     const rl_peer *peer; /* the server that it must lead to; NULL: any */
-    uint64_t id;         /* its number there; 0: any */
+    uint64_t serial;     /* 0: any */
     bool quiet;          /* without bells */
     bool unseen;         /* without a look at it, if it was used a moment ago */
 } wish;
@@ -64,7 +61,7 @@ typedef struct wish {
 static bool fits(const rl_conn *conn, const wish *wanted)
 {
     return (!wanted->peer || rl_peer_same(&conn->peer, wanted->peer)) &&
-           (!wanted->id || conn->id == wanted->id) && !(wanted->quiet && conn->bells);
+           (!wanted->serial || conn->serial == wanted->serial) && !(wanted->quiet && conn->bells);
 }
 
 /* With the mutex. Of those with the same number of bells, the one used last: its caches are warm.
@@ -142,6 +139,7 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
     conn->interrupt_data = pool;
     pthread_mutex_lock(&pool->mutex);
     pool->peer = conn->peer;
+    conn->serial = ++pool->serial;
     make_busy(pool, conn);
     pthread_mutex_unlock(&pool->mutex);
     *out = conn;
@@ -201,7 +199,8 @@ static void ring_one(rl_pool *pool, rl_conn *conn)
     pthread_mutex_lock(&pool->mutex);
     uint64_t resource_id = conn->rings[--conn->ring_count];
     pthread_mutex_unlock(&pool->mutex);
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RING_LIMIT_US));
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
+    io.abrupt = true;
     /* A connection that cannot ring is closed, and the server rings for it. */
     if (pool->hooks.ring(conn, pool->bell_prefix, resource_id, &io) != ROWLOCK_OK)
         conn->broken = true;
@@ -238,9 +237,9 @@ rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io)
     return NULL;
 }
 
-rl_conn *rl_pool_take_that(rl_pool *pool, const rl_peer *peer, uint64_t connection_id)
+rl_conn *rl_pool_take_that(rl_pool *pool, uint64_t serial)
 {
-    const wish that = {.purpose = RL_WORK, .peer = peer, .id = connection_id};
+    const wish that = {.purpose = RL_WORK, .serial = serial};
     return take_idle_alive(pool, &that);
 }
 
@@ -256,10 +255,9 @@ static void note_ring(rl_conn *conn, uint64_t resource_id)
     conn->rings = rings;
 }
 
-bool rl_pool_ring_later(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
-                        uint64_t resource_id)
+bool rl_pool_ring_later(rl_pool *pool, uint64_t serial, uint64_t resource_id)
 {
-    const wish that = {.purpose = RL_WORK, .peer = peer, .id = connection_id};
+    const wish that = {.purpose = RL_WORK, .serial = serial};
     pthread_mutex_lock(&pool->mutex);
     rl_conn *conn = pool->busy;
     while (conn && !fits(conn, &that))

@@ -20,6 +20,12 @@ typedef struct rl_pool_hooks {
                            const rl_io *io);
 } rl_pool_hooks;
 
+/*
+ * What ringing a bell on the way may take: the call, or the keeper, is not to be late. Without an
+ * answer the connection is closed, and the server rings.
+ */
+#define RL_RING_LIMIT_US 50000
+
 typedef struct rl_pool {
     rl_params params;
     rl_pool_hooks hooks;
@@ -28,8 +34,9 @@ typedef struct rl_pool {
     pthread_mutex_t mutex;
     rl_conn *idle[RL_PURPOSES];
     unsigned idle_count[RL_PURPOSES];
-    rl_conn *busy; /* of RL_WORK */
-    rl_peer peer;  /* of the connection that was opened last */
+    rl_conn *busy;   /* of RL_WORK */
+    uint64_t serial; /* given out */
+    rl_peer peer;    /* of the connection that was opened last */
 } rl_pool;
 
 /* Takes the params over. `bell_prefix` must live as long as the pool. */
@@ -67,15 +74,14 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn);
  */
 rl_conn *rl_pool_take_at(rl_pool *pool, const rl_peer *peer, const rl_io *io);
 
-/* The working connection of that number at that server, if it is idle and alive; else NULL. */
-rl_conn *rl_pool_take_that(rl_pool *pool, const rl_peer *peer, uint64_t connection_id);
+/* The working connection of that serial number, if it is idle and alive; else NULL. */
+rl_conn *rl_pool_take_that(rl_pool *pool, uint64_t serial);
 
 /*
  * That working connection is busy: whoever has it rings the bell of this resource when giving it
  * back. Nothing to do when it is gone: the server has rung its bells. False: it is idle (again).
  */
-bool rl_pool_ring_later(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
-                        uint64_t resource_id);
+bool rl_pool_ring_later(rl_pool *pool, uint64_t serial, uint64_t resource_id);
 
 /* Pings idle connections with bells that were last used before `before_us`: the server ends what
  * it has not heard of for long. */

@@ -51,6 +51,7 @@ typedef struct lease_row {
     int64_t shut_us;
     int64_t rung_us;
     uint64_t connection_id;
+    bool read_only; /* the server */
 } lease_row;
 
 typedef struct lease_call {
@@ -59,7 +60,8 @@ typedef struct lease_call {
     rl_lock *lock;
     int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
     rl_turn turn;
-    bool open; /* a request's reply was lost; it may have been granted */
+    bool demoted; /* the server has become read-only meanwhile */
+    bool open;    /* a request's reply was lost; it may have been granted */
     rl_trace lost_request;
     int64_t sent_us; /* before the request that was granted */
     bool patient;    /* the row is free: only the server is slow */
@@ -80,6 +82,7 @@ static void keep_row(void *data, const rl_cell *cells)
     row->shut_us = cells[7].i64;
     row->rung_us = cells[8].i64;
     row->connection_id = cells[9].u64;
+    row->read_only = cells[10].u64 != 0;
 }
 
 static rowlock_status look(const lease_call *call, bool *found, lease_row *row, rowlock_error *err)
@@ -322,15 +325,24 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     if (status != ROWLOCK_OK)
         return status;
     call->turn.resource_id = call->lock->id;
-    if (call->open || call->turn.unrung)
+    if (call->open || (call->turn.unrung && !call->demoted))
         return look_and_decide(call, hint_us, err);
-    if (rl_turn_waits_first(&call->turn))
+    if (!call->turn.unrung && rl_turn_waits_first(&call->turn))
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     status = take_free(call, err);
     return status == ROWLOCK_BUSY ? look_and_decide(call, hint_us, err) : status;
 }
 
 /* ----------------------------------------------------------------------------- waiting */
+
+static int64_t look_limit_ms(const rl_budget *budget)
+{
+    int64_t left_ms = budget->deadline_us == RL_NEVER ? budget->limit_us / 1000
+                                                      : (budget->deadline_us - rl_now_us()) / 1000;
+    if (left_ms < 1)
+        return 1;
+    return left_ms < budget->limit_us / 1000 ? left_ms : budget->limit_us / 1000;
+}
 
 /*
  * In the queue, now and then: has the lease been there to be taken for a while, although nobody
@@ -341,19 +353,25 @@ static bool look_from_queue(void *data, int64_t *again_us)
     lease_call *call = data;
     lease_row row = {0};
     bool found = false;
-    if (look(call, &found, &row, NULL) != ROWLOCK_OK) {
+    /* Over before the call's own deadline is. */
+    rl_budget budget = rl_budget_start(0, look_limit_ms(call->budget), call->budget->cancel);
+    const lease_call asking = {.hold = call->hold, .lock = call->lock, .budget = &budget};
+    budget.abrupt = true;
+    if (look(&asking, &found, &row, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
         return false;
     }
     if (!found || strcmp(row.kind, RL_KIND_LEASE) != 0)
         return true;
+    /* Not the primary any more: what changes the row will be told so. */
+    call->demoted = row.read_only;
     int64_t left_us = row.held ? row.remaining_us : row.shut_us;
     if (!row.held && RUNG_SOON_US - row.rung_us > left_us)
         left_us = RUNG_SOON_US - row.rung_us;
     if (row.held && row.connection_id == 0 && left_us > UNRUNG_LOOK_US)
         left_us = UNRUNG_LOOK_US;
     *again_us = look_again(left_us);
-    return left_us <= 0;
+    return left_us <= 0 || call->demoted;
 }
 
 static rowlock_status await_turn(void *data, rowlock_error *err)
@@ -367,6 +385,7 @@ static void tell_holder(const lease_call *call, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     const lease_call asking = {.hold = call->hold, .lock = call->lock, .budget = &budget};
+    budget.abrupt = true;
     rowlock_error why = {0};
     lease_row row = {0};
     bool found = false;

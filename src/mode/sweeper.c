@@ -590,3 +590,40 @@ rowlock_status rl_break(rowlock_client *client, const char *name, const char *re
     record_broken(client, name, &v, reason);
     return ROWLOCK_OK;
 }
+
+/* ----------------------------------------------------------------------------- purge */
+
+static rowlock_status purge_batch(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  names *batch, rowlock_error *err)
+{
+    static const part purging = {.work = purge_names};
+    const sweep s = {.client = client, .budget = budget};
+    rowlock_status status = work_on(&s, &purging, batch, err);
+    if (status == ROWLOCK_OK && batch->count == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use", name);
+    rl_resource_forget(client, name);
+    return status;
+}
+
+rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    const rl_value values[] = {rl_text(name)};
+    victim v = {0};
+    bool found = false;
+    rowlock_status status =
+        rl_client_read(client, &budget, RL_SQL_LIST_NAME, values, keep_victim, &v, &found, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
+    names *batch = malloc(sizeof *batch);
+    if (!batch)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    batch->count = 1;
+    batch->rows[0].id = v.id;
+    batch->rows[0].version = v.version;
+    status = purge_batch(client, &budget, name, batch, err);
+    free(batch);
+    return status;
+}

@@ -16,4 +16,6 @@ size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us);
 rowlock_status rl_break(rowlock_client *client, const char *name, const char *reason,
                         rowlock_error *err) RL_MUST_USE;
 
+rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err) RL_MUST_USE;
+
 #endif

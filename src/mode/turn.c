@@ -4,9 +4,8 @@
 #include "mode/settle.h"
 #include "stmt/bell.h"
 
-#define FIRST_LOOK_US 250000  /* and up to half as much again */
-#define WAIT_MOST_S   86400   /* in the queue at a stretch */
-#define RING_LIMIT_US 1000000 /* what ringing may take */
+#define FIRST_LOOK_US 250000 /* and up to half as much again */
+#define WAIT_MOST_S   86400  /* in the queue at a stretch */
 /* A connection that waits or keeps a bell, and whose host vanished, is ended by the server after
  * this; the keeper lets it hear from those that live (rl_pool_touch_bells()). */
 #define IDLE_LEAST_S  60
@@ -15,20 +14,20 @@
 
 void rl_bell_keep(rl_bell *bell, const rl_conn *conn, bool waited_for)
 {
-    *bell = (rl_bell){
-        .kept = true, .waited_for = waited_for, .connection_id = conn->id, .peer = conn->peer};
+    *bell = (rl_bell){.kept = true, .waited_for = waited_for, .serial = conn->serial};
 }
 
 rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell)
 {
     if (!bell->kept)
         return NULL;
-    return rl_pool_take_that(&client->pool, &bell->peer, bell->connection_id);
+    return rl_pool_take_that(&client->pool, bell->serial);
 }
 
 static void ring_on(rowlock_client *client, rl_conn *conn, uint64_t resource_id)
 {
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RING_LIMIT_US));
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
+    io.abrupt = true;
     /* One that cannot ring is closed, and the server rings for it. */
     if (rl_bell_ring(conn, client->bell_prefix, resource_id, &io) != ROWLOCK_OK)
         conn->broken = true;
@@ -42,8 +41,7 @@ void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id
         rl_conn *conn = rl_bell_connection(client, bell);
         if (conn)
             ring_on(client, conn, resource_id);
-        rung = conn ||
-               rl_pool_ring_later(&client->pool, &bell->peer, bell->connection_id, resource_id);
+        rung = conn || rl_pool_ring_later(&client->pool, bell->serial, resource_id);
     }
     bell->kept = false;
 }
@@ -193,8 +191,13 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
     if (!turn->place.standing)
         status =
             rl_line_stand(&turn->client->lines, turn->resource_id, turn->budget, &turn->place, err);
+    if (status == ROWLOCK_SYSTEM) /* no descriptor to stand in line with */
+        return ROWLOCK_BUSY;
     if (status == ROWLOCK_OK)
         status = queue_up(turn, err);
+    /* The others may try, too: is it the server that has gone? */
+    if (status != ROWLOCK_OK)
+        rl_line_leave(&turn->client->lines, &turn->place);
     return status == ROWLOCK_BUSY ? came_out(turn, err) : status;
 }
 

@@ -14,9 +14,8 @@
 /* A bell that goes with a held lease. */
 typedef struct rl_bell {
     bool kept;
-    bool waited_for;        /* others may be waiting, too */
-    uint64_t connection_id; /* that has it */
-    rl_peer peer;           /* the server that gave the number */
+    bool waited_for; /* others may be waiting, too */
+    uint64_t serial; /* of the connection that has it */
 } rl_bell;
 
 /* The lease was taken on `conn`, and its bell with it. */
@@ -72,8 +71,8 @@ bool rl_turn_waits_first(const rl_turn *turn);
 
 /*
  * Waits for our turn, behind the other threads of this client, then in the server's queue. OK:
- * try now. TIMEOUT, CANCELLED, SYSTEM. BUSY: it is our turn already, or there is no bell; wait in
- * another way.
+ * try now. TIMEOUT, CANCELLED. BUSY: it is our turn already, or there is no bell; wait in another
+ * way.
  */
 rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err) RL_MUST_USE;
 
