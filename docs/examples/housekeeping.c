@@ -1,6 +1,6 @@
 /*
- * What an administrator's program does: make the schema, look at the server, list, break,
- * read the history, tidy up.
+ * What an administrator's program does: make the schema, look at the server, list,
+ * break, read the history, tidy up.
  */
 #include <string.h>
 
@@ -52,6 +52,24 @@ static void list_held(rowlock_client *client)
     }
 }
 
+/* The longest wait first; not everybody may see everybody. */
+static size_t list_waiters(rowlock_client *client, const char *name)
+{
+    rowlock_waiters *waiters = NULL;
+    must(rowlock_waiters_get(client, &(rowlock_waiters_options){.name = name}, &waiters, &err),
+         &err);
+    size_t count = rowlock_waiters_count(waiters);
+    for (size_t i = 0; i < count; i++) {
+        const rowlock_waiter *waiter = rowlock_waiters_at(waiters, i);
+        printf("%s: %s has waited for %" PRId64 " ms\n", waiter->name, waiter->who,
+               waiter->waited_ms);
+    }
+    if (*rowlock_waiters_hidden(waiters))
+        printf("not shown: %s\n", rowlock_waiters_hidden(waiters));
+    rowlock_waiters_free(waiters);
+    return count;
+}
+
 static rowlock_state state_of(rowlock_client *client, const char *name)
 {
     rowlock_list *list = NULL;
@@ -67,6 +85,7 @@ static void break_one(rowlock_client *client)
     must(rowlock_acquire(client, "example stuck", NULL, &hold, &err), &err);
     list_held(client);
     expect(state_of(client, "example stuck") == ROWLOCK_HELD, "it is held");
+    expect(list_waiters(client, "example stuck") == 0, "nobody waits for it");
     must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
     expect(state_of(client, "example stuck") == ROWLOCK_FREE, "it is free");
     expect(rowlock_release(hold, &err) == ROWLOCK_LOST, "its holder has lost it");

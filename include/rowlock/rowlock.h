@@ -474,6 +474,45 @@ ROWLOCK_API size_t rowlock_list_count(const rowlock_list *list);
 ROWLOCK_API const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i);
 ROWLOCK_API void rowlock_list_free(rowlock_list *list);
 
+/* ----------------------------------------------------------------- waiters */
+
+/* Strings are "" where there is nothing to say. */
+typedef struct rowlock_waiter {
+    const char *name; /* of the lock */
+    rowlock_mode mode;
+    const char *who;        /* lease: the waiter's label; row lock: user@host of its connection */
+    const char *owner;      /* lease: the owner id it will have; row lock: "" */
+    uint64_t connection_id; /* on which it waits */
+    int64_t waited_ms;      /* until now; on MySQL to the second */
+} rowlock_waiter;
+
+typedef struct rowlock_waiters rowlock_waiters;
+
+typedef struct rowlock_waiters_options {
+    const char *name; /* NULL: every lock */
+    uint64_t reserved[4];
+} rowlock_waiters_options;
+
+/*
+ * Who waits now, by name (byte order), the longest wait first. They are read from the
+ * server's process list and from InnoDB: whoever polls, or waits in a thread of a process
+ * in which another thread waits already, is not there; nor, for that time, is the first
+ * in the queue of a lease whose holder's connection is gone, which waits for its expiry.
+ *
+ * The server shows the waiters of other users, and all that wait for row locks, only to a
+ * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).
+ * That they are missing is no error: rowlock_waiters_hidden() says so.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *options,
+                    rowlock_waiters **waiters, rowlock_error *err);
+ROWLOCK_API size_t rowlock_waiters_count(const rowlock_waiters *waiters);
+ROWLOCK_API const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i);
+/* One line: who is missing and which privilege would show them; "" when nobody is. Valid for
+ * ever. */
+ROWLOCK_API const char *rowlock_waiters_hidden(const rowlock_waiters *waiters);
+ROWLOCK_API void rowlock_waiters_free(rowlock_waiters *waiters);
+
 /* ----------------------------------------------------------------- history */
 
 typedef struct rowlock_event {

@@ -1,5 +1,6 @@
 #include "base/name.h"
 #include "mode/catalog.h"
+#include "mode/waiters.h"
 
 #define LIMIT_MOST 100000
 
@@ -46,6 +47,41 @@ const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i)
 void rowlock_list_free(rowlock_list *list)
 {
     rl_catalog_list_free(list);
+}
+
+rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *given,
+                                   rowlock_waiters **waiters, rowlock_error *err)
+{
+    static const rowlock_waiters_options defaults = {0};
+    const rowlock_waiters_options *options = given ? given : &defaults;
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK && options->name)
+        status = rl_name_check(options->name, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!waiters)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the waiters was given (NULL)");
+    return rl_waiters_get(client, options, waiters, err);
+}
+
+size_t rowlock_waiters_count(const rowlock_waiters *waiters)
+{
+    return waiters ? waiters->count : 0;
+}
+
+const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i)
+{
+    return waiters && i < waiters->count ? waiters->items[i] : NULL;
+}
+
+const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
+{
+    return waiters ? waiters->hidden : "";
+}
+
+void rowlock_waiters_free(rowlock_waiters *waiters)
+{
+    rl_waiters_free(waiters);
 }
 
 rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,

@@ -87,7 +87,7 @@ finds() { # WHAT
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *$'rowlock_secret\n^ exported, but not declared'* ]]
-    [[ $output == *$'rowlock_version_read\n^ declared, but not exported'* ]]
+    [[ $output == *$'rowlock_version_read\n'*$'\n^ declared, but not exported'* ]]
     [[ $output == *"the SONAME is librowlock.so.9"* ]]
 }
 

@@ -1,0 +1,51 @@
+-- Who waits: found where waiting is done, in the server. The two have the same columns.
+-- `name` is '' for the waiters of every lock. MySQL (9.7) cannot read its information_schema's
+-- process list while any statement runs that holds bytes that are not UTF-8: error 3854.
+
+-- Waiters of leases stand in GET_LOCK and say in the text of that statement who they are
+-- (bell_wait). Anybody may run a statement that looks like one: a text that is not quite
+-- so is left out, whatever it holds; what a label may be is checked by the reader. Without the
+-- privilege PROCESS the server shows the connections of the same user alone.
+-- name: waiters_of_leases
+-- params: prefix text, name text
+-- columns: name text(1020), who text(255), owner text(64), connection_id u64, waited_ms u64
+SELECT r.resource_name,
+       LEFT(UNHEX(TRIM(BOTH '''' FROM SUBSTRING_INDEX(p.info, ', ', -1))), 255),
+       LEFT(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -2), ', ', 1)), 63),
+       p.id,
+       CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -3), ', ', 1) AS UNSIGNED)
+           + /*M! CAST(GREATEST(p.time_ms, 0) AS UNSIGNED) */ /*!80000 GREATEST(p.time, 0) * 1000 */
+  FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
+  STRAIGHT_JOIN resource r
+    ON r.id = CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -4), ', ', 1) AS UNSIGNED)
+   AND r.kind = 'optimistic'
+ WHERE LEFT(p.info, 17) = 'SELECT GET_LOCK('''
+   AND CHAR_LENGTH(p.info) <= 1000
+   AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)
+   AND SUBSTRING(p.info, 18 + CHAR_LENGTH(:prefix)) REGEXP
+       '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''$'
+   AND (:name = '' OR r.resource_name = :name);
+
+-- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it
+-- wants. Nothing there says who it is but its connection. MariaDB lists for each waiter all that
+-- are before it: 3 ms for 100 waiters of one row, 60 ms for 400. MariaDB asks for the privilege
+-- PROCESS, MySQL for that and for SELECT on performance_schema.data_locks.
+-- name: waiters_of_rows
+-- params: name text
+-- columns: name text(1020), who text(1020), owner text(64), connection_id u64, waited_ms u64
+SELECT r.resource_name,
+       LEFT(CONCAT(p.user, '@', REGEXP_REPLACE(p.host, ':[0-9]+$', '')), 255),
+       '',
+       p.id,
+       /*M! CAST(GREATEST(p.time_ms, 0) AS UNSIGNED) */ /*!80000 GREATEST(p.time, 0) * 1000 */
+  FROM information_schema.innodb_trx t
+  STRAIGHT_JOIN /*M! information_schema.innodb_locks */ /*!80000 performance_schema.data_locks */ l
+    ON /*M! lock_id */ /*!80000 engine_lock_id */ = t.trx_requested_lock_id
+   AND /*M! lock_index */ /*!80000 index_name */ = 'PRIMARY'
+   AND /*M! CAST(lock_table AS BINARY) = CAST(CONCAT('`', DATABASE(), '`.`resource_lock`') AS BINARY) */
+       /*!80000 object_name = 'resource_lock'
+            AND CAST(object_schema AS BINARY) = CAST(DATABASE() AS BINARY) */
+  STRAIGHT_JOIN resource r ON r.id = CAST(l.lock_data AS UNSIGNED) AND r.kind = 'pessimistic'
+  STRAIGHT_JOIN /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
+    ON p.id = t.trx_mysql_thread_id
+ WHERE (:name = '' OR r.resource_name = :name);
