@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "args.h"
 #include "cli.h"
@@ -24,11 +25,13 @@ static const char ls_help[] =
     "SINCE: for how long it has been held. REMAINING: until the lease ends if it is not\n"
     "renewed, or until a shut lock opens; a row lock ends with its connection.\n"
     "TOKEN: the fencing token; it rises with each change of hands.\n"
+    "WAITING: how many wait for it; the column is there when anybody does. 'show' says who.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
 static const char show_help[] =
     "Usage: rowlock show [--json] NAME\n"
-    "Shows one lock, held or not: state, mode, holder, since when, until when, token.\n"
+    "Shows one lock, held or not: state, mode, holder, since when, until when, token; and who\n"
+    "waits for it, the longest wait first.\n"
     "\n"
     "      --json  one object, times in UTC, durations in milliseconds\n"
     "\n"
@@ -82,7 +85,60 @@ static bool has_holder(const rowlock_info *info)
     return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
 }
 
-static json_object *info_json(const rowlock_info *info)
+/* ----------------------------------------------------------------- waiters */
+
+/* They are in byte order of the names: the first of those who wait for `name`, or where it
+ * would be. */
+static size_t first_waiter(const rowlock_waiters *waiters, const char *name)
+{
+    size_t low = 0;
+    size_t high = rowlock_waiters_count(waiters);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(rowlock_waiters_at(waiters, middle)->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The one behind them. */
+static size_t end_of_waiters(const rowlock_waiters *waiters, size_t first, const char *name)
+{
+    size_t end = first;
+    while (end < rowlock_waiters_count(waiters) &&
+           strcmp(rowlock_waiters_at(waiters, end)->name, name) == 0)
+        end++;
+    return end;
+}
+
+static size_t count_waiters(const rowlock_waiters *waiters, const char *name)
+{
+    size_t first = first_waiter(waiters, name);
+    return end_of_waiters(waiters, first, name) - first;
+}
+
+static json_object *waiter_json(const rowlock_waiter *waiter)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "who", waiter->who);
+    cli_json_text(object, "owner", waiter->owner);
+    cli_json_count(object, "connection_id", waiter->connection_id);
+    cli_json_int(object, "waited_ms", true, waiter->waited_ms);
+    return object;
+}
+
+static void add_waiters(json_object *object, const rowlock_waiters *waiters, const char *name)
+{
+    json_object *array = cli_json_array(object, "waiters");
+    size_t first = first_waiter(waiters, name);
+    size_t end = end_of_waiters(waiters, first, name);
+    for (size_t i = first; i < end; i++)
+        cli_json_append(array, waiter_json(rowlock_waiters_at(waiters, i)));
+}
+
+static json_object *info_json(const rowlock_info *info, const rowlock_waiters *waiters)
 {
     json_object *object = cli_json_new();
     cli_json_text(object, "name", info->name);
@@ -97,12 +153,30 @@ static json_object *info_json(const rowlock_info *info)
     cli_json_int(object, "remaining_ms", info->remaining_ms >= 0, info->remaining_ms);
     cli_json_int(object, "connection_id", info->connection_id != 0, (int64_t)info->connection_id);
     cli_json_text(object, "description", info->description);
+    add_waiters(object, waiters, info->name);
     return object;
 }
 
 /* ---------------------------------------------------------------------- ls */
 
-static void add_row(cli_table *table, const rowlock_info *info)
+enum { WAITING = 7, COLUMNS };
+
+/* The last one is left out where nobody waits. */
+static const cli_column columns[COLUMNS] = {
+    {"NAME", false, 1}, {"STATE", false, 0},
+    {"MODE", false, 0}, {"HOLDER", false, 2},
+    {"SINCE", true, 0}, {"REMAINING", true, 0},
+    {"TOKEN", true, 0}, [WAITING] = {"WAITING", true, 0},
+};
+
+static void add_count(cli_table *table, size_t count)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", count);
+    cli_table_add(table, count > 0 ? text : "", CLI_PLAIN);
+}
+
+static void add_row(cli_table *table, const rowlock_info *info, const rowlock_waiters *waiters)
 {
     char since[CLI_HUMANE];
     char remaining[CLI_HUMANE];
@@ -115,12 +189,15 @@ static void add_row(cli_table *table, const rowlock_info *info)
     cli_table_add(table, cli_humane(info->held_ms, since, sizeof since), CLI_PLAIN);
     cli_table_add(table, cli_humane(left_of(info), remaining, sizeof remaining), CLI_PLAIN);
     cli_table_add(table, token, CLI_PLAIN);
+    if (rowlock_waiters_count(waiters) > 0)
+        add_count(table, count_waiters(waiters, info->name));
 }
 
-/* All that was found, page after page. */
+/* All that was found, page after page, and all who wait. */
 typedef struct listing {
     rowlock_list **pages;
     size_t page_count;
+    rowlock_waiters *waiters;
 } listing;
 
 static void free_listing(listing *found)
@@ -128,6 +205,7 @@ static void free_listing(listing *found)
     for (size_t i = 0; i < found->page_count; i++)
         rowlock_list_free(found->pages[i]);
     free(found->pages);
+    rowlock_waiters_free(found->waiters);
 }
 
 /* Everything is there before the first line is printed: what comes out is whole or not
@@ -146,7 +224,7 @@ static rowlock_status list_all(rowlock_client *client, bool all, listing *found,
         count = rowlock_list_count(page);
         options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
     }
-    return ROWLOCK_OK;
+    return rowlock_waiters_get(client, NULL, &found->waiters, err);
 }
 
 static void print_json(const listing *found)
@@ -154,21 +232,18 @@ static void print_json(const listing *found)
     size_t count = 0;
     for (size_t p = 0; p < found->page_count; p++) {
         for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            cli_json_item(info_json(rowlock_list_at(found->pages[p], i)), count++);
+            cli_json_item(info_json(rowlock_list_at(found->pages[p], i), found->waiters), count++);
     }
     cli_json_end(count);
 }
 
 static void print_table(const listing *found, bool all)
 {
-    static const cli_column columns[] = {
-        {"NAME", false, 1}, {"STATE", false, 0},    {"MODE", false, 0}, {"HOLDER", false, 2},
-        {"SINCE", true, 0}, {"REMAINING", true, 0}, {"TOKEN", true, 0},
-    };
-    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
+    bool waiting = rowlock_waiters_count(found->waiters) > 0;
+    cli_table *table = cli_table_new(columns, waiting ? COLUMNS : WAITING);
     for (size_t p = 0; p < found->page_count; p++) {
         for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            add_row(table, rowlock_list_at(found->pages[p], i));
+            add_row(table, rowlock_list_at(found->pages[p], i), found->waiters);
     }
     cli_table_print(table);
     cli_table_free(table);
@@ -276,22 +351,54 @@ static void print_info(const rowlock_info *info)
     print_member("description", info->description);
 }
 
+/* "batch@app2 311 sh, for 3.2s"; a row lock's waiter, of which there is no more to say, with
+ * its connection. */
+static void print_waiter(const char *key, const rowlock_waiter *waiter)
+{
+    char humane[CLI_HUMANE];
+    char connection[40] = "";
+    char line[ROWLOCK_LABEL_MAX + 100];
+    if (waiter->mode == ROWLOCK_PESSIMISTIC)
+        snprintf(connection, sizeof connection, ", connection %" PRIu64, waiter->connection_id);
+    snprintf(line, sizeof line, "%s%s, for %s", waiter->who, connection,
+             cli_humane(waiter->waited_ms, humane, sizeof humane));
+    print_member(key, line);
+}
+
+static void print_waiters(const rowlock_waiters *waiters)
+{
+    for (size_t i = 0; i < rowlock_waiters_count(waiters); i++)
+        print_waiter(i == 0 ? "waiting" : "", rowlock_waiters_at(waiters, i));
+    print_member("not shown", rowlock_waiters_hidden(waiters));
+}
+
+static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, bool json)
+{
+    if (json) {
+        cli_json_print(info_json(info, waiters));
+        return;
+    }
+    print_info(info);
+    print_waiters(waiters);
+}
+
 static int show(cli_context *context, const char *name)
 {
     rowlock_client *client;
-    rowlock_list *found;
+    rowlock_list *found = NULL;
+    rowlock_waiters *waiters = NULL;
+    const rowlock_waiters_options options = {.name = name};
     rowlock_error err;
     int exit_status;
     if (!cli_open(context, &client, &exit_status))
         return exit_status;
     rowlock_status status = rowlock_list_one(client, name, &found, &err);
-    if (status == ROWLOCK_OK) {
-        if (context->json)
-            cli_json_print(info_json(rowlock_list_at(found, 0)));
-        else
-            print_info(rowlock_list_at(found, 0));
-        rowlock_list_free(found);
-    }
+    if (status == ROWLOCK_OK)
+        status = rowlock_waiters_get(client, &options, &waiters, &err);
+    if (status == ROWLOCK_OK)
+        print_one(rowlock_list_at(found, 0), waiters, context->json);
+    rowlock_list_free(found);
+    rowlock_waiters_free(waiters);
     rowlock_client_close(client);
     return status == ROWLOCK_OK ? 0 : cli_fail(&err);
 }

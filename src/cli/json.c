@@ -76,6 +76,19 @@ void cli_json_int(json_object *object, const char *key, bool known, int64_t valu
         add_null(object, key);
 }
 
+json_object *cli_json_array(json_object *object, const char *key)
+{
+    json_object *array = json_object_new_array();
+    add(object, key, array);
+    return array;
+}
+
+void cli_json_append(json_object *array, json_object *item)
+{
+    if (json_object_array_add(array, item) != 0)
+        cli_out_of_memory();
+}
+
 /* json-c escapes what JSON demands. Beyond that, characters that a terminal might obey are
  * written as \uXXXX: outside of strings there are none, inside it is the same text. */
 static void print_harmless(const char *json)

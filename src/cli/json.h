@@ -17,6 +17,10 @@ void cli_json_count(json_object *object, const char *key, uint64_t value);
 /* null where it is not known. */
 void cli_json_int(json_object *object, const char *key, bool known, int64_t value);
 
+/* A member that is an empty array (it belongs to the object), and a further item of one. */
+json_object *cli_json_array(json_object *object, const char *key);
+void cli_json_append(json_object *array, json_object *item);
+
 /* Prints it on a line of its own, and frees it. */
 void cli_json_print(json_object *object);
 /* The same as the index-th of an array, then the end of an array of so many. */
