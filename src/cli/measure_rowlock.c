@@ -91,26 +91,14 @@ static void pause_a_little(void)
     nanosleep(&time, NULL);
 }
 
-/* TODO rowlock_purge(): a stand-in until the library has it; the name's rows stay. */
-static rowlock_status forget(rowlock_client *client, const char *name, rowlock_error *err)
-{
-    rowlock_list *list;
-    rowlock_status status = rowlock_list_one(client, name, &list, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (rowlock_list_at(list, 0)->state == ROWLOCK_HELD)
-        status = ROWLOCK_BUSY;
-    rowlock_list_free(list);
-    return status;
-}
-
 /* A client that was killed left its lock behind: a lease is broken, a row lock ends with its
  * connection. */
 static bool remove_name(rowlock_client *client, const char *name, rowlock_error *err)
 {
     int64_t limit = measure_now_ns() + FREE_WITHIN_MS * 1000000LL;
     rowlock_status status;
-    while ((status = forget(client, name, err)) == ROWLOCK_BUSY && measure_now_ns() < limit) {
+    while ((status = rowlock_purge(client, name, err)) == ROWLOCK_BUSY &&
+           measure_now_ns() < limit) {
         (void)!rowlock_break(client, name, "left behind by a benchmark", NULL);
         pause_a_little();
     }
