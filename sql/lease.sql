@@ -49,7 +49,9 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'optimistic'
    AND (   (status = 'free' AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6)))
-        OR (status = 'held' AND IS_USED_LOCK(CONCAT(:bell, id, '=', version)) IS NOT NULL));
+        OR (status = 'held' AND IS_USED_LOCK(
+                CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20))
+            ) IS NOT NULL));
 
 -- Where there is no bell.
 -- name: lease_acquire_quiet
@@ -146,18 +148,23 @@ SELECT l.id, l.version
    AND r.status = 'held';
 
 -- Gives up a version in the server's memory, and rings. What is said stays true for ever: nobody
--- else was ever the holder of that version. `heir`: the connection that was woken, which has
--- the bell now; 0: nobody waits, and the row must be freed. `last` is what this connection
--- waived before. `mine`: it was still the holder's to give. The columns are evaluated in this order.
+-- else was ever the holder of that version. The name it says it by is made of the row, so that only
+-- who may read the row could say it. `heir`: the connection that was woken, which has the bell
+-- now; 0: nobody waits, and the row must be freed. `last` is what this connection waived
+-- before. The columns are evaluated in this order. No row: it was not the holder's to give.
 -- name: lease_waive
--- params: waiver text, last text, bell text, id u64, version u64, owner text
--- columns: mine u64, waived u64, unsaid u64, rung u64, heir u64
-SELECT (SELECT COUNT(*) FROM resource
-         WHERE id = :id AND version = :version AND owner = :owner AND status = 'held'),
-       COALESCE(GET_LOCK(:waiver, 0), 0),
+-- params: last text, bell text, id u64, version u64, owner text
+-- columns: waived u64, waiver text(64), unsaid u64, rung u64, heir u64
+SELECT COALESCE(GET_LOCK(CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20)), 0), 0),
+       CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20)),
        COALESCE(RELEASE_LOCK(:last), 0),
-       COALESCE(RELEASE_LOCK(CONCAT(:bell, :id)), 0),
-       COALESCE(IS_USED_LOCK(CONCAT(:bell, :id)), 0);
+       COALESCE(RELEASE_LOCK(CONCAT(:bell, id)), 0),
+       COALESCE(NULLIF(IS_USED_LOCK(CONCAT(:bell, id)), CONNECTION_ID()), 0)
+  FROM resource
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';
 
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB

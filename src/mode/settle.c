@@ -20,8 +20,8 @@ static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t se
     return status;
 }
 
-static rowlock_status kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
-                              rowlock_error *err)
+rowlock_status rl_kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                          rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(connection_id)};
     return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
@@ -34,7 +34,7 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
     rl_conn *conn = NULL;
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
     if (status == ROWLOCK_OK)
-        status = kill_on(conn, &io, connection_id, err);
+        status = rl_kill_on(conn, &io, connection_id, err);
     rl_pool_give(&client->pool, conn);
     return status;
 }
@@ -47,7 +47,7 @@ static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *tra
     rowlock_status status = restarted_since(conn, io, trace->sent_us, &restarted, err);
     if (status != ROWLOCK_OK || restarted)
         return status;
-    status = kill_on(conn, io, trace->connection_id, err);
+    status = rl_kill_on(conn, io, trace->connection_id, err);
     if (status == ROWLOCK_OK)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server is still working on a request whose reply was lost");

@@ -46,29 +46,44 @@ void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id
     bell->kept = false;
 }
 
-static void keep_number(void *data, const rl_cell *cells)
+/* On one connection: where a name leads to several servers, each counts its own. */
+static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                       uint64_t connection_id, const rl_io *io)
 {
-    *(uint64_t *)data = cells[0].u64;
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    rl_rows rows;
+    bool found = false;
+    if (rl_query_one(conn, RL_SQL_BELL_HOLDER, values, io, &found, &rows, NULL) != ROWLOCK_OK)
+        return;
+    uint64_t keeper = found ? rows.cells[0].u64 : 0;
+    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
+        return;
+    rowlock_status ignored = rl_kill_on(conn, io, keeper, NULL);
+    (void)ignored;
 }
 
 void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t resource_id,
                    uint64_t connection_id)
 {
-    const rl_value values[] = {rl_text(client->bell_prefix), rl_u64(resource_id)};
-    uint64_t keeper = 0;
-    bool found = false;
-    if (connection_id == 0 || rl_client_read(client, budget, RL_SQL_BELL_HOLDER, values,
-                                             keep_number, &keeper, &found, NULL) != ROWLOCK_OK)
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    if (connection_id == 0 || rl_pool_take(&client->pool, RL_WORK, &io, &conn, NULL) != ROWLOCK_OK)
         return;
-    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
-        return;
-    rowlock_status ignored = rl_kill_connection(client, budget, keeper, NULL);
-    (void)ignored;
+    end_keeper(conn, client->bell_prefix, resource_id, connection_id, &io);
+    rl_pool_give(&client->pool, conn);
 }
 
-bool rl_bell_refused(rowlock_client *client, rowlock_status status)
+/* 1105: Percona's strict mode; 1235: not supported; 1305: no such function; 1370: may not call it.
+ */
+static bool is_refusal(unsigned server_errno)
 {
-    bool refused = status == ROWLOCK_SERVER || status == ROWLOCK_UNSUPPORTED;
+    return server_errno == 1105 || server_errno == 1235 || server_errno == 1305 ||
+           server_errno == 1370;
+}
+
+bool rl_bell_refused(rowlock_client *client, rowlock_status status, const rowlock_error *err)
+{
+    bool refused = status != ROWLOCK_OK && is_refusal(err->server_errno);
     if (refused && !atomic_exchange(&client->polls, true))
         rl_log_line(&client->log, ROWLOCK_LOG_INFO,
                     "the server has no bell (it refuses GET_LOCK); waiters of leases poll");
@@ -159,7 +174,7 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
     rowlock_status status = open_place(turn, &conn, err);
     if (status == ROWLOCK_OK) {
         status = stand_in_queue(turn, conn, &got, err);
-        (void)rl_bell_refused(turn->client, status);
+        (void)rl_bell_refused(turn->client, status, err);
     }
     /* Stopped at the last moment: a KILL QUERY may still be under way to this connection. */
     if (got && !conn->interrupted) {

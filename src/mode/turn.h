@@ -40,7 +40,7 @@ void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t res
  * A statement with a bell in it answered so: does the server refuse bells? Then the client polls
  * from now on.
  */
-bool rl_bell_refused(rowlock_client *client, rowlock_status status);
+bool rl_bell_refused(rowlock_client *client, rowlock_status status, const rowlock_error *err);
 
 /* One waiting call. */
 typedef struct rl_turn {

@@ -116,20 +116,18 @@ rowlock_status rl_bell_waive(rl_conn *conn, const rl_waiver *waiver, const rl_io
                              rl_waived *waived, rowlock_error *err)
 {
     static const char nothing[] = "rowlock.-";
-    char name[RL_BELL_NAME_MAX + 1];
-    snprintf(name, sizeof name, "%s%" PRIu64 "=%" PRIu64, waiver->prefix, waiver->resource_id,
-             waiver->version);
-    const rl_value values[] = {
-        rl_text(name),           rl_text(conn->waiver[0] ? conn->waiver : nothing),
-        rl_text(waiver->prefix), rl_u64(waiver->resource_id),
-        rl_u64(waiver->version), rl_text(waiver->owner)};
+    const rl_value values[] = {rl_text(conn->waiver[0] ? conn->waiver : nothing),
+                               rl_text(waiver->prefix), rl_u64(waiver->resource_id),
+                               rl_u64(waiver->version), rl_text(waiver->owner)};
     rl_rows rows;
     bool found = false;
     rowlock_status status = rl_query_one(conn, RL_SQL_LEASE_WAIVE, values, io, &found, &rows, err);
     if (status != ROWLOCK_OK)
         return status;
-    waived->mine = found && rows.cells[0].u64 == 1;
-    waived->heir = found && rows.cells[1].u64 == 1 && rows.cells[4].u64 != 0;
-    memcpy(conn->waiver, name, sizeof name);
+    *waived = (rl_waived){.mine = found};
+    if (found) {
+        waived->heir = rows.cells[0].u64 == 1 && rows.cells[4].u64 != 0;
+        snprintf(conn->waiver, sizeof conn->waiver, "%s", rows.cells[1].text);
+    }
     return ROWLOCK_OK;
 }

@@ -4,8 +4,8 @@
 
 #include "stmt/stmt.h"
 
-/* MySQL takes names of at most 64 characters: the prefix, an id, '=' and a version, each of up to
- * 20 digits. */
+/* MySQL takes names of at most 64 characters: the prefix, an id of up to 20 digits, '=' and 20
+ * digits of a hash. */
 #define RL_BELL_NAME_MAX   64
 #define RL_BELL_PREFIX_MAX (RL_BELL_NAME_MAX - 20 - 1 - 20)
 
@@ -48,7 +48,7 @@ typedef struct rl_waiver {
 } rl_waiver;
 
 typedef struct rl_waived {
-    bool mine; /* it was still the holder's to give up */
+    bool mine; /* it was still the holder's to give up; else nothing was rung */
     bool heir; /* somebody was woken, has the bell, and may take the lease (lease_inherit) */
 } rl_waived;
 
