@@ -47,18 +47,18 @@ SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_labe
 -- What client_open holds the schema against: engines and the keys that matter.
 -- name: schema_shape
 -- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64
-SELECT t.table_name,
-       COALESCE(t.engine, ''),
-       COALESCE((SELECT GROUP_CONCAT(s.column_name ORDER BY s.seq_in_index)
-                   FROM information_schema.statistics s
-                  WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name
-                    AND s.index_name = 'PRIMARY'), ''),
-       (SELECT COUNT(*)
-          FROM information_schema.statistics s
-         WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name
-           AND s.non_unique = 0 AND s.index_name <> 'PRIMARY'
-           AND s.seq_in_index = 1 AND s.column_name = 'resource_name')
+SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALESCE(k.name_unique, 0)
   FROM information_schema.tables t
+  LEFT JOIN (SELECT s.table_name AS of_table,
+                    GROUP_CONCAT(IF(s.index_name = 'PRIMARY', s.column_name, NULL)
+                                 ORDER BY s.seq_in_index) AS primary_key,
+                    SUM(s.non_unique = 0 AND s.index_name <> 'PRIMARY'
+                        AND s.seq_in_index = 1 AND s.column_name = 'resource_name') AS name_unique
+               FROM information_schema.statistics s
+              WHERE s.table_schema = DATABASE()
+                AND s.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor',
+                                     'lock_event')
+              GROUP BY s.table_name) k ON k.of_table = t.table_name
  WHERE t.table_schema = DATABASE()
    AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event');
 

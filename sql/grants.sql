@@ -13,3 +13,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhos
 
 -- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN).
 -- GRANT CONNECTION ADMIN ON *.* TO 'rowlock_admin'@'localhost';
+
+-- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for
+-- row locks. On MySQL also: GRANT SELECT ON performance_schema.data_locks TO ...
+-- GRANT PROCESS ON *.* TO 'rowlock_admin'@'localhost';
