@@ -181,7 +181,23 @@ UPDATE resource
    AND owner = :owner
    AND status = 'held';
 
--- Where there is no bell to ring with it; so nobody has to give way to a waiter (connection_id).
+-- The same on another connection than the one that has the bell (it is busy: `own`), or when
+-- nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
+-- is 0); else the first who waits has it, and will come.
+-- name: lease_release_apart
+-- params: at_least_us u64, id u64, version u64, owner text, bell text, own u64
+UPDATE resource
+   SET status = 'free',
+       connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own),
+                          0, GREATEST(connection_id, 1)),
+       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';
+
+-- Where there is no bell.
 -- name: lease_release_quiet
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource

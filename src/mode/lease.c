@@ -559,17 +559,19 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
     return not_ours(call->hold, err);
 }
 
-static rowlock_status free_row_on(const release_call *call, rl_conn *conn, bool rings,
+static rowlock_status free_row_on(const release_call *call, rl_conn *conn, rl_sql_id way,
                                   rl_done *done, rowlock_error *err)
 {
     const rowlock_hold *hold = call->hold;
     const rl_lock *lock = &hold->locks[0];
-    const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us), rl_u64(lock->id),
-                               rl_u64(lock->version), rl_text(hold->owner),
-                               rl_text(hold->client->bell_prefix)};
+    const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us),
+                               rl_u64(lock->id),
+                               rl_u64(lock->version),
+                               rl_text(hold->owner),
+                               rl_text(hold->client->bell_prefix),
+                               rl_u64(hold->bell.connection_id)};
     rl_io io = rl_budget_quick_io(call->budget);
-    rl_sql_id id = rings ? RL_SQL_LEASE_RELEASE : RL_SQL_LEASE_RELEASE_QUIET;
-    return rl_run(conn, id, values, &io, done, err);
+    return rl_run(conn, way, values, &io, done, err);
 }
 
 /* An heir needs a little less time, or more. */
@@ -605,8 +607,7 @@ static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done
     hold->bell.kept = false;
     if (waived.heir)
         rl_give_time(call->budget, atomic_load(&hold->client->heir_us));
-    /* As if it had been rung with it: nobody is to pass an heir that is slow. */
-    status = free_row_on(call, conn, waived.heir, done, err);
+    status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
     if (status == ROWLOCK_OK && waived.heir)
         note_heir(hold->client, done->rows == 0);
     if (status == ROWLOCK_OK)
@@ -617,7 +618,7 @@ static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done
 static rowlock_status free_and_ring(release_call *call, rl_conn *conn, rl_done *done,
                                     rowlock_error *err)
 {
-    rowlock_status status = free_row_on(call, conn, true, done, err);
+    rowlock_status status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE, done, err);
     if (status == ROWLOCK_OK && done->rows > 0) {
         conn->bells--;
         call->hold->bell.kept = false;
@@ -636,8 +637,10 @@ static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error 
         has_bell ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (!has_bell)
-        status = free_row_on(call, conn, false, done, err);
+    if (atomic_load(&hold->client->polls))
+        status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_QUIET, done, err);
+    else if (!has_bell)
+        status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
     else if (hold->bell.waited_for && hold->at_least_us == 0 && !atomic_load(&hold->held.lost))
         status = hand_over(call, conn, done, err);
     else

@@ -14,7 +14,8 @@
 
 void rl_bell_keep(rl_bell *bell, const rl_conn *conn, bool waited_for)
 {
-    *bell = (rl_bell){.kept = true, .waited_for = waited_for, .serial = conn->serial};
+    *bell = (rl_bell){
+        .kept = true, .waited_for = waited_for, .serial = conn->serial, .connection_id = conn->id};
 }
 
 rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell)

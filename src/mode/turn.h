@@ -14,8 +14,9 @@
 /* A bell that goes with a held lease. */
 typedef struct rl_bell {
     bool kept;
-    bool waited_for; /* others may be waiting, too */
-    uint64_t serial; /* of the connection that has it */
+    bool waited_for;        /* others may be waiting, too */
+    uint64_t serial;        /* of the connection that has it ... */
+    uint64_t connection_id; /* ... and the server's number for that */
 } rl_bell;
 
 /* The lease was taken on `conn`, and its bell with it. */
