@@ -7,6 +7,7 @@
  * looked up, and the caller waits for it in its rl_io, or leaves it behind.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -133,8 +134,6 @@ static void set_firm_options(MYSQL *mysql)
 static void set_options(MYSQL *mysql, const rl_params *params)
 {
     unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
-    size_t stack = CONNECT_STACK;
-    mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, &stack);
     mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
     set_firm_options(mysql);
     mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
@@ -155,17 +154,24 @@ static void close_on_exec(int fd)
         fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
 }
 
-typedef struct connect_op {
-    MYSQL *mysql;
-    MYSQL *result;
-} connect_op;
+/* How the connect that this thread is in waits; Connector/C hands no data to the function below. */
+static _Thread_local const rl_io *connecting;
+static _Thread_local rl_waited waited_last;
 
-static int resume_connect(void *op, int ready)
+/* Connector/C's own idea of a timeout is in whole seconds, and knows of no cancelling. */
+static my_bool wait_while_connecting(my_socket fd, my_bool reads, int timeout_ms)
 {
-    connect_op *o = op;
-    int pending = mysql_real_connect_cont(&o->result, o->mysql, ready);
-    close_on_exec((int)mysql_get_socket(o->mysql));
-    return pending;
+    const short events = reads ? POLLIN : POLLOUT;
+    struct pollfd alone = {.fd = (int)fd, .events = events};
+    short revents = 0;
+    close_on_exec((int)fd);
+    if (!connecting)
+        return poll(&alone, 1, timeout_ms) > 0;
+    waited_last =
+        connecting->wait(connecting->self, (int)fd, events, &revents, connecting->deadline_us);
+    if (waited_last != RL_READY)
+        errno = ETIMEDOUT;
+    return waited_last == RL_READY;
 }
 
 static rowlock_status gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err)
@@ -193,20 +199,31 @@ static rowlock_status refused(rl_conn *conn, rowlock_error *err)
     return status;
 }
 
+/*
+ * With the blocking call and our own way to wait in it: the non-blocking one of Connector/C 3.3
+ * closes the descriptor twice when a unix socket refuses (seen with strace), and the second time
+ * it may be another thread's file. All that follows uses the non-blocking calls.
+ */
 static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_io *io,
                                   rowlock_error *err)
 {
-    connect_op op = {.mysql = conn->mysql};
     int64_t since_us = rl_now_us();
+    size_t stack = CONNECT_STACK;
+    mysql_optionsv(conn->mysql, MARIADB_OPT_IO_WAIT, wait_while_connecting);
+    connecting = io;
+    waited_last = RL_READY;
     /* FOUND_ROWS: affected rows are the rows that matched, changed or not. */
-    int pending = mysql_real_connect_start(&op.result, conn->mysql, params->host, params->user,
-                                           params->password, params->schema, params->port,
-                                           params->socket, CLIENT_FOUND_ROWS);
+    bool good = mysql_real_connect(conn->mysql, params->host, params->user, params->password,
+                                   params->schema, params->port, params->socket, CLIENT_FOUND_ROWS);
+    connecting = NULL;
+    if (!good && waited_last != RL_READY)
+        return gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us,
+                       err);
+    if (!good)
+        return refused(conn, err);
     close_on_exec(rl_conn_fd(conn));
-    rowlock_status ended = rl_conn_drive(conn, io, resume_connect, &op, pending);
-    if (ended != ROWLOCK_OK)
-        return gave_up(ended, since_us, err);
-    return op.result ? ROWLOCK_OK : refused(conn, err);
+    mysql_optionsv(conn->mysql, MYSQL_OPT_NONBLOCK, &stack);
+    return ROWLOCK_OK;
 }
 
 static void note_session(rl_conn *conn)

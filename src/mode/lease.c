@@ -504,7 +504,8 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
     if (!renewals_json(&json, renewals, count))
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     else
-        status = rl_pool_take(pool, RL_WORK, io, &conn, err);
+        /* Not on one whose bell a release may want to ring meanwhile. */
+        status = rl_pool_take_quiet(pool, io, &conn, err);
     if (status == ROWLOCK_OK) {
         value = rl_text_n(json.text, json.length);
         status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
@@ -523,7 +524,8 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
 typedef struct release_call {
     rowlock_hold *hold;
     const rl_budget *budget;
-    bool open; /* a reply was lost: it may be released already */
+    bool open;   /* it may be released already: a reply was lost, or an heir has it */
+    bool waived; /* we have said so, and it was ours */
 } release_call;
 
 static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
@@ -550,7 +552,8 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
         return ROWLOCK_OK;
     /* Before our deadline nobody could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(call->hold);
-    if (in_time && found && row.version == lock->version + 1 && !ours)
+    bool heirs = row.version > lock->version && call->waived;
+    if (heirs || (in_time && found && row.version == lock->version + 1 && !ours))
         return ROWLOCK_OK;
     if (in_time && (!found || row.version > lock->version + 1))
         return rl_fail(err, ROWLOCK_UNKNOWN,
@@ -603,6 +606,7 @@ static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done
         return status;
     if (!waived.mine)
         return ROWLOCK_OK;
+    call->waived = call->open = true;
     conn->bells--;
     hold->bell.kept = false;
     if (waived.heir)

@@ -212,8 +212,10 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
     if (status == ROWLOCK_OK)
         status = queue_up(turn, err);
     /* The others may try, too: is it the server that has gone? */
-    if (status != ROWLOCK_OK)
+    if (status != ROWLOCK_OK) {
+        rl_line_note(&turn->client->lines, turn->resource_id, false);
         rl_line_leave(&turn->client->lines, &turn->place);
+    }
     return status == ROWLOCK_BUSY ? came_out(turn, err) : status;
 }
 
