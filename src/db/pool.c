@@ -275,6 +275,25 @@ bool rl_pool_ring_later(rl_pool *pool, uint64_t serial, uint64_t resource_id)
     return !idle;
 }
 
+static bool is_to_ring(const rl_conn *conn, uint64_t resource_id)
+{
+    for (size_t i = 0; i < conn->ring_count; i++)
+        if (conn->rings[i] == resource_id)
+            return true;
+    return false;
+}
+
+uint64_t rl_pool_ring_due(rl_pool *pool, uint64_t resource_id)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const rl_conn *conn = pool->busy;
+    while (conn && !is_to_ring(conn, resource_id))
+        conn = conn->next;
+    uint64_t id = conn ? conn->id : 0;
+    pthread_mutex_unlock(&pool->mutex);
+    return id;
+}
+
 static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)
 {
     pthread_mutex_lock(&pool->mutex);

@@ -83,6 +83,9 @@ rl_conn *rl_pool_take_that(rl_pool *pool, uint64_t serial);
  */
 bool rl_pool_ring_later(rl_pool *pool, uint64_t serial, uint64_t resource_id);
 
+/* The server's number of a busy connection that is to ring this bell later; 0: none is. */
+uint64_t rl_pool_ring_due(rl_pool *pool, uint64_t resource_id);
+
 /* Pings idle connections with bells that were last used before `before_us`: the server ends what
  * it has not heard of for long. */
 void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io);

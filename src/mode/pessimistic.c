@@ -407,6 +407,7 @@ static rowlock_status not_got(const row_call *call, rowlock_status status, rowlo
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     published row = {0};
     bool found = false;
+    budget.abrupt = true;
     bool known =
         lock->id &&
         read_published(call->hold->client, &budget, lock, &found, &row, NULL) == ROWLOCK_OK &&
