@@ -158,8 +158,9 @@ static void close_on_exec(int fd)
 static _Thread_local const rl_io *connecting;
 static _Thread_local rl_waited waited_last;
 
-/* Connector/C's own idea of a timeout is in whole seconds, and knows of no cancelling. */
-static my_bool wait_while_connecting(my_socket fd, my_bool reads, int timeout_ms)
+/* As poll() answers: 1, or 0 when the time is over. Connector/C's own idea of a timeout is in whole
+ * seconds, and knows of no cancelling. */
+static int wait_while_connecting(my_socket fd, my_bool reads, int timeout_ms)
 {
     const short events = reads ? POLLIN : POLLOUT;
     struct pollfd alone = {.fd = (int)fd, .events = events};
