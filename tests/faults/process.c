@@ -1,0 +1,123 @@
+#include "faults/process.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char holder_path[500];
+
+void process_begin(const char *program)
+{
+    snprintf(holder_path, sizeof holder_path, "%.*s/faults_holder",
+             (int)(strrchr(program, '/') - program), program);
+}
+
+static process spawn(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what)
+{
+    process p = {0};
+    int in[2];
+    int out[2];
+    char ttl[24];
+    snprintf(ttl, sizeof ttl, "%" PRId64, ttl_ms);
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    fflush(NULL);
+    p.pid = fork();
+    assert_true(p.pid >= 0);
+    if (p.pid == 0) {
+        /* Also when the test fails, and when it is stopped. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        execl(holder_path, "holder", ts_socket(), ts_schema(), name, ts_mode_word(mode), ttl, what,
+              (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    p.in = in[1];
+    p.out = out[0];
+    return p;
+}
+
+process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what)
+{
+    process p = spawn(name, mode, ttl_ms, what);
+    process_expect(&p, "READY", 10000);
+    return p;
+}
+
+void process_tell(const process *p, const char *word)
+{
+    char line[64];
+    int length = snprintf(line, sizeof line, "%s\n", word);
+    assert_int_equal(write(p->in, line, (size_t)length), length);
+}
+
+static bool take_line(process *p)
+{
+    char *newline = memchr(p->rest, '\n', p->rest_length);
+    if (!newline)
+        return false;
+    size_t length = (size_t)(newline - p->rest);
+    snprintf(p->line, sizeof p->line, "%.*s", (int)length, p->rest);
+    p->rest_length -= length + 1;
+    memmove(p->rest, newline + 1, p->rest_length);
+    return true;
+}
+
+bool process_hear(process *p, int64_t within_ms)
+{
+    int64_t end = ts_now_ms() + within_ms;
+    while (!take_line(p)) {
+        int64_t left = end - ts_now_ms();
+        struct pollfd fd = {.fd = p->out, .events = POLLIN};
+        if (poll(&fd, 1, left > 0 ? (int)left : 0) != 1)
+            return false;
+        ssize_t n = read(p->out, p->rest + p->rest_length, sizeof p->rest - p->rest_length);
+        if (n <= 0)
+            return false;
+        p->rest_length += (size_t)n;
+    }
+    return true;
+}
+
+void process_expect(process *p, const char *begins, int64_t within_ms)
+{
+    bool heard = process_hear(p, within_ms);
+    if (heard && strncmp(p->line, begins, strlen(begins)) == 0)
+        return;
+    print_error("wanted '%s' within %" PRId64 " ms, got '%s'\n", begins, within_ms,
+                heard ? p->line : "nothing");
+    fail();
+}
+
+uint64_t process_expect_token(process *p, int64_t within_ms)
+{
+    process_expect(p, "TOKEN ", within_ms);
+    return strtoull(p->line + 6, NULL, 10);
+}
+
+void process_bury(process *p)
+{
+    kill(p->pid, SIGKILL);
+    kill(p->pid, SIGCONT);
+    waitpid(p->pid, NULL, 0);
+    close(p->in);
+    close(p->out);
+}
+
+void process_finish(process *p)
+{
+    process_tell(p, "quit");
+    assert_int_equal(ts_reap(p->pid, 10000), 0);
+    close(p->in);
+    close(p->out);
+}

@@ -1,0 +1,32 @@
+/* faults/process.h - holders as processes of their own (holder.c), and what guards them. */
+#ifndef FAULTS_PROCESS_H
+#define FAULTS_PROCESS_H
+
+#include "support/support.h"
+
+typedef struct process {
+    pid_t pid;
+    int in;
+    int out;
+    char line[900]; /* the last one read */
+    char rest[2000];
+    size_t rest_length;
+} process;
+
+/* The folder of this program is where the holder's program is, too. */
+void process_begin(const char *program);
+
+/* Connected, and about to wait for the lock; `what` as in holder.c. */
+process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what);
+void process_tell(const process *p, const char *word);
+/* The next line, within so long; false: none. */
+bool process_hear(process *p, int64_t within_ms);
+/* It must say this next. */
+void process_expect(process *p, const char *begins, int64_t within_ms);
+uint64_t process_expect_token(process *p, int64_t within_ms);
+/* SIGKILL. */
+void process_bury(process *p);
+/* It ends by itself, and well. */
+void process_finish(process *p);
+
+#endif
