@@ -29,7 +29,7 @@ static const char help[] =
     "  -E, --conflict-exit-code=N  exit status when it was not got, 0 to 255; 1 where not\n"
     "                              given. With 0, nothing is said either\n"
     "      --mode=MODE             lease (where not given): outlives an outage of the server\n"
-    "                              of about a third of the TTL; or pessimistic: a row lock\n"
+    "                              of about a quarter of the TTL; or pessimistic: a row lock\n"
     "                              on a connection, lost with it\n"
     "      --ttl=D                 how long the lock outlives a holder that vanished; 500ms to\n"
     "                              24h, 30s where not given\n"

@@ -59,6 +59,7 @@ typedef struct wish {
     const rl_peer *peer; /* the server that it must lead to; NULL: any */
     uint64_t serial;     /* 0: any */
     bool quiet;          /* without bells */
+    bool gathers;        /* it is to get a bell */
     bool unseen;         /* without a look at it, if it was used a moment ago */
 } wish;
 
@@ -70,15 +71,21 @@ static bool fits(const rl_conn *conn, const wish *wanted)
            (!wanted->serial || conn->serial == wanted->serial) && !(wanted->quiet && conn->bells);
 }
 
-/* With the mutex. Of those with the same number of bells, the one used last: its caches are warm.
- */
+/* Few bells are better: somebody may want to ring them meanwhile. More, for one that is to get
+ * another: so the others stay quiet. */
+static bool is_better(const rl_conn *conn, const rl_conn *best, const wish *wanted)
+{
+    return wanted->gathers ? conn->bells > best->bells : conn->bells < best->bells;
+}
+
+/* With the mutex. Of equally good ones, the one used last: its caches are warm. */
 static rl_conn *find_idle(const rl_pool *pool, const wish *wanted)
 {
     rl_conn *best = NULL;
     for (rl_conn *conn = pool->idle[wanted->purpose]; conn; conn = conn->next) {
-        if (fits(conn, wanted) && (!best || conn->bells < best->bells))
+        if (fits(conn, wanted) && (!best || is_better(conn, best, wanted)))
             best = conn;
-        if (best && best->bells == 0)
+        if (best && best->bells == 0 && !wanted->gathers)
             break;
     }
     return best;
@@ -91,13 +98,19 @@ static void make_busy(rl_pool *pool, rl_conn *conn)
         push(&pool->busy, conn);
 }
 
+/* With the mutex. */
+static void leave_idle(rl_pool *pool, rl_conn *conn)
+{
+    unlink_from(&pool->idle[conn->purpose], conn);
+    pool->idle_count[conn->purpose] -= conn->bells == 0;
+}
+
 static rl_conn *take_idle(rl_pool *pool, const wish *wanted)
 {
     pthread_mutex_lock(&pool->mutex);
     rl_conn *conn = find_idle(pool, wanted);
     if (conn) {
-        unlink_from(&pool->idle[conn->purpose], conn);
-        pool->idle_count[conn->purpose]--;
+        leave_idle(pool, conn);
         make_busy(pool, conn);
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -177,6 +190,22 @@ rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_i
     return take(pool, &any, io, conn, err);
 }
 
+rowlock_status rl_pool_take_for_bell(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                     rowlock_error *err)
+{
+    const wish gathering = {.purpose = RL_WORK, .gathers = true};
+    return take(pool, &gathering, io, conn, err);
+}
+
+rowlock_status rl_pool_take_aside(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                  rowlock_error *err)
+{
+    rowlock_status status = rl_pool_take_quiet(pool, io, conn, err);
+    if (status == ROWLOCK_OK || status == ROWLOCK_CANCELLED)
+        return status;
+    return rl_pool_take(pool, RL_WORK, io, conn, err);
+}
+
 rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn,
                                   rowlock_error *err)
 {
@@ -195,7 +224,7 @@ static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
     *keep = good && (conn->bells || pool->idle_count[conn->purpose] < pool->max_idle);
     if (*keep) {
         push(&pool->idle[conn->purpose], conn);
-        pool->idle_count[conn->purpose]++;
+        pool->idle_count[conn->purpose] += conn->bells == 0;
     }
     return true;
 }
@@ -301,9 +330,8 @@ static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)
     while (conn && !(conn->bells && conn->used_us < before_us))
         conn = conn->next;
     if (conn) {
-        unlink_from(&pool->idle[RL_WORK], conn);
-        pool->idle_count[RL_WORK]--;
-        push(&pool->busy, conn);
+        leave_idle(pool, conn);
+        make_busy(pool, conn);
     }
     pthread_mutex_unlock(&pool->mutex);
     return conn;

@@ -33,10 +33,10 @@ typedef struct rl_pool {
     unsigned max_idle;
     pthread_mutex_t mutex;
     rl_conn *idle[RL_PURPOSES];
-    unsigned idle_count[RL_PURPOSES];
-    rl_conn *busy;   /* of RL_WORK */
-    uint64_t serial; /* given out */
-    rl_peer peer;    /* of the connection that was opened last */
+    unsigned idle_count[RL_PURPOSES]; /* without bells; the others are kept anyway */
+    rl_conn *busy;                    /* of RL_WORK */
+    uint64_t serial;                  /* given out */
+    rl_peer peer;                     /* of the connection that was opened last */
 } rl_pool;
 
 /* Takes the params over. `bell_prefix` must live as long as the pool. */
@@ -60,6 +60,14 @@ rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_i
 
 /* A working connection without bells: it may wait in a statement, nobody needs it meanwhile. */
 rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                  rowlock_error *err) RL_MUST_USE;
+
+/* A working connection that is to get a bell; one that has some, if there is one. */
+rowlock_status rl_pool_take_for_bell(rl_pool *pool, const rl_io *io, rl_conn **conn,
+                                     rowlock_error *err) RL_MUST_USE;
+
+/* One without bells if it can be had, since somebody may want to ring them meanwhile; else any. */
+rowlock_status rl_pool_take_aside(rl_pool *pool, const rl_io *io, rl_conn **conn,
                                   rowlock_error *err) RL_MUST_USE;
 
 /*

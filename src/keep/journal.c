@@ -68,7 +68,7 @@ static rl_journal_entry *copy_event(const rl_event *event)
     rl_journal_entry *entry = calloc(1, sizeof *entry);
     if (!entry)
         return NULL;
-    entry->at_us = rl_now_us();
+    entry->at_us = event->at_us ? event->at_us : rl_now_us();
     entry->event = *event;
     entry->event.name = rl_strdup(event->name);
     entry->event.owner = rl_strdup(event->owner);
@@ -215,7 +215,7 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
     rl_buffer_puts(&json, "]");
     rl_conn *conn = NULL;
     rowlock_status status = json.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                                        : rl_pool_take_quiet(pool, io, &conn, err);
+                                        : rl_pool_take_aside(pool, io, &conn, err);
     if (status == ROWLOCK_OK) {
         const rl_value values[] = {rl_text_n(json.text, json.length)};
         status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, NULL, err);

@@ -22,6 +22,7 @@ typedef struct rl_event {
     uint64_t version;
     const char *owner;
     const char *label;
+    int64_t at_us;     /* when it happened (rl_now_us()); 0: now */
     int64_t waited_ms; /* RL_UNKNOWN_MS: not known */
     int64_t held_ms;
     bool has_exit_status;

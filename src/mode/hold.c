@@ -110,6 +110,7 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *even
 void rl_hold_end(rowlock_hold *hold)
 {
     rowlock_client *client = hold->client;
+    hold->ended_us = rl_now_us();
     /* The history has every loss, also one that its release overtook. */
     if (rl_keeper_remove(&client->keeper, &hold->held))
         rl_hold_record(hold, "lost", NULL, hold->held.reason);
@@ -145,6 +146,8 @@ void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release
     if (hold->client->journal.off)
         return;
     bool begins = strcmp(event, "acquired") == 0 || strcmp(event, "taken_over") == 0;
+    /* The next holder may have it before the release returns. */
+    int64_t at_us = hold->ended_us ? hold->ended_us : rl_now_us();
     for (size_t i = 0; i < hold->count; i++) {
         const rl_event entry = {
             .name = hold->locks[i].name,
@@ -153,8 +156,9 @@ void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release
             .version = hold->locks[i].version,
             .owner = hold->owner,
             .label = hold->client->label,
+            .at_us = at_us,
             .waited_ms = hold->waited_ms,
-            .held_ms = begins ? RL_UNKNOWN_MS : (rl_now_us() - hold->acquired_us) / 1000,
+            .held_ms = begins ? RL_UNKNOWN_MS : (at_us - hold->acquired_us) / 1000,
             .has_exit_status = options && options->has_exit_status,
             .exit_status = options ? options->exit_status : 0,
             .detail = detail};

@@ -28,6 +28,7 @@ struct rowlock_hold {
     rl_lock *locks; /* in byte order of the names, each once; in the hold's block of memory */
     rl_bell bell;   /* lease */
     int64_t acquired_us;
+    int64_t ended_us; /* when its release began; 0: it has not */
     int64_t waited_ms;
     int64_t at_least_us;
     rowlock_lost_fn on_lost;

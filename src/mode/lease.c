@@ -33,7 +33,7 @@
 #define UNRUNG_LOOK_US  1000000 /* looking again at a lease whose holder has no bell to ring */
 #define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
-#define LOOK_MOST_US    10000000
+#define LOOK_MOST_US    4000000
 #define HEIR_LEAST_US   200 /* how long an heir is given to inherit; what it takes is learnt */
 #define HEIR_MOST_US    5000
 #define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
@@ -112,12 +112,17 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
     return ROWLOCK_OK;
 }
 
-/* On the connection that has the bell, when it is our turn; else on any. */
+/* On the connection that has the bell, when it is our turn; else on one that may get it. */
 static rowlock_status take_conn(lease_call *call, rl_conn **conn, rowlock_error *err)
 {
+    rl_pool *pool = &call->hold->client->pool;
     rl_io io = rl_budget_quick_io(call->budget);
     *conn = call->turn.conn;
-    return *conn ? ROWLOCK_OK : rl_pool_take(&call->hold->client->pool, RL_WORK, &io, conn, err);
+    if (*conn)
+        return ROWLOCK_OK;
+    if (atomic_load(&call->hold->client->polls))
+        return rl_pool_take(pool, RL_WORK, &io, conn, err);
+    return rl_pool_take_for_bell(pool, &io, conn, err);
 }
 
 static void give_conn(lease_call *call, rl_conn *conn)
@@ -296,7 +301,11 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
     if (call->turn.unrung)
         /* Whoever was woken has not come for it: the bell is for those who do. */
         rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_CONNECTION);
-    return take_free(call, err);
+    rowlock_status status = take_free(call, err);
+    if (status == ROWLOCK_BUSY)
+        return rl_fail(err, status, "'%s' is free, but kept for who has waited for it",
+                       call->lock->name);
+    return status;
 }
 
 static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowlock_error *err)
@@ -505,7 +514,7 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     else
         /* Not on one whose bell a release may want to ring meanwhile. */
-        status = rl_pool_take_quiet(pool, io, &conn, err);
+        status = rl_pool_take_aside(pool, io, &conn, err);
     if (status == ROWLOCK_OK) {
         value = rl_text_n(json.text, json.length);
         status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
