@@ -9,6 +9,12 @@ CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
 -- columns: found u64
 SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = :schema;
 
+-- A change of a table waits for every transaction that uses it (a held row lock is one), and
+-- everybody who comes later waits behind it: not for long. The default is a day, or a year.
+-- name: migration_patience
+-- kind: text
+SET SESSION lock_wait_timeout = 5;
+
 -- One row for each migration. `steps_done` counts the statements whose effect is known;
 -- `running` is the one that was begun after them (0: none), so that an interrupted
 -- migration says exactly where it stopped.

@@ -17,6 +17,7 @@
 #define LOCK_WAIT_MOST_S     31536000
 #define RECORDS_MAX          256
 #define DUPLICATE_COLUMN     1060
+#define LOCK_WAIT_TIMEOUT    1205
 
 /* One row of rowlock_schema_version. */
 typedef struct record {
@@ -260,6 +261,9 @@ static rowlock_status run_step(migrator *m, const rl_migration *migration,
         status = run_statement(m, statement, err);
     if (status != ROWLOCK_OK && had_been_added(migration, err))
         status = ROWLOCK_OK;
+    if (status != ROWLOCK_OK && err->server_errno == LOCK_WAIT_TIMEOUT)
+        rl_error_prefix(err, "a transaction is using the table (somebody holds a lock); try again "
+                             "when it has ended: ");
     if (status != ROWLOCK_OK)
         rl_error_prefix(err, "%s, statement %u of %u (%s): ", migration->name, step, steps, title);
     return status;
@@ -388,6 +392,8 @@ static rowlock_status open_conn(const rl_params *params, const char *schema, con
     if (status != ROWLOCK_OK)
         return status;
     status = rl_stmt_pool_hooks.setup(*conn, RL_WORK, io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(*conn, RL_SQL_MIGRATION_PATIENCE, NULL, io, err);
     if (status != ROWLOCK_OK) {
         rl_conn_close(*conn);
         *conn = NULL;

@@ -614,6 +614,8 @@ static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done
     rl_io io = rl_budget_quick_io(call->budget);
     rl_waived waived = {0};
     rowlock_status status = rl_bell_waive(conn, &waiver, &io, &waived, err);
+    /* It may have been said, and somebody have it, although the statement failed in the end. */
+    call->open = call->open || status != ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         return status;
     if (!waived.mine)

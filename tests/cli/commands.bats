@@ -414,6 +414,27 @@ with_password() {
     sql_any "DROP DATABASE $schema"
 }
 
+@test "init does not stand in everybody's way behind a held lock" {
+    local schema="${TEST_SCHEMA}_held"
+    rl -D "$schema" init -q
+    sql_any "DELETE FROM \`$schema\`.rowlock_schema_version WHERE version = 2;
+        ALTER TABLE \`$schema\`.resource_lock DROP COLUMN fenced;
+        INSERT INTO \`$schema\`.resource_lock (id, resource_name, update_time) VALUES (1, 'x', NOW(6))"
+    coproc holder { mariadb --defaults-file="$TEST_OPTIONS" -N --unbuffered "$schema" 2>&1; }
+    pid=$holder_PID
+    echo "BEGIN; SELECT resource_name FROM resource_lock WHERE id = 1 FOR UPDATE;" >&"${holder[1]}"
+    read -r -t 20 line <&"${holder[0]}"
+    [ "$line" = x ]
+    run --separate-stderr rl -D "$schema" init
+    echo "$stderr"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"0002_fenced"*"a transaction is using the table"* ]]
+    kill "$pid"
+    wait "$pid" || true
+    rl -D "$schema" init
+    sql_any "DROP DATABASE \`$schema\`"
+}
+
 @test "init on a terminal shows its steps" {
     schema=${TEST_SCHEMA}_i
     run on_terminal 100 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$schema" init
