@@ -3,7 +3,8 @@
 --
 -- A batch is found by a plain read; then its rows are locked and looked at again. Rows that
 -- somebody else has locked are left out (SKIP LOCKED): a batch never waits with locks of its
--- own. `names` is [[id, version], ...].
+-- own. `names` is [[id, version], ...]. MySQL takes the made-up table for one to be locked, and
+-- refuses it (3569), unless told which are meant (OF); MariaDB has no OF.
 
 -- name: sweep_expired
 -- params: after u64, limit u64
@@ -32,7 +33,7 @@ SELECT r.id, r.version
    AND r.status = 'held'
    AND r.lease_expires_at <= UTC_TIMESTAMP(6)
    AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6))
-   FOR UPDATE SKIP LOCKED;
+   FOR UPDATE /*!80000 OF r, l */ SKIP LOCKED;
 
 -- name: sweep_expired_record
 -- params: names text
@@ -122,7 +123,7 @@ SELECT r.id, r.version
    AND r.status = 'free'
    AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
    AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
-   FOR UPDATE SKIP LOCKED;
+   FOR UPDATE /*!80000 OF r */ SKIP LOCKED;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
 -- name: purge_rows_lock
@@ -137,7 +138,7 @@ SELECT r.id, r.version
    AND r.status = 'free'
    AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
    AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
-   FOR UPDATE SKIP LOCKED;
+   FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED;
 
 -- name: purge_floor_raise
 -- params: version u64
