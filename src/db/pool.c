@@ -10,8 +10,9 @@
 #define UNSEEN_US 100000
 
 /* On one connection. MariaDB 10.11 looks for a named lock among all that its connection has, one
- * after the other: 1,000 make a statement with one half as dear again, 10,000 eight times. */
-#define BELLS_MOST 1000
+ * after the other: 1,000 make a statement with one half as dear again, 10,000 eight times as dear.
+ */
+#define BELLS_MOST 2000
 
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
                             const char *bell_prefix, unsigned max_idle, rowlock_error *err)
