@@ -552,6 +552,57 @@ static void test_the_bell_of_a_busy_connection(void **state)
     rowlock_client_close(third);
 }
 
+typedef struct looper {
+    rowlock_client *client;
+    const char *names[4];
+    pthread_t thread;
+    unsigned rounds;
+    rowlock_status status;
+    rowlock_error err;
+} looper;
+
+/* Has several, and gives back and takes one after the other. */
+static void *juggle(void *arg)
+{
+    looper *this = arg;
+    rowlock_hold *holds[4] = {0};
+    rowlock_acquire_options options = {.ttl_ms = LONG_TTL};
+    rowlock_status status = ROWLOCK_OK;
+    for (unsigned i = 0; i < this->rounds && status == ROWLOCK_OK; i++) {
+        if (holds[i % 4])
+            status = rowlock_release(holds[i % 4], &this->err);
+        if (status == ROWLOCK_OK)
+            status = rowlock_acquire(this->client, this->names[i % 4], &options, &holds[i % 4],
+                                     &this->err);
+    }
+    for (unsigned i = 0; i < 4 && status == ROWLOCK_OK; i++)
+        status = rowlock_release(holds[i], &this->err);
+    this->status = status;
+    return NULL;
+}
+
+/* Threads that share connections, each with names of its own: a try never fails. */
+static void test_threads_with_names_of_their_own(void **state)
+{
+    looper all[6];
+    rowlock_client *client = ts_open();
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        all[i] = (looper){.client = client, .rounds = ts_rounds(300)};
+        for (unsigned n = 0; n < 4; n++)
+            all[i].names[n] = ts_name("own");
+        pthread_create(&all[i].thread, NULL, juggle, &all[i]);
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        pthread_join(all[i].thread, NULL);
+        ts_err = all[i].err;
+        WANT(OK, all[i].status);
+        for (unsigned n = 0; n < 4; n++)
+            nothing_is_left(all[i].names[n]);
+    }
+    rowlock_client_close(client);
+}
+
 /* ----------------------------------------------------------- deadlines, and being told */
 
 /* In the queue, and as its first, who has the bell but not the lease. */
@@ -1062,6 +1113,7 @@ int main(void)
         ONCE(test_some_in_the_line_give_up),
         ONCE(test_many_leases_few_connections),
         ONCE(test_the_bell_of_a_busy_connection),
+        ONCE(test_threads_with_names_of_their_own),
         ONCE(test_cancel_and_deadline),
         ONCE(test_deadlines_at_the_last_moment),
         ONCE(test_a_holder_without_its_bell),
