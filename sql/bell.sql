@@ -2,6 +2,7 @@
 -- which keeps its waiters in the order in which they came. It never proves anything:
 -- whoever has it still has to swap the row. Its holder holds the lease, or is the first
 -- of those who wait. A name is `rowlock.<schema>.<id>`; the server's limit is 64 characters.
+-- (Names with a '=' are waivers: see lease_waive in sql/lease.sql.)
 
 -- Stands in the queue. Sent as text, since the process list shows the values of a
 -- prepared statement on MySQL only: `rowlock ls` reads there who waits, and since when.

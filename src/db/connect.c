@@ -1,9 +1,9 @@
 /*
  * db/connect.c - opening a connection.
  *
- * Connector/C's non-blocking connect blocks in one place: it calls getaddrinfo()
- * (pvio_socket_connect() in 3.3), and a resolver without an answer takes 5 s and more for
- * each of its servers. So a thread opens the connection where a name may have to be
+ * Connecting waits in the caller's rl_io (connect_now()), but for one place: Connector/C calls
+ * getaddrinfo() (pvio_socket_connect() in 3.3), and a resolver without an answer takes 5 s and
+ * more for each of its servers. So a thread opens the connection where a name may have to be
  * looked up, and the caller waits for it in its rl_io, or leaves it behind.
  */
 #include <arpa/inet.h>
@@ -24,8 +24,8 @@
 
 #include "db/conn.h"
 
-/* The stack on which Connector/C connects. Its own 60 KB are little for a resolver's modules;
- * pages that are not used cost nothing. */
+/* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is
+ * used; pages that are not used cost nothing. */
 #define CONNECT_STACK ((size_t)256 * 1024)
 
 /* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so

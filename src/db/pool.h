@@ -45,8 +45,8 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
                             rowlock_error *err) RL_MUST_USE;
 
 /*
- * An idle connection that looks alive, the one with the fewest bells, or a new one. Statuses of
- * rl_conn_open().
+ * An idle connection that looks alive, the one with the fewest bells (unless it has as many as one
+ * may have), or a new one. Statuses of rl_conn_open().
  */
 rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
                             rowlock_error *err) RL_MUST_USE;

@@ -3,13 +3,13 @@
  *
  *   1. take_free():  UPDATE the row if it is free; the OK packet carries the token. The bell
  *                    comes with it, unless somebody waits who was there before.
- *   2. await_turn(): held: wait until the bell is ours (mode/turn.c), and take_free() again.
- *   3. look():       it is still held (its holder lost the bell, not the lease), or the call is
- *                    a try: who has it, and for how long?
- *   4. take_over():  its time is over: compare-and-swap on the version that was seen.
- *   5. otherwise wait (wait/backoff.c), at most as long as the lease still runs.
+ *   2. look():       nobody gave it to us: who has it, and for how long?
+ *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
+ *   4. await_turn(): wait until the bell is ours (mode/turn.c), and begin again. If it is still held
+ *                    then (its holder lost the bell, not the lease), or where there is no bell:
+ *                    wait (wait/backoff.c), at most as long as the lease still runs.
  *
- * Where there is no bell, 2. is left out.
+ * Who had to wait the last time begins with 4.
  *
  * A reply that was lost leaves the call `open`: the next thing it does is to make sure that
  * the server is done with the request (settle.c), and to look whether the row carries its
