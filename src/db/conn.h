@@ -3,8 +3,8 @@
  * on the caller's connection) know MYSQL.
  *
  * Every exchange goes through Connector/C's non-blocking calls (connecting: through its function
- * to wait) and waits in the rl_io it is given, so that deadlines and cancelling are exact and the keeper can serve
- * its other connections meanwhile.
+ * to wait) and waits in the rl_io it is given, so that deadlines and cancelling are exact and the
+ * keeper can serve its other connections meanwhile.
  */
 #ifndef RL_DB_CONN_H
 #define RL_DB_CONN_H
