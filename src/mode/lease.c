@@ -5,9 +5,9 @@
  *                    comes with it, unless somebody waits who was there before.
  *   2. look():       nobody gave it to us: who has it, and for how long?
  *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
- *   4. await_turn(): wait until the bell is ours (mode/turn.c), and begin again. If it is still
- * held then (its holder lost the bell, not the lease), or where there is no bell: wait
- * (wait/backoff.c), at most as long as the lease still runs.
+ *   4. await_turn(): wait until the bell is ours (mode/turn.c), and begin again.
+ *   5. still held then (its holder lost the bell, not the lease), or no bell there: wait
+ *                    (wait/backoff.c), at most as long as the lease still runs.
  *
  * Who had to wait the last time begins with 4.
  *
