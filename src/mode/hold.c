@@ -110,9 +110,12 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *even
 void rl_hold_end(rowlock_hold *hold)
 {
     rowlock_client *client = hold->client;
-    hold->ended_us = rl_now_us();
+    int64_t now = rl_now_us();
+    /* Waits for who is telling of a loss: only then the hold is ours alone. */
+    bool untold = rl_keeper_remove(&client->keeper, &hold->held);
+    hold->ended_us = now;
     /* The history has every loss, also one that its release overtook. */
-    if (rl_keeper_remove(&client->keeper, &hold->held))
+    if (untold)
         rl_hold_record(hold, "lost", NULL, hold->held.reason);
     pthread_mutex_lock(&client->mutex);
     if (hold->previous)
