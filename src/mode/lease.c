@@ -85,11 +85,11 @@ static void keep_row(void *data, const rl_cell *cells)
     row->read_only = cells[10].u64 != 0;
 }
 
-static rowlock_status look(const lease_call *call, bool *found, lease_row *row, rowlock_error *err)
+static rowlock_status look(rowlock_client *client, const rl_budget *budget, const rl_lock *lock,
+                           bool *found, lease_row *row, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(call->lock->id), rl_text(call->lock->name)};
-    return rl_client_read(call->hold->client, call->budget, RL_SQL_LEASE_LOOK, values, keep_row,
-                          row, found, err);
+    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
+    return rl_client_read(client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, found, err);
 }
 
 /* The statement changed a row, or none, or nobody knows. BUSY: none. */
@@ -316,7 +316,7 @@ static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowloc
     if (call->open)
         status = rl_settle(call->hold->client, call->budget, &call->lost_request, err);
     if (status == ROWLOCK_OK)
-        status = look(call, &found, &row, err);
+        status = look(call->hold->client, call->budget, call->lock, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
     if (found)
@@ -366,9 +366,8 @@ static bool look_from_queue(void *data, int64_t *again_us)
     bool found = false;
     /* Over before the call's own deadline is. */
     rl_budget budget = rl_budget_start(0, look_limit_ms(call->budget), call->budget->cancel);
-    const lease_call asking = {.hold = call->hold, .lock = call->lock, .budget = &budget};
     budget.abrupt = true;
-    if (look(&asking, &found, &row, NULL) != ROWLOCK_OK) {
+    if (look(call->hold->client, &budget, call->lock, &found, &row, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
         return false;
     }
@@ -395,12 +394,12 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
 static void tell_holder(const lease_call *call, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
-    const lease_call asking = {.hold = call->hold, .lock = call->lock, .budget = &budget};
-    budget.abrupt = true;
     rowlock_error why = {0};
     lease_row row = {0};
     bool found = false;
-    if (!err || look(&asking, &found, &row, NULL) != ROWLOCK_OK || !found || !row.held)
+    budget.abrupt = true;
+    if (!err || look(call->hold->client, &budget, call->lock, &found, &row, NULL) != ROWLOCK_OK ||
+        !found || !row.held)
         return;
     (void)held_by(call, &row, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
@@ -549,11 +548,9 @@ static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
 static rowlock_status released_before(release_call *call, rowlock_error *err)
 {
     const rl_lock *lock = &call->hold->locks[0];
-    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
     lease_row row = {0};
     bool found = false;
-    rowlock_status status = rl_client_read(call->hold->client, call->budget, RL_SQL_LEASE_LOOK,
-                                           values, keep_row, &row, &found, err);
+    rowlock_status status = look(call->hold->client, call->budget, lock, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
     bool ours = strcmp(row.owner, call->hold->owner) == 0;

@@ -208,8 +208,8 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
         status =
             rl_line_stand(&turn->client->lines, turn->resource_id, turn->budget, &turn->place, err);
     if (status == ROWLOCK_SYSTEM) /* no descriptor to stand in line with */
-        return ROWLOCK_BUSY;
-    if (status == ROWLOCK_OK)
+        status = ROWLOCK_BUSY;
+    else if (status == ROWLOCK_OK)
         status = queue_up(turn, err);
     /* The others may try, too: is it the server that has gone? */
     if (status != ROWLOCK_OK) {
