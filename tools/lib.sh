@@ -70,6 +70,11 @@ as_user() {
         env -u HOME -u XDG_RUNTIME_DIR USER="$user" LOGNAME="$user" "$@"
 }
 
+# reachable USER FOLDER
+reachable() {
+    [ -z "$1" ] || (as_user "$1" test -x "$2") 2>/dev/null
+}
+
 # ----------------------------------------------------------------- waiting
 
 # poll SECONDS COMMAND...: until the command succeeds, at most so long.

@@ -108,3 +108,66 @@ ask() { # SOCKET STATEMENT
     run "$SERVER" status "$DIR"
     [ "$status" -eq 1 ]
 }
+
+# ------------------------------------------------------------------- other flavours
+
+# All that is said above of the distribution's, in one go.
+flavour() { # FLAVOUR VERSION-PATTERN
+    run "$SERVER" fetch "$1"
+    [ "$status" -ne 77 ] || skip "$output"
+    [ "$status" -eq 0 ]
+    socket=$("$SERVER" start --flavour "$1" --tcp "$DIR" -- --max-connections=33)
+    [[ $(ask "$socket" 'SELECT VERSION()') == $2 ]]
+    [ "$("$SERVER" flavour "$DIR")" = "$1" ]
+    [ "$(stat -c %u "/proc/$("$SERVER" pid "$DIR")")" -ne 0 ]
+    [ "$(stat -c %a "$DIR")" = 700 ]
+    [ "$(ask "$socket" 'SELECT @@bind_address')" = 127.0.0.1 ]
+    [ -z "$(ask "$socket" "SELECT user FROM mysql.user WHERE user NOT LIKE 'm%' AND user <> 'root' OR host <> 'localhost'")" ]
+    ask "$socket" 'CREATE DATABASE kept'
+    port=$("$SERVER" port "$DIR")
+
+    "$SERVER" kill "$DIR"
+    run "$SERVER" status "$DIR"
+    [ "$status" -eq 1 ]
+    "$SERVER" restart "$DIR"
+    "$SERVER" status "$DIR"
+    [ "$("$SERVER" port "$DIR")" = "$port" ]
+    [ "$(ask "$socket" 'SELECT @@max_connections')" = 33 ]
+    [ "$(ask "$socket" "SHOW DATABASES LIKE 'kept'")" = kept ]
+
+    "$SERVER" stop "$DIR"
+    socket=$("$SERVER" start "$DIR")
+    [[ $(ask "$socket" 'SELECT VERSION()') == $2 ]]
+    [ "$(ask "$socket" "SHOW DATABASES LIKE 'kept'")" = kept ]
+    run "$SERVER" start --flavour mariadb "$DIR"
+    [ "$status" -eq 1 ]
+    [[ $output == *"has the data of $1"* ]]
+}
+
+@test "MariaDB 11.8: all of it" {
+    flavour mariadb-11.8 '11.8.*-MariaDB*'
+}
+
+@test "MySQL 9.7: all of it, and each server is one of its own" {
+    flavour mysql-9.7 '9.*'
+    OTHER=$BATS_TEST_TMPDIR/other
+    other=$(ROWLOCK_FLAVOUR=mysql-9.7 "$SERVER" start "$OTHER")
+    [ "$(ask "$other" 'SELECT @@server_uuid')" != "$(ask "$socket" 'SELECT @@server_uuid')" ]
+}
+
+@test "a flavour that cannot be had: 77, why, and nothing left; one that does not exist: 1" {
+    export ROWLOCK_UNPACKED=$BATS_TEST_TMPDIR/unpacked
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    for broken in mmdebstrap apt-get; do
+        printf '#!/bin/sh\necho "E: not today" >&2\nexit 100\n' >"$BATS_TEST_TMPDIR/bin/$broken"
+        chmod +x "$BATS_TEST_TMPDIR/bin/$broken"
+        PATH=$BATS_TEST_TMPDIR/bin:$PATH run "$SERVER" start --flavour mysql-9.7 "$DIR"
+        [ "$status" -eq 77 ]
+        [[ $output == *'cannot be had here: mysql-9.7'* ]]
+        [ ! -e "$DIR" ]
+        [ -z "$(find "$ROWLOCK_UNPACKED" -mindepth 1 -type d)" ]
+    done
+    [[ $output == *'no mirror'* ]]
+    run "$SERVER" start --flavour oracle "$DIR"
+    [ "$status" -eq 1 ]
+}
