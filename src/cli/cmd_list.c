@@ -136,6 +136,7 @@ static void add_waiters(json_object *object, const rowlock_waiters *waiters, con
     size_t end = end_of_waiters(waiters, first, name);
     for (size_t i = first; i < end; i++)
         cli_json_append(array, waiter_json(rowlock_waiters_at(waiters, i)));
+    cli_json_text(object, "waiters_not_shown", rowlock_waiters_hidden(waiters));
 }
 
 static json_object *info_json(const rowlock_info *info, const rowlock_waiters *waiters)

@@ -204,6 +204,8 @@ is_harmless() {
     [ -z "$stderr" ]
     [ "${#lines[@]}" -eq 2 ]
     [[ "$("${plain[@]}" show --json partly | jq -c .waiters)" == "[]" ]]
+    [[ "$("${plain[@]}" ls --json | jq -r '.[0].waiters_not_shown')" == "waiters of other users and of row locks; "*PROCESS* ]]
+    [ "$(rl show --json partly | jq -r .waiters_not_shown)" = "" ]
 }
 
 @test "labels of waiters steer no terminal" {
