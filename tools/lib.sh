@@ -89,6 +89,19 @@ poll() {
     done
 }
 
+# free_port: one that nobody listens on now.
+free_port() {
+    local port try
+    for ((try = 0; try < 50; try++)); do
+        port=$((20000 + RANDOM % 12000))
+        if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+            printf '%s\n' "$port"
+            return 0
+        fi
+    done
+    die "no free port"
+}
+
 # program NAME: its path, also where a plain user's PATH does not look.
 program() {
     PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"
