@@ -8,100 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
-#include "support/proxy.h"
-#include "support/support.h"
-
-static ts_proxy *proxy;
-static rowlock_client *direct; /* not through the proxy */
-static MYSQL *mysql;
 
 static int begin(void **state)
 {
-    ts_suite_begin(state);
-    proxy = ts_proxy_start(ts_socket());
-    direct = ts_open();
-    mysql = ts_connect(ts_schema());
+    through_begin(state);
     ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60))"
                   " ENGINE = InnoDB");
     return 0;
 }
 
-static int end(void **state)
+static rowlock_client *open_polling(void)
 {
-    rowlock_client_close(direct);
-    ts_proxy_stop(proxy);
-    mysql_close(mysql);
-    return ts_suite_end(state);
-}
-
-/* A client whose every byte goes through the proxy. */
-static rowlock_client *open_waiting(rowlock_waiting waiting)
-{
-    rowlock_client_options options = ts_options();
+    rowlock_client_options options = through_options();
     rowlock_client *client = NULL;
-    options.waiting = waiting;
-    options.socket = ts_proxy_socket(proxy);
-    options.connect_timeout_ms = 1000;
-    options.reconnect_ms = 120;
-    options.no_history = true; /* its commands would be counted, too */
+    options.waiting = ROWLOCK_WAITING_POLL;
     ts_proxy_flow(proxy);
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     return client;
-}
-
-static rowlock_client *open_through(void)
-{
-    return open_waiting(ROWLOCK_WAITING_AUTO);
-}
-
-static rowlock_client *open_polling(void)
-{
-    return open_waiting(ROWLOCK_WAITING_POLL);
-}
-
-/* The statement whose reply decides about an acquire, and about a release. */
-static const char *taking(rowlock_mode mode)
-{
-    return mode == ROWLOCK_OPTIMISTIC ? "lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL"
-                                      : "SET version = LAST_INSERT_ID(version + 1)";
-}
-
-static const char *giving(rowlock_mode mode)
-{
-    return mode == ROWLOCK_OPTIMISTIC ? "SET status = 'free', not_before" : "COMMIT";
-}
-
-static rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode,
-                              int64_t wait_ms, rowlock_hold **hold)
-{
-    rowlock_acquire_options options = {
-        .mode = mode, .wait_ms = wait_ms, .ttl_ms = ts_short_ttl(mode)};
-    *hold = NULL;
-    return rowlock_acquire(client, name, &options, hold, &ts_err);
-}
-
-/* Somebody else gets in within TTL + 1 s, with a higher token, which becomes *token. */
-static void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
-{
-    rowlock_hold *hold = NULL;
-    WANT(OK, acquire(direct, name, mode, ts_short_ttl(mode) + 1000, &hold));
-    if (rowlock_hold_token(hold) <= *token) {
-        print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
-        fail();
-    }
-    *token = rowlock_hold_token(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
-}
-
-/* Whose is it, by the table? */
-static bool is_ours(const rowlock_hold *hold)
-{
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND owner = '%s'"
-                      " AND version = %" PRIu64 " AND status = 'held'",
-                      ts_quote(rowlock_hold_name(hold)), rowlock_hold_owner(hold),
-                      rowlock_hold_token(hold)) == 1;
 }
 
 /* ---------------------------------------------------------------------- lost replies */
@@ -111,7 +36,7 @@ static void test_a_lost_reply_is_looked_up(void **state)
 {
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
     rowlock_mode mode = ts_mode(state);
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     for (int i = 0; i < 2; i++) {
         const char *name = ts_name("looked-up");
         uint64_t token = 0;
@@ -137,7 +62,7 @@ static void test_a_lost_reply_and_nobody_to_ask(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("unknown");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     uint64_t token = 0;
     rowlock_hold *hold = NULL;
     next_one_gets_in(name, mode, &token);
@@ -160,7 +85,7 @@ static void test_no_connection_at_all(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("refused");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = NULL;
     WANT(OK, ts_try(client, name, mode));
     ts_proxy_refuse(proxy, true);
@@ -180,7 +105,7 @@ static void test_a_release_without_its_reply(void **state)
 {
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
     rowlock_mode mode = ts_mode(state);
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     for (int i = 0; i < 2; i++) {
         const char *name = ts_name("release");
         uint64_t token = 0;
@@ -202,7 +127,7 @@ static void test_a_release_and_nobody_to_ask(void **state)
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
     rowlock_mode mode = ts_mode(state);
     for (int i = 0; i < 2; i++) {
-        rowlock_client *client = open_through();
+        rowlock_client *client = through_open();
         const char *name = ts_name("release-unknown");
         uint64_t token = 0;
         rowlock_hold *hold = NULL;
@@ -225,7 +150,7 @@ static bool cycle_with_fault(rowlock_mode mode, ts_fault fault, unsigned nth, bo
     const char *name = ts_name("cycle");
     uint64_t token = 0;
     rowlock_hold *hold = NULL;
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     ts_proxy_arm(proxy, fault, NULL, nth, then_refuse);
     rowlock_status status = acquire(client, name, mode, 5000, &hold);
     if (status == ROWLOCK_OK) {
@@ -282,7 +207,7 @@ static void test_every_command_of_a_section(void **state)
             unsigned calls = 0;
             rowlock_section_result result = {0};
             WANT(OK, rowlock_version_read(direct, name, &before, &ts_err));
-            rowlock_client *client = open_through();
+            rowlock_client *client = through_open();
             ts_proxy_arm(proxy, faults[i % 2], NULL, nth, refuse);
             rowlock_status status =
                 rowlock_section_run(client, name, NULL, nothing, &calls, &result, &ts_err);
@@ -374,7 +299,7 @@ static void test_a_cut_while_held(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("cut");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = NULL;
     uint64_t token = 0;
     WANT(OK, acquire(client, name, mode, 0, &hold));
@@ -405,7 +330,7 @@ static void test_a_long_stall_while_held(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("stall");
     int64_t ttl = ts_short_ttl(mode);
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = NULL;
     WANT(OK, acquire(client, name, mode, 0, &hold));
     uint64_t token = rowlock_hold_token(hold);
@@ -435,7 +360,7 @@ static void test_a_short_stall_while_held(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("short-stall");
     int64_t ttl = 2000;
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = NULL;
     rowlock_acquire_options options = {.mode = mode, .ttl_ms = ttl};
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
@@ -472,7 +397,7 @@ static void test_a_wait_on_a_dead_line(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("dead-line");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = ts_take(direct, name, mode, 30000);
     uint64_t token = rowlock_hold_token(hold);
     WANT(BUSY, ts_try(client, name, mode));
@@ -495,7 +420,7 @@ static void test_cancel_on_a_dead_line(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("dead-cancel");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_cancel *cancel = NULL;
     WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
     rowlock_hold *hold = ts_take(direct, name, mode, 30000);
@@ -575,7 +500,7 @@ static void test_a_renewal_delivered_late(void **state)
 static void test_a_renewal_overtakes_a_take_over(void **state)
 {
     const char *name = ts_name("overtaken");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_client *third = ts_open();
     (void)state;
     rowlock_hold *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 30000);
@@ -606,7 +531,7 @@ static void test_a_renewal_overtakes_a_take_over(void **state)
 static void test_a_take_over_overtakes_another(void **state)
 {
     const char *name = ts_name("two-take-over");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     (void)state;
     rowlock_hold *dead = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
     WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
@@ -643,7 +568,7 @@ static unsigned long row_lockers_connection(void)
 static void test_a_row_lock_dies_while_it_is_published(void **state)
 {
     const char *name = ts_name("published");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     (void)state;
     WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(ROWLOCK_PESSIMISTIC), 1, false);
@@ -672,7 +597,7 @@ static void test_closing_on_a_dead_line(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("dead-close");
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     rowlock_hold *hold = NULL;
     WANT(OK, acquire(client, name, mode, 0, &hold));
     uint64_t token = rowlock_hold_token(hold);
@@ -708,5 +633,5 @@ int main(void)
         ONCE(test_a_take_over_overtakes_another),
         BOTH(test_closing_on_a_dead_line),
     };
-    return cmocka_run_group_tests_name("wire", tests, begin, end);
+    return cmocka_run_group_tests_name("wire", tests, begin, through_end);
 }

@@ -1,10 +1,13 @@
 #include "proxy.h"
 
+#include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +15,9 @@
 #define LINKS_MAX      300
 #define STATEMENTS_MAX 64
 #define CHUNK          65536
+#define DRIBBLE_NS     20000 /* between two looks whether a byte has been taken */
+
+enum { WAYS = TS_DOWN + 1 };
 
 typedef struct bytes {
     char *data;
@@ -24,9 +30,21 @@ typedef struct statement {
     char text[512];
 } statement;
 
+/* What is on its way: some bytes, or (with no length) the end of the connection. */
+typedef struct piece {
+    struct piece *next;
+    int64_t due_ms;
+    size_t length;
+    size_t sent;
+    char data[];
+} piece;
+
 typedef struct tunnel {
     int client; /* -1: this slot is free */
     int server;
+    piece *first[WAYS];
+    piece *last[WAYS];
+    bool ended[WAYS];    /* nothing more comes from that side */
     bytes up;            /* from the client, not yet a whole packet */
     bytes down;          /* held back from the client */
     char preparing[512]; /* text whose id the next reply tells */
@@ -56,6 +74,11 @@ struct ts_proxy {
     unsigned nth;
     bool then_refuse;
     unsigned commands;
+    int64_t delay_ms[WAYS];
+    bool dribble;
+    uint64_t bytes[WAYS];
+    bool cut_armed[WAYS];
+    uint64_t cut_at[WAYS];
     tunnel links[LINKS_MAX];
 };
 
@@ -91,6 +114,15 @@ static bool send_all(int fd, const char *data, size_t length)
 
 /* ---------------------------------------------------------------------- connections */
 
+static void drop_piece(tunnel *link, int way)
+{
+    piece *gone = link->first[way];
+    link->first[way] = gone->next;
+    if (!gone->next)
+        link->last[way] = NULL;
+    free(gone);
+}
+
 static void end_link(tunnel *link)
 {
     if (link->client < 0)
@@ -99,6 +131,9 @@ static void end_link(tunnel *link)
     close(link->server);
     free(link->up.data);
     free(link->down.data);
+    for (int way = 0; way < WAYS; way++)
+        while (link->first[way])
+            drop_piece(link, way);
     *link = (tunnel){.client = -1, .server = -1};
 }
 
@@ -129,6 +164,83 @@ static void accept_one(ts_proxy *proxy)
     close(client);
     if (server >= 0)
         close(server);
+}
+
+/* ------------------------------------------------------------------------- the flow */
+
+/* The last step: counted, and cut where it was asked for. */
+static bool deliver(ts_proxy *proxy, tunnel *link, ts_way way, const char *data, size_t length)
+{
+    int to = way == TS_UP ? link->server : link->client;
+    bool cut = proxy->cut_armed[way] && proxy->bytes[way] + length >= proxy->cut_at[way];
+    if (cut) {
+        length = (size_t)(proxy->cut_at[way] - proxy->bytes[way]);
+        proxy->cut_armed[way] = false;
+        proxy->fired = true;
+        proxy->refuse |= proxy->then_refuse;
+        proxy->cut |= proxy->then_refuse;
+    }
+    proxy->bytes[way] += length;
+    return send_all(to, data, length) && !cut;
+}
+
+/* Has the other side read everything there was? */
+static bool taken(const tunnel *link, int way)
+{
+    int unread = 0;
+    return ioctl(way == TS_UP ? link->server : link->client, SIOCOUTQ, &unread) != 0 || unread == 0;
+}
+
+/* Sends what is due. False: the connection is over. */
+static bool pump(ts_proxy *proxy, tunnel *link, int way)
+{
+    for (piece *p; (p = link->first[way]) != NULL && p->due_ms <= ts_now_ms();) {
+        if (p->length == 0)
+            return false;
+        if (proxy->dribble && !taken(link, way))
+            break;
+        size_t length = proxy->dribble ? 1 : p->length - p->sent;
+        if (!deliver(proxy, link, (ts_way)way, p->data + p->sent, length))
+            return false;
+        p->sent += length;
+        if (p->sent == p->length)
+            drop_piece(link, way);
+    }
+    return true;
+}
+
+/* Puts it on its way; no length: the end. */
+static bool forward(ts_proxy *proxy, tunnel *link, ts_way way, const char *data, size_t length)
+{
+    if (!link->first[way] && proxy->delay_ms[way] == 0 && !proxy->dribble)
+        return length > 0 && deliver(proxy, link, way, data, length);
+    piece *p = calloc(1, sizeof *p + length);
+    if (!p)
+        return false;
+    if (length > 0)
+        memcpy(p->data, data, length);
+    p->length = length;
+    p->due_ms = ts_now_ms() + proxy->delay_ms[way];
+    if (link->last[way])
+        link->last[way]->next = p;
+    else
+        link->first[way] = p;
+    link->last[way] = p;
+    return pump(proxy, link, way);
+}
+
+/* Until when nothing is to be done by itself; < 0: for ever. */
+static int64_t idle_ns(const ts_proxy *proxy)
+{
+    int64_t due_ms = INT64_MAX;
+    for (int i = 0; i < LINKS_MAX && !proxy->stall; i++)
+        for (int way = 0; way < WAYS && proxy->links[i].client >= 0; way++)
+            if (proxy->links[i].first[way] && proxy->links[i].first[way]->due_ms < due_ms)
+                due_ms = proxy->links[i].first[way]->due_ms;
+    if (due_ms == INT64_MAX)
+        return -1;
+    int64_t left_ms = due_ms - ts_now_ms();
+    return left_ms > 0 ? left_ms * 1000000 : DRIBBLE_NS;
 }
 
 /* ------------------------------------------------------------------------- commands */
@@ -191,7 +303,7 @@ static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size
             proxy->cut |= link->delay && proxy->refuse;
         }
     }
-    return link->delay || send_all(link->server, packet, length);
+    return link->delay || forward(proxy, link, TS_UP, packet, length);
 }
 
 static bool pass_commands(ts_proxy *proxy, tunnel *link)
@@ -213,8 +325,10 @@ static bool from_client(ts_proxy *proxy, tunnel *link)
 {
     char chunk[CHUNK];
     ssize_t n = recv(link->client, chunk, sizeof chunk, 0);
-    if (n <= 0)
-        return false;
+    if (n <= 0) {
+        link->ended[TS_UP] = true;
+        return forward(proxy, link, TS_UP, NULL, 0);
+    }
     append(&link->up, chunk, (size_t)n);
     return pass_commands(proxy, link);
 }
@@ -238,14 +352,18 @@ static bool from_server(ts_proxy *proxy, tunnel *link)
     ssize_t n = recv(link->server, chunk, sizeof chunk, 0);
     if (link->swallow)
         proxy->cut |= proxy->refuse;
-    if (n <= 0 || link->swallow)
+    if (link->swallow)
         return false;
+    if (n <= 0) {
+        link->ended[TS_DOWN] = true;
+        return forward(proxy, link, TS_DOWN, NULL, 0);
+    }
     learn(link, chunk, (size_t)n);
     if (link->hold) {
         append(&link->down, chunk, (size_t)n);
         return true;
     }
-    return send_all(link->client, chunk, (size_t)n);
+    return forward(proxy, link, TS_DOWN, chunk, (size_t)n);
 }
 
 /* ---------------------------------------------------------------------- the thread */
@@ -275,11 +393,24 @@ static void release_held(ts_proxy *proxy)
         tunnel *link = &proxy->links[i];
         if (link->client < 0)
             continue;
+        bool good = true;
         if (!link->hold && link->down.length > 0) {
-            send_all(link->client, link->down.data, link->down.length);
+            good = forward(proxy, link, TS_DOWN, link->down.data, link->down.length);
             link->down.length = 0;
         }
-        if (!pass_commands(proxy, link))
+        if (!good || !pass_commands(proxy, link))
+            end_link(link);
+    }
+}
+
+static void pump_links(ts_proxy *proxy)
+{
+    for (int i = 0; i < LINKS_MAX && !proxy->stall; i++) {
+        tunnel *link = &proxy->links[i];
+        bool good = true;
+        for (int way = 0; way < WAYS && good && link->client >= 0; way++)
+            good = pump(proxy, link, way);
+        if (!good)
             end_link(link);
     }
 }
@@ -287,11 +418,11 @@ static void release_held(ts_proxy *proxy)
 static void watch(const ts_proxy *proxy, struct pollfd *fds)
 {
     for (int i = 0; i < LINKS_MAX; i++) {
-        int shown = proxy->stall ? -1 : 0;
-        bool deaf = shown || proxy->links[i].delay;
-        fds[2 * i] = (struct pollfd){.fd = deaf ? -1 : proxy->links[i].client, .events = POLLIN};
-        fds[2 * i + 1] =
-            (struct pollfd){.fd = shown ? -1 : proxy->links[i].server, .events = POLLIN};
+        const tunnel *link = &proxy->links[i];
+        bool deaf_up = proxy->stall || link->delay || link->ended[TS_UP];
+        bool deaf_down = proxy->stall || link->ended[TS_DOWN];
+        fds[2 * i] = (struct pollfd){.fd = deaf_up ? -1 : link->client, .events = POLLIN};
+        fds[2 * i + 1] = (struct pollfd){.fd = deaf_down ? -1 : link->server, .events = POLLIN};
     }
     fds[2 * LINKS_MAX] =
         (struct pollfd){.fd = proxy->stall ? -1 : proxy->listener, .events = POLLIN};
@@ -305,14 +436,19 @@ static void *run(void *arg)
     pthread_mutex_lock(&proxy->mutex);
     while (!proxy->stop) {
         watch(proxy, fds);
+        int64_t ns = idle_ns(proxy);
+        struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
         pthread_mutex_unlock(&proxy->mutex);
-        poll(fds, 2 * LINKS_MAX + 2, -1);
+        /* Interrupted, it has filled in nothing. */
+        while (ppoll(fds, 2 * LINKS_MAX + 2, ns < 0 ? NULL : &idle, NULL) < 0 && errno == EINTR)
+            continue;
         pthread_mutex_lock(&proxy->mutex);
         eventfd_t ignored;
         if (fds[2 * LINKS_MAX + 1].revents)
             eventfd_read(proxy->wake, &ignored);
-        serve_links(proxy, fds);
         release_held(proxy);
+        pump_links(proxy);
+        serve_links(proxy, fds); /* the last, since it does what the others may have found to cut */
         if (fds[2 * LINKS_MAX].revents)
             accept_one(proxy);
     }
@@ -396,6 +532,39 @@ unsigned ts_proxy_commands(ts_proxy *proxy)
     return commands;
 }
 
+uint64_t ts_proxy_bytes(ts_proxy *proxy, ts_way way)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    uint64_t delivered = proxy->bytes[way];
+    pthread_mutex_unlock(&proxy->mutex);
+    return delivered;
+}
+
+void ts_proxy_cut_after(ts_proxy *proxy, ts_way way, uint64_t after, bool then_refuse)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->fired = false;
+    proxy->then_refuse = then_refuse;
+    proxy->cut_armed[way] = true;
+    proxy->cut_at[way] = proxy->bytes[way] + after;
+    change(proxy);
+}
+
+void ts_proxy_delay(ts_proxy *proxy, int64_t up_ms, int64_t down_ms)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->delay_ms[TS_UP] = up_ms;
+    proxy->delay_ms[TS_DOWN] = down_ms;
+    change(proxy);
+}
+
+void ts_proxy_dribble(ts_proxy *proxy, bool dribble)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->dribble = dribble;
+    change(proxy);
+}
+
 /* Until the thread has done it: what comes after sees no connection of before. */
 void ts_proxy_cut(ts_proxy *proxy)
 {
@@ -428,7 +597,11 @@ void ts_proxy_stall(ts_proxy *proxy, bool stall)
 void ts_proxy_flow(ts_proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
-    proxy->armed = proxy->refuse = proxy->stall = false;
+    proxy->armed = proxy->refuse = proxy->stall = proxy->dribble = false;
+    for (int way = 0; way < WAYS; way++) {
+        proxy->cut_armed[way] = false;
+        proxy->delay_ms[way] = 0;
+    }
     for (int i = 0; i < LINKS_MAX; i++)
         proxy->links[i].hold = proxy->links[i].delay = false;
     change(proxy);

@@ -1,7 +1,8 @@
 /*
  * support/proxy.h - a small forwarding proxy between a client and a server's unix socket,
  * in a thread of the test. It understands just enough of the protocol to know which
- * statement a command runs, and can lose a command or its reply, stall, cut and refuse.
+ * statement a command runs, and can lose a command or its reply, stall, cut (at any byte), delay,
+ * deliver byte by byte and refuse.
  */
 #ifndef TS_PROXY_H
 #define TS_PROXY_H
@@ -15,6 +16,11 @@ typedef enum ts_fault {
     TS_DELAY_COMMAND /* the server sees it only after ts_proxy_flow(), whatever became of who sent
                         it */
 } ts_fault;
+
+typedef enum ts_way {
+    TS_UP,  /* from the client to the server */
+    TS_DOWN /* back */
+} ts_way;
 
 typedef struct ts_proxy ts_proxy;
 
@@ -34,6 +40,18 @@ void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nt
 bool ts_proxy_fired(ts_proxy *proxy);
 /* Commands that were forwarded since the start. */
 unsigned ts_proxy_commands(ts_proxy *proxy);
+
+/* Bytes delivered that way since the start, on all connections. */
+uint64_t ts_proxy_bytes(ts_proxy *proxy, ts_way way);
+/*
+ * Once so many more bytes have been delivered that way, no other follows: the connection that they
+ * were for ends (ts_proxy_fired()). 0: before the next byte. `then_refuse` as for ts_proxy_arm().
+ */
+void ts_proxy_cut_after(ts_proxy *proxy, ts_way way, uint64_t after, bool then_refuse);
+/* What comes from now on arrives so much later; the end of a connection, too. */
+void ts_proxy_delay(ts_proxy *proxy, int64_t up_ms, int64_t down_ms);
+/* One byte at a time, in both directions: the next when the one before has been read. */
+void ts_proxy_dribble(ts_proxy *proxy, bool dribble);
 
 /* Ends every connection, on both sides. */
 void ts_proxy_cut(ts_proxy *proxy);

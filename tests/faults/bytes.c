@@ -1,0 +1,286 @@
+/*
+ * The line itself: cut after every single byte of a conversation in either direction, one byte at
+ * a time, silent for ever, and so slow that a round trip comes near the TTL.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults/through.h"
+
+/* Longer than any conversation here; whoever gets there goes in circles. */
+#define BYTES_MAX 20000
+
+static const char *way_word(ts_way way)
+{
+    return way == TS_UP ? "to the server" : "to the client";
+}
+
+/* ------------------------------------------------------------------- cut at every byte */
+
+/* Where it happened, should the test end there. */
+static void at_byte(rowlock_mode mode, ts_way way, uint64_t byte, const char *what)
+{
+    print_error("%s, byte %" PRIu64 " %s: %s: %s\n", ts_mode_word(mode), byte, way_word(way), what,
+                ts_err.message);
+}
+
+typedef struct cut {
+    ts_way way;
+    uint64_t byte;
+    bool then_refuse; /* and nobody can be asked any more */
+} cut;
+
+/* What a call may answer when its connection was cut. */
+static bool is_right(rowlock_status status, rowlock_mode mode, const cut *c)
+{
+    if (status == ROWLOCK_OK)
+        return true;
+    if (!c->then_refuse)
+        return false;
+    return status == ROWLOCK_UNKNOWN || status == ROWLOCK_UNAVAILABLE ||
+           (status == ROWLOCK_LOST && mode == ROWLOCK_PESSIMISTIC);
+}
+
+/* Taken and given back; false: it was over before the byte came. */
+static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mode mode,
+                           const cut *c, uint64_t *token)
+{
+    rowlock_hold *hold = NULL;
+    WANT(OK, ts_try(client, name, mode)); /* connected, everything prepared */
+    ts_proxy_cut_after(proxy, c->way, c->byte, c->then_refuse);
+    rowlock_status status = acquire(client, name, mode, 5000, &hold);
+    if (!is_right(status, mode, c))
+        at_byte(mode, c->way, c->byte, "acquire");
+    assert_true(is_right(status, mode, c));
+    if (status == ROWLOCK_OK) {
+        if (rowlock_hold_token(hold) <= *token || !is_ours(hold))
+            at_byte(mode, c->way, c->byte, "not the next token, or not in the table");
+        assert_true(rowlock_hold_token(hold) > *token);
+        assert_true(is_ours(hold));
+        *token = rowlock_hold_token(hold);
+        status = rowlock_release(hold, &ts_err);
+        if (!is_right(status, mode, c))
+            at_byte(mode, c->way, c->byte, "release");
+        assert_true(is_right(status, mode, c));
+    }
+    bool fired = ts_proxy_fired(proxy);
+    ts_proxy_flow(proxy);
+    /* Only who said that it does not know may have left a lease behind, for its TTL; a row lock
+     * ends when the server sees the end of its connection. */
+    bool known =
+        status == ROWLOCK_OK || (status == ROWLOCK_UNAVAILABLE && mode == ROWLOCK_OPTIMISTIC);
+    if (known)
+        WANT(OK, ts_try(direct, name, mode));
+    else
+        next_one_gets_in(name, mode, token);
+    return fired;
+}
+
+static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool then_refuse)
+{
+    const char *name = ts_name("every-byte");
+    rowlock_client *client = through_open();
+    cut c = {.way = way, .then_refuse = then_refuse};
+    uint64_t token = 0;
+    bool fired = true;
+    next_one_gets_in(name, mode, &token);
+    for (; fired && c.byte < BYTES_MAX; c.byte += step) {
+        fired = cycle_with_cut(client, name, mode, &c, &token);
+        /* Its last one was given back by ts_try(). */
+        token = ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
+                           ts_quote(name));
+    }
+    print_message("# %s: a cycle has %" PRIu64 " bytes %s\n", ts_mode_word(mode), c.byte - step,
+                  way_word(way));
+    assert_between(50, (int64_t)c.byte, BYTES_MAX - 1);
+    rowlock_client_close(client);
+}
+
+static void test_cut_at_every_byte_of_a_cycle(void **state)
+{
+    cut_all_bytes(ts_mode(state), TS_UP, 1, false);
+    cut_all_bytes(ts_mode(state), TS_DOWN, 1, false);
+}
+
+static void test_cut_at_some_bytes_and_nobody_to_ask(void **state)
+{
+    cut_all_bytes(ts_mode(state), TS_UP, 41, true);
+    cut_all_bytes(ts_mode(state), TS_DOWN, 17, true);
+}
+
+/* From the greeting on: logging in, settings, statements made ready. */
+static void test_cut_while_opening(void **state)
+{
+    rowlock_client_options options = through_options();
+    (void)state;
+    for (int way = TS_UP; way <= TS_DOWN; way++) {
+        uint64_t byte = 0;
+        bool fired = true;
+        for (; fired && byte < BYTES_MAX; byte++) {
+            rowlock_client *client = NULL;
+            ts_proxy_flow(proxy);
+            ts_proxy_cut_after(proxy, (ts_way)way, byte, false);
+            rowlock_status status = rowlock_client_open(&options, &client, &ts_err);
+            fired = ts_proxy_fired(proxy);
+            if (status == ROWLOCK_OK)
+                rowlock_client_close(client);
+            else
+                WANT(UNAVAILABLE, status);
+        }
+        print_message("# opening has %" PRIu64 " bytes %s\n", byte, way_word((ts_way)way));
+        assert_false(fired);
+    }
+}
+
+/* --------------------------------------------------------------- cut while it is renewed */
+
+/* Many at once: each has a line of its own, which is cut at another byte. */
+enum { LINES = 64, RENEWED_TTL = 3000 };
+
+typedef struct line {
+    ts_proxy *proxy;
+    rowlock_client *client;
+    rowlock_hold *hold;
+    const char *name;
+    int64_t lowest_ms; /* of what was left, since the last look at a renewal */
+} line;
+
+static void open_line(line *l, const char *name, rowlock_mode mode)
+{
+    rowlock_client_options options = through_options();
+    *l = (line){.name = name, .proxy = ts_proxy_start(ts_socket()), .lowest_ms = INT64_MAX};
+    options.socket = ts_proxy_socket(l->proxy);
+    WANT(OK, rowlock_client_open(&options, &l->client, &ts_err));
+    l->hold = ts_take(l->client, name, mode, RENEWED_TTL);
+}
+
+/* Since the last time that it was. */
+static bool is_renewed(line *l)
+{
+    int64_t left = rowlock_hold_remaining_ms(l->hold);
+    bool renewed = left > l->lowest_ms;
+    l->lowest_ms = renewed || left < l->lowest_ms ? left : l->lowest_ms;
+    return renewed;
+}
+
+static bool is_settled(line *l)
+{
+    return rowlock_hold_check(l->hold) == ROWLOCK_LOST || is_renewed(l);
+}
+
+static void close_line(line *l, rowlock_mode mode, bool may_be_lost)
+{
+    uint64_t token = rowlock_hold_token(l->hold);
+    rowlock_status kept = rowlock_hold_check(l->hold);
+    if (!may_be_lost || kept != ROWLOCK_LOST)
+        WANT(OK, kept);
+    rowlock_status status = rowlock_release(l->hold, &ts_err);
+    assert_int_equal(status, kept);
+    rowlock_hold *next = ts_take(direct, l->name, mode, 1000);
+    assert_true(rowlock_hold_token(next) > token);
+    WANT(OK, rowlock_release(next, &ts_err));
+    rowlock_client_close(l->client);
+    ts_proxy_stop(l->proxy);
+}
+
+/* How many bytes a renewal has. */
+static uint64_t renewal_bytes(rowlock_mode mode, ts_way way)
+{
+    line l;
+    open_line(&l, ts_name("measured"), mode);
+    assert_true(POLL_UNTIL(is_renewed(&l), 10000));
+    uint64_t before = ts_proxy_bytes(l.proxy, way);
+    assert_true(POLL_UNTIL(is_renewed(&l), 10000));
+    uint64_t bytes = ts_proxy_bytes(l.proxy, way) - before;
+    close_line(&l, mode, false);
+    print_message("# %s: a renewal has %" PRIu64 " bytes %s\n", ts_mode_word(mode), bytes,
+                  way_word(way));
+    assert_between(5, (int64_t)bytes, 2000);
+    return bytes;
+}
+
+/* `from` and the bytes after it. A lease outlives its connection; a row lock does not. */
+static void renew_with_cuts(rowlock_mode mode, ts_way way, uint64_t from, int count)
+{
+    line lines[LINES];
+    for (int i = 0; i < count; i++)
+        open_line(&lines[i], ts_name("renewed"), mode);
+    for (int i = 0; i < count; i++)
+        assert_true(POLL_UNTIL(is_renewed(&lines[i]), 10000));
+    for (int i = 0; i < count; i++)
+        ts_proxy_cut_after(lines[i].proxy, way, from + (uint64_t)i, false);
+    for (int i = 0; i < count; i++) {
+        assert_true(POLL_UNTIL(ts_proxy_fired(lines[i].proxy), 10000));
+        assert_true(POLL_UNTIL(is_settled(&lines[i]), 10000));
+    }
+    for (int i = 0; i < count; i++)
+        close_line(&lines[i], mode, mode == ROWLOCK_PESSIMISTIC);
+}
+
+static void test_cut_at_every_byte_of_a_renewal(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    for (int way = TS_UP; way <= TS_DOWN; way++) {
+        uint64_t bytes = renewal_bytes(mode, (ts_way)way);
+        for (uint64_t from = 0; from <= bytes; from += LINES) {
+            uint64_t left = bytes + 1 - from;
+            renew_with_cuts(mode, (ts_way)way, from, left < LINES ? (int)left : LINES);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------- one byte at a time */
+
+static void test_one_byte_at_a_time(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("dribble");
+    rowlock_client_options options = through_options();
+    rowlock_client *client = NULL;
+    rowlock_hold *hold = NULL;
+    uint64_t token = 0;
+    options.connect_timeout_ms = 30000;
+    next_one_gets_in(name, mode, &token);
+    ts_proxy_flow(proxy);
+    ts_proxy_dribble(proxy, true);
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    rowlock_acquire_options how = {.mode = mode, .wait_ms = 30000, .ttl_ms = 6000};
+    rowlock_hold *first = ts_take(direct, name, mode, 30000);
+    ts_waiter waiter = {.client = client, .name = name, .options = how};
+    ts_waiter_start(&waiter);
+    token = rowlock_hold_token(first);
+    ts_pass_ms(300); /* it waits, or is about to: both are right */
+    WANT(OK, rowlock_release(first, &ts_err));
+    WANT(OK, ts_waiter_join(&waiter, 30000));
+    hold = waiter.hold;
+    assert_true(rowlock_hold_token(hold) > token);
+    assert_true(is_ours(hold));
+    /* Kept: renewed twice. */
+    line kept = {.hold = hold, .lowest_ms = INT64_MAX};
+    for (int i = 0; i < 2; i++)
+        assert_true(POLL_UNTIL(is_renewed(&kept), 10000));
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(BUSY, ts_try(direct, name, mode));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_try(direct, name, mode));
+    rowlock_list *list = NULL;
+    WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
+    assert_int_equal(rowlock_list_count(list), 1);
+    rowlock_list_free(list);
+    rowlock_client_close(client);
+    ts_proxy_flow(proxy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_cut_at_every_byte_of_a_cycle),
+        BOTH(test_cut_at_some_bytes_and_nobody_to_ask),
+        ONCE(test_cut_while_opening),
+        BOTH(test_cut_at_every_byte_of_a_renewal),
+        BOTH(test_one_byte_at_a_time),
+    };
+    return cmocka_run_group_tests_name("bytes", tests, through_begin, through_end);
+}

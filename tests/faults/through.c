@@ -1,0 +1,84 @@
+#include "faults/through.h"
+
+#include <inttypes.h>
+
+ts_proxy *proxy;
+rowlock_client *direct;
+MYSQL *mysql;
+
+int through_begin(void **state)
+{
+    ts_suite_begin(state);
+    proxy = ts_proxy_start(ts_socket());
+    direct = ts_open();
+    mysql = ts_connect(ts_schema());
+    return 0;
+}
+
+int through_end(void **state)
+{
+    rowlock_client_close(direct);
+    ts_proxy_stop(proxy);
+    mysql_close(mysql);
+    return ts_suite_end(state);
+}
+
+rowlock_client_options through_options(void)
+{
+    rowlock_client_options options = ts_options();
+    options.socket = ts_proxy_socket(proxy);
+    options.connect_timeout_ms = 1000;
+    options.reconnect_ms = 120;
+    options.no_history = true;
+    return options;
+}
+
+rowlock_client *through_open(void)
+{
+    rowlock_client_options options = through_options();
+    rowlock_client *client = NULL;
+    ts_proxy_flow(proxy);
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
+}
+
+const char *taking(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? "lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL"
+                                      : "SET version = LAST_INSERT_ID(version + 1)";
+}
+
+const char *giving(rowlock_mode mode)
+{
+    return mode == ROWLOCK_OPTIMISTIC ? "SET status = 'free', not_before" : "COMMIT";
+}
+
+rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
+                       rowlock_hold **hold)
+{
+    rowlock_acquire_options options = {
+        .mode = mode, .wait_ms = wait_ms, .ttl_ms = ts_short_ttl(mode)};
+    *hold = NULL;
+    return rowlock_acquire(client, name, &options, hold, &ts_err);
+}
+
+void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
+{
+    rowlock_hold *hold = NULL;
+    WANT(OK, acquire(direct, name, mode, ts_short_ttl(mode) + 1000, &hold));
+    if (rowlock_hold_token(hold) <= *token) {
+        print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
+        fail();
+    }
+    *token = rowlock_hold_token(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+bool is_ours(const rowlock_hold *hold)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND owner = '%s'"
+                      " AND version = %" PRIu64 " AND status = 'held'",
+                      ts_quote(rowlock_hold_name(hold)), rowlock_hold_owner(hold),
+                      rowlock_hold_token(hold)) == 1;
+}

@@ -1,0 +1,37 @@
+/* faults/through.h - clients that reach the server through a proxy, and what must hold after it
+ * has done something to them. */
+#ifndef FAULTS_THROUGH_H
+#define FAULTS_THROUGH_H
+
+#include "support/proxy.h"
+#include "support/support.h"
+
+extern ts_proxy *proxy;
+extern rowlock_client *direct; /* not through the proxy */
+extern MYSQL *mysql;           /* nor this */
+
+/* cmocka group set-up and tear-down: the schema, and these three. */
+int through_begin(void **state);
+int through_end(void **state);
+
+/* Of a client whose every byte goes through the proxy, and who writes no history (its commands
+ * would be counted, too). */
+rowlock_client_options through_options(void);
+/* Such a client; the proxy lets everything flow again. */
+rowlock_client *through_open(void);
+
+/* The statement whose reply decides about an acquire, and about a release. */
+const char *taking(rowlock_mode mode);
+const char *giving(rowlock_mode mode);
+
+/* With the mode's short TTL; *hold is NULL when it is not got. */
+rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
+                       rowlock_hold **hold);
+
+/* Somebody else gets in within TTL + 1 s, with a higher token, which becomes *token. */
+void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token);
+
+/* Whose is it, by the table? */
+bool is_ours(const rowlock_hold *hold);
+
+#endif
