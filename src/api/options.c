@@ -81,8 +81,8 @@ static rowlock_status choose_waiting(const rowlock_client_options *options, cons
     if (strcmp(url->waiting, "poll") == 0)
         *waiting = ROWLOCK_WAITING_POLL;
     else if (strcmp(url->waiting, "auto") != 0)
-        return rl_fail(err, ROWLOCK_INVALID, "the URL's waiting is auto or poll, not '%s'",
-                       url->waiting);
+        /* What it is is not shown: it may be the end of a password. */
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's waiting is neither auto nor poll");
     return ROWLOCK_OK;
 }
 

@@ -4,11 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/name.h"
+
+/* What came from outside may hold anything: each such character, and each byte that is not
+ * UTF-8, becomes a '?'. It gets no longer. */
 static void one_line(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    char *to = text;
+    for (size_t length; *text; text += length) {
+        unsigned c = 0;
+        length = rl_utf8_decode(text, &c);
+        bool plain = length > 0 && !rl_is_control(c);
+        length = length ? length : 1;
+        if (plain)
+            memmove(to, text, length);
+        else
+            *to = '?';
+        to += plain ? length : 1;
+    }
+    *to = '\0';
 }
 
 /* A cut must not leave half a character. */
@@ -35,8 +49,8 @@ rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *fo
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
-    one_line(err->message);
     trim_utf8(err->message);
+    one_line(err->message);
     return status;
 }
 
@@ -52,8 +66,8 @@ void rl_error_prefix(rowlock_error *err, const char *format, ...)
     va_end(args);
     size_t n = strlen(err->message);
     snprintf(err->message + n, sizeof err->message - n, "%s", was);
-    one_line(err->message);
     trim_utf8(err->message);
+    one_line(err->message);
 }
 
 rowlock_error *rl_error_or(rowlock_error *err, rowlock_error *spare)
@@ -70,7 +84,7 @@ void rl_log_line(const rl_log *log, rowlock_log_level level, const char *format,
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    one_line(line);
     trim_utf8(line);
+    one_line(line);
     log->fn(log->data, level, line);
 }

@@ -1,7 +1,5 @@
 #include "base/name.h"
 
-#include <stdbool.h>
-
 static bool continuation(unsigned char byte)
 {
     return (byte & 0xc0) == 0x80;
@@ -30,8 +28,7 @@ size_t rl_utf8_decode(const char *text, unsigned *code_point)
     return length;
 }
 
-/* C0, DEL, C1, and the separators that break a line. */
-static bool is_control(unsigned c)
+bool rl_is_control(unsigned c)
 {
     return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x2028 || c == 0x2029;
 }
@@ -56,7 +53,7 @@ rowlock_status rl_name_check(const char *name, rowlock_error *err)
         if (length == 0)
             return rl_fail(err, ROWLOCK_INVALID, "the lock's name is not valid UTF-8 (byte %zu)",
                            (size_t)(at - name) + 1);
-        if (is_control(c))
+        if (rl_is_control(c))
             return rl_fail(err, ROWLOCK_INVALID,
                            "the lock's name has a control character (U+%04X, character %zu)", c,
                            count + 1);

@@ -2,6 +2,7 @@
 #ifndef RL_NAME_H
 #define RL_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -17,5 +18,8 @@ rowlock_status rl_name_check(const char *name, rowlock_error *err) RL_MUST_USE;
  * length in bytes, 0 when there is none.
  */
 size_t rl_utf8_decode(const char *text, unsigned *code_point);
+
+/* C0, DEL, C1, and the separators that break a line (U+2028, U+2029). */
+bool rl_is_control(unsigned code_point);
 
 #endif

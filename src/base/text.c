@@ -50,7 +50,7 @@ void rl_copy_label(char *to, size_t size, const char *from)
     while (from && *from) {
         unsigned c = 0;
         size_t length = rl_utf8_decode(from, &c);
-        bool plain = length > 0 && c >= 0x20 && !(c >= 0x7f && c <= 0x9f);
+        bool plain = length > 0 && !rl_is_control(c);
         size_t width = plain ? length : 1;
         if (used + width + 1 > size)
             break;

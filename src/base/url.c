@@ -131,6 +131,11 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
         good = number(value, end, 3600000, &url->connect_timeout_ms);
     else if (key_is(from, equals, "waiting"))
         good = decode(value, end, &url->waiting);
+    else if (strchr(from, '@'))
+        /* It may be the end of a password: it is not shown. */
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL has an @ behind its ?; in the user and the password, write %%3F "
+                       "for ? and %%40 for @");
     else
         return rl_fail(
             err, ROWLOCK_INVALID,
@@ -139,6 +144,19 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     if (!good)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
                        (int)(equals - from), from);
+    return ROWLOCK_OK;
+}
+
+/* [from, end) may hold the rest of a password with a / in it: it goes no further. */
+static rowlock_status parse_schema(const char *from, const char *end, rl_url *url,
+                                   rowlock_error *err)
+{
+    if (find(from, end, '@') < end)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL has an @ behind its /; in the user and the password, write %%2F "
+                       "for / and %%40 for @");
+    if (!decode(from, end, &url->schema))
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");
     return ROWLOCK_OK;
 }
 
@@ -175,8 +193,8 @@ rowlock_status rl_url_parse(const char *text, rl_url *url, rowlock_error *err)
         status = parse_login(at, login_end, url, err);
     if (status == ROWLOCK_OK)
         status = parse_address(login_end ? login_end + 1 : at, path, url, err);
-    if (status == ROWLOCK_OK && path < query && !decode(path + 1, query, &url->schema))
-        status = rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");
+    if (status == ROWLOCK_OK && path < query)
+        status = parse_schema(path + 1, query, url, err);
     if (status == ROWLOCK_OK && query < end)
         status = parse_options(query + 1, end, url, err);
     return status;
