@@ -1,0 +1,218 @@
+/*
+ * The command's arguments, one on a line: `rowlock run` and a command whose options stand between
+ * its operands. Nothing is lost or made up, what the command takes the library takes too, each
+ * complaint is one clean line, and no password is left where every user can read it.
+ *
+ * What the command would write (write() and fputs(), renamed in CMakeLists.txt) comes here.
+ */
+#include "cli/args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "base/url.h"
+#include "cli/run_options.h"
+#include "cli/secret.h"
+#include "cli/text.h"
+#include "fuzz.h"
+
+enum { MOST = 64 }; /* arguments */
+
+static unsigned lines;
+static unsigned helps;
+
+/* say.c writes a line at once. The prototype is unistd.h's. */
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+    char *line = fuzz_text(bytes, length);
+    require(fd == STDERR_FILENO);
+    require(length <= 4096 && strlen(line) == length && line[length - 1] == '\n');
+    line[length - 1] = '\0';
+    require(strncmp(line, "rowlock: ", 9) == 0 && line[9]);
+    require(fuzz_is_clean(line));
+    free(line);
+    lines++;
+    return (ssize_t)length;
+}
+
+int fputs(const char *text, FILE *file)
+{
+    require(file == stdout && strncmp(text, "Usage: ", 7) == 0);
+    helps++;
+    return 0;
+}
+
+/* ---------------------------------------------------------------------- secrets */
+
+/* Where the value that was taken stands in the originals; NULL: it is no argument's end. */
+static const char *original(const char *value, int argc, char **ours, char **originals)
+{
+    for (int i = 0; i < argc; i++)
+        if (value >= ours[i] && value <= ours[i] + strlen(ours[i]))
+            return originals[i] + (value - ours[i]);
+    return NULL;
+}
+
+static void check_password(const char *password, int argc, char **ours, char **originals)
+{
+    const char *left = password ? original(password, argc, ours, originals) : NULL;
+    /* Where it is an x, or nothing, there is nothing to hide. */
+    if (left && password[0] && strcmp(password, "x") != 0)
+        require(strcmp(left, password) != 0);
+}
+
+/* Is it really in the URL, once, as it is and not encoded, and long enough not to be so by chance?
+ */
+static bool is_plain_in(const char *password, const char *text)
+{
+    const char *found = password && strlen(password) > 3 ? strstr(text, password) : NULL;
+    return found && found[-1] == ':' && !strstr(found + 1, password);
+}
+
+static void check_url(const char *text, int argc, char **ours, char **originals)
+{
+    rl_url url;
+    const char *left = text ? original(text, argc, ours, originals) : NULL;
+    if (!left)
+        return;
+    rowlock_status status = rl_url_parse(text, &url, NULL);
+    if (status == ROWLOCK_OK && is_plain_in(url.password, text))
+        require(!strstr(left, url.password));
+    rl_url_free(&url);
+}
+
+/* An option's value may be "--"; what follows such a one is taken for another program's. */
+static bool is_marked(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ rowlock run */
+
+static void check_run_bounds(const run_options *run, int argc, char **argv)
+{
+    rowlock_acquire_options checked;
+    require(run->name && run->command && run->command[0] && run->command[0][0]);
+    require(run->not_got >= 0 && run->not_got <= 255);
+    require(run->acquire.wait_ms >= ROWLOCK_WAIT_FOREVER);
+    /* The command is what stands at the end. */
+    char **end = run->command;
+    while (*end)
+        end++;
+    require(end == argv + argc && run->command > argv + 1);
+    if (run->acquire.max_hold_ms <= INT64_MAX / 2000)
+        require(rl_options_acquire(&run->acquire, &checked, NULL) == ROWLOCK_OK);
+}
+
+static void check_run(int argc, char **argv, char **originals)
+{
+    cli_context context = {0};
+    run_options run;
+    int status = -1;
+    lines = helps = 0;
+    bool marked = is_marked(argc, argv);
+    if (run_options_parse(&run, &context, argc, argv, &status)) {
+        require(lines == 0 && helps == 0);
+        check_run_bounds(&run, argc, argv);
+    } else {
+        require(status == 0 ? helps == 1 && lines == 0 : status == CLI_EXIT_USAGE && lines > 0);
+    }
+    if (marked)
+        return;
+    check_password(context.client.password, argc, argv, originals);
+    check_url(context.client.url, argc, argv, originals);
+}
+
+/* --------------------------------------------------- options between operands */
+
+static const cli_option some_options[] = {
+    {'q', "quiet", CLI_NOTHING},
+    {'n', "limit", CLI_VALUE},
+    {CLI_ID_COMMAND, "since", CLI_VALUE},
+    {CLI_ID_COMMAND + 1, "all", CLI_ATTACHED},
+    {0},
+};
+
+static bool is_there(const char *argument, char *const *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == argument)
+            return true;
+    return false;
+}
+
+static void check_value(const cli_args *args)
+{
+    int64_t ms = -1;
+    uint64_t number = 1000;
+    bool duration = args->value && cli_args_duration(args, "--since", "ever", &ms);
+    bool limit = args->value && cli_args_number(args, "--limit", 5, 100, &number);
+    require(!duration || ms >= -1);
+    require(!limit || (number >= 5 && number <= 100));
+}
+
+static void check_operands(int argc, char **argv)
+{
+    cli_context context = {0};
+    char *were[MOST + 1];
+    memcpy(were, argv, sizeof(char *) * ((size_t)argc + 1));
+    cli_args args = cli_args_start("Usage: \n", some_options, &context, argc, argv);
+    lines = helps = 0;
+    int id;
+    while ((id = cli_args_next(&args)) > CLI_ARGS_END)
+        check_value(&args);
+    if (id == CLI_ARGS_STOP)
+        require(args.exit_status == 0 ? helps == 1
+                                      : args.exit_status == CLI_EXIT_USAGE && lines > 0);
+    else
+        require(args.i == argc);
+    require(args.operand_count >= 0 && args.operand_count < argc);
+    /* In the order in which they were given, and only the order of argv has changed. */
+    int at = 1;
+    for (int i = 0; i < args.operand_count; i++) {
+        while (at < argc && were[at] != args.operands[i])
+            at++;
+        require(at < argc);
+    }
+    for (int i = 0; i < argc; i++)
+        require(is_there(were[i], argv, argc));
+    require(argv[argc] == NULL);
+}
+
+static int split(char *text, char **argv)
+{
+    int argc = 0;
+    argv[argc++] = strdup("run");
+    while (text && *text && argc < MOST)
+        argv[argc++] = strdup(strsep(&text, "\n"));
+    argv[argc] = NULL;
+    return argc;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *originals[MOST + 1];
+    char *text = fuzz_text(data, size);
+    int argc = split(text, originals);
+    /* The list changes its order; what it owns is freed by the other one. */
+    char **ours = cli_secret_arguments(argc, originals);
+    char *owned[MOST + 1];
+    memcpy(owned, ours, sizeof(char *) * ((size_t)argc + 1));
+    cli_text_start();
+    check_run(argc, ours, originals);
+    memcpy(ours, owned, sizeof(char *) * ((size_t)argc + 1));
+    check_operands(argc, ours);
+    for (int i = 0; i < argc; i++) {
+        free(owned[i]);
+        free(originals[i]);
+    }
+    free(ours);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * tests/fuzz/fuzz.h - what the fuzz targets share.
+ *
+ * A target is a file with LLVMFuzzerTestOneInput(), which gives its parser the bytes and holds what
+ * comes out against what is promised. libFuzzer runs it on inputs of its own making (tools/fuzz);
+ * replay.c runs it on the committed corpus, in every build.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rowlock/rowlock.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Ends the program, saying what is not so. */
+#define require(what)                                                                              \
+    do {                                                                                           \
+        if (!(what))                                                                               \
+            fuzz_fail(__FILE__, __LINE__, #what);                                                  \
+    } while (0)
+_Noreturn void fuzz_fail(const char *file, int line, const char *what);
+
+/* A string of just these bytes, on the heap, so that reading beyond its end is seen. free() it. */
+char *fuzz_text(const uint8_t *data, size_t size);
+
+/*
+ * The character at `text` and its length; 0 when there is none, or when it is not strict UTF-8. By
+ * the table of RFC 3629, written apart from the decoders that it judges.
+ */
+size_t fuzz_utf8(const char *text, uint32_t *character);
+
+/* Valid UTF-8 throughout. */
+bool fuzz_is_utf8(const char *text);
+
+/* Valid UTF-8, with nothing that could steer a terminal or end a line: no C0, DEL, C1, U+2028/9. */
+bool fuzz_is_clean(const char *text);
+
+bool fuzz_same(const char *a, const char *b); /* NULL is like NULL alone */
+
+/* What every refusal owes: its status, and one clean line that says why. */
+void fuzz_check_refusal(rowlock_status status, const rowlock_error *err);
+
+/*
+ * No piece of a URL that may be its password (between the first colon behind the scheme and the
+ * last @) is quoted in the message.
+ */
+void fuzz_check_discreet(const char *url, const char *message);
+
+#endif

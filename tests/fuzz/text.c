@@ -1,0 +1,85 @@
+/* Text for a terminal: nothing in it can steer one, in any room; widths and cuts fit together. */
+#include "cli/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+/* What Unicode says turns the direction of writing, or cannot be seen. */
+static bool hides(uint32_t c)
+{
+    return (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e ||
+           c == 0x200f || c == 0x061c || c == 0x200b || c == 0xfeff ||
+           (c >= 0xe0000 && c <= 0xe007f);
+}
+
+static bool is_harmless(const char *text)
+{
+    uint32_t c;
+    if (!fuzz_is_clean(text))
+        return false;
+    for (size_t length; (length = fuzz_utf8(text, &c)) > 0; text += length)
+        if (hides(c))
+            return false;
+    return true;
+}
+
+static void check_decoder(const char *text)
+{
+    for (; *text; text++) {
+        uint32_t c = 0;
+        uint32_t expected = 0;
+        size_t length = cli_utf8(text, &c);
+        require(length == fuzz_utf8(text, &expected));
+        require(length == 0 || c == expected);
+    }
+}
+
+/* The beginning of the whole, as much as there is room for: whole characters and escapes. */
+static void check_room(const char *text, const char *whole, size_t size)
+{
+    char *part = malloc(size);
+    require(part && cli_printable_into(part, size, text) == part);
+    size_t length = strnlen(part, size);
+    require(length < size);
+    require(strncmp(part, whole, length) == 0);
+    require(is_harmless(part));
+    require(length + 11 >= size || length == strlen(whole));
+    free(part);
+}
+
+static void check_fit(const char *shown, size_t columns)
+{
+    size_t used = columns + 1;
+    size_t length = cli_fit(shown, columns, &used);
+    require(length <= strlen(shown));
+    require(used <= columns && used <= cli_width(shown));
+    char *part = strndup(shown, length);
+    require(part && fuzz_is_utf8(part) && cli_width(part) == used);
+    /* No more would have fitted. */
+    require(!shown[length] || used + 2 > columns);
+    free(part);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cli_text_start();
+    char *text = fuzz_text(data, size);
+    check_decoder(text);
+    char *shown = cli_printable(text);
+    require(shown && is_harmless(shown));
+    char *again = cli_printable(shown);
+    require(again && strcmp(shown, again) == 0);
+    for (size_t room = 1; room < 24; room++)
+        check_room(text, shown, room);
+    check_room(text, shown, strlen(shown) + 1);
+    for (size_t columns = 0; columns < 12; columns++)
+        check_fit(shown, columns);
+    check_fit(shown, strlen(shown));
+    require(cli_width(shown) <= strlen(shown));
+    free(again);
+    free(shown);
+    free(text);
+    return 0;
+}
