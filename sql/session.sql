@@ -8,12 +8,8 @@
 -- connection, or before the schema is there, name it.
 
 -- READ COMMITTED: no gap locks, and every statement reads what is committed now
--- (REPEATABLE READ gives gap-lock deadlocks between different names).
--- name: session_isolation
--- kind: text
-SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
-
--- What a server's or an option file's defaults could turn against a lock (Connector/C reads
+-- (REPEATABLE READ gives gap-lock deadlocks between different names). The rest: what a
+-- server's or an option file's defaults could turn against a lock (Connector/C reads
 -- option files after the program's own options: default-character-set wins). The
 -- statement and idle-transaction limits exist on one flavour each.
 -- name: session_setup
@@ -27,9 +23,9 @@ SET SESSION autocommit = :autocommit,
     character_set_client = 'utf8mb4',
     character_set_connection = 'utf8mb4',
     character_set_results = 'utf8mb4'
-    /*M! , max_statement_time = 0, idle_transaction_timeout = 0,
+    /*M! , tx_isolation = 'READ-COMMITTED', max_statement_time = 0, idle_transaction_timeout = 0,
        idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */
-    /*!80000 , max_execution_time = 0 */;
+    /*!80000 , transaction_isolation = 'READ-COMMITTED', max_execution_time = 0 */;
 
 -- The server-side TTL of a row lock: idle for so long, and the server ends the
 -- connection, and the lock with it.
@@ -38,11 +34,30 @@ SET SESSION autocommit = :autocommit,
 -- params: idle_s u64
 SET SESSION wait_timeout = :idle_s;
 
+-- Where does this connection lead? Asked of each, since the next one may lead elsewhere (a
+-- failover). What to make of the answers: src/db/flavour.c. No server has all of them, which
+-- is why it is not a SELECT. pseudo_thread_id is the connection's number.
 -- name: session_server
--- columns: version text(128), comment text(256), read_only u64, super_read_only u64, server_id u64, hostname text(256), connection_id u64
-SELECT VERSION(), @@version_comment, @@global.read_only,
-       0 /*!80000 + @@global.super_read_only */,
-       @@server_id, @@hostname, CONNECTION_ID();
+-- kind: text
+-- columns: name text(64), value text(512)
+SHOW VARIABLES WHERE Variable_name IN (
+    'version', 'version_comment', 'pseudo_thread_id', 'hostname', 'port', 'datadir',
+    'server_id', 'gtid_domain_id', 'server_uuid', 'wsrep_on', 'group_replication_group_name',
+    'group_replication_single_primary_mode', 'read_only', 'super_read_only', 'log_bin',
+    'binlog_format', 'innodb_snapshot_isolation');
+
+-- name: session_galera
+-- kind: text
+-- columns: name text(64), value text(512)
+SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_cluster_status');
+
+-- Not every user may see it.
+-- name: session_group
+-- kind: text
+-- columns: name text(64), value text(512)
+SELECT 'member_state', member_state
+  FROM performance_schema.replication_group_members
+ WHERE member_id = @@server_uuid;
 
 -- name: kill_query
 -- kind: text
@@ -66,8 +81,3 @@ ROLLBACK;
 -- name: session_uptime
 -- columns: name text(256), seconds text(32)
 SHOW GLOBAL STATUS LIKE 'Uptime';
-
--- Variables that not every server has. READ COMMITTED needs row images in the binary log.
--- name: session_variables
--- columns: name text(256), value text(8192)
-SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'log_bin', 'binlog_format');

@@ -168,7 +168,8 @@ typedef enum rowlock_waiting {
     /*
      * By the bell, where the server has one: waiters stand in the server's queue for a named
      * lock (GET_LOCK) and are woken one by one, first come first served. By polling where it
-     * has none: a Galera node, a proxy that hides the server's connections, or GET_LOCK refused.
+     * has none: a node of a cluster with many writers (unless single_writer), a proxy that hides
+     * the server's connections, or GET_LOCK refused.
      */
     ROWLOCK_WAITING_AUTO = 0,
     /* Always by polling: jittered backoff of 5 to 250 ms, in no order. */
@@ -201,8 +202,9 @@ typedef struct rowlock_client_options {
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
     /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
     const char *label;
-    bool single_writer; /* on Galera: every client of these locks uses this one node; else
-                           pessimistic mode is refused there, UNSUPPORTED */
+    bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
+                           these locks uses this one node; else pessimistic mode is refused there,
+                           UNSUPPORTED */
     bool no_history;    /* do not write lock_event rows */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
     rowlock_waiting waiting;

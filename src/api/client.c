@@ -8,9 +8,9 @@
 #include "api/options.h"
 #include "migrate/migrate.h"
 #include "mode/client.h"
-#include "mode/doctor.h"
 #include "mode/hold.h"
 #include "mode/lease.h"
+#include "stmt/session.h"
 
 #define MAX_IDLE_DEFAULT  8
 #define OUTAGE_DEFAULT_MS 60000
@@ -48,22 +48,18 @@ static void undo(rowlock_client *client, opened done, bool forked)
 }
 
 /* The first connection: is this a server and a schema to work with? */
-static rowlock_status look_at_server(rowlock_client *client, bool single_writer, rowlock_error *err)
+static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     rl_io io = rl_budget_quick_io(&budget);
     rl_conn *conn = NULL;
-    rl_server server;
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     snprintf(client->user, sizeof client->user, "%s", conn->mysql->user ? conn->mysql->user : "");
-    status = rl_server_look(conn, &io, &server, err);
-    if (status == ROWLOCK_OK)
-        status = rl_server_check(&server, err);
-    client->many_writers = status == ROWLOCK_OK && server.galera && !single_writer;
-    if (status == ROWLOCK_OK && (client->many_writers || server.proxied))
+    if (rl_server_why_no_bell(&conn->server, client->single_writer))
         atomic_store(&client->polls, true);
+    status = rl_server_check(&conn->server, err);
     if (status == ROWLOCK_OK)
         status = rl_schema_check(conn, client->schema, &io, err);
     rl_pool_give(&client->pool, conn);
@@ -102,7 +98,7 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
         status = rl_lines_init(&client->lines, err);
     done->lines = done->names && status == ROWLOCK_OK;
     if (status == ROWLOCK_OK)
-        status = explain(client, look_at_server(client, options->single_writer, err), err);
+        status = explain(client, look_at_server(client, err), err);
     if (status != ROWLOCK_OK)
         return status;
     status = rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
@@ -133,6 +129,7 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     uuid_unparse_lower(uuid, client->uuid);
     client->home = rl_home_make();
     client->log = (rl_log){.fn = options->log, .data = options->log_data};
+    client->single_writer = options->single_writer;
     client->limit_ms = params.connect_timeout_ms;
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
     snprintf(client->schema, sizeof client->schema, "%s", params.schema);

@@ -85,7 +85,10 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
     rowlock_status status = rl_options_params(options, &params, &waiting, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rl_diagnose(&params, ttl_ms, waiting == ROWLOCK_WAITING_POLL, fn, data, err);
+    const rl_wants wants = {.ttl_ms = ttl_ms,
+                            .polls = waiting == ROWLOCK_WAITING_POLL,
+                            .single_writer = options && options->single_writer};
+    status = rl_diagnose(&params, &wants, fn, data, err);
     rl_params_free(&params);
     return status;
 }

@@ -316,7 +316,8 @@ rl_peer rl_peer_of(int fd)
 
 bool rl_peer_same(const rl_peer *one, const rl_peer *other)
 {
-    return one->size != 0 && one->size == other->size &&
+    bool same_node = one->node == other->node || one->node == 0 || other->node == 0;
+    return one->size != 0 && one->size == other->size && same_node &&
            memcmp(&one->address, &other->address, one->size) == 0;
 }
 

@@ -42,6 +42,7 @@ void rl_params_free(rl_params *params);
 typedef struct rl_peer {
     socklen_t size; /* 0: not known, and the same as no other */
     struct sockaddr_storage address;
+    uint64_t node; /* rl_server's: behind one address, too, there may be many; 0: not known */
 } rl_peer;
 
 rl_peer rl_peer_of(int fd);
@@ -66,6 +67,7 @@ struct rl_conn {
     uint64_t id;     /* the server's number for it */
     rl_peer peer;    /* which server that is */
     rl_flavour flavour;
+    rl_server server;      /* found by the pool's set-up */
     rl_alarm alarm;        /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */

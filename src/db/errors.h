@@ -2,9 +2,7 @@
 #ifndef RL_DB_ERRORS_H
 #define RL_DB_ERRORS_H
 
-#include "base/error.h"
-
-typedef enum rl_flavour { RL_MARIADB, RL_MYSQL } rl_flavour;
+#include "db/flavour.h"
 
 /*
  * What a failed statement means. A lost connection is UNKNOWN: the statement may have

@@ -159,6 +159,7 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
     conn->interrupt_data = pool;
     pthread_mutex_lock(&pool->mutex);
     pool->peer = conn->peer;
+    atomic_store(&pool->cluster, (int)conn->server.cluster);
     conn->serial = ++pool->serial;
     make_busy(pool, conn);
     pthread_mutex_unlock(&pool->mutex);
@@ -370,6 +371,11 @@ bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer)
     found = found || find_idle(pool, &there);
     pthread_mutex_unlock(&pool->mutex);
     return found;
+}
+
+rl_cluster rl_pool_cluster(const rl_pool *pool)
+{
+    return (rl_cluster)atomic_load(&pool->cluster);
 }
 
 void rl_pool_destroy(rl_pool *pool, bool forked)

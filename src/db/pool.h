@@ -3,6 +3,7 @@
 #define RL_DB_POOL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "db/conn.h"
 
@@ -14,6 +15,7 @@ typedef enum rl_purpose {
 
 /* What a pool does with statements; the stmt layer knows how. */
 typedef struct rl_pool_hooks {
+    /* Fills conn->server, too. */
     rowlock_status (*setup)(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err);
     rowlock_status (*kill_query)(rl_conn *conn, uint64_t connection_id, const rl_io *io);
     rowlock_status (*ring)(rl_conn *conn, const char *prefix, uint64_t resource_id,
@@ -37,6 +39,7 @@ typedef struct rl_pool {
     rl_conn *busy;                    /* of RL_WORK */
     uint64_t serial;                  /* given out */
     rl_peer peer;                     /* of the connection that was opened last */
+    atomic_int cluster;               /* likewise: an rl_cluster */
 } rl_pool;
 
 /* Takes the params over. `bell_prefix` must live as long as the pool. */
@@ -108,6 +111,9 @@ bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_
 
 /* Is it likely that rl_pool_kill_query() finds a way to that server? */
 bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer);
+
+/* What the server is a member of, as the newest connection found it. */
+rl_cluster rl_pool_cluster(const rl_pool *pool);
 
 /* `forked`: in a child process, so no word to the server and no mutex. */
 void rl_pool_destroy(rl_pool *pool, bool forked);

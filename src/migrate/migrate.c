@@ -11,7 +11,7 @@
 
 #include "migrate/migrations.h"
 #include "migrate/script.h"
-#include "stmt/stmt.h"
+#include "stmt/session.h"
 
 #define LOCK_WAIT_DEFAULT_MS 60000
 #define LOCK_WAIT_MOST_S     31536000

@@ -26,8 +26,8 @@ struct rowlock_client {
     char uuid[37];
     char label[ROWLOCK_LABEL_MAX + 1];
     char schema[65];
-    char user[129];    /* as the server's connection knows it */
-    bool many_writers; /* a Galera node, and nobody said that it is the only writer */
+    char user[129];     /* as the server's connection knows it */
+    bool single_writer; /* the user has said so */
     /* Waiters of leases poll: asked for, or the server has no bell (it may turn out late). */
     atomic_bool polls;
     rl_lines lines;                           /* of threads that wait for the same lock */

@@ -9,75 +9,18 @@
 
 #include "migrate/migrate.h"
 #include "stmt/bell.h"
-#include "stmt/stmt.h"
-
-/* JSON_TABLE and SKIP LOCKED: MariaDB 10.6, MySQL 8.0. */
-#define MARIADB_OLDEST_MAJOR 10
-#define MARIADB_OLDEST_MINOR 6
-#define MYSQL_OLDEST_MAJOR   8
-
-static rowlock_status read_variables(rl_conn *conn, const rl_io *io, rl_server *server,
-                                     rowlock_error *err)
-{
-    rl_rows rows;
-    rowlock_status status = rl_query(conn, RL_SQL_SESSION_VARIABLES, NULL, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    while (rl_next(&rows)) {
-        const char *name = rows.cells[0].text;
-        const char *value = rows.cells[1].text;
-        if (strcasecmp(name, "wsrep_on") == 0)
-            server->galera = strcasecmp(value, "ON") == 0;
-        else if (strcasecmp(name, "log_bin") == 0)
-            server->binlog = strcasecmp(value, "ON") == 0;
-        else
-            snprintf(server->binlog_format, sizeof server->binlog_format, "%.32s", value);
-    }
-    return rows.status;
-}
-
-rowlock_status rl_server_look(rl_conn *conn, const rl_io *io, rl_server *server, rowlock_error *err)
-{
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_SERVER, NULL, io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    *server = (rl_server){.flavour = conn->flavour,
-                          .read_only = rows.cells[2].u64 != 0 || rows.cells[3].u64 != 0,
-                          .proxied = rows.cells[6].u64 != conn->id};
-    snprintf(server->version, sizeof server->version, "%s", rows.cells[0].text);
-    snprintf(server->comment, sizeof server->comment, "%s", rows.cells[1].text);
-    char *end = NULL;
-    server->major = (unsigned)strtoul(server->version, &end, 10);
-    server->minor = end && *end == '.' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
-    return read_variables(conn, io, server, err);
-}
-
-rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
-{
-    bool good = server->flavour == RL_MYSQL ? server->major >= MYSQL_OLDEST_MAJOR
-                                            : server->major > MARIADB_OLDEST_MAJOR ||
-                                                  (server->major == MARIADB_OLDEST_MAJOR &&
-                                                   server->minor >= MARIADB_OLDEST_MINOR);
-    if (good)
-        return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_UNSUPPORTED,
-                   "the server is %s; rowlock needs MariaDB 10.6 or MySQL 8.0, or later",
-                   server->version);
-}
+#include "stmt/session.h"
 
 /* ------------------------------------------------------------------------- findings */
 
 typedef struct doctor {
     const rl_params *params;
-    int64_t ttl_ms;
-    bool polls;
+    const rl_wants *wants;
     rowlock_finding_fn fn;
     void *data;
     rl_conn *conn;
     rl_io io;
-    rl_server server;
+    const rl_server *server;
     uint64_t flush;
     uint64_t wait_timeout_s;
     uint64_t max_connections;
@@ -104,18 +47,20 @@ static void tell(const doctor *d, const char *check, rowlock_level level, const 
 
 static void check_version(const doctor *d)
 {
-    const char *flavour = d->server.flavour == RL_MARIADB ? "MariaDB" : "MySQL";
-    if (rl_server_check(&d->server, NULL) == ROWLOCK_OK)
-        tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", flavour, d->server.version,
-             d->server.comment);
+    const rl_traits *traits = rl_traits_of(d->server->flavour);
+    char lacks[100];
+    snprintf(lacks, sizeof lacks, "it lacks %s", traits->too_old);
+    if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
+        tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", traits->name, d->server->version,
+             d->server->comment);
     else
-        tell(d, "server", ROWLOCK_BROKEN, "it lacks SKIP LOCKED or JSON_TABLE",
-             "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", flavour, d->server.version);
+        tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later", "%s %s",
+             traits->name, d->server->version);
 }
 
 static void check_read_only(const doctor *d)
 {
-    if (d->server.read_only)
+    if (d->server->read_only)
         tell(d, "read-only", ROWLOCK_BROKEN, "no lock can be taken on it", "connect to the primary",
              "the server is read-only");
     else
@@ -155,7 +100,7 @@ static void tell_wait_timeout(const doctor *d, uint64_t ttl_s)
 
 static void check_wait_timeout(const doctor *d)
 {
-    uint64_t ttl_s = (uint64_t)(d->ttl_ms + 999) / 1000;
+    uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
     if (d->wait_timeout_s > ttl_s)
         tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
              "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
@@ -186,26 +131,50 @@ static void check_clock(const doctor *d)
          ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
 }
 
-static void check_galera(const doctor *d)
+static void check_cluster(const doctor *d)
 {
-    if (d->server.galera)
-        tell(d, "galera", ROWLOCK_CARE,
-             "row locks are local to a node: pessimistic mode is safe only with a single writer "
-             "node",
-             "use leases, or send every client to one node", "wsrep_on is ON");
+    const rl_cluster_traits *traits = rl_cluster_traits_of(d->server->cluster);
+    if (d->server->apart)
+        tell(d, "cluster", ROWLOCK_CARE,
+             "leases end when another node answers; where it is no working member, no lock can be "
+             "had",
+             "see why it is not; or let this user see it (sql/grants.sql)",
+             "%s, but not a working one, or this user may not see that it is", traits->name);
+    else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
+        tell(d, "cluster", ROWLOCK_CARE,
+             "pessimistic mode is refused: row locks are local to a node, and others write too",
+             "use leases; or send every client to one node, and say so (single_writer)", "%s",
+             traits->name);
+    else if (traits->many_writers)
+        tell(d, "cluster", ROWLOCK_CARE,
+             "row locks are safe only as long as every client uses this very node", "", "%s, %s",
+             traits->name, "said to be the only one that is used (single_writer)");
     else
-        tell(d, "galera", ROWLOCK_FINE, "", "", "not a Galera node");
+        tell(d, "cluster", ROWLOCK_FINE, "", "", "%s", traits->name);
+}
+
+static void check_identity(const doctor *d)
+{
+    const rl_server *server = d->server;
+    if (server->identity == server->node)
+        tell(d, "identity", ROWLOCK_FINE, "", "",
+             "%s (%s); a lease is lost when another server answers", server->node_text,
+             rl_traits_of(server->flavour)->identity_is);
+    else
+        tell(d, "identity", ROWLOCK_FINE, "", "",
+             "%s (of the cluster, of which this is %s); a lease is lost when another answers",
+             server->identity_text, server->node_text);
 }
 
 static void check_binlog(const doctor *d)
 {
-    if (d->server.binlog && strcasecmp(d->server.binlog_format, "STATEMENT") == 0)
+    if (d->server->binlog && strcasecmp(d->server->binlog_format, "STATEMENT") == 0)
         tell(d, "binlog", ROWLOCK_BROKEN,
              "the server refuses changes at READ-COMMITTED, which rowlock needs",
              "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
     else
         tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
-             d->server.binlog ? "the binary log takes rows" : "no binary log");
+             d->server->binlog ? "the binary log takes rows" : "no binary log");
 }
 
 /* A bell of a schema that cannot be: nobody's. */
@@ -219,12 +188,11 @@ static bool has_bell(doctor *d)
 /* Why waiters of leases poll; NULL: they are woken. */
 static const char *why_polling(doctor *d)
 {
-    if (d->polls)
+    if (d->wants->polls)
         return "asked for (waiting=poll)";
-    if (d->server.galera)
-        return "GET_LOCK is local to a Galera node";
-    if (d->server.proxied)
-        return "a proxy hides the server's connections";
+    const char *why = rl_server_why_no_bell(d->server, d->wants->single_writer);
+    if (why)
+        return why;
     return has_bell(d) ? NULL : "the server refuses GET_LOCK";
 }
 
@@ -266,8 +234,8 @@ static bool check_schema(doctor *d)
 /* What every user of locks runs; the migrator's statements are not among them. */
 static bool everyday(rl_sql_id id)
 {
-    static const char *const others[] = {"migration_", "schema_", "migrate_", "doctor_",
-                                         "session_"};
+    static const char *const others[] = {"migration_", "schema_",  "migrate_",
+                                         "doctor_",    "session_", "waiters_"};
     if (rl_sql_table[id].as_text)
         return false;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -328,6 +296,31 @@ static void check_rights(doctor *d)
         tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
 }
 
+/* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
+static void check_waiters(doctor *d)
+{
+    const rl_value nobodys[] = {rl_text("?")};
+    const char *table = rl_traits_of(d->server->flavour)->waiters_table;
+    char who[600];
+    char remedy[1500];
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
+    grantee(d->user, who, sizeof who);
+    int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
+    if (table)
+        snprintf(remedy + length, sizeof remedy - (size_t)length, " GRANT SELECT ON %s TO %s;",
+                 table, who);
+    if (status == ROWLOCK_OK)
+        tell(d, "waiters", ROWLOCK_FINE, "", "", "this user sees who waits");
+    else
+        tell(d, "waiters", ROWLOCK_NOTE,
+             "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
+             "none of row locks",
+             remedy, "who waits is hidden from this user");
+}
+
 static rowlock_status read_settings(doctor *d, rowlock_error *err)
 {
     rl_rows rows;
@@ -365,11 +358,14 @@ static void check_all(doctor *d, bool with_schema)
     check_wait_timeout(d);
     check_connections(d);
     check_binlog(d);
-    check_galera(d);
+    check_cluster(d);
+    check_identity(d);
     check_waiting(d);
     check_clock(d);
-    if (with_schema && check_schema(d))
+    if (with_schema && check_schema(d)) {
         check_rights(d);
+        check_waiters(d);
+    }
 }
 
 static void tell_no_schema(const doctor *d)
@@ -384,12 +380,11 @@ static void tell_no_schema(const doctor *d)
          "there is no schema '%s', or this user may not see it", d->params->schema);
 }
 
-rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, bool polls,
-                           rowlock_finding_fn fn, void *data, rowlock_error *err)
+rowlock_status rl_diagnose(const rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+                           void *data, rowlock_error *err)
 {
     doctor d = {.params = params,
-                .ttl_ms = ttl_ms,
-                .polls = polls,
+                .wants = wants,
                 .fn = fn,
                 .data = data,
                 .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
@@ -401,10 +396,10 @@ rowlock_status rl_diagnose(const rl_params *params, int64_t ttl_ms, bool polls,
         with_schema = false;
         status = open_conn(&d, false, &first);
     }
-    if (status == ROWLOCK_OK)
-        status = rl_server_look(d.conn, &d.io, &d.server, &first);
-    if (status == ROWLOCK_OK)
+    if (status == ROWLOCK_OK) {
+        d.server = &d.conn->server;
         status = read_settings(&d, &first);
+    }
     if (status == ROWLOCK_OK)
         check_all(&d, with_schema);
     if (status == ROWLOCK_OK && !with_schema)

@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "mode/settle.h"
 #include "mode/turn.h"
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 #define FIRST_DELAY_US  5000

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 #define FIRST_DELAY_US  5000
@@ -44,11 +45,13 @@ int64_t rl_row_ttl_ms(int64_t ttl_ms)
 
 rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err)
 {
-    if (!client->many_writers)
+    rl_cluster cluster = rl_pool_cluster(&client->pool);
+    if (!rl_many_writers(cluster, client->single_writer))
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNSUPPORTED,
-                   "the server is a Galera node, whose row locks the other nodes do not see; use a "
-                   "lease, or say that this node is the only writer (single_writer)");
+                   "the server is %s: the other nodes write too and do not see its row locks; use "
+                   "a lease, or say that this node is the only writer (single_writer)",
+                   rl_cluster_traits_of(cluster)->name);
 }
 
 /* ---------------------------------------------------------------------------- locking */

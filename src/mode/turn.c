@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "mode/settle.h"
 #include "stmt/bell.h"
+#include "stmt/session.h"
 
 #define FIRST_LOOK_US 250000 /* and up to half as much again */
 #define WAIT_MOST_S   86400  /* in the queue at a stretch */

@@ -36,44 +36,10 @@ static void hexadecimal(const char *text, char *hex, size_t size)
     hex[at] = '\0';
 }
 
-/* -------------------------------------------------------------- the answer to a text */
-
-typedef struct store_op {
-    MYSQL *mysql;
-    MYSQL_RES *result;
-} store_op;
-
-static int resume_store(void *op, int ready)
-{
-    store_op *o = op;
-    return mysql_store_result_cont(&o->result, o->mysql, ready);
-}
-
 /* The first cell of the answer, or 0 for NULL: nobody says NULL but a server that stopped it. */
-static rowlock_status read_number(rl_conn *conn, rl_sql_id id, const rl_io *io, uint64_t *number,
-                                  rowlock_error *err)
+static void keep_number(void *data, const char *const *cells)
 {
-    store_op op = {.mysql = conn->mysql};
-    int pending = mysql_store_result_start(&op.result, conn->mysql);
-    rowlock_status ended = rl_conn_drive(conn, io, resume_store, &op, pending);
-    if (!op.result && ended == ROWLOCK_OK)
-        return rl_conn_failed(conn, rl_sql_table[id].name, mysql_errno(conn->mysql),
-                              mysql_sqlstate(conn->mysql), mysql_error(conn->mysql), err);
-    MYSQL_ROW row = op.result ? mysql_fetch_row(op.result) : NULL;
-    *number = row && row[0] ? strtoull(row[0], NULL, 10) : 0;
-    mysql_free_result(op.result);
-    if (ended != ROWLOCK_OK)
-        return rl_fail(err, ended, "%s", rowlock_status_text(ended));
-    return ROWLOCK_OK;
-}
-
-static rowlock_status ask_number(rl_conn *conn, rl_sql_id id, const rl_value *values,
-                                 const rl_io *io, uint64_t *number, rowlock_error *err)
-{
-    rowlock_status status = rl_run_text(conn, id, values, io, err);
-    if (status == ROWLOCK_OK)
-        status = read_number(conn, id, io, number, err);
-    return status;
+    *(uint64_t *)data = cells[0] ? strtoull(cells[0], NULL, 10) : 0;
 }
 
 /* --------------------------------------------------------------------------- the bell */
@@ -92,7 +58,8 @@ rowlock_status rl_bell_wait(rl_conn *conn, const rl_waiter *waiter, uint64_t sec
                                rl_text(waiter->owner),
                                rl_text(label)};
     uint64_t answer = 0;
-    rowlock_status status = ask_number(conn, RL_SQL_BELL_WAIT, values, io, &answer, err);
+    rowlock_status status =
+        rl_query_text(conn, RL_SQL_BELL_WAIT, values, io, keep_number, &answer, err);
     if (status == ROWLOCK_OK)
         *got = answer == 1;
     return status;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stmt/bell.h"
-
 typedef struct prepared {
     MYSQL_STMT *handle;
     bool bound; /* all values are numbers, and Connector/C knows where they are */
@@ -404,46 +402,33 @@ rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, 
     return status;
 }
 
-/* -------------------------------------------------------------------------- sessions */
+/* ---------------------------------------------------------------- the answer to a text */
 
-/* How long a statement of ours may wait for a row lock: a holder's as long as it likes
- * (its io ends it), any other a second (a fenced transaction may have the row). */
-#define WORK_LOCK_WAIT_S 1
-#define HOLD_LOCK_WAIT_S 1000000
-#define WORK_IDLE_S      600
+typedef struct answer_op {
+    MYSQL *mysql;
+    MYSQL_RES *result;
+} answer_op;
 
-static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_io *io,
-                                    rowlock_error *err)
+static int resume_answer(void *op, int ready)
 {
-    bool hold = purpose == RL_HOLD;
-    const rl_value values[] = {rl_u64(hold ? 0 : 1),
-                               rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
-                               rl_u64(WORK_IDLE_S)};
-    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_ISOLATION, NULL, io, err);
-    if (status == ROWLOCK_OK)
-        status = rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
-    if (status == ROWLOCK_OK)
-        conn->idle_limit_s = WORK_IDLE_S;
-    return status;
+    answer_op *o = op;
+    return mysql_store_result_cont(&o->result, o->mysql, ready);
 }
 
-static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
+rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                             rl_text_row each, void *data, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(connection_id)};
-    return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
-}
-
-const rl_pool_hooks rl_stmt_pool_hooks = {
-    .setup = setup_session, .kill_query = kill_query, .ring = rl_bell_ring};
-
-rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
-                                 rowlock_error *err)
-{
-    if (conn->idle_limit_s == seconds)
-        return ROWLOCK_OK;
-    const rl_value values[] = {rl_u64(seconds)};
-    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
-    if (status == ROWLOCK_OK)
-        conn->idle_limit_s = seconds;
-    return status;
+    rowlock_status status = rl_run_text(conn, id, values, io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    answer_op op = {.mysql = conn->mysql};
+    int pending = mysql_store_result_start(&op.result, conn->mysql);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_answer, &op, pending);
+    if (!op.result && ended == ROWLOCK_OK)
+        return rl_conn_failed(conn, rl_sql_table[id].name, mysql_errno(conn->mysql),
+                              mysql_sqlstate(conn->mysql), mysql_error(conn->mysql), err);
+    for (MYSQL_ROW row; op.result && (row = mysql_fetch_row(op.result));)
+        each(data, (const char *const *)row);
+    mysql_free_result(op.result);
+    return ended == ROWLOCK_OK ? ROWLOCK_OK : rl_fail(err, ended, "%s", rowlock_status_text(ended));
 }

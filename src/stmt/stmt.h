@@ -79,11 +79,9 @@ bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buff
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                            rowlock_error *err) RL_MUST_USE;
 
-/* Setting sessions up and stopping statements, for rl_pool_init(). */
-extern const rl_pool_hooks rl_stmt_pool_hooks;
-
-/* The session's wait_timeout on this connection: sent only when it differs from the last. */
-rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
-                                 rowlock_error *err) RL_MUST_USE;
+/* The same with a result, each row of which is handed to `each` (a cell is NULL for NULL). */
+typedef void (*rl_text_row)(void *data, const char *const *cells);
+rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                             rl_text_row each, void *data, rowlock_error *err) RL_MUST_USE;
 
 #endif

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "rowlock/rowlock_mysql.h"
-#include "stmt/stmt.h"
+#include "stmt/session.h"
 #include "support/support.h"
 
 static rowlock_client *other; /* through the socket */

@@ -1,0 +1,119 @@
+/*
+ * db/flavour.h - which server is this? What differs between servers is in the two tables of
+ * flavour.c (and, where the statements themselves differ, in sql/flavours.sql); nothing else in
+ * rowlock decides by a flavour or a cluster. It is found when a connection is made.
+ */
+#ifndef RL_DB_FLAVOUR_H
+#define RL_DB_FLAVOUR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef enum rl_flavour { RL_MARIADB, RL_MYSQL, RL_FLAVOURS } rl_flavour;
+
+/* A number that the other flavour does not have, or means something else by. */
+typedef struct rl_own_number {
+    unsigned short number;
+    unsigned char status; /* a rowlock_status */
+} rl_own_number;
+
+typedef struct rl_traits {
+    const char *name;
+    unsigned oldest_major; /* that rowlock works with */
+    unsigned oldest_minor;
+    const char *too_old; /* what older ones lack */
+    const rl_own_number *own_numbers;
+    size_t own_number_count;
+    unsigned bell_name_max; /* characters in a name of GET_LOCK */
+    const char
+        *waiters_table; /* who waits for a row lock is shown to who may read it, too; or NULL */
+    const char *identity_is; /* what tells one server from another, for people */
+} rl_traits;
+
+const rl_traits *rl_traits_of(rl_flavour flavour);
+
+typedef enum rl_cluster {
+    RL_ALONE, /* or replicated asynchronously: it does not matter to us until it fails over */
+    RL_GALERA,
+    RL_GROUP_PRIMARY, /* Group Replication in single-primary mode */
+    RL_GROUP_MULTI,   /* ... in multi-primary mode */
+    RL_CLUSTERS
+} rl_cluster;
+
+typedef struct rl_cluster_traits {
+    const char *name;
+    bool many_writers;      /* row locks and GET_LOCK are local to a node, and others write too */
+    bool identity_is_whole; /* what one node has committed, every node has: nodes are one server */
+} rl_cluster_traits;
+
+const rl_cluster_traits *rl_cluster_traits_of(rl_cluster cluster);
+
+#define RL_SERVER_ID_MAX 400 /* bytes of the text that tells a server from others */
+
+typedef struct rl_server {
+    rl_flavour flavour;
+    rl_cluster cluster;
+    unsigned major;
+    unsigned minor;
+    bool read_only;
+    bool proxied; /* the number of the connection is another at the server */
+    bool binlog;
+    bool snapshot_isolation; /* MariaDB's innodb_snapshot_isolation */
+    bool apart;              /* configured for a cluster, and not a working member of it */
+    char binlog_format[33];
+    char version[129];
+    char comment[257];
+    /*
+     * Whose word a lease is: the server's, or the cluster's where its nodes are one. `node` is the
+     * server's own. The numbers are hashes of the texts; 0: not known.
+     */
+    uint64_t identity;
+    uint64_t node;
+    char identity_text[RL_SERVER_ID_MAX];
+    char node_text[RL_SERVER_ID_MAX];
+} rl_server;
+
+/*
+ * What a server says of itself, put together: begin, a note for each variable (in any
+ * order; those that are not known are ignored), end. A cluster needs a second question
+ * (rl_sketch_asks) whose answers are notes too.
+ */
+typedef struct rl_sketch {
+    rl_server *server;
+    uint64_t connection_id; /* as the server knows it */
+    bool wsrep_on;
+    bool single_primary;
+    char server_id[33];
+    char domain[33];
+    char uuid[65];
+    char hostname[129];
+    char port[17];
+    char datadir[129];
+    char galera_uuid[65];
+    char galera_status[33];
+    char group_name[65];
+    char member_state[33];
+} rl_sketch;
+
+void rl_sketch_begin(rl_sketch *sketch, rl_server *server, rl_flavour flavour);
+void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value);
+
+typedef enum rl_question { RL_ASK_NOTHING, RL_ASK_GALERA, RL_ASK_GROUP } rl_question;
+rl_question rl_sketch_asks(const rl_sketch *sketch);
+
+/* `connection_id`: as the client knows it. */
+void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);
+
+/* UNSUPPORTED when it lacks what rowlock is built on. */
+rowlock_status rl_server_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
+
+/* Row locks here are not seen by others who write: no pessimistic mode. */
+bool rl_many_writers(rl_cluster cluster, bool single_writer);
+
+/* Why waiters of leases cannot be woken here; NULL: they can. */
+const char *rl_server_why_no_bell(const rl_server *server, bool single_writer);
+
+#endif

@@ -1,0 +1,79 @@
+#include "stmt/session.h"
+
+#include "stmt/bell.h"
+
+/* How long a statement of ours may wait for a row lock: a holder's as long as it likes
+ * (its io ends it), any other a second (a fenced transaction may have the row). */
+#define WORK_LOCK_WAIT_S 1
+#define HOLD_LOCK_WAIT_S 1000000
+#define WORK_IDLE_S      600
+
+/* --------------------------------------------------------------------- where it leads */
+
+static void note(void *data, const char *const *cells)
+{
+    rl_sketch_note(data, cells[0] ? cells[0] : "", cells[1] ? cells[1] : "");
+}
+
+/* A cluster says more, but not to every user: what stays unknown makes it more careful. */
+static rowlock_status ask_cluster(rl_conn *conn, const rl_io *io, rl_sketch *sketch,
+                                  rowlock_error *err)
+{
+    rl_question question = rl_sketch_asks(sketch);
+    if (question == RL_ASK_NOTHING)
+        return ROWLOCK_OK;
+    rl_sql_id id = question == RL_ASK_GALERA ? RL_SQL_SESSION_GALERA : RL_SQL_SESSION_GROUP;
+    rowlock_status status = rl_query_text(conn, id, NULL, io, note, sketch, err);
+    return status == ROWLOCK_DENIED ? ROWLOCK_OK : status;
+}
+
+static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    rl_sketch sketch;
+    rl_sketch_begin(&sketch, &conn->server, conn->flavour);
+    rowlock_status status =
+        rl_query_text(conn, RL_SQL_SESSION_SERVER, NULL, io, note, &sketch, err);
+    if (status == ROWLOCK_OK)
+        status = ask_cluster(conn, io, &sketch, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    rl_sketch_end(&sketch, conn->id);
+    conn->peer.node = conn->server.node;
+    return ROWLOCK_OK;
+}
+
+/* -------------------------------------------------------------------------- set-up */
+
+static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_io *io,
+                                    rowlock_error *err)
+{
+    bool hold = purpose == RL_HOLD;
+    const rl_value values[] = {rl_u64(hold ? 0 : 1),
+                               rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
+                               rl_u64(WORK_IDLE_S)};
+    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
+    if (status == ROWLOCK_OK)
+        conn->idle_limit_s = WORK_IDLE_S;
+    return status == ROWLOCK_OK ? find_server(conn, io, err) : status;
+}
+
+static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
+{
+    const rl_value values[] = {rl_u64(connection_id)};
+    return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
+}
+
+const rl_pool_hooks rl_stmt_pool_hooks = {
+    .setup = setup_session, .kill_query = kill_query, .ring = rl_bell_ring};
+
+rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
+                                 rowlock_error *err)
+{
+    if (conn->idle_limit_s == seconds)
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(seconds)};
+    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
+    if (status == ROWLOCK_OK)
+        conn->idle_limit_s = seconds;
+    return status;
+}

@@ -1,0 +1,15 @@
+/* stmt/session.h - what a connection of rowlock's own is told, and asked, when it is made. */
+#ifndef RL_STMT_SESSION_H
+#define RL_STMT_SESSION_H
+
+#include "stmt/stmt.h"
+
+/* Setting sessions up (and finding out where they lead: conn->server), stopping statements,
+ * ringing bells; for rl_pool_init(). */
+extern const rl_pool_hooks rl_stmt_pool_hooks;
+
+/* The session's wait_timeout on this connection: sent only when it differs from the last. */
+rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
+                                 rowlock_error *err) RL_MUST_USE;
+
+#endif
