@@ -6,7 +6,8 @@
 #define NOT_OWNER      1095 /* the number belongs to somebody else's connection: ours has gone */
 
 /* Since the request went out? Its connection is gone then, and its number may be a stranger's.
- * Uptime is in whole seconds, rounded down. */
+ * Uptime is in whole seconds, rounded down; by the server's wall clock: while that has been put
+ * back behind the start, it is a negative number shown without its sign, which proves nothing. */
 static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t sent_us,
                                       bool *restarted, rowlock_error *err)
 {
@@ -15,8 +16,9 @@ static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t se
     rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_UPTIME, NULL, io, &found, &rows, err);
     if (status != ROWLOCK_OK || !found)
         return status;
-    int64_t uptime_s = strtoll(rows.cells[1].text, NULL, 10);
-    *restarted = (uptime_s + 1) * 1000000 < rl_now_us() - sent_us;
+    uint64_t uptime_s = strtoull(rows.cells[1].text, NULL, 10);
+    uint64_t since_s = (uint64_t)(rl_now_us() - sent_us) / 1000000;
+    *restarted = since_s > 1 && uptime_s < since_s - 1;
     return status;
 }
 
