@@ -231,10 +231,12 @@ static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
     return true;
 }
 
+/* Until it is rung it stays in the list, where rl_pool_ring_due() sees it; what comes meanwhile
+ * comes behind it. */
 static void ring_one(rl_pool *pool, rl_conn *conn)
 {
     pthread_mutex_lock(&pool->mutex);
-    uint64_t resource_id = conn->rings[--conn->ring_count];
+    uint64_t resource_id = conn->rings[0];
     pthread_mutex_unlock(&pool->mutex);
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
     io.abrupt = true;
@@ -242,6 +244,9 @@ static void ring_one(rl_pool *pool, rl_conn *conn)
     if (pool->hooks.ring(conn, pool->bell_prefix, resource_id, &io) != ROWLOCK_OK)
         conn->broken = true;
     conn->bells--;
+    pthread_mutex_lock(&pool->mutex);
+    conn->rings[0] = conn->rings[--conn->ring_count];
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 void rl_pool_give(rl_pool *pool, rl_conn *conn)

@@ -37,6 +37,7 @@
 #define LOOK_MOST_US    4000000
 #define HEIR_LEAST_US   200 /* how long an heir is given to inherit; what it takes is learnt */
 #define HEIR_MOST_US    5000
+#define KEPT_US         20000    /* a try, at what is free and kept: between its few attempts */
 #define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
 #define LOST_LIMIT_MS   1000     /* for the release of what is lost already */
 #define LABEL_IN_DETAIL 251      /* bytes of a label in an event, its end included */
@@ -275,6 +276,22 @@ static int64_t look_again(int64_t after_us)
     return rl_now_us() + us + LOOK_MARGIN_US + (int64_t)(rl_random_u32() % LOOK_JITTER_US);
 }
 
+/*
+ * Free, and somebody else has the bell: whoever was woken comes for it at once, or else a
+ * connection is being closed, and the server will give its bell back. A try gives that a moment.
+ */
+static rowlock_status kept_free(const lease_call *call, int64_t *hint_us, rowlock_error *err)
+{
+    rl_budget moment = *call->budget;
+    if (moment.try_once) {
+        moment.deadline_us = RL_NEVER;
+        rl_give_time(&moment, KEPT_US);
+        *hint_us = RL_AT_ONCE;
+    }
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but kept for who has waited for it",
+                   call->lock->name);
+}
+
 /* What the row says decides. BUSY with a hint: wait. */
 static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hint_us,
                              rowlock_error *err)
@@ -303,10 +320,7 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
         /* Whoever was woken has not come for it: the bell is for those who do. */
         rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_CONNECTION);
     rowlock_status status = take_free(call, err);
-    if (status == ROWLOCK_BUSY)
-        return rl_fail(err, status, "'%s' is free, but kept for who has waited for it",
-                       call->lock->name);
-    return status;
+    return status == ROWLOCK_BUSY ? kept_free(call, hint_us, err) : status;
 }
 
 static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowlock_error *err)

@@ -26,12 +26,17 @@ rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell)
     return rl_pool_take_that(&client->pool, bell->serial);
 }
 
-static void ring_on(rowlock_client *client, rl_conn *conn, uint64_t resource_id)
+static rowlock_status ring(const rowlock_client *client, rl_conn *conn, uint64_t resource_id)
 {
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
     io.abrupt = true;
+    return rl_bell_ring(conn, client->bell_prefix, resource_id, &io);
+}
+
+static void ring_on(rowlock_client *client, rl_conn *conn, uint64_t resource_id)
+{
     /* One that cannot ring is closed, and the server rings for it. */
-    if (rl_bell_ring(conn, client->bell_prefix, resource_id, &io) != ROWLOCK_OK)
+    if (ring(client, conn, resource_id) != ROWLOCK_OK)
         conn->broken = true;
     conn->bells--;
     rl_pool_give(&client->pool, conn);
@@ -168,6 +173,15 @@ static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
+/* Stopped just when the bell came: a KILL QUERY may still be under way to this connection, which
+ * is closed for that. The server would ring then, but nobody knows when: so that who tries after
+ * this call has ended finds the bell free, it is rung first. The KILL QUERY hits one statement. */
+static void ring_at_last(const rl_turn *turn, rl_conn *conn)
+{
+    if (ring(turn->client, conn, turn->resource_id) != ROWLOCK_OK && !conn->broken)
+        (void)!ring(turn->client, conn, turn->resource_id);
+}
+
 /* The bell, with the connection that has it. BUSY: not got. */
 static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
 {
@@ -178,12 +192,13 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
         status = stand_in_queue(turn, conn, &got, err);
         (void)rl_bell_refused(turn->client, status, err);
     }
-    /* Stopped at the last moment: a KILL QUERY may still be under way to this connection. */
     if (got && !conn->interrupted) {
         conn->bells++;
         turn->conn = conn;
         return ROWLOCK_OK;
     }
+    if (got)
+        ring_at_last(turn, conn);
     rl_pool_give(&turn->client->pool, conn);
     return ROWLOCK_BUSY;
 }

@@ -60,8 +60,7 @@ rowlock_status rl_bell_wait(rl_conn *conn, const rl_waiter *waiter, uint64_t sec
     uint64_t answer = 0;
     rowlock_status status =
         rl_query_text(conn, RL_SQL_BELL_WAIT, values, io, keep_number, &answer, err);
-    if (status == ROWLOCK_OK)
-        *got = answer == 1;
+    *got = answer == 1;
     return status;
 }
 

@@ -405,8 +405,9 @@ END
     poll 20 got tree 150
     since=$(now_ms)
     sql_any "KILL $(connection_of_lock)"
-    poll 5 tree_is_dead
-    within 2500 "$since"
+    poll 10 tree_is_dead
+    # Alone it takes 0.5 s; beside eight builds on two cores 3.9 s were seen.
+    within 8000 "$since"
     ends_with 75
 }
 
