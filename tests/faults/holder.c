@@ -9,7 +9,8 @@
  *        hold it, it writes a beat every few milliseconds: an UPDATE of the table `guard`,
  *        on a connection of its own, which is refused when somebody with a higher token has
  *        been there. A refused beat is noted in the table `late`: two believed to be the
- *        holder. On stdin: pause, resume (the beats), check, fork, release, quit. When it is
+ *        holder. On stdin: pause, resume (the beats), check, fork, release, exit
+ *        (without closing the client), quit. When it is
  *        told of the loss it says "LOST".
  * storm: takes, beats, releases, again and again, whatever the server does, until stdin
  *        ends. Says "CYCLES n" at last, and "ODD ..." for a status that it must not see.
@@ -135,6 +136,8 @@ static void obey(situation *now, const char *word)
         say("CHECK %s", rowlock_status_name(rowlock_hold_check(now->hold)));
     else if (strcmp(word, "fork") == 0)
         fork_child();
+    else if (strcmp(word, "exit") == 0)
+        exit(0);
     else if (strcmp(word, "release") == 0) {
         rowlock_error err = {0};
         rowlock_status status = rowlock_release(now->hold, &err);
