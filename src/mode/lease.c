@@ -109,6 +109,8 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
         return status;
     if (done->rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
+    if (done->insert_id == 0)
+        return rl_no_token(call->lock->name, err);
     call->lock->version = done->insert_id;
     call->sent_us = trace->sent_us;
     return ROWLOCK_OK;

@@ -263,6 +263,8 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     if (status == ROWLOCK_OK && done.rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+    if (status == ROWLOCK_OK && done.insert_id == 0)
+        return rl_no_token(lock->name, err);
     if (status == ROWLOCK_OK)
         lock->version = done.insert_id;
     return status;
