@@ -74,6 +74,9 @@ struct ts_proxy {
     unsigned nth;
     bool then_refuse;
     unsigned commands;
+    unsigned answers; /* so many commands with this text get this error from us */
+    unsigned answer;
+    char answered[128];
     int64_t delay_ms[WAYS];
     bool dribble;
     uint64_t bytes[WAYS];
@@ -283,6 +286,19 @@ static bool matches(ts_proxy *proxy, const char *text)
     return true;
 }
 
+/* In place of the server, who hears nothing of the command. */
+static bool answer_error(ts_proxy *proxy, tunnel *link)
+{
+    static const char text[] = "\0\0\0\1\377\0\0#40001forced by the test's proxy";
+    char packet[sizeof text - 1];
+    memcpy(packet, text, sizeof packet);
+    packet[0] = sizeof packet - 4;
+    packet[5] = (char)(proxy->answer & 255);
+    packet[6] = (char)(proxy->answer >> 8);
+    proxy->answers--;
+    return forward(proxy, link, TS_DOWN, packet, sizeof packet);
+}
+
 /* One command of the client; it stays in `up` where link->delay is set. False: the
  * connection is over. */
 static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size_t length)
@@ -292,6 +308,8 @@ static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size
     text_of(link, (const unsigned char *)packet + 4, command ? length - 4 : 0, text, sizeof text);
     if (command && packet[4] != COM_QUIT) {
         proxy->commands++;
+        if (proxy->answers > 0 && *text && strstr(text, proxy->answered))
+            return answer_error(proxy, link);
         if (matches(proxy, text)) {
             if (proxy->fault == TS_LOSE_COMMAND) {
                 proxy->cut |= proxy->refuse;
@@ -516,6 +534,23 @@ void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nt
     change(proxy);
 }
 
+void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *text, unsigned times)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->answers = times;
+    proxy->answer = number;
+    snprintf(proxy->answered, sizeof proxy->answered, "%s", text);
+    change(proxy);
+}
+
+unsigned ts_proxy_answers_left(ts_proxy *proxy)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    unsigned left = proxy->answers;
+    pthread_mutex_unlock(&proxy->mutex);
+    return left;
+}
+
 bool ts_proxy_fired(ts_proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
@@ -597,6 +632,7 @@ void ts_proxy_stall(ts_proxy *proxy, bool stall)
 void ts_proxy_flow(ts_proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
+    proxy->answers = 0;
     proxy->armed = proxy->refuse = proxy->stall = proxy->dribble = false;
     for (int way = 0; way < WAYS; way++) {
         proxy->cut_armed[way] = false;

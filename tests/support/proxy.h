@@ -2,7 +2,7 @@
  * support/proxy.h - a small forwarding proxy between a client and a server's unix socket,
  * in a thread of the test. It understands just enough of the protocol to know which
  * statement a command runs, and can lose a command or its reply, stall, cut (at any byte), delay,
- * deliver byte by byte and refuse.
+ * deliver byte by byte, answer with an error and refuse.
  */
 #ifndef TS_PROXY_H
 #define TS_PROXY_H
@@ -36,6 +36,10 @@ void ts_proxy_stop(ts_proxy *proxy);
  */
 void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth,
                   bool then_refuse);
+/* The next `times` commands whose statement contains `text` are answered with this error of the
+ * server's, which does not see them. */
+void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *text, unsigned times);
+unsigned ts_proxy_answers_left(ts_proxy *proxy);
 /* Did the armed fault happen? */
 bool ts_proxy_fired(ts_proxy *proxy);
 /* Commands that were forwarded since the start. */
