@@ -94,6 +94,24 @@ static rowlock_status look(rowlock_client *client, const rl_budget *budget, cons
     return rl_client_read(client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, found, err);
 }
 
+/* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
+ * (somebody's audit), MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr). */
+static rowlock_status read_token(lease_call *call, const rl_trace *trace, rowlock_error *err)
+{
+    lease_row row = {0};
+    bool found = false;
+    rowlock_status status = look(call->hold->client, call->budget, call->lock, &found, &row, err);
+    if (status != ROWLOCK_OK) {
+        call->open = true;
+        call->lost_request = *trace;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    if (!found || !row.held || strcmp(row.owner, call->hold->owner) != 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
+    call->lock->version = row.version;
+    return ROWLOCK_OK;
+}
+
 /* The statement changed a row, or none, or nobody knows. BUSY: none. */
 static rowlock_status granted(lease_call *call, rowlock_status status, const rl_done *done,
                               const rl_trace *trace, rowlock_error *err)
@@ -109,11 +127,9 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
         return status;
     if (done->rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
-    if (done->insert_id == 0)
-        return rl_no_token(call->lock->name, err);
-    call->lock->version = done->insert_id;
     call->sent_us = trace->sent_us;
-    return ROWLOCK_OK;
+    call->lock->version = done->insert_id;
+    return done->insert_id ? ROWLOCK_OK : read_token(call, trace, err);
 }
 
 /* On the connection that has the bell, when it is our turn; else on one that may get it. */

@@ -242,6 +242,21 @@ rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
                : status;
 }
 
+/* Where the OK packet did not say it: see read_token() of the lease. */
+static rowlock_status read_token(const row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    published row = {0};
+    bool found = false;
+    rowlock_status status =
+        read_published(call->hold->client, call->budget, lock, &found, &row, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!found || !row.held || strcmp(row.owner, call->hold->owner) != 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+    lock->version = row.version;
+    return ROWLOCK_OK;
+}
+
 static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
     rowlock_client *client = call->hold->client;
@@ -263,11 +278,10 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     if (status == ROWLOCK_OK && done.rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
-    if (status == ROWLOCK_OK && done.insert_id == 0)
-        return rl_no_token(lock->name, err);
-    if (status == ROWLOCK_OK)
-        lock->version = done.insert_id;
-    return status;
+    if (status != ROWLOCK_OK)
+        return status;
+    lock->version = done.insert_id;
+    return done.insert_id ? ROWLOCK_OK : read_token(call, lock, err);
 }
 
 typedef struct publishing {

@@ -84,14 +84,6 @@ const char *rl_kind_word(const char *kind)
     return strcmp(kind, RL_KIND_LEASE) == 0 ? "lease (optimistic)" : kind;
 }
 
-rowlock_status rl_no_token(const char *name, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_DAMAGED,
-                   "the server does not tell the token of '%s'; has the table resource a trigger? "
-                   "It may have none",
-                   name);
-}
-
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err)
 {

@@ -38,10 +38,6 @@ void rl_resource_forget(rowlock_client *client, const char *name);
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err);
 
-/* A row was taken, and its new version was not told: MariaDB keeps it to itself when the table has
- * a trigger, whatever that does. */
-rowlock_status rl_no_token(const char *name, rowlock_error *err);
-
 /* "pessimistic" or "lease", for people. */
 const char *rl_kind_word(const char *kind);
 

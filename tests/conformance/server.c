@@ -335,6 +335,32 @@ static void test_an_unexpected_error(void **state)
     mysql_close(mysql);
 }
 
+/* Somebody's audit of our table: the token is right all the same. */
+static void test_a_trigger_on_the_table(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *schema = ts_extra_schema(mode ? "audit1" : "audit0", true);
+    MYSQL *mysql = ts_connect(schema);
+    rowlock_client *client = NULL;
+    WANT(OK, open_as("root", NULL, schema, &client));
+    ts_sql(mysql, "CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, version BIGINT)");
+    ts_sql(mysql, "CREATE TRIGGER audit AFTER UPDATE ON resource FOR EACH ROW"
+                  " INSERT INTO audit (version) VALUES (NEW.version)");
+    for (uint64_t last = 0, i = 0; i < 3; i++) {
+        rowlock_hold *hold = ts_take(client, "audited", mode, ts_short_ttl(mode));
+        uint64_t token = rowlock_hold_token(hold);
+        assert_true(token > last);
+        assert_int_equal(token, ts_sql_u64(mysql, "SELECT version FROM resource"
+                                                  " WHERE resource_name = 'audited'"));
+        WANT(OK, rowlock_hold_check(hold));
+        WANT(OK, rowlock_release(hold, &ts_err));
+        last = token;
+    }
+    assert_true(ts_sql_u64(mysql, "SELECT COUNT(*) FROM audit") >= 6);
+    rowlock_client_close(client);
+    mysql_close(mysql);
+}
+
 /* --------------------------------------------------------------------------- SYSTEM */
 
 static int open_without_descriptors(void *arg)
@@ -452,6 +478,7 @@ int main(void)
         BOTH(test_a_lost_column_is_damage),
         BOTH(test_rows_deleted_by_hand),
         BOTH(test_an_unexpected_error),
+        BOTH(test_a_trigger_on_the_table),
         ONCE(test_no_descriptors),
         ONCE(test_a_read_only_server),
     };
