@@ -92,7 +92,9 @@ static void test_no_connection_is_left(void **state)
     /* Without them, a lease cannot be renewed: told in time, as a row lock is. */
     kill_all_of(user);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 2000 + 3000));
-    WANT(LOST, rowlock_release(hold, &ts_err));
+    /* In the moment of its deadline, that nobody could be asked is right, too. */
+    rowlock_status status = rowlock_release(hold, &ts_err);
+    assert_true(status == ROWLOCK_LOST || status == ROWLOCK_UNAVAILABLE);
     /* A call that may wait waits for a connection, too. */
     ts_waiter patient = {.client = holder, .name = ts_name("full-other")};
     patient.options = waiter.options;
