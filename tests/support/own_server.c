@@ -78,3 +78,21 @@ void ts_own_remove(void)
     *folder = 0;
     setenv("ROWLOCK_TEST_SOCKET", usual_socket, 1);
 }
+
+pid_t ts_own_pid(void)
+{
+    char path[300];
+    long pid = 0;
+    snprintf(path, sizeof path, "%s/pid", folder);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    assert_int_equal(fscanf(in, "%ld", &pid), 1);
+    fclose(in);
+    assert_true(pid > 1);
+    return (pid_t)pid;
+}
+
+const char *ts_own_folder(void)
+{
+    return folder;
+}

@@ -1,0 +1,391 @@
+/*
+ * One process of a run. Everything it calls, and what came back, goes into the history.
+ *
+ *   faults_actor work    FOLDER WHO SOCKET SCHEMA LOCK lease|row TTL_MS SEED fenced|unfenced
+ * bell|poll faults_actor probe   FOLDER WHO SOCKET SCHEMA LOCK lease|row faults_actor command
+ * FOLDER WHO SOCKET SCHEMA SEED
+ *
+ * work:    takes the lock, looks whether it still has it, writes, and gives it back or does not;
+ *          again and again until stdin ends.
+ * probe:   takes the lock once, waiting for up to 20 s, and gives it back.
+ * command: what `rowlock run` runs: as long as it lives, it acts as the holder.
+ *
+ * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
+ * higher token was there (what users build without rowlock's help). `fence`: guarded by
+ * rowlock_fence() alone.
+ */
+#include <errmsg.h>
+#include <inttypes.h>
+#include <mysql.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "faults/runs/history.h"
+#include "faults/runs/schedule.h"
+#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_mysql.h"
+
+typedef struct actor {
+    history log;
+    const char *socket;
+    const char *schema;
+    const char *lock;
+    bool lease;
+    bool fenced;
+    bool poll;
+    int64_t ttl_ms;
+    dice dice;
+    rowlock_client *client;
+    rowlock_hold *hold;
+    uint64_t token; /* of the hold, or of the job */
+    char owner[64];
+    MYSQL *table; /* NULL: not connected */
+    unsigned writes;
+} actor;
+
+static void pass_ms(int64_t ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static bool told_to_stop(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&in, 1, 0) == 1;
+}
+
+/* --------------------------------------------------------------------- the guarded table */
+
+static void disconnect(actor *a)
+{
+    if (a->table)
+        mysql_close(a->table);
+    a->table = NULL;
+}
+
+static bool connected(actor *a)
+{
+    unsigned seconds = 3;
+    if (a->table)
+        return true;
+    a->table = mysql_init(NULL);
+    mysql_options(a->table, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
+    mysql_options(a->table, MYSQL_OPT_READ_TIMEOUT, &seconds);
+    mysql_options(a->table, MYSQL_OPT_WRITE_TIMEOUT, &seconds);
+    if (mysql_real_connect(a->table, NULL, "actor", NULL, a->schema, 0, a->socket, 0))
+        return true;
+    disconnect(a);
+    return false;
+}
+
+__attribute__((format(printf, 2, 3))) static bool run(actor *a, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return mysql_query(a->table, text) == 0;
+}
+
+/* Both lock the guard's row until the end of the transaction: the table's ids are in the order
+ * of the commits. */
+static const char *guard_by_token(actor *a)
+{
+    if (!run(a,
+             "UPDATE guard SET writes = writes + 1, token = %" PRIu64
+             " WHERE name = '%s' AND token <= %" PRIu64,
+             a->token, a->lock, a->token))
+        return "failed";
+    return mysql_affected_rows(a->table) == 1 ? "ok" : "refused";
+}
+
+static const char *guard_by_fence(actor *a)
+{
+    rowlock_error err = {0};
+    rowlock_status status = rowlock_fence(a->hold, a->table, &err);
+    if (status != ROWLOCK_OK)
+        return status == ROWLOCK_LOST ? "refused" : "failed";
+    return run(a,
+               "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
+               ") WHERE name = '%s'",
+               a->token, a->lock)
+               ? "ok"
+               : "failed";
+}
+
+/* Without an answer to the COMMIT nobody knows. */
+static const char *commit(actor *a)
+{
+    if (run(a, "COMMIT"))
+        return "ok";
+    unsigned number = mysql_errno(a->table);
+    return number >= CR_MIN_ERROR && number <= CR_MAX_ERROR ? "unknown" : "failed";
+}
+
+static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
+{
+    if (!connected(a) || !run(a, "START TRANSACTION"))
+        return "failed";
+    bool fence = strcmp(kind, "fence") == 0;
+    const char *guarded = fence ? guard_by_fence(a) : guard_by_token(a);
+    if (strcmp(guarded, "ok") != 0)
+        return guarded;
+    if (!run(a,
+             "INSERT INTO written (name, token, owner, writer, seq, kind)"
+             " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
+             a->lock, a->token, a->owner, a->log.who, a->writes, kind))
+        return "failed";
+    if (open_ms > 0)
+        pass_ms(open_ms);
+    return commit(a);
+}
+
+static void write_once(actor *a, const char *kind, int64_t open_ms)
+{
+    history_log(&a->log, "write kind=%s seq=%u", kind, ++a->writes);
+    const char *status = write_guarded(a, kind, open_ms);
+    if (strcmp(status, "ok") != 0)
+        disconnect(a); /* which rolls back */
+    history_log(&a->log, "wrote seq=%u status=%s", a->writes, status);
+}
+
+/* --------------------------------------------------------------------------- the library */
+
+static void on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    actor *a = data;
+    (void)hold;
+    (void)reason;
+    history_log(&a->log, "lost");
+}
+
+static bool open_client(actor *a)
+{
+    const rowlock_client_options options = {.socket = a->socket,
+                                            .user = "actor",
+                                            .schema = a->schema,
+                                            .connect_timeout_ms = 2000,
+                                            .reconnect_ms = 20000,
+                                            .waiting = a->poll ? ROWLOCK_WAITING_POLL
+                                                               : ROWLOCK_WAITING_AUTO};
+    rowlock_error err = {0};
+    if (!a->client && rowlock_client_open(&options, &a->client, &err) != ROWLOCK_OK)
+        a->client = NULL;
+    return a->client != NULL;
+}
+
+static rowlock_status acquire(actor *a, int64_t wait_ms)
+{
+    const rowlock_acquire_options options = {.mode = a->lease ? ROWLOCK_OPTIMISTIC
+                                                              : ROWLOCK_PESSIMISTIC,
+                                             .wait_ms = wait_ms,
+                                             .ttl_ms = a->ttl_ms,
+                                             .unfenced = !a->lease && !a->fenced,
+                                             .on_lost = on_lost,
+                                             .on_lost_data = a};
+    rowlock_error err = {0};
+    history_log(&a->log, "acquire wait=%" PRId64, wait_ms * 1000);
+    rowlock_status status = rowlock_acquire(a->client, a->lock, &options, &a->hold, &err);
+    if (status != ROWLOCK_OK) {
+        history_log(&a->log, "acquired status=%s server=%u", rowlock_status_name(status),
+                    err.server_errno);
+        a->hold = NULL;
+        return status;
+    }
+    a->token = rowlock_hold_token(a->hold);
+    snprintf(a->owner, sizeof a->owner, "%s", rowlock_hold_owner(a->hold));
+    history_log(&a->log, "acquired status=OK token=%" PRIu64 " owner=%s fenced=%d", a->token,
+                a->owner, a->lease || a->fenced);
+    return status;
+}
+
+static bool still_ours(actor *a)
+{
+    int64_t from = history_now();
+    /* In this order: what remains was promised at a moment at which it was still held. */
+    int64_t remaining_ms = rowlock_hold_remaining_ms(a->hold);
+    rowlock_status status = rowlock_hold_check(a->hold);
+    history_log(&a->log, "checked from=%" PRId64 " status=%s remaining=%" PRId64, from,
+                rowlock_status_name(status), remaining_ms * 1000);
+    return status == ROWLOCK_OK;
+}
+
+static void release(actor *a)
+{
+    rowlock_error err = {0};
+    history_log(&a->log, "release");
+    rowlock_status status = rowlock_release(a->hold, &err);
+    a->hold = NULL;
+    history_log(&a->log, "released status=%s server=%u", rowlock_status_name(status),
+                err.server_errno);
+}
+
+/* Releases, too; but nobody says whether that worked. */
+static void close_client(actor *a)
+{
+    if (a->hold)
+        history_log(&a->log, "release");
+    rowlock_client_close(a->client);
+    if (a->hold)
+        history_log(&a->log, "released status=UNKNOWN");
+    a->client = NULL;
+    a->hold = NULL;
+}
+
+static void quit(actor *a)
+{
+    history_log(&a->log, "quit");
+    _exit(0);
+}
+
+/* ------------------------------------------------------------------------------- its life */
+
+static int64_t how_long_to_wait(actor *a)
+{
+    switch (dice_roll(&a->dice, 3)) {
+    case 0:
+        return 0;
+    case 1:
+        return dice_between(&a->dice, 50, 400);
+    default:
+        return dice_between(&a->dice, 1000, 4000);
+    }
+}
+
+static int64_t how_long_to_hold(actor *a)
+{
+    unsigned roll = dice_roll(&a->dice, 20);
+    if (roll == 0)
+        return dice_between(&a->dice, a->ttl_ms, 2 * a->ttl_ms);
+    if (roll < 9)
+        return dice_between(&a->dice, 60, 400);
+    return dice_between(&a->dice, 1, 60);
+}
+
+/* Now and then a transaction that is open for longer than the TTL. */
+static void maybe_write(actor *a)
+{
+    unsigned roll = dice_roll(&a->dice, 100);
+    if (a->token == 0)
+        return;
+    if (roll < 12)
+        write_once(a, "token", 0);
+    else if (roll < 24)
+        write_once(a, "fence", dice_roll(&a->dice, 40) == 0 ? a->ttl_ms * 3 / 2 : 0);
+}
+
+static void hold_for(actor *a, int64_t ms)
+{
+    int64_t end = history_now() + ms * 1000;
+    while (still_ours(a) && history_now() < end && !told_to_stop()) {
+        maybe_write(a);
+        pass_ms(dice_between(&a->dice, 3, 20));
+    }
+}
+
+static void cycle(actor *a)
+{
+    if (!open_client(a)) {
+        pass_ms(100);
+        return;
+    }
+    if (acquire(a, how_long_to_wait(a)) != ROWLOCK_OK) {
+        pass_ms(dice_between(&a->dice, 5, 100));
+        return;
+    }
+    hold_for(a, how_long_to_hold(a));
+    unsigned roll = dice_roll(&a->dice, 100);
+    if (roll < 6)
+        quit(a);
+    else if (roll < 16)
+        close_client(a);
+    else
+        release(a);
+    pass_ms(dice_between(&a->dice, 0, 30));
+}
+
+static int work(actor *a)
+{
+    while (!told_to_stop())
+        cycle(a);
+    if (a->client)
+        close_client(a);
+    disconnect(a);
+    return 0;
+}
+
+static int probe(actor *a)
+{
+    while (!open_client(a))
+        pass_ms(100);
+    if (acquire(a, 20000) == ROWLOCK_OK)
+        release(a);
+    close_client(a);
+    return 0;
+}
+
+/* --------------------------------------------------------------------------- the command */
+
+static const char *env(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+static int command(actor *a)
+{
+    int64_t end = history_now() + 1000 * dice_between(&a->dice, 5, 800);
+    a->lock = env("ROWLOCK_NAME");
+    a->token = strtoull(env("ROWLOCK_TOKEN"), NULL, 10);
+    snprintf(a->owner, sizeof a->owner, "%s", env("ROWLOCK_OWNER"));
+    history_log(&a->log, "acquired status=OK token=%" PRIu64 " owner=%s fenced=1", a->token,
+                a->owner);
+    while (history_now() < end) {
+        /* To be alive is to act as the holder. */
+        int64_t from = history_now();
+        history_log(&a->log, "checked from=%" PRId64 " status=OK remaining=0", from);
+        if (dice_roll(&a->dice, 100) < 12)
+            write_once(a, "token", 0);
+        pass_ms(dice_between(&a->dice, 3, 20));
+    }
+    history_log(&a->log, "ending");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    actor a = {.ttl_ms = 1000, .fenced = true};
+    if (argc < 6)
+        return 64;
+    const char *what = argv[1];
+    if (!history_open(&a.log, argv[2], (unsigned)strtoul(argv[3], NULL, 10)))
+        return 74;
+    a.socket = argv[4];
+    a.schema = argv[5];
+    bool is_command = strcmp(what, "command") == 0 && argc == 7;
+    bool is_probe = strcmp(what, "probe") == 0 && argc == 8;
+    bool is_work = strcmp(what, "work") == 0 && argc == 12;
+    if (!is_command && !is_probe && !is_work)
+        return 64;
+    if (is_command) {
+        a.dice = dice_of(strtoull(argv[6], NULL, 10));
+        return command(&a);
+    }
+    a.lock = argv[6];
+    a.lease = strcmp(argv[7], "lease") == 0;
+    if (is_work) {
+        a.ttl_ms = strtoll(argv[8], NULL, 10);
+        a.dice = dice_of(strtoull(argv[9], NULL, 10));
+        a.fenced = strcmp(argv[10], "fenced") == 0;
+        a.poll = strcmp(argv[11], "poll") == 0;
+    }
+    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " job=0", a.lock,
+                a.lease ? "lease" : "row", a.ttl_ms * 1000);
+    return is_probe ? probe(&a) : work(&a);
+}

@@ -1,0 +1,435 @@
+#include "checker.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct checking {
+    const model *m;
+    FILE *out;
+    verdict verdict;
+} checking;
+
+bool verdict_has(const verdict *v, const char *rule)
+{
+    char word[40];
+    snprintf(word, sizeof word, " %s ", rule);
+    return strstr(v->rules, word) != NULL;
+}
+
+static void note_rule(verdict *v, const char *rule)
+{
+    size_t length = strlen(v->rules);
+    if (!verdict_has(v, rule))
+        snprintf(v->rules + length, sizeof v->rules - length, "%s%s ", length ? "" : " ", rule);
+}
+
+__attribute__((format(printf, 3, 4))) static void complain(checking *c, const char *rule,
+                                                           const char *format, ...)
+{
+    va_list args;
+    c->verdict.violations++;
+    note_rule(&c->verdict, rule);
+    fprintf(c->out, "%s: ", rule);
+    va_start(args, format);
+    vfprintf(c->out, format, args);
+    va_end(args);
+    fputc('\n', c->out);
+}
+
+static bool same_lock(const hold *a, const hold *b)
+{
+    return strcmp(a->by->name, b->by->name) == 0;
+}
+
+static int64_t lateness(const checking *c, int64_t from, int64_t to)
+{
+    return LATE_TIMES * model_lateness(c->m, (span){from, to});
+}
+
+/* What the contract excepts: nobody can compare times of the client with times of the server across
+ * a step of its clock; and who takes a lock by force does not ask. The token protects still. */
+static bool excepted(const checking *c, int64_t from, int64_t to)
+{
+    return model_disturbed(c->m, "clock", (span){from, to}, 0) ||
+           model_disturbed(c->m, "break", (span){from, to}, 0);
+}
+
+/* --------------------------------------------------------------------------- exclusion */
+
+static void check_tokens(checking *c)
+{
+    const model *m = c->m;
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *a = &m->holds[i];
+        for (size_t j = i + 1; hold_ok(a) && a->fenced && j < m->hold_count; j++) {
+            const hold *b = &m->holds[j];
+            if (!hold_ok(b) || !b->fenced || !same_lock(a, b))
+                continue;
+            if (a->token == b->token)
+                complain(c, "token-once", "%s: %" PRIu64 " went to %u and to %u", a->by->name,
+                         a->token, a->by->who, b->by->who);
+            else if (a->reply <= b->call && a->token > b->token)
+                complain(c, "token-rises",
+                         "%s: %u had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
+                         " and got %" PRIu64,
+                         a->by->name, a->by->who, a->token, a->reply, b->by->who, b->call,
+                         b->token);
+        }
+    }
+}
+
+/* The first hold of somebody else, with a higher token, that was acknowledged before `before`. */
+static const hold *successor(const checking *c, const hold *a, int64_t before)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *b = &c->m->holds[i];
+        if (hold_ok(b) && b->fenced && b->token > a->token && b->reply < before && same_lock(a, b))
+            return b;
+    }
+    return NULL;
+}
+
+static void check_two_holders(checking *c)
+{
+    const hold *accused = NULL;
+    for (size_t i = 0; i < c->m->look_count; i++) {
+        const look *l = &c->m->looks[i];
+        const hold *a = l->hold;
+        if (!l->ok || !a->by->lease || a == accused || excepted(c, a->call, l->from))
+            continue;
+        int64_t grace = a->by->job ? LATE_JOB + lateness(c, a->call, l->from) : 0;
+        const hold *b = successor(c, a, l->from - grace);
+        if (!b)
+            continue;
+        accused = a;
+        complain(c, "two-holders",
+                 "%s: %u (token %" PRIu64 ") still holds it at %" PRId64 "; %u got %" PRIu64
+                 " at %" PRId64,
+                 a->by->name, a->by->who, a->token, l->from, b->by->who, b->token, b->reply);
+    }
+}
+
+static void check_early(checking *c, const hold *a, int64_t promised)
+{
+    int64_t until = promised < a->given_up ? promised : a->given_up;
+    const hold *b = successor(c, a, until);
+    if (!b || excepted(c, a->call, b->reply))
+        return;
+    complain(c, "taken-early",
+             "%s: %u (token %" PRIu64 ") was to have it until %" PRId64 "; %u got %" PRIu64
+             " at %" PRId64,
+             a->by->name, a->by->who, a->token, promised, b->by->who, b->token, b->reply);
+}
+
+static void check_taken_early(checking *c)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *a = &c->m->holds[i];
+        /* A job may release when its command was killed, which nobody writes down. */
+        if (hold_ok(a) && a->by->lease && !a->by->job)
+            check_early(c, a, a->call + a->by->ttl - a->by->ttl / CLOCK_RATE);
+    }
+    for (size_t i = 0; i < c->m->look_count; i++) {
+        const look *l = &c->m->looks[i];
+        if (l->ok && l->remaining > 0 && l->hold->by->lease)
+            check_early(c, l->hold, l->from + l->remaining);
+    }
+}
+
+static void check_row_pair(checking *c, const hold *a, const hold *b)
+{
+    span both = {a->first_sure > b->first_sure ? a->first_sure : b->first_sure,
+                 a->last_sure < b->last_sure ? a->last_sure : b->last_sure};
+    span since = {a->call < b->call ? a->call : b->call, both.to};
+    int64_t allowed = 0;
+    if (both.to <= both.from)
+        return;
+    if (model_disturbed(c->m, NULL, since, 0))
+        allowed = LATE_ROW + lateness(c, both.from, both.to) +
+                  model_stopped(c->m, a->by->who, both) + model_stopped(c->m, b->by->who, both);
+    if (both.to - both.from > allowed)
+        complain(c, "row-two",
+                 "%s: %u and %u both held it from %" PRId64 " to %" PRId64 " (allowed %" PRId64
+                 " us)",
+                 a->by->name, a->by->who, b->by->who, both.from, both.to, allowed);
+}
+
+static void check_row_two(checking *c)
+{
+    const model *m = c->m;
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *a = &m->holds[i];
+        for (size_t j = i + 1; hold_ok(a) && !a->by->lease && j < m->hold_count; j++)
+            if (hold_ok(&m->holds[j]) && same_lock(a, &m->holds[j]))
+                check_row_pair(c, a, &m->holds[j]);
+    }
+}
+
+/* ------------------------------------------------------------------ tokens in the server */
+
+static void check_row_dead(checking *c, const row *r, const hold *h)
+{
+    const process *p = h->by;
+    if (!p->lease || p->died >= r->from || excepted(c, h->call, r->from))
+        return;
+    int64_t calm = model_calm_since(c->m, r->from, false);
+    int64_t since = p->died > calm ? p->died : calm;
+    int64_t over = r->from + r->remaining - since - p->ttl;
+    if (over > SECOND + lateness(c, since - p->ttl, r->from))
+        complain(c, "row-dead",
+                 "%s: %u died at %" PRId64 "; at %" PRId64 " its lease runs for another %" PRId64
+                 " us",
+                 r->name, p->who, p->died, r->from, r->remaining);
+}
+
+static void check_row_and_hold(checking *c, const row *r, const hold *h)
+{
+    if (h->reply < r->from && r->version < h->token)
+        complain(c, "row-back",
+                 "%s: %u had %" PRIu64 " at %" PRId64 "; at %" PRId64 " the row has %" PRIu64,
+                 r->name, h->by->who, h->token, h->reply, r->from, r->version);
+    if (r->to < h->call && h->token <= r->version)
+        complain(c, "row-ahead",
+                 "%s: the row had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
+                 " and got %" PRIu64,
+                 r->name, r->version, r->to, h->by->who, h->call, h->token);
+    if (!r->held || strcmp(r->owner, h->owner) != 0 || r->version != h->token)
+        return;
+    /* A row lock's row only tells of it. It may stay behind where it could not be written. */
+    bool counts = h->by->lease || !model_disturbed(c->m, NULL, (span){h->call, r->from}, 0);
+    if (counts && h->released < r->from && strcmp(h->release_status, "OK") == 0)
+        complain(c, "row-released",
+                 "%s: %u released %" PRIu64 " at %" PRId64 " and still has it at %" PRId64, r->name,
+                 h->by->who, h->token, h->released, r->from);
+    check_row_dead(c, r, h);
+}
+
+static const row *row_before(const model *m, size_t i)
+{
+    for (size_t j = i; j-- > 0;)
+        if (strcmp(m->rows[j].name, m->rows[i].name) == 0)
+            return &m->rows[j];
+    return NULL;
+}
+
+static void check_rows(checking *c)
+{
+    const model *m = c->m;
+    for (size_t i = 0; i < m->row_count; i++) {
+        const row *r = &m->rows[i];
+        const row *last = row_before(m, i);
+        if (last && last->version > r->version)
+            complain(c, "row-back", "%s: %" PRIu64 " at %" PRId64 ", %" PRIu64 " at %" PRId64,
+                     r->name, last->version, last->to, r->version, r->from);
+        for (size_t j = 0; j < m->hold_count; j++) {
+            const hold *h = &m->holds[j];
+            if (hold_ok(h) && h->fenced && strcmp(h->by->name, r->name) == 0)
+                check_row_and_hold(c, r, h);
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------- fenced writes */
+
+static void check_order(checking *c)
+{
+    const model *m = c->m;
+    for (size_t i = 1; i < m->table_count; i++) {
+        const written *w = &m->table[i];
+        for (size_t j = i; j-- > 0;) {
+            const written *before = &m->table[j];
+            if (strcmp(before->name, w->name) != 0)
+                continue;
+            if (before->token > w->token)
+                complain(c, "write-order", "%s: %u wrote with %" PRIu64 " after %u with %" PRIu64,
+                         w->name, w->writer, w->token, before->writer, before->token);
+            if (before->token == w->token && strcmp(before->owner, w->owner) != 0)
+                complain(c, "write-owner", "%s: %u and %u wrote with %" PRIu64, w->name,
+                         before->writer, w->writer, w->token);
+            break;
+        }
+    }
+}
+
+static bool in_table(const model *m, const guarded_write *w)
+{
+    for (size_t i = 0; i < m->table_count; i++)
+        if (m->table[i].writer == w->hold->by->who && m->table[i].seq == w->seq)
+            return true;
+    return false;
+}
+
+static void check_writes(checking *c)
+{
+    for (size_t i = 0; i < c->m->write_count; i++) {
+        const guarded_write *w = &c->m->writes[i];
+        const process *p = w->hold->by;
+        bool ok = strcmp(w->status, "ok") == 0;
+        bool not_made = strcmp(w->status, "refused") == 0 || strcmp(w->status, "failed") == 0;
+        bool there = in_table(c->m, w);
+        if (ok && !there)
+            complain(c, "write-lost", "%s: number %u of %u was acknowledged", p->name, w->seq,
+                     p->who);
+        if (not_made && there)
+            complain(c, "write-refused", "%s: number %u of %u was %s, and is there", p->name,
+                     w->seq, p->who, w->status);
+        const hold *b = ok && w->fence ? successor(c, w->hold, w->call) : NULL;
+        if (b)
+            complain(c, "write-late",
+                     "%s: %u (token %" PRIu64 ") began a fenced write at %" PRId64
+                     "; %u had %" PRIu64 " since %" PRId64,
+                     p->name, p->who, w->hold->token, w->call, b->by->who, b->token, b->reply);
+    }
+}
+
+/* -------------------------------------------------------------------------------- waiting */
+
+static void check_wait_bound(checking *c, const hold *h)
+{
+    if (h->reply == TIME_NEVER || h->by->job || h->wait < 0)
+        return;
+    int64_t slack = h->wait > 0 ? SLACK_WAIT : SLACK_TRY;
+    int64_t allowed = h->wait + slack + lateness(c, h->call, h->reply) +
+                      model_stopped(c->m, h->by->who, (span){h->call, h->reply});
+    if (h->reply - h->call > allowed)
+        complain(c, "wait-bound",
+                 "%s: %u waited %" PRId64 " us at %" PRId64 ", %s after %" PRId64 " us",
+                 h->by->name, h->by->who, h->wait, h->call, h->status, h->reply - h->call);
+}
+
+/* When the lock was free of this hold at the latest; TIME_NEVER: not known by `at`. */
+static int64_t hold_end(const hold *h, int64_t at)
+{
+    int64_t ttl = h->by->ttl + SECOND;
+    bool died = h->by->died < at;
+    if (h->reply >= at) {
+        /* It may have it already. One that died while it asked may have got it, too. */
+        if (died)
+            return h->by->died + ttl;
+        return hold_ok(h) ? TIME_NEVER : INT64_MIN;
+    }
+    if (strcmp(h->status, "UNKNOWN") == 0)
+        return h->reply + ttl;
+    if (!hold_ok(h))
+        return INT64_MIN;
+    if (h->released < at) {
+        bool sure = strcmp(h->release_status, "OK") == 0 || strcmp(h->release_status, "LOST") == 0;
+        return h->released + (sure ? 0 : ttl);
+    }
+    return died ? h->by->died + ttl : TIME_NEVER;
+}
+
+static int64_t write_end(const guarded_write *w, int64_t at)
+{
+    if (w->reply < at)
+        return w->reply;
+    return w->hold->by->died < at ? w->hold->by->died : TIME_NEVER;
+}
+
+/* Nobody had it since then, whatever became of those who are known; TIME_NEVER: somebody has. */
+static int64_t free_since(const model *m, const hold *waiter, int64_t at)
+{
+    int64_t since = INT64_MIN;
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *h = &m->holds[i];
+        if (h == waiter || h->call >= at || !same_lock(h, waiter))
+            continue;
+        int64_t end = hold_end(h, at);
+        since = end > since ? end : since;
+    }
+    for (size_t i = 0; i < m->write_count; i++) {
+        const guarded_write *w = &m->writes[i];
+        if (w->call >= at || !w->fence || !same_lock(w->hold, waiter))
+            continue;
+        int64_t end = write_end(w, at);
+        since = end > since ? end : since;
+    }
+    return since;
+}
+
+static void check_served(checking *c, const hold *h)
+{
+    bool got = hold_ok(h) || strcmp(h->status, "TIMEOUT") == 0;
+    bool busy = strcmp(h->status, "BUSY") == 0;
+    if (h->reply == TIME_NEVER || (!got && !busy) || excepted(c, h->call, h->reply))
+        return;
+    int64_t at = busy ? h->call : h->reply;
+    int64_t since = free_since(c->m, h, at);
+    int64_t calm = model_calm_since(c->m, at, true);
+    if (since == TIME_NEVER)
+        return;
+    if (!busy && since < h->call)
+        since = h->call;
+    since = calm > since ? calm : since;
+    if (since == INT64_MIN)
+        return;
+    int64_t allowed = SERVED + lateness(c, since, at);
+    if (model_disturbed(c->m, NULL, (span){since, at}, SERVED_STOPPED))
+        allowed += SERVED_STOPPED;
+    if (at - since > allowed)
+        complain(c, "wait-served",
+                 "%s: %u asked at %" PRId64 ", %s at %" PRId64 "; it was free since %" PRId64,
+                 h->by->name, h->by->who, h->call, h->status, h->reply, since);
+}
+
+static void check_waits(checking *c)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        check_wait_bound(c, &c->m->holds[i]);
+        check_served(c, &c->m->holds[i]);
+    }
+    for (size_t i = 0; i < c->m->process_count; i++)
+        if (c->m->processes[i].hung)
+            complain(c, "hung", "%s: %u did not end", c->m->processes[i].name,
+                     c->m->processes[i].who);
+}
+
+/* ------------------------------------------------------------------------------- statuses */
+
+static bool any_fault(const model *m, const char *kind)
+{
+    return model_disturbed(m, kind, (span){INT64_MIN, TIME_NEVER}, 0);
+}
+
+static bool explained(const model *m, const char *status)
+{
+    static const char *const always[] = {"", "OK", "BUSY", "TIMEOUT", "LOST"};
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+        if (strcmp(status, always[i]) == 0)
+            return true;
+    if (strcmp(status, "READONLY") == 0)
+        return any_fault(m, "read-only");
+    if (strcmp(status, "UNAVAILABLE") == 0 || strcmp(status, "UNKNOWN") == 0)
+        return any_fault(m, NULL);
+    return false;
+}
+
+static void check_statuses(checking *c)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (!explained(c->m, h->status))
+            complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->by->name, h->by->who,
+                     h->call, h->status);
+        /* A fence of its own that is not over yet: BUSY. Closing tells no status: UNKNOWN. */
+        if (!explained(c->m, h->release_status) && strcmp(h->release_status, "UNKNOWN") != 0)
+            complain(c, "status", "%s: the release of %u at %" PRId64 " got %s", h->by->name,
+                     h->by->who, h->given_up, h->release_status);
+    }
+}
+
+verdict check(const model *m, FILE *out)
+{
+    checking c = {.m = m, .out = out};
+    check_tokens(&c);
+    check_two_holders(&c);
+    check_taken_early(&c);
+    check_row_two(&c);
+    check_rows(&c);
+    check_order(&c);
+    check_writes(&c);
+    check_waits(&c);
+    check_statuses(&c);
+    return c.verdict;
+}

@@ -1,0 +1,301 @@
+/*
+ * Runs: everything that can break, broken on purpose, at moments that a seed decides; then the
+ * checker reads what happened.
+ *
+ *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND] [--keep]
+ *               [--actor PROGRAM --expect RULE,...]
+ *   faults_runs --print S       the schedule of a seed
+ *   faults_runs --check DIR     a history that was kept
+ *
+ * Seeds S (1) to S + N - 1 (N: 1), J (1) at a time, each beside a private server of its own. A line
+ * of TAP for each. The history of a run that fails is kept in DIR (a new one under TMPDIR), with
+ * its schedule and what the checker says.
+ * --fault: with this kind of fault alone, whatever the seed would have.
+ * --keep: the histories of runs that pass, too.
+ * --expect: the actor is built on a broken lock; a run has passed if one of these rules
+ * was found broken, and all the runs together pass if one did.
+ *
+ * From outside: ROWLOCK_TOOLS, and ROWLOCK, the command.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/runs/checker.h"
+#include "faults/runs/faults.h"
+
+typedef struct options {
+    uint64_t seed;
+    unsigned runs;
+    unsigned jobs;
+    char folder[300];
+    char actor[400];
+    const char *rowlock;
+    const char *expect; /* NULL: nothing is to be found */
+    bool keep;
+    fault_kind fault; /* FAULT_KINDS: as the seed has it */
+} options;
+
+/* ---------------------------------------------------------------------------- checking */
+
+typedef struct outcome {
+    verdict verdict;
+    size_t acquired;
+    size_t written;
+} outcome;
+
+static outcome judge(const char *folder, FILE *out)
+{
+    outcome result = {0};
+    events all;
+    model m = {0};
+    if (history_read(&all, folder) && model_build(&m, &all)) {
+        result.verdict = check(&m, out);
+        if (!m.complete)
+            result.verdict.violations++;
+        for (size_t i = 0; i < m.hold_count; i++)
+            result.acquired += hold_ok(&m.holds[i]);
+        result.written = m.table_count;
+    } else {
+        result.verdict.violations = 1;
+        snprintf(result.verdict.rules, sizeof result.verdict.rules, " unreadable ");
+    }
+    model_free(&m);
+    history_free(&all);
+    return result;
+}
+
+/* --------------------------------------------------------------------------------- a run */
+
+/* Everybody works while the faults come and go; then all is well, and nobody must be the worse. */
+static void live_through(world *w, const plan *p, const options *o)
+{
+    crew c;
+    faults f;
+    crew_begin(&c, w, p, o->actor, o->rowlock);
+    faults_begin(&f, w, &c, p);
+    int64_t end = history_now() + p->active_ms * 1000;
+    while (history_now() < end) {
+        faults_tend(&f);
+        crew_tend(&c);
+        ts_pass_ms(3);
+    }
+    faults_end(&f);
+    crew_end(&c);
+    crew_probe(&c);
+}
+
+static void keep_schedule(const plan *p, const char *folder)
+{
+    char path[500];
+    snprintf(path, sizeof path, "%s/schedule", folder);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    schedule_print(p, out);
+    fclose(out);
+}
+
+static outcome run_and_judge(world *w, const plan *p, const options *o, const char *folder)
+{
+    char path[500];
+    world_begin_run(w, p, folder);
+    keep_schedule(p, folder);
+    live_through(w, p, o);
+    world_end_run(w);
+    snprintf(path, sizeof path, "%s/verdict", folder);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    outcome result = judge(folder, out);
+    fclose(out);
+    return result;
+}
+
+static void forget(const char *folder)
+{
+    char command[600];
+    snprintf(command, sizeof command, "exec rm -rf -- '%s'", folder);
+    if (system(command) != 0)
+        fprintf(stderr, "%s stays\n", folder);
+}
+
+static bool found_expected(const options *o, const verdict *v)
+{
+    char list[200];
+    char *rest = list;
+    snprintf(list, sizeof list, "%s", o->expect);
+    for (char *rule; (rule = strsep(&rest, ",")) != NULL;)
+        if (verdict_has(v, rule))
+            return true;
+    return false;
+}
+
+/* One line, written at once: several processes write them. */
+static void report(const options *o, const plan *p, const outcome *r, int64_t took_ms,
+                   const char *folder)
+{
+    char line[1000];
+    const char *kind = p->mixed ? "mixed" : p->fault_count ? fault_word(p->faults[0].kind) : "none";
+    bool good = r->verdict.violations == 0;
+    int length = snprintf(line, sizeof line,
+                          "%s %" PRIu64 " - seed %" PRIu64
+                          ", %s: %zu acquired, %zu written, %" PRId64 ".%" PRId64 " s%s%s%s%s\n",
+                          o->expect ? "#"
+                          : good    ? "ok"
+                                    : "not ok",
+                          p->seed - o->seed + 1, p->seed, kind, r->acquired, r->written,
+                          took_ms / 1000, took_ms % 1000 / 100, good ? "" : ";", r->verdict.rules,
+                          good ? "" : "in ", good ? "" : folder);
+    if (!good && !o->expect)
+        length += snprintf(line + length, sizeof line - (size_t)length,
+                           "#   again: tools/test --faults 1 --seed %" PRIu64 "\n", p->seed);
+    if (write(STDOUT_FILENO, line, (size_t)length) != length)
+        exit(74);
+}
+
+static bool one_run(world *w, const options *o, uint64_t seed)
+{
+    char folder[400];
+    plan p = o->fault == FAULT_KINDS ? schedule(seed) : schedule_alone(seed, o->fault);
+    /* A job has the whole library, and would mend what the broken one does. */
+    for (unsigned i = 0; o->expect && i < p.actor_count; i++)
+        p.actors[i].job = false;
+    int64_t start = history_now();
+    snprintf(folder, sizeof folder, "%s/seed-%" PRIu64, o->folder, seed);
+    forget(folder);
+    outcome result = run_and_judge(w, &p, o, folder);
+    report(o, &p, &result, (history_now() - start) / 1000, folder);
+    bool passed = o->expect ? found_expected(o, &result.verdict) : result.verdict.violations == 0;
+    if (!o->keep && (o->expect || passed))
+        forget(folder);
+    return passed;
+}
+
+/* ------------------------------------------------------------------------------ many runs */
+
+/* Every J-th seed, one after the other on the same server. Exit status 0: all have passed;
+ * with --expect: one has. */
+static int work(const options *o, unsigned job)
+{
+    world w;
+    unsigned passed = 0;
+    unsigned failed = 0;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    world_start(&w);
+    for (unsigned i = job; i < o->runs && !(o->expect && passed); i += o->jobs) {
+        if (one_run(&w, o, o->seed + i))
+            passed++;
+        else
+            failed++;
+    }
+    world_end(&w);
+    return o->expect ? passed == 0 : failed > 0;
+}
+
+static int run_all(const options *o)
+{
+    unsigned good = 0;
+    for (unsigned job = 0; job < o->jobs; job++) {
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0)
+            exit(work(o, job));
+    }
+    for (int status; wait(&status) > 0 || errno == EINTR;)
+        good += status == 0;
+    bool passed = o->expect ? good > 0 : good == o->jobs;
+    if (o->expect)
+        printf("%s 1 - the checker found one of %s\n", passed ? "ok" : "not ok", o->expect);
+    return !passed;
+}
+
+/* ---------------------------------------------------------------------------------- main */
+
+static void beside(const char *program, const char *name, char *to, size_t size)
+{
+    const char *slash = strrchr(program, '/');
+    snprintf(to, size, "%.*s/%s", slash ? (int)(slash - program) : 1, slash ? program : ".", name);
+}
+
+static int print_schedule(const char *seed)
+{
+    plan p = schedule(strtoull(seed, NULL, 10));
+    schedule_print(&p, stdout);
+    return 0;
+}
+
+static int check_kept(const char *folder)
+{
+    outcome result = judge(folder, stdout);
+    printf("%zu acquired, %zu written, %u violations\n", result.acquired, result.written,
+           result.verdict.violations);
+    return result.verdict.violations > 0;
+}
+
+static void choose_folder(options *o)
+{
+    const char *base = getenv("TMPDIR");
+    if (*o->folder) {
+        if (mkdir(o->folder, 0777) != 0 && errno != EEXIST)
+            exit(73);
+        return;
+    }
+    snprintf(o->folder, sizeof o->folder, "%s/rowlock-runs.XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(o->folder))
+        exit(73);
+}
+
+int main(int argc, char **argv)
+{
+    options o = {
+        .seed = 1, .runs = 1, .jobs = 1, .rowlock = getenv("ROWLOCK"), .fault = FAULT_KINDS};
+    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
+                                          {"runs", required_argument, NULL, 'n'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"folder", required_argument, NULL, 'f'},
+                                          {"actor", required_argument, NULL, 'a'},
+                                          {"expect", required_argument, NULL, 'e'},
+                                          {"print", required_argument, NULL, 'p'},
+                                          {"check", required_argument, NULL, 'c'},
+                                          {"fault", required_argument, NULL, 'k'},
+                                          {"keep", no_argument, NULL, 'K'},
+                                          {NULL, 0, NULL, 0}};
+    beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (c == 's')
+            o.seed = strtoull(optarg, NULL, 10);
+        else if (c == 'n')
+            o.runs = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'j')
+            o.jobs = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'f')
+            snprintf(o.folder, sizeof o.folder, "%s", optarg);
+        else if (c == 'a')
+            snprintf(o.actor, sizeof o.actor, "%s", optarg);
+        else if (c == 'e')
+            o.expect = optarg;
+        else if (c == 'k' && (o.fault = schedule_kind_of(optarg)) != FAULT_KINDS)
+            continue;
+        else if (c == 'K')
+            o.keep = true;
+        else if (c == 'p')
+            return print_schedule(optarg);
+        else if (c == 'c')
+            return check_kept(optarg);
+        else
+            return 64;
+    }
+    if (!o.rowlock || !getenv("ROWLOCK_TOOLS") || o.jobs == 0) {
+        fprintf(stderr, "set ROWLOCK and ROWLOCK_TOOLS\n");
+        return 64;
+    }
+    choose_folder(&o);
+    return run_all(&o);
+}

@@ -1,0 +1,84 @@
+/*
+ * runs/history.h - what happened in a run: lines of text, each appended with one write() to the
+ * file of the process that saw it, so that a SIGKILL loses at most the line in flight. What is
+ * called is written before the call, what came back after it.
+ *
+ *   <time> <who> <word> <key>=<value> ...
+ *
+ * time: microseconds of CLOCK_MONOTONIC, which all processes of a machine share. who: a number
+ * that no other process of the run has; 0 is the driver. A value has no blank in it.
+ *
+ * Words of an actor (the lock is one name for its whole life)
+ *   begin     name= mode=lease|row ttl=<us> job=0|1
+ *   acquire   wait=<us>                                (called; 0: a try; < 0: for ever)
+ *   acquired  status= token= owner= fenced=0|1         (came back)
+ *   checked   from=<us> status= remaining=<us>         (called at `from`, back at the line's time)
+ *   write     kind=token|fence seq=                    (begun)
+ *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
+ *   release, released status=                          (closing the client counts, too)
+ *   quit                                               (ends without releasing)
+ *   lost                                               (the callback)
+ *   ending                                             (a job's command ends by itself)
+ * Words of the driver
+ *   fault     kind=  [target=<who>]    from now on ...
+ *   healed    kind=                    ... until now (at once for those that are a moment)
+ *   kill, stop  target=<who>           before the signal is sent
+ *   continued target=<who>             after SIGCONT
+ *   died      target=<who> status=     after it was reaped
+ *   hung      target=<who>             did not end when it was told to; killed after this
+ *   late      from=<us>                a thread that wanted to run then ran now
+ *   row       from=<us> name= version= status= owner= remaining=<us>     (seen in the server)
+ *   written   id= name= token= owner= writer=<who> seq= kind=            (the table at the end)
+ *   end                                the run was recorded to its end
+ */
+#ifndef RUNS_HISTORY_H
+#define RUNS_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ------------------------------------------------------------------------- writing */
+
+typedef struct history {
+    int fd;
+    unsigned who;
+} history;
+
+int64_t history_now(void);
+/* Appends to FOLDER/<who>; false: it cannot. Never closed: it ends with the process. */
+bool history_open(history *h, const char *folder, unsigned who);
+/* `words`: the word and what follows. Returns the time that the line bears. */
+int64_t history_log(const history *h, const char *words, ...) __attribute__((format(printf, 2, 3)));
+
+/* ------------------------------------------------------------------------- reading */
+
+typedef struct event {
+    int64_t at;
+    unsigned who;
+    char word[16];
+    const char *rest; /* "key=value key=value", ends with a NUL */
+} event;
+
+typedef struct events {
+    event *list; /* by time; lines of one process stay in their order */
+    size_t count;
+    char *text;
+} events;
+
+/* Every file of the folder. A last line without its end is left out; any other that is no line of
+ * a history makes it false, and says which. */
+bool history_read(events *all, const char *folder);
+/* The same from a text, for tests; ownership of `text` (malloc) goes to `all`. */
+bool history_parse(events *all, char *text);
+void history_free(events *all);
+
+bool event_is(const event *e, const char *word);
+/* The value's bytes up to a blank or the end, "" where there is none; not ended with NUL. */
+const char *event_value(const event *e, const char *key, size_t *length);
+bool event_has(const event *e, const char *key, const char *value);
+int64_t event_number(const event *e, const char *key);
+/* Cut to `size`. */
+void event_copy(const event *e, const char *key, char *to, size_t size);
+
+#endif

@@ -1,0 +1,379 @@
+#include "model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHO_MAX = 4096 };
+
+typedef struct builder {
+    model *m;
+    /* Of each process: itself, and what it is in the middle of. */
+    process *process_of[WHO_MAX];
+    hold *hold_of[WHO_MAX];
+    guarded_write *write_of[WHO_MAX];
+} builder;
+
+/* ------------------------------------------------------------------------ the actors */
+
+static process *process_of(builder *b, unsigned who)
+{
+    return who < WHO_MAX ? b->process_of[who] : NULL;
+}
+
+static hold *hold_of(builder *b, unsigned who)
+{
+    return who < WHO_MAX ? b->hold_of[who] : NULL;
+}
+
+static bool on_begin(builder *b, const event *e)
+{
+    if (e->who >= WHO_MAX || b->process_of[e->who])
+        return false;
+    process *p = &b->m->processes[b->m->process_count++];
+    *p = (process){.who = e->who,
+                   .lease = event_has(e, "mode", "lease"),
+                   .job = event_number(e, "job") == 1,
+                   .ttl = event_number(e, "ttl"),
+                   .died = TIME_NEVER};
+    event_copy(e, "name", p->name, sizeof p->name);
+    b->process_of[e->who] = p;
+    return true;
+}
+
+static bool on_acquire(builder *b, const event *e)
+{
+    if (!process_of(b, e->who))
+        return false;
+    hold *h = &b->m->holds[b->m->hold_count++];
+    *h = (hold){.by = b->process_of[e->who],
+                .call = e->at,
+                .reply = TIME_NEVER,
+                .wait = event_number(e, "wait"),
+                .first_sure = TIME_NEVER,
+                .last_sure = INT64_MIN,
+                .given_up = TIME_NEVER,
+                .released = TIME_NEVER,
+                .lost = TIME_NEVER};
+    b->hold_of[e->who] = h;
+    return true;
+}
+
+static bool on_acquired(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h || h->reply != TIME_NEVER)
+        return false;
+    h->reply = e->at;
+    event_copy(e, "status", h->status, sizeof h->status);
+    h->token = (uint64_t)event_number(e, "token");
+    h->fenced = event_number(e, "fenced") == 1;
+    event_copy(e, "owner", h->owner, sizeof h->owner);
+    return true;
+}
+
+static bool on_checked(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h || !hold_ok(h))
+        return false;
+    look *l = &b->m->looks[b->m->look_count++];
+    *l = (look){.hold = h,
+                .from = event_number(e, "from"),
+                .ok = event_has(e, "status", "OK"),
+                .remaining = event_number(e, "remaining")};
+    if (l->ok && h->first_sure == TIME_NEVER)
+        h->first_sure = l->from;
+    if (l->ok)
+        h->last_sure = l->from;
+    return true;
+}
+
+static bool on_write(builder *b, const event *e)
+{
+    const hold *h = hold_of(b, e->who);
+    if (!h)
+        return false;
+    guarded_write *w = &b->m->writes[b->m->write_count++];
+    *w = (guarded_write){.hold = h,
+                         .seq = (unsigned)event_number(e, "seq"),
+                         .fence = event_has(e, "kind", "fence"),
+                         .call = e->at,
+                         .reply = TIME_NEVER};
+    b->write_of[e->who] = w;
+    return true;
+}
+
+static bool on_wrote(builder *b, const event *e)
+{
+    if (e->who >= WHO_MAX || !b->write_of[e->who])
+        return false;
+    guarded_write *w = b->write_of[e->who];
+    w->reply = e->at;
+    event_copy(e, "status", w->status, sizeof w->status);
+    return w->seq == (unsigned)event_number(e, "seq");
+}
+
+static bool on_release(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h)
+        return false;
+    h->given_up = h->given_up < e->at ? h->given_up : e->at;
+    return true;
+}
+
+static bool on_released(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h)
+        return false;
+    h->released = e->at;
+    event_copy(e, "status", h->release_status, sizeof h->release_status);
+    return true;
+}
+
+static bool on_lost(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    /* The callback may be quicker than the line that says that it was acquired. */
+    if (h && h->lost == TIME_NEVER)
+        h->lost = e->at;
+    return true;
+}
+
+static bool on_nothing(builder *b, const event *e)
+{
+    (void)b;
+    (void)e;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ the driver */
+
+static bool on_fault(builder *b, const event *e)
+{
+    fault *f = &b->m->faults[b->m->fault_count++];
+    *f = (fault){.target = (unsigned)event_number(e, "target"), .when = {e->at, TIME_NEVER}};
+    event_copy(e, "kind", f->kind, sizeof f->kind);
+    if (event_is(e, "stop") || event_is(e, "kill"))
+        snprintf(f->kind, sizeof f->kind, "%s", e->word);
+    return true;
+}
+
+/* The newest of its kind that goes on. */
+static bool heal(builder *b, const char *kind, unsigned target, int64_t at)
+{
+    for (size_t i = b->m->fault_count; i-- > 0;) {
+        fault *f = &b->m->faults[i];
+        if (strcmp(f->kind, kind) == 0 && f->target == target && f->when.to == TIME_NEVER) {
+            f->when.to = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool on_healed(builder *b, const event *e)
+{
+    char kind[20];
+    event_copy(e, "kind", kind, sizeof kind);
+    return heal(b, kind, 0, e->at);
+}
+
+static bool on_continued(builder *b, const event *e)
+{
+    return heal(b, "stop", (unsigned)event_number(e, "target"), e->at);
+}
+
+static bool on_kill(builder *b, const event *e)
+{
+    return on_fault(b, e) && heal(b, "kill", (unsigned)event_number(e, "target"), e->at);
+}
+
+static bool on_died(builder *b, const event *e)
+{
+    process *p = process_of(b, (unsigned)event_number(e, "target"));
+    if (p)
+        p->died = e->at;
+    /* Whoever is dead is stopped no more. */
+    (void)heal(b, "stop", (unsigned)event_number(e, "target"), e->at);
+    return true;
+}
+
+static bool on_hung(builder *b, const event *e)
+{
+    process *p = process_of(b, (unsigned)event_number(e, "target"));
+    if (p)
+        p->hung = true;
+    return p != NULL;
+}
+
+static bool on_late(builder *b, const event *e)
+{
+    span *s = &b->m->lates[b->m->late_count++];
+    *s = (span){event_number(e, "from"), e->at};
+    return true;
+}
+
+static bool on_row(builder *b, const event *e)
+{
+    row *r = &b->m->rows[b->m->row_count++];
+    *r = (row){.from = event_number(e, "from"),
+               .to = e->at,
+               .version = (uint64_t)event_number(e, "version"),
+               .held = event_has(e, "status", "held"),
+               .remaining = event_number(e, "remaining")};
+    event_copy(e, "name", r->name, sizeof r->name);
+    event_copy(e, "owner", r->owner, sizeof r->owner);
+    return true;
+}
+
+static bool on_written(builder *b, const event *e)
+{
+    written *w = &b->m->table[b->m->table_count++];
+    *w = (written){.token = (uint64_t)event_number(e, "token"),
+                   .writer = (unsigned)event_number(e, "writer"),
+                   .seq = (unsigned)event_number(e, "seq")};
+    event_copy(e, "name", w->name, sizeof w->name);
+    event_copy(e, "owner", w->owner, sizeof w->owner);
+    return true;
+}
+
+static bool on_end(builder *b, const event *e)
+{
+    (void)e;
+    b->m->complete = true;
+    return true;
+}
+
+/* ----------------------------------------------------------------------------- all of it */
+
+static const struct word {
+    const char *word;
+    bool (*take)(builder *b, const event *e);
+} words[] = {
+    {"begin", on_begin},         {"acquire", on_acquire},
+    {"acquired", on_acquired},   {"checked", on_checked},
+    {"write", on_write},         {"wrote", on_wrote},
+    {"release", on_release},     {"released", on_released},
+    {"quit", on_nothing},        {"lost", on_lost},
+    {"ending", on_release},      {"fault", on_fault},
+    {"healed", on_healed},       {"kill", on_kill},
+    {"stop", on_fault},          {"died", on_died},
+    {"continued", on_continued}, {"hung", on_hung},
+    {"late", on_late},           {"row", on_row},
+    {"written", on_written},     {"end", on_end},
+};
+
+static bool take(builder *b, const event *e)
+{
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (event_is(e, words[i].word))
+            return words[i].take(b, e);
+    return false;
+}
+
+/* No list can be longer than the history, so that none moves while it is filled. */
+static bool make_room(model *m, size_t most)
+{
+    m->processes = calloc(most, sizeof *m->processes);
+    m->holds = calloc(most, sizeof *m->holds);
+    m->looks = calloc(most, sizeof *m->looks);
+    m->writes = calloc(most, sizeof *m->writes);
+    m->rows = calloc(most, sizeof *m->rows);
+    m->table = calloc(most, sizeof *m->table);
+    m->faults = calloc(most, sizeof *m->faults);
+    m->lates = calloc(most, sizeof *m->lates);
+    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->faults &&
+           m->lates;
+}
+
+bool model_build(model *m, const events *all)
+{
+    builder *b = calloc(1, sizeof *b);
+    *m = (model){0};
+    bool good = b && make_room(m, all->count + 1);
+    if (b)
+        b->m = m;
+    for (size_t i = 0; good && i < all->count; i++) {
+        good = take(b, &all->list[i]);
+        if (!good)
+            fprintf(stderr, "out of place: %" PRId64 " %u %s %s\n", all->list[i].at,
+                    all->list[i].who, all->list[i].word, all->list[i].rest);
+    }
+    free(b);
+    return good;
+}
+
+void model_free(model *m)
+{
+    free(m->processes);
+    free(m->holds);
+    free(m->looks);
+    free(m->writes);
+    free(m->rows);
+    free(m->table);
+    free(m->faults);
+    free(m->lates);
+    *m = (model){0};
+}
+
+/* ---------------------------------------------------------------------------- questions */
+
+bool hold_ok(const hold *h)
+{
+    return strcmp(h->status, "OK") == 0;
+}
+
+bool model_disturbed(const model *m, const char *kind, span when, int64_t after)
+{
+    for (size_t i = 0; i < m->fault_count; i++) {
+        const fault *f = &m->faults[i];
+        bool over = f->when.to != TIME_NEVER && f->when.to + after < when.from;
+        if ((!kind || strcmp(kind, f->kind) == 0) && f->when.from <= when.to && !over)
+            return true;
+    }
+    return false;
+}
+
+int64_t model_calm_since(const model *m, int64_t at, bool stops)
+{
+    int64_t since = INT64_MIN;
+    for (size_t i = 0; i < m->fault_count; i++) {
+        const fault *f = &m->faults[i];
+        if (f->when.from > at || (!stops && strcmp(f->kind, "stop") == 0))
+            continue;
+        int64_t to = f->when.to < at ? f->when.to : at;
+        since = to > since ? to : since;
+    }
+    return since;
+}
+
+static int64_t overlap(span a, span b)
+{
+    int64_t from = a.from > b.from ? a.from : b.from;
+    int64_t to = a.to < b.to ? a.to : b.to;
+    return to > from ? to - from : 0;
+}
+
+int64_t model_stopped(const model *m, unsigned who, span when)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < m->fault_count; i++)
+        if (m->faults[i].target == who && strcmp(m->faults[i].kind, "stop") == 0)
+            sum += overlap(m->faults[i].when, when);
+    return sum;
+}
+
+int64_t model_lateness(const model *m, span when)
+{
+    int64_t longest = 0;
+    for (size_t i = 0; i < m->late_count; i++) {
+        int64_t late = m->lates[i].to - m->lates[i].from;
+        if (overlap(m->lates[i], when) > 0 && late > longest)
+            longest = late;
+    }
+    return longest;
+}

@@ -1,0 +1,126 @@
+/*
+ * runs/model.h - a history, put together: which process asked for which lock, what it was told,
+ * how long it held it, when it died; and when something was broken on purpose.
+ */
+#ifndef RUNS_MODEL_H
+#define RUNS_MODEL_H
+
+#include "history.h"
+
+/* Times are microseconds of the history's clock. */
+#define TIME_NEVER INT64_MAX
+
+typedef struct span {
+    int64_t from;
+    int64_t to;
+} span;
+
+/* A process. */
+typedef struct process {
+    unsigned who;
+    char name[40]; /* of its lock */
+    bool lease;
+    bool job;
+    int64_t ttl;
+    int64_t died; /* after it was reaped; TIME_NEVER: it was not */
+    bool hung;
+} process;
+
+/* One acquire, and what came of it. */
+typedef struct hold {
+    const process *by;
+    int64_t call;
+    int64_t reply; /* TIME_NEVER: none */
+    int64_t wait;
+    char status[16]; /* "" without a reply */
+    bool fenced;
+    uint64_t token;
+    char owner[64];
+    int64_t first_sure; /* the first and the last moment for which it was told OK */
+    int64_t last_sure;
+    int64_t given_up; /* the release was called, or whatever may release it began */
+    int64_t released; /* the release came back ... */
+    char release_status[16];
+    int64_t lost; /* it was told so */
+} hold;
+
+/* "Do I still have it?", and the answer. */
+typedef struct look {
+    const hold *hold;
+    int64_t from;
+    bool ok;
+    int64_t remaining;
+} look;
+
+typedef struct guarded_write {
+    const hold *hold;
+    unsigned seq;
+    bool fence;
+    int64_t call;
+    int64_t reply;
+    char status[12];
+} guarded_write;
+
+/* The lock's row, as the driver saw it. */
+typedef struct row {
+    int64_t from;
+    int64_t to;
+    char name[40];
+    uint64_t version;
+    bool held;
+    char owner[64];
+    int64_t remaining;
+} row;
+
+/* The guarded table at the end, in the order of the commits. */
+typedef struct written {
+    char name[40];
+    uint64_t token;
+    char owner[64];
+    unsigned writer;
+    unsigned seq;
+} written;
+
+typedef struct fault {
+    char kind[20];
+    unsigned target; /* 0: not a process */
+    span when;
+} fault;
+
+typedef struct model {
+    process *processes;
+    size_t process_count;
+    hold *holds; /* by the time of the call */
+    size_t hold_count;
+    look *looks;
+    size_t look_count;
+    guarded_write *writes;
+    size_t write_count;
+    row *rows;
+    size_t row_count;
+    written *table;
+    size_t table_count;
+    fault *faults;
+    size_t fault_count;
+    span *lates; /* a thread that wanted to run from .. ran only at .. */
+    size_t late_count;
+    bool complete; /* recorded to its end */
+} model;
+
+/* False: the history contradicts itself (a reply without its call); says where. */
+bool model_build(model *m, const events *all);
+void model_free(model *m);
+
+bool hold_ok(const hold *h);
+
+/* Did anything of this kind (NULL: of any) touch the time? It counts for `after` longer. */
+bool model_disturbed(const model *m, const char *kind, span when, int64_t after);
+/* The latest end of what was broken before `at` (with `stops`: stopped processes, too); `at` where
+ * it goes on then; INT64_MIN: nothing was. */
+int64_t model_calm_since(const model *m, int64_t at, bool stops);
+/* For how long in all the process was stopped within this time. */
+int64_t model_stopped(const model *m, unsigned who, span when);
+/* The longest time that a thread was late within this time. */
+int64_t model_lateness(const model *m, span when);
+
+#endif

@@ -1,0 +1,189 @@
+#include "schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ a random source */
+
+/* splitmix64: the same on every machine, whatever its rand() is. */
+static uint64_t next(dice *d)
+{
+    uint64_t z = d->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+dice dice_of(uint64_t seed)
+{
+    return (dice){.state = seed * 0x2545f4914f6cdd1du + 1};
+}
+
+unsigned dice_roll(dice *d, unsigned below)
+{
+    return (unsigned)(next(d) % below);
+}
+
+int64_t dice_between(dice *d, int64_t low, int64_t high)
+{
+    return low + (int64_t)(next(d) % (uint64_t)(high - low + 1));
+}
+
+/* ---------------------------------------------------------------------------- faults */
+
+const char *fault_word(fault_kind kind)
+{
+    static const char *const words[] = {
+#define RUNS_FAULT_WORD(name, word, lasts) [FAULT_##name] = (word),
+        RUNS_FAULTS(RUNS_FAULT_WORD)
+#undef RUNS_FAULT_WORD
+    };
+    return words[kind];
+}
+
+bool fault_lasts(fault_kind kind)
+{
+    static const bool last[] = {
+#define RUNS_FAULT_LASTS(name, word, lasts) [FAULT_##name] = (lasts),
+        RUNS_FAULTS(RUNS_FAULT_LASTS)
+#undef RUNS_FAULT_LASTS
+    };
+    return last[kind];
+}
+
+/* Parts of sql/lease.sql and sql/pessimistic.sql: to take, to renew, to free, to fence. */
+static const char *const texts[] = {
+    NULL,     "LAST_INSERT_ID(", "lease_renewal l ON l.id = k.id", "status = 'free'", "FOR UPDATE",
+    "COMMIT", "fence_count"};
+enum { TEXTS = sizeof texts / sizeof texts[0] };
+
+const char *schedule_text_of(unsigned text)
+{
+    return texts[text];
+}
+
+/* ----------------------------------------------------------------------------- the plan */
+
+static planned_actor plan_actor(dice *d, unsigned number)
+{
+    planned_actor a = {0};
+    /* One lease and one row lock; half of the processes at each, one or two of them jobs. */
+    a.lock = number % PLAN_LOCKS;
+    a.job = number >= PLAN_ACTORS - 2 && dice_roll(d, 3) > 0;
+    a.fenced = a.job || dice_roll(d, 4) > 0;
+    a.proxied = dice_roll(d, 4) > 0;
+    a.poll = dice_roll(d, 6) == 0;
+    /* A supervisor has to run in time to kill: it gets a TTL that a loaded machine can keep. */
+    a.ttl_ms = a.job ? 2000 : dice_between(d, 500, 1500);
+    a.respawn_ms = dice_between(d, 50, 800);
+    a.seed = next(d);
+    return a;
+}
+
+static int64_t lasting(dice *d, fault_kind kind)
+{
+    if (!fault_lasts(kind))
+        return 0;
+    /* Shorter than the TTLs, about as long, and longer. */
+    switch (dice_roll(d, 3)) {
+    case 0:
+        return dice_between(d, 50, 400);
+    case 1:
+        return dice_between(d, 400, 1200);
+    default:
+        return dice_between(d, 1200, 2600);
+    }
+}
+
+static planned_fault plan_fault(dice *d, fault_kind kind, int64_t active_ms)
+{
+    planned_fault f = {.kind = kind};
+    f.at_ms = dice_between(d, 300, active_ms - 800);
+    f.last_ms = lasting(d, kind);
+    f.holder = dice_roll(d, 3) > 0;
+    f.actor = dice_roll(d, PLAN_ACTORS);
+    f.part = dice_roll(d, 3);
+    f.lock = dice_roll(d, PLAN_LOCKS);
+    f.text = dice_roll(d, TEXTS);
+    f.nth = 1 + dice_roll(d, kind == FAULT_CUT_AFTER ? 3000 : 6);
+    f.ms = kind == FAULT_LATENCY ? dice_between(d, 400, 900) : dice_between(d, 5, 150);
+    return f;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const planned_fault *x = a;
+    const planned_fault *y = b;
+    return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
+}
+
+static unsigned how_many(dice *d, const plan *p, fault_kind alone)
+{
+    unsigned some = p->mixed ? 4 + dice_roll(d, PLAN_FAULTS - 3) : 2 + dice_roll(d, 4);
+    if (!p->mixed && alone == FAULT_NONE)
+        return 0;
+    /* What hits holders often comes when nobody is one. */
+    bool often = alone == FAULT_BREAK || alone == FAULT_KILL || alone == FAULT_STOP;
+    return !p->mixed && often ? PLAN_FAULTS : some;
+}
+
+static plan make(uint64_t seed, bool mixed, fault_kind alone)
+{
+    plan p = {.seed = seed, .mixed = mixed, .actor_count = PLAN_ACTORS};
+    dice d = dice_of(seed);
+    p.active_ms = dice_between(&d, 4000, 6000);
+    for (unsigned i = 0; i < PLAN_LOCKS; i++)
+        p.lease[i] = i == 0;
+    for (unsigned i = 0; i < PLAN_ACTORS; i++)
+        p.actors[i] = plan_actor(&d, i);
+    p.fault_count = how_many(&d, &p, alone);
+    for (unsigned i = 0; i < p.fault_count; i++) {
+        fault_kind kind = mixed ? (fault_kind)(1 + dice_roll(&d, FAULT_KINDS - 1)) : alone;
+        p.faults[i] = plan_fault(&d, kind, p.active_ms);
+    }
+    qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
+    return p;
+}
+
+plan schedule(uint64_t seed)
+{
+    return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS));
+}
+
+plan schedule_alone(uint64_t seed, fault_kind kind)
+{
+    return make(seed, false, kind);
+}
+
+fault_kind schedule_kind_of(const char *word)
+{
+    int kind = 0;
+    while (kind < FAULT_KINDS && strcmp(fault_word((fault_kind)kind), word) != 0)
+        kind++;
+    return (fault_kind)kind;
+}
+
+void schedule_print(const plan *p, FILE *out)
+{
+    fprintf(out, "seed %" PRIu64 ", %s, %" PRId64 " ms\n", p->seed, p->mixed ? "mixed" : "alone",
+            p->active_ms);
+    for (unsigned i = 0; i < p->actor_count; i++) {
+        const planned_actor *a = &p->actors[i];
+        fprintf(out,
+                "  actor %u: %s, %s%s, ttl %" PRId64 " ms, %s%s, replaced after %" PRId64
+                " ms, seed %" PRIu64 "\n",
+                i, a->job ? "rowlock run" : "program", p->lease[a->lock] ? "lease" : "row lock",
+                a->fenced ? "" : " unfenced", a->ttl_ms, a->proxied ? "by the proxy" : "direct",
+                a->poll ? ", polls" : "", a->respawn_ms, a->seed);
+    }
+    for (unsigned i = 0; i < p->fault_count; i++) {
+        const planned_fault *f = &p->faults[i];
+        const char *text = schedule_text_of(f->text);
+        fprintf(out,
+                "  at %" PRId64 " ms: %s for %" PRId64 " ms (%sactor %u part %u, lock %u, '%s',"
+                " nth %u, %" PRId64 " ms)\n",
+                f->at_ms, fault_word(f->kind), f->last_ms, f->holder ? "the holder, else " : "",
+                f->actor, f->part, f->lock, text ? text : "any", f->nth, f->ms);
+    }
+}

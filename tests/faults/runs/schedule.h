@@ -1,0 +1,113 @@
+/*
+ * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
+ * use them, and which fault comes when. Three runs of four have one kind of fault, the fourth
+ * has a mixture.
+ */
+#ifndef RUNS_SCHEDULE_H
+#define RUNS_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ------------------------------------------------------------------------ a random source */
+
+typedef struct dice {
+    uint64_t state;
+} dice;
+
+dice dice_of(uint64_t seed);
+/* 0 .. below - 1 */
+unsigned dice_roll(dice *d, unsigned below);
+int64_t dice_between(dice *d, int64_t low, int64_t high);
+
+/* ---------------------------------------------------------------------------- faults */
+
+/* X(NAME, word, does it last?) */
+#define RUNS_FAULTS(X)                                                                             \
+    X(NONE, "none", false)                                                                         \
+    X(KILL, "kill", false)                  /* SIGKILL of an actor, or of one of a job's three */  \
+    X(TERM, "term", false)                  /* SIGTERM */                                          \
+    X(STOP, "stop", true)                   /* SIGSTOP, then SIGCONT */                            \
+    X(SERVER_KILL, "server-kill", true)     /* SIGKILL, down for a while */                        \
+    X(SERVER_BEFORE, "server-before", true) /* ... before a statement reaches it */                \
+    X(SERVER_IN, "server-in", true)         /* ... while it carries one out */                     \
+    X(SERVER_AFTER, "server-after", true)   /* ... when it is done, before the reply is read */    \
+    X(SERVER_STOP, "server-stop", true)     /* SIGSTOP of the server, then SIGCONT */              \
+    X(KILL_CONNECTION, "kill-connection", false)                                                   \
+    X(KILL_QUERY, "kill-query", false)                                                             \
+    X(CUT, "cut", false)                  /* every connection through the proxy */                 \
+    X(CUT_AFTER, "cut-after", true)       /* at a byte */                                          \
+    X(REFUSE, "refuse", true)             /* cut, and no new connections */                        \
+    X(STALL, "stall", true)               /* nothing flows; no FIN, no RST */                      \
+    X(DELAY, "delay", true)               /* everything arrives later */                           \
+    X(LATENCY, "latency", true)           /* ... by nearly the TTL */                              \
+    X(DRIBBLE, "dribble", true)           /* one byte at a time */                                 \
+    X(LOSE_COMMAND, "lose-command", true) /* a statement never arrives */                          \
+    X(LOSE_REPLY, "lose-reply", true)     /* carried out, the reply is lost */                     \
+    X(STALL_REPLY, "stall-reply", true)   /* carried out, the reply is late */                     \
+    X(LATE_COMMAND, "late-command", true) /* it arrives late, whatever became of the sender */     \
+    X(READ_ONLY, "read-only", true)                                                                \
+    X(CONNECTIONS, "connections", true) /* max_connections is reached */                           \
+    X(ROW_LOCKED, "row-locked", true)   /* a transaction has the row of the lock */                \
+    X(BREAK, "break", false)            /* rowlock_break(): taken by force */
+
+typedef enum fault_kind {
+#define RUNS_FAULT_ENUM(name, word, lasts) FAULT_##name,
+    RUNS_FAULTS(RUNS_FAULT_ENUM)
+#undef RUNS_FAULT_ENUM
+        FAULT_KINDS
+} fault_kind;
+
+const char *fault_word(fault_kind kind);
+bool fault_lasts(fault_kind kind);
+
+typedef struct planned_fault {
+    fault_kind kind;
+    int64_t at_ms;
+    int64_t last_ms; /* for how long; 0 where the kind is a moment */
+    bool holder;     /* those that hit a process: whoever holds the lock then ... */
+    unsigned actor;  /* ... or this one, also where nobody can be seen to hold it */
+    unsigned part;   /* of a job: 0 rowlock, 1 the supervisor, 2 the command */
+    unsigned lock;   /* ROW_LOCKED */
+    unsigned text;   /* which statements (schedule_text_of()) */
+    unsigned nth;    /* of them; or of the bytes, or of the connections */
+    int64_t ms;      /* DELAY, LATENCY: by how much */
+} planned_fault;
+
+/* ----------------------------------------------------------------------------- the plan */
+
+enum { PLAN_LOCKS = 2, PLAN_ACTORS = 6, PLAN_FAULTS = 12 };
+
+typedef struct planned_actor {
+    unsigned lock;
+    bool job;     /* `rowlock run`, else a program on the library */
+    bool fenced;  /* row locks only; leases always are */
+    bool proxied; /* else straight to the server */
+    bool poll;    /* waiting=poll */
+    int64_t ttl_ms;
+    int64_t respawn_ms; /* when it has died, another takes its place so much later */
+    uint64_t seed;
+} planned_actor;
+
+typedef struct plan {
+    uint64_t seed;
+    bool mixed;
+    int64_t active_ms;
+    bool lease[PLAN_LOCKS]; /* else a row lock */
+    planned_actor actors[PLAN_ACTORS];
+    unsigned actor_count;
+    planned_fault faults[PLAN_FAULTS]; /* by time */
+    unsigned fault_count;
+} plan;
+
+plan schedule(uint64_t seed);
+/* The same processes with this kind of fault alone. */
+plan schedule_alone(uint64_t seed, fault_kind kind);
+/* FAULT_KINDS: there is none of this name. */
+fault_kind schedule_kind_of(const char *word);
+void schedule_print(const plan *p, FILE *out);
+/* A part of the statements that the `text` of a fault means; NULL: of any. */
+const char *schedule_text_of(unsigned text);
+
+#endif

@@ -1,0 +1,360 @@
+#include "world.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    HEART_MS = 10,
+    LATE_US = 20000, /* what is worth a line */
+    LOOK_MS = 150,
+    TIMEOUT_S = 30
+};
+
+static const char *const locks[PLAN_LOCKS] = {"lease", "row"};
+
+const char *world_lock(unsigned lock)
+{
+    return locks[lock];
+}
+
+/* ------------------------------------------------------------------------------- sessions */
+
+/* NULL: not now. */
+static MYSQL *session(const world *w)
+{
+    unsigned seconds = TIMEOUT_S;
+    MYSQL *mysql = mysql_init(NULL);
+    assert_non_null(mysql);
+    mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
+    mysql_options(mysql, MYSQL_OPT_READ_TIMEOUT, &seconds);
+    if (mysql_real_connect(mysql, NULL, "root", NULL, NULL, 0, w->server, 0))
+        return mysql;
+    mysql_close(mysql);
+    return NULL;
+}
+
+static void end_session(MYSQL **mysql)
+{
+    if (*mysql)
+        mysql_close(*mysql);
+    *mysql = NULL;
+}
+
+/* An error ends the session: the next one will be new. */
+static bool query(const world *w, MYSQL **mysql, const char *text)
+{
+    if (!*mysql)
+        *mysql = session(w);
+    if (*mysql && mysql_query(*mysql, text) == 0)
+        return true;
+    end_session(mysql);
+    return false;
+}
+
+static bool admin_query(world *w, const char *text)
+{
+    if (!world_server_up(w) || !query(w, &w->admin, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(w->admin);
+    if (result)
+        mysql_free_result(result);
+    return true;
+}
+
+bool world_sql(world *w, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return admin_query(w, text);
+}
+
+/* The first number in the first cell that a query finds; 0: there is none. */
+static uint64_t number_of(world *w, const char *text)
+{
+    uint64_t number = 0;
+    if (!world_server_up(w) || !query(w, &w->admin, text))
+        return 0;
+    MYSQL_RES *result = mysql_store_result(w->admin);
+    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
+    if (row && row[0])
+        number = strtoull(row[0], NULL, 10);
+    mysql_free_result(result);
+    return number;
+}
+
+bool world_kill(world *w, const char *what, unsigned nth)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "SELECT id FROM information_schema.processlist WHERE user = 'actor'"
+             " ORDER BY id LIMIT %u, 1",
+             nth);
+    uint64_t id = number_of(w, text);
+    return id > 0 && world_sql(w, "KILL %s %" PRIu64, what, id);
+}
+
+/* A label is "user@host pid command". */
+pid_t world_holder(world *w, unsigned lock)
+{
+    char text[250];
+    snprintf(text, sizeof text,
+             "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(owner_label, ' ', 2), ' ', -1)"
+             " FROM `%s`.resource WHERE resource_name = '%s' AND status = 'held'",
+             w->schema, locks[lock]);
+    return (pid_t)number_of(w, text);
+}
+
+bool world_break(world *w, unsigned lock)
+{
+    const rowlock_client_options options = {
+        .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 1000};
+    rowlock_client *client = NULL;
+    rowlock_error err;
+    bool broken = world_server_up(w) &&
+                  rowlock_client_open(&options, &client, &err) == ROWLOCK_OK &&
+                  rowlock_break(client, locks[lock], "a fault", &err) == ROWLOCK_OK;
+    rowlock_client_close(client);
+    return broken;
+}
+
+bool world_lock_row(world *w, unsigned lock)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "SELECT id FROM `%s`.resource WHERE resource_name = '%s' FOR UPDATE NOWAIT", w->schema,
+             locks[lock]);
+    if (w->locker || !world_server_up(w) || !query(w, &w->locker, "START TRANSACTION") ||
+        !query(w, &w->locker, text))
+        return false;
+    mysql_free_result(mysql_store_result(w->locker));
+    return true;
+}
+
+void world_unlock_row(world *w)
+{
+    end_session(&w->locker);
+}
+
+/* ----------------------------------------------------------------------------- the server */
+
+static void server_changes(world *w, int by)
+{
+    atomic_fetch_add(&w->server_changes, 1);
+    if (by > 0)
+        atomic_fetch_add(&w->server_faults, 1);
+    else
+        atomic_fetch_sub(&w->server_faults, 1);
+}
+
+bool world_server_up(const world *w)
+{
+    return atomic_load(&w->server_faults) == 0;
+}
+
+bool world_server_kill(world *w)
+{
+    if (!world_server_up(w))
+        return false;
+    server_changes(w, 1);
+    kill(ts_own_pid(), SIGKILL);
+    return true;
+}
+
+void world_server_restart(world *w)
+{
+    char tool[500];
+    snprintf(tool, sizeof tool, "%s/server", getenv("ROWLOCK_TOOLS"));
+    end_session(&w->admin);
+    fflush(NULL);
+    w->restarting = fork();
+    assert_true(w->restarting >= 0);
+    if (w->restarting == 0) {
+        /* The path that it prints is not ours to tell. */
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(nowhere, STDOUT_FILENO);
+        execl(tool, tool, "restart", ts_own_folder(), (char *)NULL);
+        _exit(127);
+    }
+}
+
+bool world_server_restarted(world *w)
+{
+    int status = 0;
+    if (waitpid(w->restarting, &status, WNOHANG) != w->restarting)
+        return false;
+    assert_int_equal(status, 0);
+    w->restarting = 0;
+    server_changes(w, -1);
+    return true;
+}
+
+bool world_server_stop(world *w)
+{
+    if (!world_server_up(w))
+        return false;
+    server_changes(w, 1);
+    kill(ts_own_pid(), SIGSTOP);
+    return true;
+}
+
+void world_server_continue(world *w)
+{
+    kill(ts_own_pid(), SIGCONT);
+    server_changes(w, -1);
+}
+
+/* ------------------------------------------------------------------------------- watching */
+
+/* How late does a thread run that wants to run? */
+static void *beat(void *arg)
+{
+    world *w = arg;
+    while (!atomic_load(&w->stop_watching)) {
+        int64_t due = history_now() + HEART_MS * 1000;
+        ts_pass_ms(HEART_MS);
+        if (history_now() - due > LATE_US)
+            history_log(&w->log, "late from=%" PRId64, due);
+    }
+    return NULL;
+}
+
+static bool look(world *w, MYSQL **mysql)
+{
+    char text[800];
+    snprintf(text, sizeof text,
+             "SELECT r.resource_name, r.version, r.status, IF(r.owner = '', '-', r.owner),"
+             " COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(r.lease_expires_at,"
+             "   IF(l.version = r.version AND l.expires_at IS NOT NULL, l.expires_at,"
+             "      r.lease_expires_at))), 0)"
+             " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
+             w->schema, w->schema);
+    int64_t from = history_now();
+    if (!query(w, mysql, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(*mysql);
+    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log,
+                    "row from=%" PRId64 " name=%s version=%s status=%s owner=%s remaining=%s", from,
+                    row[0], row[1], row[2], row[3], row[4]);
+    mysql_free_result(result);
+    return true;
+}
+
+/* A small commit; slow only because the machine is, or because we broke the server. */
+static void commit_something(world *w, MYSQL **mysql)
+{
+    char text[100];
+    unsigned changes = atomic_load(&w->server_changes);
+    bool up = world_server_up(w);
+    int64_t from = history_now();
+    snprintf(text, sizeof text, "UPDATE `%s`.beat SET n = n + 1", w->schema);
+    bool done = query(w, mysql, text);
+    if (done && up && changes == atomic_load(&w->server_changes) && history_now() - from > LATE_US)
+        history_log(&w->log, "late from=%" PRId64, from);
+}
+
+static void *observe(void *arg)
+{
+    world *w = arg;
+    MYSQL *mysql = NULL;
+    while (!atomic_load(&w->stop_watching)) {
+        if (world_server_up(w)) {
+            look(w, &mysql);
+            commit_something(w, &mysql);
+        }
+        ts_pass_ms(LOOK_MS);
+    }
+    end_session(&mysql);
+    mysql_thread_end();
+    return NULL;
+}
+
+/* ---------------------------------------------------------------------------- its times */
+
+void world_start(world *w)
+{
+    *w = (world){0};
+    ts_own_start();
+    snprintf(w->server, sizeof w->server, "%s", ts_socket());
+    w->proxy = ts_proxy_start(w->server);
+    assert_true(world_sql(w, "CREATE USER actor@localhost"));
+}
+
+void world_end(world *w)
+{
+    end_session(&w->admin);
+    ts_proxy_stop(w->proxy);
+    ts_own_remove();
+}
+
+static void make_schema(world *w)
+{
+    const rowlock_client_options options = {
+        .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 30000};
+    rowlock_migrate_result result;
+    const char *s = w->schema;
+    WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+    assert_true(world_sql(w, "GRANT ALL ON `%s`.* TO actor@localhost", s));
+    assert_true(world_sql(w,
+                          "CREATE TABLE `%s`.guard (name VARCHAR(40) PRIMARY KEY, token BIGINT"
+                          " UNSIGNED NOT NULL, writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
+                          s));
+    assert_true(world_sql(w, "INSERT INTO `%s`.guard VALUES ('%s', 0, 0), ('%s', 0, 0)", s,
+                          locks[0], locks[1]));
+    assert_true(
+        world_sql(w,
+                  "CREATE TABLE `%s`.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
+                  " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
+                  " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
+                  s));
+    assert_true(world_sql(w, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
+    assert_true(world_sql(w, "INSERT INTO `%s`.beat VALUES (0)", s));
+}
+
+void world_begin_run(world *w, const plan *p, const char *folder)
+{
+    snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
+    snprintf(w->folder, sizeof w->folder, "%s", folder);
+    make_schema(w);
+    assert_true(mkdir(folder, 0777) == 0);
+    assert_true(history_open(&w->log, folder, 0));
+    atomic_store(&w->stop_watching, false);
+    assert_int_equal(pthread_create(&w->heart, NULL, beat, w), 0);
+    assert_int_equal(pthread_create(&w->observer, NULL, observe, w), 0);
+}
+
+static void write_table(world *w)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "SELECT id, name, token, owner, writer, seq, kind FROM `%s`.written ORDER BY id",
+             w->schema);
+    assert_true(query(w, &w->admin, text));
+    MYSQL_RES *result = mysql_store_result(w->admin);
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log, "written id=%s name=%s token=%s owner=%s writer=%s seq=%s kind=%s",
+                    row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
+    mysql_free_result(result);
+}
+
+void world_end_run(world *w)
+{
+    atomic_store(&w->stop_watching, true);
+    pthread_join(w->heart, NULL);
+    pthread_join(w->observer, NULL);
+    assert_true(look(w, &w->admin));
+    write_table(w);
+    history_log(&w->log, "end");
+    close(w->log.fd);
+    assert_true(world_sql(w, "DROP DATABASE `%s`", w->schema));
+}
