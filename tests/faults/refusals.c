@@ -288,19 +288,6 @@ static void test_forced_at_a_renewal(void **state)
     rowlock_client_close(client);
 }
 
-/* MariaDB does not tell LAST_INSERT_ID(expr) of a table with a trigger: no lock without a token. */
-static void test_a_trigger_hides_the_token(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("trigger");
-    WANT(OK, ts_try(direct, name, mode));
-    ts_sql(mysql, "CREATE TRIGGER look BEFORE UPDATE ON resource FOR EACH ROW SET @seen = NEW.id");
-    rowlock_status status = ts_try(direct, name, mode);
-    ts_sql(mysql, "DROP TRIGGER look");
-    WANT(DAMAGED, status);
-    assert_non_null(strstr(ts_err.message, "trigger"));
-}
-
 /* --------------------------------------------------------------------- 1020, in earnest */
 
 /* Under REPEATABLE READ the caller's snapshot is older than the lock: MariaDB with
@@ -356,7 +343,6 @@ int main(void)
         ONCE(test_the_renewal_is_locked_by_a_stranger),
         BOTH(test_forced_at_an_acquire),
         BOTH(test_forced_at_a_release),
-        BOTH(test_a_trigger_hides_the_token),
         ONCE(test_forced_at_a_renewal),
         BOTH(test_a_fence_behind_its_snapshot),
     };
