@@ -1,7 +1,7 @@
 /*
  * A holder as a process of its own, for the tests of death:
  *
- *   holder SOCKET SCHEMA NAME lease|pessimistic TTL_MS hold|storm
+ *   holder SOCKET|tcp:HOST:PORT SCHEMA NAME lease|pessimistic TTL_MS hold|storm
  *
  * Says "READY" when it is connected.
  *
@@ -28,7 +28,9 @@
 
 #include "rowlock/rowlock.h"
 
-static const char *socket_path;
+static const char *socket_path; /* NULL: by TCP, as the user `net` */
+static char host[64];
+static unsigned port;
 static const char *schema;
 static const char *lock_name;
 static rowlock_acquire_options how;
@@ -61,7 +63,8 @@ static bool connected(void)
     if (beats)
         return true;
     beats = mysql_init(NULL);
-    if (mysql_real_connect(beats, NULL, "root", NULL, schema, 0, socket_path, 0))
+    if (mysql_real_connect(beats, socket_path ? NULL : host, socket_path ? "root" : "net", NULL,
+                           schema, port, socket_path, 0))
         return true;
     mysql_close(beats);
     beats = NULL;
@@ -240,7 +243,7 @@ int main(int argc, char **argv)
 {
     if (argc != 7)
         return 64;
-    socket_path = argv[1];
+    socket_path = sscanf(argv[1], "tcp:%63[^:]:%u", host, &port) == 2 ? NULL : argv[1];
     schema = argv[2];
     lock_name = argv[3];
     bool lease = strcmp(argv[4], "lease") == 0;
@@ -249,7 +252,9 @@ int main(int argc, char **argv)
                                     .wait_ms = storming ? 3000 : 60000,
                                     .ttl_ms = atoi(argv[5])};
     rowlock_client_options options = {.socket = socket_path,
-                                      .user = "root",
+                                      .host = socket_path ? NULL : host,
+                                      .port = port,
+                                      .user = socket_path ? "root" : "net",
                                       .schema = schema,
                                       .connect_timeout_ms = 2000,
                                       .reconnect_ms = 20000};

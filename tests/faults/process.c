@@ -12,11 +12,17 @@
 #include <unistd.h>
 
 static char holder_path[500];
+static const char *reached_by; /* NULL: by its socket */
 
 void process_begin(const char *program)
 {
     snprintf(holder_path, sizeof holder_path, "%.*s/faults_holder",
              (int)(strrchr(program, '/') - program), program);
+}
+
+void process_reach(const char *server)
+{
+    reached_by = server;
 }
 
 static process spawn(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what)
@@ -36,8 +42,8 @@ static process spawn(const char *name, rowlock_mode mode, int64_t ttl_ms, const 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
-        execl(holder_path, "holder", ts_socket(), ts_schema(), name, ts_mode_word(mode), ttl, what,
-              (char *)NULL);
+        execl(holder_path, "holder", reached_by ? reached_by : ts_socket(), ts_schema(), name,
+              ts_mode_word(mode), ttl, what, (char *)NULL);
         _exit(127);
     }
     close(in[0]);

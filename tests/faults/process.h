@@ -16,6 +16,9 @@ typedef struct process {
 /* The folder of this program is where the holder's program is, too. */
 void process_begin(const char *program);
 
+/* Those that start from now on reach the server so ("tcp:HOST:PORT"); NULL: by its socket. */
+void process_reach(const char *server);
+
 /* Connected, and about to wait for the lock; `what` as in holder.c. */
 process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what);
 void process_tell(const process *p, const char *word);
