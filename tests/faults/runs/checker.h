@@ -22,6 +22,8 @@
  * Tokens in the server
  *   row-back       the row's version went down, or is below a token acknowledged before
  *   row-ahead      a token is not above the version that the row had before it was asked for
+ *                  (across a crash of the server neither counts that was only seen in the row:
+ *                  InnoDB shows a commit before it is on the disk)
  *   row-released   released OK, and afterwards still held by that owner with that token (a
  *                  row lock's row may stay behind where something was broken: it is not
  *                  the lock)

@@ -152,6 +152,11 @@ static void test_rows(void **state)
     breaks("row-back", ROW(100, 4, free, x, 0) ROW(110, 3, free, x, 0));
     /* A crash has forgotten an acquire that was acknowledged. */
     breaks("row-back", GOT(100, 1, 0, 4) ROW(110, 3, free, x, 0));
+    breaks("row-back",
+           GOT(100, 1, 0, 4) "105000 0 fault kind=server-kill\n"
+                             "106000 0 healed kind=server-kill\n" ROW(110, 3, free, x, 0));
+    keeps(ROW(100, 4, free, x, 0) "105000 0 fault kind=server-kill\n"
+                                  "106000 0 healed kind=server-kill\n" ROW(110, 3, free, x, 0));
     breaks("row-ahead", ROW(100, 4, free, x, 0) GOT(110, 1, 0, 4));
     breaks("row-released", GOT(100, 1, 0, 4) GAVE(110, 1) ROW(120, 4, held, o1, 900000));
     breaks("row-dead",
@@ -215,6 +220,7 @@ static void test_statuses(void **state)
     keeps("100000 1 acquire wait=0\n100100 1 acquired status=BUSY\n");
     breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=SERVER\n");
     breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=UNAVAILABLE\n");
+    keeps("100000 1 acquire wait=300000\n450000 1 acquired status=UNAVAILABLE\n");
     keeps("50000 0 fault kind=cut\n50001 0 healed kind=cut\n"
           "100000 1 acquire wait=0\n100100 1 acquired status=UNAVAILABLE\n");
     breaks("status", "50000 0 fault kind=cut\n50001 0 healed kind=cut\n"
