@@ -176,11 +176,45 @@ typedef enum rowlock_waiting {
     ROWLOCK_WAITING_POLL = 1
 } rowlock_waiting;
 
+/*
+ * How connections are encrypted. Nothing here is ever weakened by an option file; what it says
+ * about TLS counts where these options and the URL say nothing, and then means REQUIRED at
+ * least. (MySQL's `ssl-mode` is not among what Connector/C reads there.)
+ *
+ * Whatever the mode, the password itself is given to a server that wants it as it is
+ * (mysql_clear_password, PAM's dialog) only over a unix socket, or when the server has proven
+ * itself: VERIFY_CA, VERIFY_IDENTITY or a fingerprint. Else: DENIED.
+ */
+typedef enum rowlock_tls_mode {
+    /* With a CA: VERIFY_IDENTITY. With a fingerprint or a certificate: REQUIRED. Else over TCP
+     * PREFERRED, over a unix socket OFF. */
+    ROWLOCK_TLS_DEFAULT = 0,
+    ROWLOCK_TLS_OFF = 1,
+    ROWLOCK_TLS_PREFERRED = 2, /* where the server offers it: against listeners, not impostors */
+    ROWLOCK_TLS_REQUIRED = 3,  /* or no connection; whoever the server is */
+    ROWLOCK_TLS_VERIFY_CA = 4, /* and its certificate is from `ca`, and in force */
+    ROWLOCK_TLS_VERIFY_IDENTITY = 5 /* and is for the host connected to; without `ca`: from one of
+                                       the system's CAs */
+} rowlock_tls_mode;
+
+/* Files are in PEM. They are read at every connect, so that a renewed certificate is seen. */
+typedef struct rowlock_tls_options {
+    rowlock_tls_mode mode;
+    const char *ca;          /* file with the CAs that may sign the server's certificate */
+    const char *cert;        /* the client's own certificate, with its chain */
+    const char *key;         /* its key, without a passphrase; NULL: in the file `cert` */
+    const char *fingerprint; /* SHA-1 of the server's certificate, 40 hexadecimal digits with or
+                                without colons: that very certificate, or no connection */
+    const char *crl;         /* file with the CA's list of revoked certificates */
+    uint64_t reserved[4];
+} rowlock_tls_options;
+
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, ssl-ca, connect-timeout (milliseconds), waiting
-     * (auto or poll).
+     * percent-encoded; keys: socket, connect-timeout (milliseconds), waiting (auto or poll);
+     * tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert, tls-key,
+     * tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
      */
     const char *url;
@@ -210,7 +244,8 @@ typedef struct rowlock_client_options {
     rowlock_waiting waiting;
     rowlock_log_fn log; /* NULL: silence */
     void *log_data;
-    uint64_t reserved[8];
+    const rowlock_tls_options *tls; /* NULL: as the URL and the option files say. Copied */
+    uint64_t reserved[7];
 } rowlock_client_options;
 
 /*

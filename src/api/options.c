@@ -50,7 +50,6 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
                 choose(&params->user, options->user, &url->user, NULL) &&
                 choose(&params->password, options->password, &url->password, NULL) &&
                 choose(&params->schema, options->schema, &url->schema, SCHEMA_DEFAULT) &&
-                choose(&params->ssl_ca, NULL, &url->ssl_ca, NULL) &&
                 choose(&params->defaults_file, options->defaults_file, &none, NULL);
     if (!good)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -86,6 +85,21 @@ static rowlock_status choose_waiting(const rowlock_client_options *options, cons
     return ROWLOCK_OK;
 }
 
+static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *url, rl_tls *tls,
+                                rowlock_error *err)
+{
+    *tls = url->tls;
+    url->tls = (rl_tls){0};
+    if (url->tls_mode && !rl_tls_mode_of(url->tls_mode, &tls->mode))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL's tls is off, preferred, required, verify-ca or verify-identity, "
+                       "not '%s'",
+                       url->tls_mode);
+    if (options->tls && !rl_tls_override(tls, options->tls))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return rl_tls_check(tls, err);
+}
+
 /* Connector/C ignores an option file that it cannot read. */
 static rowlock_status check_defaults_file(const rl_params *params, rowlock_error *err)
 {
@@ -110,6 +124,8 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
         status = merge(options, &url, params, err);
     if (status == ROWLOCK_OK)
         status = choose_waiting(options, &url, waiting, err);
+    if (status == ROWLOCK_OK)
+        status = merge_tls(options, &url, &params->tls, err);
     if (status == ROWLOCK_OK)
         status = check_defaults_file(params, err);
     if (status == ROWLOCK_OK &&

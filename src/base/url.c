@@ -117,30 +117,50 @@ static bool key_is(const char *from, const char *end, const char *key)
     return (size_t)(end - from) == strlen(key) && memcmp(from, key, strlen(key)) == 0;
 }
 
+/* Where the text of an option goes; NULL: it is not one of these. */
+static char **text_member(rl_url *url, const char *key, const char *end)
+{
+    const struct {
+        const char *key;
+        char **member;
+    } texts[] = {
+        {"socket", &url->socket},
+        {"waiting", &url->waiting},
+        {"tls", &url->tls_mode},
+        {"tls-ca", &url->tls.ca},
+        {"ssl-ca", &url->tls.ca}, /* its name until 0.1 */
+        {"tls-cert", &url->tls.cert},
+        {"tls-key", &url->tls.key},
+        {"tls-fingerprint", &url->tls.fingerprint},
+        {"tls-crl", &url->tls.crl},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (key_is(key, end, texts[i].key))
+            return texts[i].member;
+    return NULL;
+}
+
 static rowlock_status parse_option(const char *from, const char *end, rl_url *url,
                                    rowlock_error *err)
 {
     const char *equals = find(from, end, '=');
     const char *value = equals < end ? equals + 1 : end;
+    char **text = text_member(url, from, equals);
     bool good = false;
-    if (key_is(from, equals, "socket"))
-        good = decode(value, end, &url->socket);
-    else if (key_is(from, equals, "ssl-ca"))
-        good = decode(value, end, &url->ssl_ca);
+    if (text)
+        good = decode(value, end, text);
     else if (key_is(from, equals, "connect-timeout"))
         good = number(value, end, 3600000, &url->connect_timeout_ms);
-    else if (key_is(from, equals, "waiting"))
-        good = decode(value, end, &url->waiting);
     else if (strchr(from, '@'))
         /* It may be the end of a password: it is not shown. */
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its ?; in the user and the password, write %%3F "
                        "for ? and %%40 for @");
     else
-        return rl_fail(
-            err, ROWLOCK_INVALID,
-            "the URL has an unknown option '%.*s'; known: socket, ssl-ca, connect-timeout, waiting",
-            (int)(equals - from), from);
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the URL has an unknown option '%.*s'; known: socket, connect-timeout, "
+                       "waiting, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
+                       (int)(equals - from), from);
     if (!good)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
                        (int)(equals - from), from);
@@ -209,7 +229,8 @@ void rl_url_free(rl_url *url)
     free(url->host);
     free(url->schema);
     free(url->socket);
-    free(url->ssl_ca);
     free(url->waiting);
+    free(url->tls_mode);
+    rl_tls_free(&url->tls);
     *url = (rl_url){0};
 }

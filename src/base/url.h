@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/tls.h"
 
 /* Owned strings; NULL where the URL says nothing. */
 typedef struct rl_url {
@@ -13,8 +14,9 @@ typedef struct rl_url {
     char *host;
     char *schema;
     char *socket;
-    char *ssl_ca;
     char *waiting;
+    char *tls_mode;             /* the word */
+    rl_tls tls;                 /* without the mode */
     unsigned port;              /* 0: not given */
     int64_t connect_timeout_ms; /* 0: not given */
 } rl_url;

@@ -564,7 +564,8 @@ static void set_client_options(run *self)
 /* Everything that must be there before the first connection or thread. */
 static bool prepare(run *self)
 {
-    const supervisor_job job = {name_of(self), self->options.command, &self->signals};
+    const supervisor_job job = {name_of(self), self->options.command, &self->signals,
+                                self->options.pass_password};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);

@@ -13,7 +13,13 @@ enum {
     ID_NO_DEFAULTS,
     ID_URL,
     ID_CONNECT_TIMEOUT,
-    ID_WAITING
+    ID_WAITING,
+    ID_TLS,
+    ID_TLS_CA,
+    ID_TLS_CERT,
+    ID_TLS_KEY,
+    ID_TLS_FINGERPRINT,
+    ID_TLS_CRL
 };
 
 const cli_option cli_connection_options[] = {
@@ -29,6 +35,18 @@ const cli_option cli_connection_options[] = {
     {ID_URL, "url", CLI_VALUE},
     {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
     {ID_WAITING, "waiting", CLI_VALUE},
+    {ID_TLS, "tls", CLI_VALUE},
+    {ID_TLS_CA, "tls-ca", CLI_VALUE},
+    {ID_TLS_CERT, "tls-cert", CLI_VALUE},
+    {ID_TLS_KEY, "tls-key", CLI_VALUE},
+    {ID_TLS_FINGERPRINT, "tls-fingerprint", CLI_VALUE},
+    {ID_TLS_CRL, "tls-crl", CLI_VALUE},
+    /* The mysql client's names. */
+    {ID_TLS, "ssl-mode", CLI_VALUE},
+    {ID_TLS_CA, "ssl-ca", CLI_VALUE},
+    {ID_TLS_CERT, "ssl-cert", CLI_VALUE},
+    {ID_TLS_KEY, "ssl-key", CLI_VALUE},
+    {ID_TLS_CRL, "ssl-crl", CLI_VALUE},
     {0},
 };
 
@@ -63,6 +81,36 @@ static bool take_waiting(cli_context *context, const char *value)
     }
     context->client.waiting = poll ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
     return true;
+}
+
+/* Contexts are copied; this lives as long as they. */
+static rowlock_tls_options *tls_of(cli_context *context)
+{
+    static rowlock_tls_options tls;
+    context->client.tls = &tls;
+    return &tls;
+}
+
+/* Ours and the mysql client's (DISABLED, VERIFY_CA ...) words. */
+static bool take_tls(cli_context *context, const char *value)
+{
+    static const struct {
+        const char *word, *mysqls;
+        rowlock_tls_mode mode;
+    } modes[] = {{"off", "DISABLED", ROWLOCK_TLS_OFF},
+                 {"preferred", "PREFERRED", ROWLOCK_TLS_PREFERRED},
+                 {"required", "REQUIRED", ROWLOCK_TLS_REQUIRED},
+                 {"verify-ca", "VERIFY_CA", ROWLOCK_TLS_VERIFY_CA},
+                 {"verify-identity", "VERIFY_IDENTITY", ROWLOCK_TLS_VERIFY_IDENTITY}};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(value, modes[i].word) == 0 || strcmp(value, modes[i].mysqls) == 0) {
+            tls_of(context)->mode = modes[i].mode;
+            return true;
+        }
+    }
+    cli_usage("--tls wants off, preferred, required, verify-ca or verify-identity, not '%s'",
+              value);
+    return false;
 }
 
 /* A file named on purpose must be there; the usual ones need not. */
@@ -132,6 +180,18 @@ bool cli_connection_take(cli_context *context, int id, const char *value)
         return take_connect_timeout(context, value);
     case ID_WAITING:
         return take_waiting(context, value);
+    case ID_TLS:
+        return take_tls(context, value);
+    case ID_TLS_CA:
+        return take_text(&tls_of(context)->ca, value);
+    case ID_TLS_CERT:
+        return take_text(&tls_of(context)->cert, value);
+    case ID_TLS_KEY:
+        return take_text(&tls_of(context)->key, value);
+    case ID_TLS_FINGERPRINT:
+        return take_text(&tls_of(context)->fingerprint, value);
+    case ID_TLS_CRL:
+        return take_text(&tls_of(context)->crl, value);
     }
     return false;
 }

@@ -12,6 +12,7 @@ enum {
     ID_MAX_HOLD,
     ID_UNFENCED,
     ID_LABEL,
+    ID_PASS_PASSWORD,
     ID_TIMEOUT
 };
 
@@ -39,10 +40,12 @@ static const char help[] =
     "                              up to 10s, or two fifths of D, sooner)\n"
     "      --unfenced              pessimistic: no token, no holder shown; saves a write\n"
     "      --label=TEXT            who we are, for 'rowlock ls'\n"
+    "      --pass-password         COMMAND gets MYSQL_PWD, and ROWLOCK_URL with its password\n"
     "\n"
-    "COMMAND finds ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_OWNER in its environment. Signals\n"
-    "are passed on to it. '--' is needed where COMMAND begins with '-'; before NAME, it lets\n"
-    "NAME begin with '-'.\n"
+    "COMMAND finds ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_OWNER in its environment; the\n"
+    "server's password (MYSQL_PWD, and in ROWLOCK_URL) is taken out of it. Signals are passed\n"
+    "on to it. '--' is needed where COMMAND begins with '-'; before NAME, it lets NAME begin\n"
+    "with '-'.\n"
     "\n"
     "Exit status: COMMAND's, 128+N when signal N ended it; 1 (or -E) not got; 75 lock lost;\n"
     "126 COMMAND cannot be run, 127 not found; others as in 'rowlock --help'.\n"
@@ -59,6 +62,7 @@ static const cli_option options[] = {
     {ID_MAX_HOLD, "max-hold", CLI_VALUE},
     {ID_UNFENCED, "unfenced", CLI_NOTHING},
     {ID_LABEL, "label", CLI_VALUE},
+    {ID_PASS_PASSWORD, "pass-password", CLI_NOTHING},
     {0},
 };
 
@@ -138,6 +142,9 @@ static bool take(run_options *out, const cli_args *args, int id)
         return true;
     case ID_LABEL:
         out->label = args->value;
+        return true;
+    case ID_PASS_PASSWORD:
+        out->pass_password = true;
         return true;
     }
     return false;

@@ -7,7 +7,8 @@
 typedef struct run_options {
     rowlock_acquire_options acquire; /* ttl_ms is never 0 */
     const char *label;               /* NULL: not given */
-    int not_got;                     /* exit status when somebody else has it */
+    bool pass_password;
+    int not_got; /* exit status when somebody else has it */
     const char *name;
     char **command; /* ends with NULL */
 } run_options;

@@ -49,6 +49,22 @@ static void hide_in_url(char *authority)
     }
 }
 
+void cli_secret_environment(void)
+{
+    const char *url = getenv("ROWLOCK_URL");
+    const char *authority = url ? strstr(url, "://") : NULL;
+    const char *colon = authority ? strchr(authority + 3, ':') : NULL;
+    const char *at = colon ? strrchr(colon, '@') : NULL;
+    unsetenv("MYSQL_PWD");
+    if (!at)
+        return;
+    char *without = cli_need(malloc(strlen(url) + 1));
+    memcpy(without, url, (size_t)(colon - url));
+    memcpy(without + (colon - url), at, strlen(at) + 1);
+    setenv("ROWLOCK_URL", without, 1);
+    free(without);
+}
+
 static void hide(char *argument)
 {
     char *value = strchr(argument, '=');

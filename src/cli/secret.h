@@ -9,4 +9,7 @@
  */
 char **cli_secret_arguments(int argc, char **argv);
 
+/* Takes passwords out of this process's environment, for what it is about to become. */
+void cli_secret_environment(void);
+
 #endif

@@ -15,6 +15,7 @@
 
 #include "cli.h"
 #include "descendants.h"
+#include "secret.h"
 
 typedef struct supervision {
     const supervisor_job *job;
@@ -44,6 +45,8 @@ static void set_environment(const supervision *self, const supervisor_order *ord
         setenv("ROWLOCK_TOKEN", order->token, 1);
     else
         unsetenv("ROWLOCK_TOKEN");
+    if (!self->job->pass_password)
+        cli_secret_environment();
 }
 
 /* In the new process. Every descriptor of ours closes itself at exec(). */

@@ -27,6 +27,7 @@ typedef struct supervisor_job {
     const char *name; /* the lock's */
     char **command;
     const run_signals *signals;
+    bool pass_password; /* in the command's environment */
 } supervisor_job;
 
 enum { SUPERVISOR_SOCKETS = 64 };

@@ -1,4 +1,5 @@
 #include "db/conn.h"
+#include "db/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,44 @@
  * that it has stopped; then the connection is given up.
  */
 #define STOPPED_GRACE_US 35000
+
+/* ---------------------------------------------------------------------- SIGPIPE and TLS */
+
+static bool sigpipe_pending(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGPIPE) == 1;
+}
+
+rl_hush rl_hush_begin(const rl_conn *conn)
+{
+    rl_hush hush = {.on = conn->tls};
+    sigset_t sigpipe;
+    if (!hush.on)
+        return hush;
+    rl_tls_forget_errors();
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    hush.pending = sigpipe_pending();
+    pthread_sigmask(SIG_BLOCK, &sigpipe, &hush.mask);
+    return hush;
+}
+
+/* A SIGPIPE that a write of ours made is for this thread alone, and is taken away here. */
+void rl_hush_end(const rl_hush *hush)
+{
+    const struct timespec now = {0};
+    sigset_t sigpipe;
+    if (!hush->on)
+        return;
+    rl_tls_forget_errors();
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    if (!hush->pending && sigpipe_pending())
+        sigtimedwait(&sigpipe, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &hush->mask, NULL);
+}
 
 /* ------------------------------------------------------------ waiting in an operation */
 
@@ -60,8 +99,7 @@ static rowlock_status why_ended(rl_waited waited)
     return waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
 }
 
-rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
-                             int pending)
+static rowlock_status drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op, int pending)
 {
     rowlock_status ended = ROWLOCK_OK;
     rl_io now = *io;
@@ -85,6 +123,17 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
         conn->interrupt(conn->interrupt_data, conn);
         now = rl_io_until(rl_time_add(rl_now_us(), STOPPED_GRACE_US));
     }
+    return ended;
+}
+
+rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
+                             int pending)
+{
+    if (!pending)
+        return ROWLOCK_OK;
+    rl_hush hush = rl_hush_begin(conn);
+    rowlock_status ended = drive(conn, io, resume, op, pending);
+    rl_hush_end(&hush);
     return ended;
 }
 
@@ -133,7 +182,9 @@ static rowlock_status interrupted(rl_conn *conn, rowlock_status ended, const cha
 static int resume_ping(void *op, int ready)
 {
     rl_conn *conn = op;
+    rl_hush hush = rl_hush_begin(conn);
     conn->ping_pending = mysql_ping_cont(&conn->ping_result, conn->mysql, ready);
+    rl_hush_end(&hush);
     return conn->ping_pending;
 }
 
@@ -171,7 +222,9 @@ static void detach_socket(const rl_conn *conn)
 
 static void destroy(rl_conn *conn)
 {
+    rl_hush hush = rl_hush_begin(conn);
     mysql_close(conn->mysql);
+    rl_hush_end(&hush);
     rl_alarm_end(&conn->alarm);
     if (conn->free_statements)
         conn->free_statements(conn);
@@ -226,7 +279,9 @@ static rowlock_status finish_reply(rl_conn *conn, const rl_io *io, rowlock_error
     conn->reply_due = false;
     query_op op = {.mysql = conn->mysql};
     my_bool failed = 0;
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_read_query_result_start(&failed, conn->mysql);
+    rl_hush_end(&hush);
     op.result = failed;
     rowlock_status ended = rl_conn_drive(conn, io, resume_reply, &op, pending);
     if (ended != ROWLOCK_OK) {
@@ -258,7 +313,9 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
     if (status != ROWLOCK_OK)
         return status;
     query_op op = {.mysql = conn->mysql};
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_real_query_start(&op.result, conn->mysql, text, strlen(text));
+    rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_query, &op, pending);
     /* Stopped by us and answered "interrupted": the caller wants to hear why. */
     if (ended != ROWLOCK_OK && (conn->broken || op.result))
@@ -270,7 +327,10 @@ rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
 {
     if (conn->broken || conn->ping_pending || conn->reply_due)
         return ROWLOCK_UNKNOWN;
-    if (mysql_send_query(conn->mysql, text, strlen(text))) {
+    rl_hush hush = rl_hush_begin(conn);
+    int failed = mysql_send_query(conn->mysql, text, strlen(text));
+    rl_hush_end(&hush);
+    if (failed) {
         conn->broken = true;
         return ROWLOCK_UNKNOWN;
     }
@@ -291,7 +351,9 @@ rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
 bool rl_conn_ping_begin(rl_conn *conn)
 {
     conn->ping_result = 1;
+    rl_hush hush = rl_hush_begin(conn);
     conn->ping_pending = mysql_ping_start(&conn->ping_result, conn->mysql);
+    rl_hush_end(&hush);
     return conn->ping_pending == 0;
 }
 

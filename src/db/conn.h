@@ -10,6 +10,7 @@
 #define RL_DB_CONN_H
 
 #include <mysql.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/tls.h"
 #include "db/errors.h"
 
 /* Owned strings, NULL where not given. */
@@ -27,7 +29,7 @@ typedef struct rl_params {
     char *password;
     char *schema; /* NULL for a connection without a default schema (the migrator) */
     char *defaults_file;
-    char *ssl_ca;
+    rl_tls tls;
     unsigned port;
     bool read_defaults;
     int64_t connect_timeout_ms;
@@ -71,6 +73,7 @@ struct rl_conn {
     rl_alarm alarm;        /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
+    bool tls;              /* encrypted: see rl_hush_begin() */
     bool broken;           /* no statement may follow */
     bool unseen;           /* taken from the pool without a look whether it is alive */
     bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
@@ -96,6 +99,22 @@ void rl_conn_close(rl_conn *conn);
 
 /* Ends it without a word to the server: broken, or the parent's after a fork. */
 void rl_conn_drop(rl_conn *conn);
+
+/*
+ * Around whatever reads from the server or writes to it, for two habits of OpenSSL. It writes
+ * without MSG_NOSIGNAL: a server that has gone would end the program by SIGPIPE. And it keeps a
+ * queue of errors for each thread, which Connector/C (3.3, ma_tls_async_check_result()) neither
+ * empties nor expects to have anything in it: one connection that has ended badly would end all
+ * others of its thread. Connections without TLS cost nothing here.
+ */
+typedef struct rl_hush {
+    bool on;
+    bool pending; /* a SIGPIPE of somebody else's was */
+    sigset_t mask;
+} rl_hush;
+
+rl_hush rl_hush_begin(const rl_conn *conn) RL_MUST_USE;
+void rl_hush_end(const rl_hush *hush);
 
 /*
  * Runs an operation of the non-blocking API to its end. `resume` continues it with what

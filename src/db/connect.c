@@ -1,10 +1,10 @@
 /*
  * db/connect.c - opening a connection.
  *
- * Connecting waits in the caller's rl_io (connect_now()), but for one place: Connector/C calls
+ * Connecting waits in the caller's rl_io (connect_now()), but for two places: Connector/C calls
  * getaddrinfo() (pvio_socket_connect() in 3.3), and a resolver without an answer takes 5 s and
- * more for each of its servers. So a thread opens the connection where a name may have to be
- * looked up, and the caller waits for it in its rl_io, or leaves it behind.
+ * more for each of its servers; and OpenSSL reads in a TLS handshake. So a thread opens the
+ * connection where either may be, and the caller waits for it in its rl_io, or leaves it behind.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "db/conn.h"
+#include "db/tls.h"
 
 /* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is
  * used; pages that are not used cost nothing. */
@@ -45,7 +46,7 @@ void rl_params_free(rl_params *params)
     free(params->password);
     free(params->schema);
     free(params->defaults_file);
-    free(params->ssl_ca);
+    rl_tls_free(&params->tls);
     *params = (rl_params){0};
 }
 
@@ -117,11 +118,24 @@ static int say_refused(void *file, char *text, unsigned size)
 }
 
 /*
- * What option files must not decide. They are read while connecting, after this was set, and win:
- * so it is set once more after that. Files are refused by the handler in between.
+ * Connector/C reads option files when it connects, and then what they say wins over what the
+ * program has set. So they are read first: by a connect to an empty list of hosts, which goes
+ * no further.
  */
-static void set_firm_options(MYSQL *mysql)
+static void read_option_files(MYSQL *mysql, const rl_params *params)
 {
+    if (!params->defaults_file && !params->read_defaults)
+        return;
+    if (params->defaults_file)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
+    mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
+    (void)mysql_real_connect(mysql, ",", NULL, NULL, NULL, 0, NULL, CLIENT_REMEMBER_OPTIONS);
+}
+
+/* What option files must not decide. */
+static void set_firm_options(MYSQL *mysql, const rl_params *params)
+{
+    unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
     my_bool off = 0;
     my_bool on = 1;
     unsigned none = 0;
@@ -129,21 +143,18 @@ static void set_firm_options(MYSQL *mysql)
     mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &off);
     mysql_optionsv(mysql, MYSQL_REPORT_DATA_TRUNCATION, &on);
     mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none);
-}
-
-static void set_options(MYSQL *mysql, const rl_params *params)
-{
-    unsigned seconds = (unsigned)((params->connect_timeout_ms + 999) / 1000);
-    mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
-    set_firm_options(mysql);
     mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
-    if (params->defaults_file)
-        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
-    if (params->defaults_file || params->read_defaults)
-        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
-    if (params->ssl_ca)
-        mysql_ssl_set(mysql, NULL, NULL, params->ssl_ca, NULL, NULL);
+}
+
+static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
+                                  rowlock_error *err)
+{
+    mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
+    rl_tls_begin(mysql);
+    read_option_files(mysql, params);
+    set_firm_options(mysql, params);
+    return rl_tls_settle(mysql, params, plan, err);
 }
 
 /* Connector/C opens its sockets without SOCK_CLOEXEC (3.3), one for each address of a name. */
@@ -187,11 +198,13 @@ static rowlock_status gave_up(rowlock_status ended, int64_t since_us, rowlock_er
     return ended;
 }
 
-static rowlock_status refused(rl_conn *conn, rowlock_error *err)
+static rowlock_status refused(rl_conn *conn, const rl_tls_plan *plan, rowlock_error *err)
 {
     unsigned number = mysql_errno(conn->mysql);
     rowlock_status status = rl_connect_status(number, conn->flavour);
-    rl_fail(err, status, "cannot connect: %s (error %u)", mysql_error(conn->mysql), number);
+    if (!rl_tls_explain(conn->mysql, plan, &status, err))
+        rl_fail(err, status, "cannot connect: %s (error %u)%s", mysql_error(conn->mysql), number,
+                number == 1045 ? rl_tls_hint(conn->mysql, plan) : "");
     if (err) {
         err->server_errno = number;
         snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));
@@ -200,13 +213,24 @@ static rowlock_status refused(rl_conn *conn, rowlock_error *err)
     return status;
 }
 
+/* Connector/C (3.3) leaves a socket that it connected with its blocking call blocking, and asks
+ * for MSG_DONTWAIT where it reads itself; OpenSSL reads as the socket says. */
+static void set_nonblocking(rl_conn *conn)
+{
+    int fd = rl_conn_fd(conn);
+    int flags = fcntl(fd, F_GETFL);
+    conn->tls = rl_tls_used(conn->mysql);
+    if (conn->tls && flags >= 0)
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 /*
  * With the blocking call and our own way to wait in it: the non-blocking one of Connector/C 3.3
  * closes the descriptor twice when a unix socket refuses (seen with strace), and the second time
  * it may be another thread's file. All that follows uses the non-blocking calls.
  */
-static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_io *io,
-                                  rowlock_error *err)
+static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const rl_tls_plan *plan,
+                                  const rl_io *io, rowlock_error *err)
 {
     int64_t since_us = rl_now_us();
     size_t stack = CONNECT_STACK;
@@ -221,8 +245,9 @@ static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const 
         return gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us,
                        err);
     if (!good)
-        return refused(conn, err);
+        return refused(conn, plan, err);
     close_on_exec(rl_conn_fd(conn));
+    set_nonblocking(conn);
     mysql_optionsv(conn->mysql, MYSQL_OPT_NONBLOCK, &stack);
     return ROWLOCK_OK;
 }
@@ -241,6 +266,7 @@ static void note_session(rl_conn *conn)
 static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_conn **out,
                                 rowlock_error *err)
 {
+    rl_tls_plan plan = {0};
     rl_conn *conn = calloc(1, sizeof *conn);
     if (!conn)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -250,13 +276,15 @@ static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_con
         free(conn);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    set_options(conn->mysql, params);
-    rowlock_status status = connect_now(conn, params, io, err);
+    rowlock_status status = set_options(conn->mysql, params, &plan, err);
+    if (status == ROWLOCK_OK)
+        status = connect_now(conn, params, &plan, io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_tls_proven(conn->mysql, &plan, err);
     if (status != ROWLOCK_OK) {
         rl_conn_drop(conn);
         return status;
     }
-    set_firm_options(conn->mysql);
     note_session(conn);
     *out = conn;
     return ROWLOCK_OK;
@@ -306,8 +334,7 @@ static bool copy_params(rl_params *to, const rl_params *from)
     return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
            copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
            copy_text(&to->schema, from->schema) &&
-           copy_text(&to->defaults_file, from->defaults_file) &&
-           copy_text(&to->ssl_ca, from->ssl_ca);
+           copy_text(&to->defaults_file, from->defaults_file) && rl_tls_copy(&to->tls, &from->tls);
 }
 
 static handover *new_handover(const rl_params *params)
@@ -426,15 +453,20 @@ static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, r
     return status;
 }
 
-/* An option file may name a host, and an address of ours to bind to; it is read while connecting.
+/*
+ * An option file may name a host, an address of ours to bind to, and TLS; it is read while
+ * connecting. A TLS handshake reads from a blocking socket (3.3), with a limit in whole seconds
+ * for each read.
  */
-static bool may_ask_resolver(const rl_params *params)
+static bool may_block(const rl_params *params)
 {
     unsigned char address[sizeof(struct in6_addr)];
-    if (params->defaults_file || params->read_defaults)
+    if (params->defaults_file || params->read_defaults || params->tls.mode > ROWLOCK_TLS_OFF)
         return true;
     if (!params->host || strcmp(params->host, "localhost") == 0)
         return false; /* the unix socket */
+    if (params->tls.mode == ROWLOCK_TLS_DEFAULT)
+        return true;
     return inet_pton(AF_INET, params->host, address) != 1 &&
            inet_pton(AF_INET6, params->host, address) != 1;
 }
@@ -450,6 +482,6 @@ rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **
     int64_t limit = rl_time_add(rl_now_us(), params->connect_timeout_ms * 1000);
     if (limit < bounded.deadline_us)
         bounded.deadline_us = limit;
-    return may_ask_resolver(params) ? open_elsewhere(params, &bounded, conn, err)
-                                    : open_here(params, &bounded, conn, err);
+    return may_block(params) ? open_elsewhere(params, &bounded, conn, err)
+                             : open_here(params, &bounded, conn, err);
 }

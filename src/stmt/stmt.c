@@ -138,7 +138,9 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
     if (!p->handle || !bind_columns(p, sql))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     stmt_op op = {.handle = p->handle};
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_stmt_prepare_start(&op.result, p->handle, sql->text, strlen(sql->text));
+    rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_prepare, &op, pending);
     rowlock_status status = outcome(conn, id, ended, &op, err);
     if (status != ROWLOCK_OK)
@@ -173,7 +175,9 @@ static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io,
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     status = prepare_new(conn, id, io, p, err);
     if (status != ROWLOCK_OK) {
+        rl_hush hush = rl_hush_begin(conn); /* it may tell the server */
         free_prepared(p);
+        rl_hush_end(&hush);
         /* Nothing but a preparation was sent. */
         if (status == ROWLOCK_UNKNOWN)
             status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
@@ -235,7 +239,9 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
     if (!give_values(p, sql, values))
         return failed(conn, id, p->handle, err);
     stmt_op op = {.handle = p->handle};
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_stmt_execute_start(&op.result, p->handle);
+    rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_execute, &op, pending);
     *out = p;
     return outcome(conn, id, ended, &op, err);
@@ -260,7 +266,9 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
     if (status != ROWLOCK_OK)
         return status;
     stmt_op op = {.handle = p->handle};
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_stmt_store_result_start(&op.result, p->handle);
+    rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_store, &op, pending);
     status = outcome(conn, id, ended, &op, err);
     if (status == ROWLOCK_OK)
@@ -422,7 +430,9 @@ rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values
     if (status != ROWLOCK_OK)
         return status;
     answer_op op = {.mysql = conn->mysql};
+    rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_store_result_start(&op.result, conn->mysql);
+    rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_answer, &op, pending);
     if (!op.result && ended == ROWLOCK_OK)
         return rl_conn_failed(conn, rl_sql_table[id].name, mysql_errno(conn->mysql),

@@ -48,7 +48,12 @@ static char *write_down(const rl_url *url)
     put_part(&out, "/", url->schema);
     rl_buffer_puts(&out, "?");
     put_part(&out, "&socket=", url->socket);
-    put_part(&out, "&ssl-ca=", url->ssl_ca);
+    put_part(&out, "&tls=", url->tls_mode);
+    put_part(&out, "&tls-ca=", url->tls.ca);
+    put_part(&out, "&tls-cert=", url->tls.cert);
+    put_part(&out, "&tls-key=", url->tls.key);
+    put_part(&out, "&tls-fingerprint=", url->tls.fingerprint);
+    put_part(&out, "&tls-crl=", url->tls.crl);
     put_number(&out, "&connect-timeout=", url->connect_timeout_ms);
     put_part(&out, "&waiting=", url->waiting);
     require(!out.failed);
@@ -59,9 +64,11 @@ static bool is_same(const rl_url *a, const rl_url *b)
 {
     return fuzz_same(a->user, b->user) && fuzz_same(a->password, b->password) &&
            fuzz_same(a->host, b->host) && fuzz_same(a->schema, b->schema) &&
-           fuzz_same(a->socket, b->socket) && fuzz_same(a->ssl_ca, b->ssl_ca) &&
-           fuzz_same(a->waiting, b->waiting) && a->port == b->port &&
-           a->connect_timeout_ms == b->connect_timeout_ms;
+           fuzz_same(a->socket, b->socket) && fuzz_same(a->tls_mode, b->tls_mode) &&
+           fuzz_same(a->tls.ca, b->tls.ca) && fuzz_same(a->tls.cert, b->tls.cert) &&
+           fuzz_same(a->tls.key, b->tls.key) && fuzz_same(a->tls.fingerprint, b->tls.fingerprint) &&
+           fuzz_same(a->tls.crl, b->tls.crl) && fuzz_same(a->waiting, b->waiting) &&
+           a->port == b->port && a->connect_timeout_ms == b->connect_timeout_ms;
 }
 
 static void check_understood(const rl_url *url)

@@ -53,7 +53,7 @@ const char *ts_schema(void)
 
 int64_t ts_slack_ms(void)
 {
-    return SANITIZED ? 400 : 100;
+    return SANITIZED || getenv("ROWLOCK_TEST_URL") ? 400 : 100;
 }
 
 unsigned ts_rounds(unsigned usual)
@@ -200,8 +200,12 @@ void ts_between(int64_t low, int64_t value, int64_t high, const char *what, cons
 
 rowlock_client_options ts_options(void)
 {
-    return (rowlock_client_options){
-        .socket = ts_socket(), .user = "root", .schema = schema_name, .connect_timeout_ms = 5000};
+    const char *url = getenv("ROWLOCK_TEST_URL");
+    return (rowlock_client_options){.url = url && *url ? url : NULL,
+                                    .socket = ts_socket(),
+                                    .user = "root",
+                                    .schema = schema_name,
+                                    .connect_timeout_ms = 5000};
 }
 
 rowlock_client *ts_open(void)

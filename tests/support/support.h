@@ -3,7 +3,8 @@
  * binary, small SQL helpers, clocks, threads, and assertions on statuses.
  *
  * From outside: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root
- * has no password.
+ * has no password; ROWLOCK_TEST_URL, where set, a URL for the clients under test (its options
+ * count: tls=...).
  */
 #ifndef TS_SUPPORT_H
 #define TS_SUPPORT_H
@@ -39,7 +40,7 @@ const char *ts_extra_schema(const char *suffix, bool migrated);
 /* A lock's name that no other test uses: static storage, good until the binary ends. */
 const char *ts_name(const char *word);
 
-/* How late a wait may end: 100 ms, more under a sanitizer. */
+/* How late a wait may end: 100 ms, more under a sanitizer or with TLS. */
 int64_t ts_slack_ms(void);
 /* A count of rounds, less under a sanitizer. */
 unsigned ts_rounds(unsigned usual);

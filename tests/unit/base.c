@@ -111,7 +111,7 @@ static void full_url(void **state)
     assert_int_equal(url.port, 3307);
     assert_string_equal(url.schema, "locks");
     assert_string_equal(url.socket, "/run/s");
-    assert_string_equal(url.ssl_ca, "/ca.pem");
+    assert_string_equal(url.tls.ca, "/ca.pem");
     assert_int_equal(url.connect_timeout_ms, 1500);
     rl_url_free(&url);
 }

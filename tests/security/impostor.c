@@ -1,0 +1,385 @@
+/*
+ * What goes to whom in the moment of connecting, byte for byte: to a server that offers no TLS
+ * where it is required, to one that asks for the password as it is, to one that never ends the
+ * handshake. And what OpenSSL would do to the program around it: block, and SIGPIPE.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "db/conn.h"
+#include "support/own_server.h"
+#include "support/support.h"
+
+#define PASSWORD    "Geheim-0815"
+#define FINGERPRINT "0123456789012345678901234567890123456789"
+
+/* ------------------------------------------------------------------------- the impostor */
+
+static struct {
+    int listener;
+    unsigned port;
+    bool offers_tls;
+    const char *wants; /* the way to log in that it asks for; NULL: it says nothing more */
+    pthread_t thread;
+    int stop[2];
+    /* what it was sent */
+    char got[4096];
+    size_t size;
+} impostor;
+
+static size_t put(char *to, const char *bytes, size_t size)
+{
+    memcpy(to, bytes, size);
+    return size;
+}
+
+static void send_packet(int fd, unsigned char sequence, const char *payload, size_t size)
+{
+    char packet[300] = {(char)size, (char)(size >> 8), 0, (char)sequence};
+    memcpy(packet + 4, payload, size);
+    ssize_t ignored = send(fd, packet, size + 4, MSG_NOSIGNAL);
+    (void)ignored;
+}
+
+static void greet(int fd)
+{
+    unsigned can = 0x1 | 0x2 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000;
+    can |= impostor.offers_tls ? CLIENT_SSL : 0;
+    const char low[2] = {(char)can, (char)(can >> 8)};
+    const char high[2] = {(char)(can >> 16), (char)(can >> 24)};
+    char hello[200];
+    size_t at = put(hello,
+                    "\x0a"
+                    "5.5.5-10.11.0-MariaDB\0"
+                    "\1\0\0\0"
+                    "abcdefgh\0",
+                    1 + 22 + 4 + 9);
+    at += put(hello + at, low, 2);
+    at += put(hello + at, "\x2d\2\0", 3);
+    at += put(hello + at, high, 2);
+    at += put(hello + at, "\x15\0\0\0\0\0\0\0\0\0\0", 11);
+    at += put(hello + at, "ijklmnopqrst\0mysql_native_password\0", 13 + 22);
+    send_packet(fd, 0, hello, at);
+}
+
+static void ask(int fd)
+{
+    char wish[100] = "\xfe";
+    size_t at = 1;
+    at += put(wish + at, impostor.wants, strlen(impostor.wants) + 1);
+    at += put(wish + at, "abcdefghijklmnopqrst", 21);
+    send_packet(fd, 2, wish, at);
+}
+
+/* False: it is to end. */
+static bool readable(int fd)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+                           {.fd = impostor.stop[0], .events = POLLIN}};
+    return poll(fds, 2, -1) > 0 && !fds[1].revents;
+}
+
+static void serve(int fd)
+{
+    bool asked = false;
+    greet(fd);
+    while (readable(fd) && impostor.size < sizeof impostor.got) {
+        ssize_t n = recv(fd, impostor.got + impostor.size, sizeof impostor.got - impostor.size, 0);
+        if (n <= 0)
+            break;
+        impostor.size += (size_t)n;
+        if (impostor.wants && !asked)
+            ask(fd);
+        asked = true;
+    }
+    close(fd);
+}
+
+static void *stand(void *arg)
+{
+    (void)arg;
+    while (readable(impostor.listener))
+        serve(accept(impostor.listener, NULL, NULL));
+    return NULL;
+}
+
+static void impostor_start(bool offers_tls, const char *wants)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof here;
+    impostor.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(impostor.listener, (struct sockaddr *)&here, size), 0);
+    assert_int_equal(listen(impostor.listener, 8), 0);
+    assert_int_equal(getsockname(impostor.listener, (struct sockaddr *)&here, &size), 0);
+    assert_int_equal(pipe(impostor.stop), 0);
+    impostor.port = ntohs(here.sin_port);
+    impostor.offers_tls = offers_tls;
+    impostor.wants = wants;
+    impostor.size = 0;
+    memset(impostor.got, 0, sizeof impostor.got);
+    assert_int_equal(pthread_create(&impostor.thread, NULL, stand, NULL), 0);
+}
+
+static void impostor_end(void)
+{
+    close(impostor.stop[1]);
+    pthread_join(impostor.thread, NULL);
+    close(impostor.stop[0]);
+    close(impostor.listener);
+}
+
+static bool was_sent(const char *text)
+{
+    return memmem(impostor.got, impostor.size, text, strlen(text)) != NULL;
+}
+
+/* ------------------------------------------------------------------------- what it gets */
+
+static rowlock_status knock(const rowlock_tls_options *tls, const char *defaults_file)
+{
+    rowlock_client *none = NULL;
+    const rowlock_client_options options = {.host = "127.0.0.1",
+                                            .port = impostor.port,
+                                            .user = "batch",
+                                            .password = PASSWORD,
+                                            .defaults_file = defaults_file,
+                                            .connect_timeout_ms = 10000,
+                                            .tls = tls};
+    return rowlock_client_open(&options, &none, &ts_err);
+}
+
+static const char *file_with(const char *text)
+{
+    static char path[200];
+    const char *base = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/rowlock-impostor.XXXXXX", base && *base ? base : "/tmp");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    return path;
+}
+
+/* Any PEM file will do for a CA that is never asked. */
+static const char *some_ca(void)
+{
+    static char path[100];
+    snprintf(path, sizeof path, "%s", file_with(""));
+    return path;
+}
+
+static void test_no_tls_gets_nothing(void **state)
+{
+    (void)state;
+    const char *ca = some_ca();
+    const rowlock_tls_options strict[] = {
+        {.mode = ROWLOCK_TLS_REQUIRED},        {.mode = ROWLOCK_TLS_VERIFY_CA, .ca = ca},
+        {.mode = ROWLOCK_TLS_VERIFY_IDENTITY}, {.ca = ca},
+        {.fingerprint = FINGERPRINT},
+    };
+    for (size_t i = 0; i < sizeof strict / sizeof strict[0]; i++) {
+        impostor_start(false, NULL);
+        WANT(UNAVAILABLE, knock(&strict[i], NULL));
+        impostor_end();
+        assert_non_null(strstr(ts_err.message, "the server offers no TLS"));
+        assert_int_equal(impostor.size, 0);
+    }
+    unlink(ca);
+}
+
+/* Connector/C alone would take them for a wish. */
+static void test_an_option_file_means_it(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"ssl-ca=/dev/null", "ssl-verify-server-cert=1",
+                                        "ssl-enforce=1", "tls-fp=" FINGERPRINT};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "[client]\n%s\n", lines[i]);
+        const char *file = file_with(text);
+        impostor_start(false, NULL);
+        WANT(UNAVAILABLE, knock(NULL, file));
+        impostor_end();
+        unlink(file);
+        assert_int_equal(impostor.size, 0);
+    }
+}
+
+static void test_no_bare_password(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"mysql_clear_password", "dialog", "mysql_old_password", ""};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        impostor_start(false, ways[i]);
+        rowlock_status status = knock(NULL, NULL);
+        impostor_end();
+        assert_true(was_sent("batch")); /* it came so far */
+        assert_false(was_sent(PASSWORD));
+        if (*ways[i]) {
+            assert_int_equal(status, ROWLOCK_DENIED);
+            assert_non_null(strstr(ts_err.message, "password as it is"));
+            assert_null(ts_error_flaw(status, &ts_err));
+        }
+    }
+}
+
+/* The default is encryption where it is offered: nothing but the wish for it goes out. */
+static void test_a_listener_hears_no_login(void **state)
+{
+    (void)state;
+    impostor_start(true, NULL);
+    rowlock_client *none = NULL;
+    const rowlock_client_options options = {.host = "127.0.0.1",
+                                            .port = impostor.port,
+                                            .user = "batch",
+                                            .password = PASSWORD,
+                                            .connect_timeout_ms = 300};
+    int64_t start = ts_now_ms();
+    WANT(UNAVAILABLE, rowlock_client_open(&options, &none, &ts_err));
+    assert_between(250, ts_now_ms() - start, 10000); /* a handshake without end has one */
+    impostor_end();
+    assert_true(impostor.size > 32);
+    assert_false(was_sent("batch"));
+}
+
+/* ---------------------------------------------------------------- on a real connection */
+
+static char certificates[64];
+
+static int begin_tls_server(void **state)
+{
+    char command[500];
+    char options[400];
+    (void)state;
+    snprintf(certificates, sizeof certificates, "/tmp/rowlock-certificates.XXXXXX");
+    if (!mkdtemp(certificates) || chmod(certificates, 0755) != 0)
+        return 1;
+    snprintf(command, sizeof command, "'%s' '%s'", ROWLOCK_CERTIFICATES, certificates);
+    if (system(command) != 0)
+        return 1;
+    snprintf(options, sizeof options,
+             "--ssl-ca=%s/right.pem --ssl-cert=%s/server.pem --ssl-key=%s/server.key", certificates,
+             certificates, certificates);
+    ts_own_start_with(options);
+    return 0;
+}
+
+static int end_tls_server(void **state)
+{
+    char command[100];
+    (void)state;
+    ts_own_remove();
+    snprintf(command, sizeof command, "rm -rf '%s'", certificates);
+    return system(command);
+}
+
+static rl_conn *encrypted(void)
+{
+    char socket[200];
+    char user[] = "root";
+    snprintf(socket, sizeof socket, "%s", ts_socket());
+    const rl_params params = {.socket = socket,
+                              .user = user,
+                              .connect_timeout_ms = 10000,
+                              .tls = {.mode = ROWLOCK_TLS_REQUIRED}};
+    const rl_io io = rl_io_until(rl_time_add(rl_now_us(), 10000000));
+    rl_conn *conn = NULL;
+    WANT(OK, rl_conn_open(&params, &io, &conn, &ts_err));
+    assert_true(conn->tls);
+    return conn;
+}
+
+static void test_no_sigpipe(void **state)
+{
+    sigset_t before, after, pending;
+    (void)state;
+    signal(SIGPIPE, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    rl_conn *conn = encrypted();
+    const rl_io io = rl_io_until(rl_time_add(rl_now_us(), 10000000));
+    WANT(OK, rl_conn_ping(conn, &io, &ts_err));
+    shutdown(rl_conn_fd(conn), SHUT_RDWR);
+    assert_int_not_equal(rl_conn_command(conn, "test", "DO 1", &io, &ts_err), ROWLOCK_OK);
+    rl_conn_close(conn);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    sigpending(&pending);
+    assert_int_equal(sigismember(&after, SIGPIPE), sigismember(&before, SIGPIPE));
+    assert_int_equal(sigismember(&pending, SIGPIPE), 0);
+}
+
+/* One that was pending before is somebody else's. */
+static void test_anothers_sigpipe(void **state)
+{
+    sigset_t sigpipe, was, pending;
+    (void)state;
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &sigpipe, &was);
+    pthread_kill(pthread_self(), SIGPIPE);
+    rl_conn *conn = encrypted();
+    const rl_io io = rl_io_until(rl_time_add(rl_now_us(), 10000000));
+    WANT(OK, rl_conn_ping(conn, &io, &ts_err));
+    rl_conn_close(conn);
+    sigpending(&pending);
+    assert_int_equal(sigismember(&pending, SIGPIPE), 1);
+    const struct timespec now = {0};
+    assert_int_equal(sigtimedwait(&sigpipe, NULL, &now), SIGPIPE);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+}
+
+/* A connection that ended badly leaves errors in OpenSSL's queue of this thread. */
+static void test_one_end_is_not_everyones(void **state)
+{
+    (void)state;
+    rl_conn *good = encrypted();
+    for (int i = 0; i < 3; i++) {
+        rl_conn *bad = encrypted();
+        const rl_io io = rl_io_until(rl_time_add(rl_now_us(), 10000000));
+        shutdown(rl_conn_fd(bad), SHUT_RD);
+        assert_int_not_equal(rl_conn_command(bad, "test", "DO 1", &io, &ts_err), ROWLOCK_OK);
+        WANT(OK, rl_conn_command(good, "test", "DO 1", &io, &ts_err));
+        rl_conn_close(bad);
+        WANT(OK, rl_conn_command(good, "test", "DO 1", &io, &ts_err));
+    }
+    rl_conn_close(good);
+}
+
+/* OpenSSL reads as long as the socket lets it. */
+static void test_deadlines_hold(void **state)
+{
+    (void)state;
+    rl_conn *conn = encrypted();
+    int64_t start = ts_now_ms();
+    const rl_io io = rl_io_until(rl_time_add(rl_now_us(), 300000));
+    assert_int_equal(rl_conn_command(conn, "test", "DO SLEEP(30)", &io, &ts_err), ROWLOCK_TIMEOUT);
+    assert_between(250, ts_now_ms() - start, 9000);
+    rl_conn_close(conn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest bytes[] = {
+        ONCE(test_no_tls_gets_nothing),
+        ONCE(test_an_option_file_means_it),
+        ONCE(test_no_bare_password),
+        ONCE(test_a_listener_hears_no_login),
+    };
+    const struct CMUnitTest encrypted_tests[] = {
+        ONCE(test_no_sigpipe),
+        ONCE(test_anothers_sigpipe),
+        ONCE(test_one_end_is_not_everyones),
+        ONCE(test_deadlines_hold),
+    };
+    ts_secret(PASSWORD);
+    int failed = cmocka_run_group_tests_name("impostor", bytes, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("encrypted", encrypted_tests, begin_tls_server,
+                                                end_tls_server);
+}
