@@ -355,6 +355,7 @@ static int command(actor *a)
         pass_ms(dice_between(&a->dice, 3, 20));
     }
     history_log(&a->log, "ending");
+    disconnect(a);
     return 0;
 }
 

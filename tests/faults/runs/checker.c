@@ -1,6 +1,7 @@
 #include "checker.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -392,10 +393,6 @@ static void check_waits(checking *c)
         check_wait_bound(c, &c->m->holds[i]);
         check_served(c, &c->m->holds[i]);
     }
-    for (size_t i = 0; i < c->m->process_count; i++)
-        if (c->m->processes[i].hung)
-            complain(c, "hung", "%s: %u did not end", c->m->processes[i].name,
-                     c->m->processes[i].who);
 }
 
 /* ------------------------------------------------------------------------------- statuses */
@@ -435,6 +432,30 @@ static void check_statuses(checking *c)
     }
 }
 
+/* A job ends with the status of `rowlock run`, or of its command; these are of neither. */
+static bool good_end(const process *p)
+{
+    static const int bad[] = {99 /* a sanitizer */, 126,          127,          128 + SIGILL,
+                              128 + SIGABRT,        128 + SIGBUS, 128 + SIGFPE, 128 + SIGSEGV};
+    if (p->died == TIME_NEVER || p->hung || p->status == 0)
+        return true;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (p->status == bad[i])
+            return false;
+    return p->job || p->killed;
+}
+
+static void check_ends(checking *c)
+{
+    for (size_t i = 0; i < c->m->process_count; i++) {
+        const process *p = &c->m->processes[i];
+        if (p->hung)
+            complain(c, "hung", "%s: %u did not end", p->name, p->who);
+        if (!good_end(p))
+            complain(c, "exit", "%s: %u ended with status %d", p->name, p->who, p->status);
+    }
+}
+
 verdict check(const model *m, FILE *out)
 {
     checking c = {.m = m, .out = out};
@@ -447,5 +468,6 @@ verdict check(const model *m, FILE *out)
     check_writes(&c);
     check_waits(&c);
     check_statuses(&c);
+    check_ends(&c);
     return c.verdict;
 }

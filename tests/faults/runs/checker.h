@@ -38,9 +38,10 @@
  * Waiting
  *   wait-bound     an acquire took longer than its wait
  *   wait-served    a waiter did not get in though the lock had been free
+ * Ends
+ *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more
- * Statuses
- *   status         one that the run gives no reason for
+ *   exit           one crashed, or ended otherwise than it was made to
  *
  * How long something may take besides its promise: the figures below, and LATE_TIMES the
  * longest time by which a thread of the driver that wanted to run, or a small commit on a

@@ -189,14 +189,19 @@ static bool on_continued(builder *b, const event *e)
 
 static bool on_kill(builder *b, const event *e)
 {
+    process *p = process_of(b, (unsigned)event_number(e, "target"));
+    if (p)
+        p->killed = true;
     return on_fault(b, e) && heal(b, "kill", (unsigned)event_number(e, "target"), e->at);
 }
 
 static bool on_died(builder *b, const event *e)
 {
     process *p = process_of(b, (unsigned)event_number(e, "target"));
-    if (p)
+    if (p) {
         p->died = e->at;
+        p->status = (int)event_number(e, "status");
+    }
     /* Whoever is dead is stopped no more. */
     (void)heal(b, "stop", (unsigned)event_number(e, "target"), e->at);
     return true;

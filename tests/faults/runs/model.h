@@ -23,6 +23,8 @@ typedef struct process {
     bool job;
     int64_t ttl;
     int64_t died; /* after it was reaped; TIME_NEVER: it was not */
+    int status;   /* its exit status then, 128+n for a signal */
+    bool killed;  /* the driver sent it a signal that ends it */
     bool hung;
 } process;
 

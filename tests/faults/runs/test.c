@@ -114,9 +114,8 @@ static void test_taken_early(void **state)
 {
     (void)state;
     /* It died: what was acknowledged is held until the TTL is over. */
-    breaks("taken-early",
-           GOT(100, 1, 0, 1) "200000 0 died target=1 status=137\n" GOT(900, 2, 0, 2));
-    keeps(GOT(100, 1, 0, 1) "200000 0 died target=1 status=137\n" GOT(1100, 2, 0, 2));
+    breaks("taken-early", GOT(100, 1, 0, 1) "200000 0 died target=1 status=0\n" GOT(900, 2, 0, 2));
+    keeps(GOT(100, 1, 0, 1) "200000 0 died target=1 status=0\n" GOT(1100, 2, 0, 2));
     /* Renewed, and taken before what was left is over. */
     breaks("taken-early", GOT(100, 1, 0, 1) STILL(900, 1, 950000) GOT(1500, 2, 0, 2));
     /* It had given it up. */
@@ -160,8 +159,8 @@ static void test_rows(void **state)
     breaks("row-ahead", ROW(100, 4, free, x, 0) GOT(110, 1, 0, 4));
     breaks("row-released", GOT(100, 1, 0, 4) GAVE(110, 1) ROW(120, 4, held, o1, 900000));
     breaks("row-dead",
-           GOT(100, 1, 0, 4) "110000 0 died target=1 status=137\n" ROW(120, 4, held, o1, 2500000));
-    keeps(GOT(100, 1, 0, 4) "110000 0 died target=1 status=137\n" ROW(120, 4, held, o1, 980000));
+           GOT(100, 1, 0, 4) "110000 0 died target=1 status=0\n" ROW(120, 4, held, o1, 2500000));
+    keeps(GOT(100, 1, 0, 4) "110000 0 died target=1 status=0\n" ROW(120, 4, held, o1, 980000));
 }
 
 #define WRITE(at, who, seq, kind, status)                                                          \
@@ -205,13 +204,12 @@ static void test_waits(void **state)
     keeps(GOT(100, 2, 0, 1) "300000 1 acquire wait=4000000\n" GAVE(
         2000, 2) "4300000 1 acquired status=TIMEOUT\n");
     /* The dead hold nothing for longer than the TTL. */
-    breaks("wait-served", GOT(100, 2, 0, 1) "200000 0 died target=2 status=137\n"
+    breaks("wait-served", GOT(100, 2, 0, 1) "200000 0 died target=2 status=0\n"
                                             "300000 1 acquire wait=9000000\n"
                                             "9300000 1 acquired status=OK token=2 owner=o1"
                                             " fenced=1\n");
     breaks("wait-served", GOT(100, 2, 0, 1) GAVE(200, 2) "4000000 1 acquire wait=0\n"
                                                          "4000100 1 acquired status=BUSY\n");
-    breaks("hung", "100 0 hung target=1\n");
 }
 
 static void test_statuses(void **state)
@@ -225,6 +223,17 @@ static void test_statuses(void **state)
           "100000 1 acquire wait=0\n100100 1 acquired status=UNAVAILABLE\n");
     breaks("status", "50000 0 fault kind=cut\n50001 0 healed kind=cut\n"
                      "100000 1 acquire wait=0\n100100 1 acquired status=READONLY\n");
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    breaks("hung", "100 0 hung target=1\n101 0 died target=1 status=137\n");
+    breaks("exit", "100 0 died target=1 status=139\n");
+    breaks("exit", "100 0 died target=1 status=137\n"); /* not by us */
+    keeps("99 0 kill target=1\n100 0 died target=1 status=137\n101 0 died target=2 status=0\n");
+    keeps("100 0 died target=5 status=75\n");
+    breaks("exit", "100 0 died target=5 status=99\n");
 }
 
 /* ------------------------------------------------------------------------------ the history */
@@ -330,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_writes),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_ends),
         cmocka_unit_test(test_history_is_strict),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_same_seed_same_schedule),
