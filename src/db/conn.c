@@ -143,7 +143,8 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
     rowlock_status status = rl_server_status(number, conn->flavour);
-    if (status == ROWLOCK_UNKNOWN)
+    /* Without memory Connector/C may have left a reply half read. */
+    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
     if (status == ROWLOCK_CANCELLED)
         status = rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -288,7 +289,12 @@ static rowlock_status finish_reply(rl_conn *conn, const rl_io *io, rowlock_error
         conn->broken = true;
         return interrupted(conn, ended, "commit", err);
     }
-    return op.result ? command_failed(conn, "commit", err) : ROWLOCK_OK;
+    if (op.result == 0)
+        return ROWLOCK_OK;
+    /* That was another call's, which did not want to know. This one is to have another connection.
+     */
+    conn->broken = true;
+    return rl_fail(err, ROWLOCK_UNKNOWN, "the connection is gone");
 }
 
 rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err)

@@ -86,7 +86,9 @@ static const meaning meanings[] = {
     {1644, ROWLOCK_DAMAGED},
     /* READ COMMITTED with binlog_format = STATEMENT */
     {1665, ROWLOCK_UNSUPPORTED},
-    /* this machine */
+    /* this machine; no number at all is what Connector/C says when mysql_stmt_prepare() had no
+     * memory (3.3) */
+    {0, ROWLOCK_SYSTEM},
     {2008, ROWLOCK_SYSTEM},
     {2001, ROWLOCK_SYSTEM},
 };

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* What stopping a caller's statement may take, and then its reply. Longer than for a connection of
  * ours, which could be dropped: a KILL QUERY that nobody waited for may hit what comes next. */
@@ -29,6 +30,20 @@ static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *e
         snprintf(err->statement, sizeof err->statement, "%s", rl_sql_table[id].name);
     }
     return status;
+}
+
+/*
+ * Without memory for the reply Connector/C leaves the rest of it unread, and the caller's next
+ * statement would take that for its own reply, or wait for ever (3.3). So the connection ends
+ * here, and with it the transaction.
+ */
+static rowlock_status reply_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+{
+    rowlock_status status = caller_failed(mysql, id, err);
+    if (status != ROWLOCK_SYSTEM)
+        return status;
+    shutdown((int)mysql_get_socket(mysql), SHUT_RDWR);
+    return rl_fail(err, ROWLOCK_UNKNOWN, "out of memory for the reply; the connection is ended");
 }
 
 /* Waits for the reply. When the time is over the statement is stopped, and waited for: the
@@ -63,14 +78,14 @@ static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, cha
                                  size_t size, rowlock_error *err)
 {
     if (mysql_read_query_result(mysql))
-        return caller_failed(mysql, id, err);
+        return reply_failed(mysql, id, err);
     if (mysql_field_count(mysql) == 0) {
         *rows = mysql_affected_rows(mysql);
         return ROWLOCK_OK;
     }
     MYSQL_RES *result = mysql_store_result(mysql);
     if (!result)
-        return caller_failed(mysql, id, err);
+        return reply_failed(mysql, id, err);
     *rows = mysql_num_rows(result);
     read_first(result, text, size);
     mysql_free_result(result);
@@ -116,6 +131,9 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
         absorb_kill(caller->mysql);
     if (stopped != ROWLOCK_OK && status == ROWLOCK_CANCELLED)
         return rl_fail(err, stopped, "%s", rowlock_status_text(stopped));
+    if (status == ROWLOCK_CANCELLED)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "the statement was stopped by somebody (KILL QUERY, or a time limit)");
     return status;
 }
 

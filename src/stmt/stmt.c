@@ -244,7 +244,11 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
     rl_hush_end(&hush);
     rowlock_status ended = rl_conn_drive(conn, io, resume_execute, &op, pending);
     *out = p;
-    return outcome(conn, id, ended, &op, err);
+    status = outcome(conn, id, ended, &op, err);
+    /* A proxy that answered by itself has kept the types of the values from the server. */
+    if (status != ROWLOCK_OK)
+        p->bound = false;
+    return status;
 }
 
 rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
@@ -252,6 +256,10 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
 {
     prepared *p = NULL;
     rowlock_status status = execute(conn, id, values, io, &p, err);
+    /* It was sent, as like as not, and there was no memory for the reply. */
+    if (status == ROWLOCK_SYSTEM && p)
+        return rl_fail(err, ROWLOCK_UNKNOWN, "%s: out of memory (in %s)",
+                       rowlock_status_text(ROWLOCK_UNKNOWN), rl_sql_table[id].name);
     if (status == ROWLOCK_OK && done)
         *done = (rl_done){.rows = mysql_stmt_affected_rows(p->handle),
                           .insert_id = mysql_stmt_insert_id(p->handle)};
