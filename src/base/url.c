@@ -13,16 +13,19 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decodes [from, end) into *out (NULL when empty). False: bad or no memory. */
-static bool decode(const char *from, const char *end, char **out)
+/* Percent-decodes [from, end) into *out, one of the URL's (NULL when empty). False: bad, or no
+ * memory. */
+static bool decode(rl_url *url, const char *from, const char *end, char **out)
 {
     free(*out);
     *out = NULL;
     if (from == end)
         return true;
     char *text = malloc((size_t)(end - from) + 1);
-    if (!text)
+    if (!text) {
+        url->no_memory = true;
         return false;
+    }
     size_t n = 0;
     while (from < end) {
         if (*from != '%') {
@@ -79,10 +82,10 @@ static rowlock_status parse_login(const char *from, const char *end, rl_url *url
                                   rowlock_error *err)
 {
     const char *colon = find(from, end, ':');
-    if (!decode(from, colon, &url->user))
+    if (!decode(url, from, colon, &url->user))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's user is not percent-encoded as it should be");
-    if (colon < end && !decode(colon + 1, end, &url->password))
+    if (colon < end && !decode(url, colon + 1, end, &url->password))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's password is not percent-encoded as it should be");
     return ROWLOCK_OK;
@@ -101,7 +104,7 @@ static rowlock_status parse_address(const char *from, const char *end, rl_url *u
             return rl_fail(err, ROWLOCK_INVALID, "the URL's [address] has no closing bracket");
         rest = host_end + 1;
     }
-    if (!decode(host, host_end, &url->host))
+    if (!decode(url, host, host_end, &url->host))
         return rl_fail(err, ROWLOCK_INVALID, "the URL's host is not valid");
     if (rest == end)
         return ROWLOCK_OK;
@@ -148,7 +151,7 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     char **text = text_member(url, from, equals);
     bool good = false;
     if (text)
-        good = decode(value, end, text);
+        good = decode(url, value, end, text);
     else if (key_is(from, equals, "connect-timeout"))
         good = number(value, end, 3600000, &url->connect_timeout_ms);
     else if (strchr(from, '@'))
@@ -175,7 +178,7 @@ static rowlock_status parse_schema(const char *from, const char *end, rl_url *ur
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its /; in the user and the password, write %%2F "
                        "for / and %%40 for @");
-    if (!decode(from, end, &url->schema))
+    if (!decode(url, from, end, &url->schema))
         return rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");
     return ROWLOCK_OK;
 }
@@ -217,7 +220,7 @@ rowlock_status rl_url_parse(const char *text, rl_url *url, rowlock_error *err)
         status = parse_schema(path + 1, query, url, err);
     if (status == ROWLOCK_OK && query < end)
         status = parse_options(query + 1, end, url, err);
-    return status;
+    return url->no_memory ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : status;
 }
 
 void rl_url_free(rl_url *url)

@@ -2,6 +2,7 @@
 #ifndef RL_URL_H
 #define RL_URL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ typedef struct rl_url {
     rl_tls tls;                 /* without the mode */
     unsigned port;              /* 0: not given */
     int64_t connect_timeout_ms; /* 0: not given */
+    bool no_memory;             /* why it could not be parsed */
 } rl_url;
 
 /* INVALID with the part that is wrong (never the password), SYSTEM. Free in either case. */
