@@ -90,5 +90,7 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
                             .single_writer = options && options->single_writer};
     status = rl_diagnose(&params, &wants, fn, data, err);
     rl_params_free(&params);
-    return status;
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
 }

@@ -398,7 +398,10 @@ static rowlock_status open_conn(const rl_params *params, const char *schema, con
         rl_conn_close(*conn);
         *conn = NULL;
     }
-    return status;
+    /* Nothing but the session's own settings was sent. */
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
+               : status;
 }
 
 static rowlock_status schema_there(rl_conn *conn, const char *schema, const rl_io *io, bool *there,

@@ -112,11 +112,13 @@ static void keep_resource(void *data, const rl_cell *cells)
 }
 
 /* Another session made it first, or we did and the reply was lost: both are fine. */
-static rowlock_status made(rowlock_status status, const rowlock_error *err)
+static rowlock_status made(rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_DAMAGED && err->server_errno == 1062)
         return ROWLOCK_OK;
-    return status == ROWLOCK_UNKNOWN ? ROWLOCK_UNAVAILABLE : status;
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
 }
 
 static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,

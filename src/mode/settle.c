@@ -73,5 +73,7 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
                        "the server that was sent a request whose reply was lost cannot be reached");
     rowlock_status status = end_on(conn, &io, trace, err);
     rl_pool_give(&client->pool, conn);
-    return status == ROWLOCK_UNKNOWN ? ROWLOCK_UNAVAILABLE : status;
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
 }
