@@ -162,6 +162,7 @@ rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, ui
                           .budget = rl_budget_start(0, client->limit_ms, NULL)},
               .expected = expected};
     const rl_section_ways ways = {.data = &b,
+                                  .cheap = true,
                                   .begin = begin_nothing,
                                   .work = compare,
                                   .swap = swap_of_bump,

@@ -11,6 +11,7 @@
 #define DEFAULT_ATTEMPTS      10
 #define DEFAULT_DELAY_MS      5
 #define DEFAULT_MOST_DELAY_MS 500
+#define REDONE_MOST           10
 
 typedef struct version_row {
     char kind[17];
@@ -47,7 +48,7 @@ static rowlock_status free_expired(rowlock_client *client, const rl_budget *budg
     bool freed = false;
     rowlock_status status = rl_lease_expire(client, budget, id, version, &freed, err);
     if (status == ROWLOCK_UNKNOWN)
-        status = ROWLOCK_UNAVAILABLE;
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     if (status != ROWLOCK_OK)
         return status;
     *hint_us = RL_AT_ONCE;
@@ -125,14 +126,15 @@ typedef struct section_call {
     const char *name;
     const rl_section_ways *ways;
     unsigned most;
-    unsigned tries; /* attempts, those that found a lease among them */
+    unsigned tries;  /* attempts, those that found a lease among them */
+    unsigned redone; /* attempts that were not counted */
     rowlock_section_result result;
     uint64_t id;
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t expected; /* of a swap whose reply was lost */
     rl_trace lost_request;
     bool open;
-    bool leased; /* the last attempt found a lease */
+    bool in_use; /* the last attempt found a lease, or a transaction */
     bool ended;  /* `end` is final, whatever it is */
     rowlock_status end;
 } section_call;
@@ -142,6 +144,13 @@ static rowlock_status ended(section_call *call, rowlock_status status)
     call->ended = true;
     call->end = status;
     return ROWLOCK_OK;
+}
+
+/* That attempt was not undone by another change. */
+static void do_not_count(section_call *call)
+{
+    if (call->ways->cheap && call->redone++ < REDONE_MOST)
+        call->tries--;
 }
 
 /*
@@ -164,6 +173,8 @@ static rowlock_status whose(section_call *call, rowlock_error *err)
         return ended(call, ROWLOCK_OK);
     }
     if (found && row.version <= call->expected + 1) {
+        if (row.version <= call->expected)
+            do_not_count(call);
         call->result.conflicts++;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was not changed", call->name);
     }
@@ -199,10 +210,13 @@ static rowlock_status swap(section_call *call, uint64_t version, rowlock_error *
         return ROWLOCK_UNAVAILABLE;
     }
     call->ways->undo(call->ways->data);
+    if (status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_DEADLOCK)
+        do_not_count(call);
     if (status == ROWLOCK_CONFLICT || status == ROWLOCK_DEADLOCK) {
         call->result.conflicts++;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was changed by somebody else", call->name);
     }
+    call->in_use = status == ROWLOCK_BUSY;
     return status;
 }
 
@@ -231,8 +245,10 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     section_call *call = data;
     if (call->open)
         return settle(call, err);
-    if (call->tries == call->most && call->leased)
-        return ended(call, rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is held", call->name));
+    if (call->tries == call->most && call->in_use)
+        return ended(call, rl_fail(err, ROWLOCK_BUSY,
+                                   "a lease on '%s' is held, or a transaction has it locked",
+                                   call->name));
     if (call->tries == call->most)
         return ended(call, rl_fail(err, ROWLOCK_CONFLICT,
                                    "'%s' was changed by somebody else at each of %u attempts",
@@ -240,8 +256,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     uint64_t version = 0;
     rowlock_status status =
         rl_version_read(call->client, call->budget, call->name, &call->id, &version, hint_us, err);
-    call->leased = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE;
-    if (status == ROWLOCK_OK || call->leased)
+    call->in_use = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE;
+    if (status == ROWLOCK_OK || call->in_use)
         call->tries++;
     if (status != ROWLOCK_OK)
         return status;

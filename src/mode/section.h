@@ -7,6 +7,9 @@
 /* What differs between a section of its own and one in the caller's transaction. */
 typedef struct rl_section_ways {
     void *data;
+    /* The work costs nothing: an attempt that no other change has undone (it was lost on the way,
+     * or met a deadlock) does not count. */
+    bool cheap;
     /* Before the work: begin a transaction. */
     rowlock_status (*begin)(void *data, rowlock_error *err);
     rowlock_status (*work)(void *data, const rowlock_section *section);
