@@ -1,0 +1,781 @@
+/* The interposed functions keep no lock while they call the real ones, and allocate nothing. */
+#include "inside/inject.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <link.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+#define NOISE  24 /* frames of a place that are remembered */
+#define FDS    4096
+#define BLOCKS (1u << 18) /* a power of two, far above what is ever live */
+#define STARTS 256
+#define THE_REAL(name)                                                                             \
+    __typeof__(name) *real = (__typeof__(name) *)(uintptr_t)dlsym(RTLD_NEXT, #name)
+
+typedef enum whose { NOT_OURS, CALLER, BEHIND } whose;
+
+static _Thread_local whose this_thread;
+
+/* ------------------------------------------------------------------------ what fails */
+
+static atomic_bool armed;
+static atomic_bool fired;
+static atomic_uint left; /* so many are still to go well, and the next one fails */
+static inject_kind kind_now;
+static whose side_now;
+static unsigned error_number;
+static char error_state[6];
+static void *place[NOISE];
+static int place_depth;
+static char *place_text;
+static size_t place_size;
+
+/* "module+offset" of a code address: addr2line(1) does the rest. */
+static size_t describe(void *address, char *text, size_t size)
+{
+    Dl_info info = {0};
+    if (!dladdr(address, &info) || !info.dli_fname)
+        return (size_t)snprintf(text, size, " %p", address);
+    const char *slash = strrchr(info.dli_fname, '/');
+    return (size_t)snprintf(text, size, " %s+0x%lx%s%s", slash ? slash + 1 : info.dli_fname,
+                            (unsigned long)((char *)address - (char *)info.dli_fbase),
+                            info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "");
+}
+
+static void tell_place(const char *what)
+{
+    size_t at = (size_t)snprintf(place_text, place_size, "%s, from", what);
+    for (int i = 2; i < place_depth && at + 200 < place_size; i++)
+        at += describe(place[i], place_text + at, place_size - at);
+}
+
+/* Does this one, of that kind, fail? */
+static bool fails(inject_kind kind, const char *what)
+{
+    if (!atomic_load(&armed) || kind != kind_now || this_thread != side_now)
+        return false;
+    if (atomic_fetch_sub(&left, 1) != 1)
+        return false;
+    atomic_store(&armed, false);
+    whose was = this_thread;
+    this_thread = NOT_OURS;
+    place_depth = backtrace(place, NOISE);
+    if (place_text)
+        tell_place(what);
+    this_thread = was;
+    atomic_store(&fired, true);
+    return true;
+}
+
+static bool fails_with(inject_kind kind, const char *what, int error)
+{
+    if (!fails(kind, what))
+        return false;
+    errno = error;
+    return true;
+}
+
+void inject_arm(inject_kind kind, inject_side side, unsigned nth)
+{
+    kind_now = kind;
+    side_now = side == INJECT_CALLER ? CALLER : BEHIND;
+    place_depth = 0;
+    atomic_store(&fired, false);
+    atomic_store(&left, nth);
+    atomic_store(&armed, true);
+}
+
+void inject_server_error(unsigned number, const char *sqlstate)
+{
+    error_number = number;
+    snprintf(error_state, sizeof error_state, "%s", sqlstate);
+}
+
+void inject_tell_place(char *text, size_t size)
+{
+    place_text = text;
+    place_size = size;
+}
+
+void inject_disarm(void)
+{
+    atomic_store(&armed, false);
+}
+
+bool inject_fired(void)
+{
+    return atomic_load(&fired);
+}
+
+static bool is_in(void *address, const char *module)
+{
+    Dl_info info = {0};
+    return dladdr(address, &info) && info.dli_fname && strstr(info.dli_fname, module);
+}
+
+bool inject_in_connector(void)
+{
+    for (int i = 0; i < place_depth; i++)
+        if (is_in(place[i], "/libmariadb.so"))
+            return true;
+    return false;
+}
+
+/* Whose it is: the C library's functions crash over what they are given. */
+bool inject_crash_place(char *text, size_t size)
+{
+    void *frames[NOISE];
+    int depth = backtrace(frames, NOISE);
+    int i = 2; /* this function and the handler */
+    size_t at = (size_t)snprintf(text, size, "it crashed:");
+    for (int frame = i; frame < depth && at + 200 < size; frame++)
+        at += describe(frames[frame], text + at, size - at);
+    while (i < depth && is_in(frames[i], "/libc.so"))
+        i++;
+    return i < depth && is_in(frames[i], "/libmariadb.so");
+}
+
+/* ---------------------------------------------------------------------------- memory */
+
+#if SANITIZED
+
+bool inject_has_memory(void)
+{
+    return false;
+}
+
+size_t inject_blocks(void)
+{
+    return 0;
+}
+
+bool inject_blocks_of_connector(void)
+{
+    return true;
+}
+
+void inject_list_blocks(char *text, size_t size)
+{
+    (void)size;
+    *text = '\0';
+}
+
+static void find_loader(void)
+{
+}
+
+#else
+
+bool inject_has_memory(void)
+{
+    return true;
+}
+
+typedef struct block {
+    void *at; /* NULL: never used; &gone: free again */
+    size_t size;
+    void *from;
+} block;
+
+static block blocks[BLOCKS];
+static atomic_size_t block_count;
+static atomic_flag blocks_busy = ATOMIC_FLAG_INIT;
+static char gone;
+static uintptr_t loader_begin;
+static uintptr_t loader_end;
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *block);
+
+static void lock_blocks(void)
+{
+    while (atomic_flag_test_and_set(&blocks_busy))
+        sched_yield();
+}
+
+static size_t slot_of(const void *at)
+{
+    return (size_t)((uintptr_t)at * 0x9e3779b97f4a7c15u >> 46) & (BLOCKS - 1);
+}
+
+/* The thread's own memory (its TLS), which the C library keeps for the next thread. */
+static bool is_loaders(const void *from)
+{
+    return (uintptr_t)from >= loader_begin && (uintptr_t)from < loader_end;
+}
+
+static void note(void *at, size_t size, void *from)
+{
+    if (!at || this_thread == NOT_OURS || is_loaders(from))
+        return;
+    lock_blocks();
+    size_t i = slot_of(at);
+    while (blocks[i].at && blocks[i].at != &gone)
+        i = (i + 1) & (BLOCKS - 1);
+    blocks[i] = (block){.at = at, .size = size, .from = from};
+    block_count++;
+    atomic_flag_clear(&blocks_busy);
+}
+
+/* Before it is freed: afterwards another thread may get it. */
+static bool unnote(const void *at, block *was)
+{
+    bool found = false;
+    if (!at || atomic_load(&block_count) == 0)
+        return false;
+    lock_blocks();
+    for (size_t i = slot_of(at); blocks[i].at && !found; i = (i + 1) & (BLOCKS - 1))
+        if (blocks[i].at == at) {
+            *was = blocks[i];
+            blocks[i].at = &gone;
+            block_count--;
+            found = true;
+        }
+    atomic_flag_clear(&blocks_busy);
+    return found;
+}
+
+size_t inject_blocks(void)
+{
+    return atomic_load(&block_count);
+}
+
+static bool is_live(const block *b)
+{
+    return b->at && b->at != &gone;
+}
+
+bool inject_blocks_of_connector(void)
+{
+    for (size_t i = 0; i < BLOCKS; i++)
+        if (is_live(&blocks[i]) && !is_in(blocks[i].from, "/libmariadb.so"))
+            return false;
+    return true;
+}
+
+void inject_list_blocks(char *text, size_t size)
+{
+    size_t at = 0;
+    *text = '\0';
+    for (size_t i = 0; i < BLOCKS && at + 300 < size; i++) {
+        if (!is_live(&blocks[i]))
+            continue;
+        at += (size_t)snprintf(text + at, size - at, " %zu bytes from", blocks[i].size);
+        at += describe(blocks[i].from, text + at, size - at);
+    }
+}
+
+static int look_for_loader(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    (void)data;
+    if (!info->dlpi_name || !strstr(info->dlpi_name, "ld-linux"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        if (!loader_begin || begin < loader_begin)
+            loader_begin = begin;
+        if (end > loader_end)
+            loader_end = end;
+    }
+    return 1;
+}
+
+static void find_loader(void)
+{
+    dl_iterate_phdr(look_for_loader, NULL);
+}
+
+void *malloc(size_t size)
+{
+    if (fails_with(INJECT_MEMORY, "malloc", ENOMEM))
+        return NULL;
+    void *at = __libc_malloc(size);
+    note(at, size, __builtin_return_address(0));
+    return at;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    if (fails_with(INJECT_MEMORY, "calloc", ENOMEM))
+        return NULL;
+    void *at = __libc_calloc(count, size);
+    note(at, count * size, __builtin_return_address(0));
+    return at;
+}
+
+static void *again(void *at, size_t size, void *from)
+{
+    block was;
+    bool noted = unnote(at, &was);
+    void *now = __libc_realloc(at, size);
+    if (now)
+        note(now, size, from);
+    else if (noted && size)
+        note(at, was.size, was.from);
+    return now;
+}
+
+void *realloc(void *at, size_t size)
+{
+    if (fails_with(INJECT_MEMORY, "realloc", ENOMEM))
+        return NULL;
+    return again(at, size, __builtin_return_address(0));
+}
+
+void *reallocarray(void *at, size_t count, size_t size)
+{
+    size_t all;
+    if (__builtin_mul_overflow(count, size, &all) ||
+        fails_with(INJECT_MEMORY, "reallocarray", ENOMEM)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return again(at, all, __builtin_return_address(0));
+}
+
+int posix_memalign(void **at, size_t alignment, size_t size)
+{
+    if (fails(INJECT_MEMORY, "posix_memalign"))
+        return ENOMEM;
+    *at = __libc_memalign(alignment, size);
+    note(*at, size, __builtin_return_address(0));
+    return *at ? 0 : ENOMEM;
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    if (fails_with(INJECT_MEMORY, "aligned_alloc", ENOMEM))
+        return NULL;
+    void *at = __libc_memalign(alignment, size);
+    note(at, size, __builtin_return_address(0));
+    return at;
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+    return aligned_alloc(alignment, size);
+}
+
+void free(void *at)
+{
+    block was;
+    (void)unnote(at, &was);
+    __libc_free(at);
+}
+
+#endif
+
+/* ----------------------------------------------------------------------- descriptors */
+
+typedef struct descriptor {
+    atomic_bool ours;
+    atomic_bool server; /* connected to one */
+    bool replied;       /* its reply is to be lost */
+    bool swallows;      /* the rest of this packet was replaced */
+    size_t remaining;   /* bytes of the present packet that were not yet sent */
+} descriptor;
+
+static descriptor descriptors[FDS];
+static atomic_size_t descriptor_count;
+
+static int opened(int fd)
+{
+    if (fd < 0 || fd >= FDS || this_thread == NOT_OURS)
+        return fd;
+    descriptors[fd].server = descriptors[fd].replied = descriptors[fd].swallows = false;
+    descriptors[fd].remaining = 0;
+    if (!atomic_exchange(&descriptors[fd].ours, true))
+        atomic_fetch_add(&descriptor_count, 1);
+    return fd;
+}
+
+static void closed(int fd)
+{
+    if (fd < 0 || fd >= FDS)
+        return;
+    atomic_store(&descriptors[fd].server, false);
+    if (atomic_exchange(&descriptors[fd].ours, false))
+        atomic_fetch_sub(&descriptor_count, 1);
+}
+
+size_t inject_descriptors(void)
+{
+    return atomic_load(&descriptor_count);
+}
+
+int eventfd(unsigned value, int flags)
+{
+    THE_REAL(eventfd);
+    return fails_with(INJECT_SYSTEM, "eventfd", EMFILE) ? -1 : opened(real(value, flags));
+}
+
+int timerfd_create(clockid_t clock, int flags)
+{
+    THE_REAL(timerfd_create);
+    return fails_with(INJECT_SYSTEM, "timerfd_create", EMFILE) ? -1 : opened(real(clock, flags));
+}
+
+int socket(int domain, int type, int protocol)
+{
+    THE_REAL(socket);
+    return fails_with(INJECT_SYSTEM, "socket", EMFILE) ? -1 : opened(real(domain, type, protocol));
+}
+
+int open(const char *path, int flags, ...)
+{
+    THE_REAL(open);
+    va_list args;
+    va_start(args, flags);
+    int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+    va_end(args);
+    return fails_with(INJECT_SYSTEM, "open", EMFILE) ? -1 : opened(real(path, flags, mode));
+}
+
+int close(int fd)
+{
+    THE_REAL(close);
+    closed(fd);
+    return real(fd);
+}
+
+int dup3(int fd, int as, int flags)
+{
+    THE_REAL(dup3);
+    int now = real(fd, as, flags);
+    if (now >= 0 && now < FDS)
+        atomic_store(&descriptors[now].server, false);
+    return now;
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    THE_REAL(mmap);
+    if (fails_with(INJECT_SYSTEM, "mmap", ENOMEM))
+        return MAP_FAILED;
+    return real(at, size, protection, flags, fd, offset);
+}
+
+int madvise(void *at, size_t size, int advice)
+{
+    THE_REAL(madvise);
+    return fails_with(INJECT_SYSTEM, "madvise", EINVAL) ? -1 : real(at, size, advice);
+}
+
+/* --------------------------------------------------------------------------- threads */
+
+typedef struct start {
+    atomic_bool used;
+    void *(*function)(void *);
+    void *arg;
+} start;
+
+static start starts[STARTS];
+static atomic_size_t thread_count;
+
+size_t inject_threads(void)
+{
+    return atomic_load(&thread_count);
+}
+
+static void thread_over(void *unused)
+{
+    (void)unused;
+    this_thread = NOT_OURS;
+    atomic_fetch_sub(&thread_count, 1);
+}
+
+/* The library's threads block every signal, and such a crash would go without a word. */
+static void let_crashes_through(void)
+{
+    sigset_t crashes;
+    sigemptyset(&crashes);
+    sigaddset(&crashes, SIGSEGV);
+    sigaddset(&crashes, SIGBUS);
+    sigaddset(&crashes, SIGABRT);
+    pthread_sigmask(SIG_UNBLOCK, &crashes, NULL);
+}
+
+static void *run_ours(void *arg)
+{
+    start *s = arg;
+    void *(*function)(void *) = s->function;
+    void *given = s->arg;
+    void *result;
+    atomic_store(&s->used, false);
+    this_thread = BEHIND;
+    let_crashes_through();
+    pthread_cleanup_push(thread_over, NULL);
+    result = function(given);
+    pthread_cleanup_pop(1);
+    return result;
+}
+
+static start *new_start(void *(*function)(void *), void *arg)
+{
+    for (size_t i = 0; i < STARTS; i++)
+        if (!atomic_exchange(&starts[i].used, true)) {
+            starts[i].function = function;
+            starts[i].arg = arg;
+            return &starts[i];
+        }
+    return NULL;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                   void *arg)
+{
+    THE_REAL(pthread_create);
+    if (this_thread == NOT_OURS)
+        return real(thread, attributes, function, arg);
+    if (fails(INJECT_SYSTEM, "pthread_create"))
+        return EAGAIN;
+    start *s = new_start(function, arg);
+    if (!s)
+        return EAGAIN;
+    atomic_fetch_add(&thread_count, 1);
+    int failed = real(thread, attributes, run_ours, s);
+    if (failed) {
+        atomic_store(&s->used, false);
+        atomic_fetch_sub(&thread_count, 1);
+    }
+    return failed;
+}
+
+int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    THE_REAL(pthread_mutex_init);
+    return fails(INJECT_SYSTEM, "pthread_mutex_init") ? ENOMEM : real(mutex, attributes);
+}
+
+int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes)
+{
+    THE_REAL(pthread_cond_init);
+    return fails(INJECT_SYSTEM, "pthread_cond_init") ? ENOMEM : real(condition, attributes);
+}
+
+/* ------------------------------------------------------------------------- the server */
+
+enum { COMMAND_QUIT = 1, COMMAND_QUERY = 3, COMMAND_STMT_PREPARE = 22, COMMAND_STMT_CLOSE = 25 };
+
+static ssize_t really_send(int fd, const void *data, size_t size, int flags)
+{
+    THE_REAL(send);
+    return real(fd, data, size, flags);
+}
+
+static ssize_t really_recv(int fd, void *data, size_t size, int flags)
+{
+    THE_REAL(recv);
+    return real(fd, data, size, flags);
+}
+
+/* A server that greets with "Too many connections". */
+static int connect_to_nobody(int fd)
+{
+    static const char greeting[] = "\x17\0\0\0\xff\x10\x04Too many connections";
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    (void)really_send(pair[1], greeting, sizeof greeting - 1, MSG_NOSIGNAL);
+    (void)dup2(pair[0], fd);
+    THE_REAL(close);
+    real(pair[0]);
+    real(pair[1]);
+    return 0;
+}
+
+int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
+{
+    THE_REAL(connect);
+    if (fails_with(INJECT_NO_CONNECTION, "connect", ECONNREFUSED))
+        return -1;
+    if (fails(INJECT_TOO_MANY, "connect"))
+        return connect_to_nobody(fd);
+    int failed = real(fd, address, size);
+    if (fd >= 0 && fd < FDS && this_thread != NOT_OURS && (!failed || errno == EINPROGRESS))
+        atomic_store(&descriptors[fd].server, true);
+    return failed;
+}
+
+static void put_header(unsigned char *packet, size_t length)
+{
+    packet[0] = (unsigned char)length;
+    packet[1] = (unsigned char)(length >> 8);
+    packet[2] = (unsigned char)(length >> 16);
+    packet[3] = 0;
+}
+
+static void send_query(int fd, const char *text)
+{
+    unsigned char packet[300];
+    size_t length = strlen(text);
+    put_header(packet, length + 1);
+    packet[4] = COMMAND_QUERY;
+    memcpy(packet + 5, text, length);
+    (void)really_send(fd, packet, length + 5, MSG_NOSIGNAL);
+}
+
+/* A deadlock has rolled the transaction back before anybody hears of it. */
+static void roll_back(int fd)
+{
+    char reply[300];
+    struct pollfd alone = {.fd = fd, .events = POLLIN};
+    send_query(fd, "ROLLBACK");
+    if (poll(&alone, 1, 10000) == 1)
+        (void)really_recv(fd, reply, sizeof reply, 0);
+}
+
+/* In place of the command: one that the server itself answers with that error. */
+static void ask_for_error(int fd)
+{
+    char text[200];
+    if (error_number == 1213 || error_number == 1020)
+        roll_back(fd);
+    snprintf(text, sizeof text,
+             "SIGNAL SQLSTATE '%s' SET MYSQL_ERRNO = %u, MESSAGE_TEXT = 'injected'", error_state,
+             error_number);
+    send_query(fd, text);
+}
+
+/* What a command says, for people. */
+static void name_command(const unsigned char *packet, size_t size, char *text, size_t room)
+{
+    if (packet[4] == COMMAND_QUERY || packet[4] == COMMAND_STMT_PREPARE)
+        snprintf(text, room, "command %u '%.*s'", packet[4], (int)(size - 5 < 90 ? size - 5 : 90),
+                 (const char *)packet + 5);
+    else
+        snprintf(text, room, "command %u", packet[4]);
+}
+
+/* A whole command, or the beginning of one: what becomes of it? Sequence 0 says that it is none of
+ * the packets of a login. */
+static ssize_t send_command(int fd, const unsigned char *packet, size_t size, int flags)
+{
+    char what[130];
+    if (packet[4] == COMMAND_QUIT || packet[4] == COMMAND_STMT_CLOSE)
+        return really_send(fd, packet, size, flags);
+    name_command(packet, size, what, sizeof what);
+    if (fails(INJECT_CALL_LOST, what))
+        shutdown(fd, SHUT_RDWR);
+    descriptors[fd].replied = fails(INJECT_REPLY_LOST, what);
+    if (fails(INJECT_SERVER_ERROR, what)) {
+        descriptors[fd].swallows = true;
+        ask_for_error(fd);
+        return (ssize_t)size;
+    }
+    return really_send(fd, packet, size, flags);
+}
+
+static ssize_t send_to_server(int fd, const void *data, size_t size, int flags)
+{
+    descriptor *d = &descriptors[fd];
+    const unsigned char *packet = data;
+    ssize_t sent;
+    if (d->remaining == 0 && size >= 5) {
+        d->swallows = false;
+        d->remaining = 4 + (packet[0] | (size_t)packet[1] << 8 | (size_t)packet[2] << 16);
+        sent = packet[3] == 0 ? send_command(fd, packet, size, flags)
+                              : really_send(fd, data, size, flags);
+        if (sent < 0)
+            d->remaining = 0;
+    } else {
+        sent = d->swallows ? (ssize_t)size : really_send(fd, data, size, flags);
+    }
+    if (sent > 0)
+        d->remaining -= (size_t)sent < d->remaining ? (size_t)sent : d->remaining;
+    return sent;
+}
+
+static bool is_servers(int fd)
+{
+    return fd >= 0 && fd < FDS && this_thread != NOT_OURS && atomic_load(&descriptors[fd].server);
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    return is_servers(fd) ? send_to_server(fd, data, size, flags)
+                          : really_send(fd, data, size, flags);
+}
+
+ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+    ssize_t got = really_recv(fd, data, size, flags);
+    if (got <= 0 || !is_servers(fd) || !descriptors[fd].replied)
+        return got;
+    descriptors[fd].replied = false;
+    shutdown(fd, SHUT_RDWR);
+    return 0;
+}
+
+/* ----------------------------------------------------------------------- begin and end */
+
+static bool prepared;
+
+static void prepare(void)
+{
+    void *frames[NOISE];
+    if (prepared)
+        return;
+    find_loader();
+    (void)backtrace(frames, NOISE); /* its first call allocates */
+    prepared = true;
+}
+
+void inject_begin(void)
+{
+    prepare();
+    this_thread = CALLER;
+}
+
+void inject_end(void)
+{
+    inject_disarm();
+    this_thread = NOT_OURS;
+}
+
+void inject_pause(void)
+{
+    this_thread = NOT_OURS;
+}
+
+void inject_resume(void)
+{
+    this_thread = CALLER;
+}
