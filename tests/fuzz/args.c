@@ -69,7 +69,7 @@ static void check_password(const char *password, int argc, char **ours, char **o
 static bool is_plain_in(const char *password, const char *text)
 {
     const char *found = password && strlen(password) > 3 ? strstr(text, password) : NULL;
-    return found && found[-1] == ':' && !strstr(found + 1, password);
+    return found && found > text && found[-1] == ':' && !strstr(found + 1, password);
 }
 
 static void check_url(const char *text, int argc, char **ours, char **originals)
