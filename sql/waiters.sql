@@ -29,7 +29,8 @@ SELECT r.resource_name,
 -- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it
 -- wants. Nothing there says who it is but its connection. MariaDB lists for each waiter all that
 -- are before it: 3 ms for 100 waiters of one row, 60 ms for 400. MariaDB asks for the privilege
--- PROCESS, MySQL for that and for SELECT on performance_schema.data_locks.
+-- PROCESS, MySQL for that and for SELECT on performance_schema.data_locks. On a MySQL whose
+-- performance_schema is off, that and its process list are empty: a row of connection 0 says so.
 -- name: waiters_of_rows
 -- params: name text
 -- columns: name text(1020), who text(1020), owner text(64), connection_id u64, waited_ms u64
@@ -48,4 +49,5 @@ SELECT r.resource_name,
   STRAIGHT_JOIN resource r ON r.id = CAST(l.lock_data AS UNSIGNED) AND r.kind = 'pessimistic'
   STRAIGHT_JOIN /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
     ON p.id = t.trx_mysql_thread_id
- WHERE (:name = '' OR r.resource_name = :name);
+ WHERE (:name = '' OR r.resource_name = :name)
+ /*!80000 UNION ALL SELECT '', '', '', 0, 0 FROM DUAL WHERE NOT @@global.performance_schema */;

@@ -8,6 +8,8 @@
 /* The columns of waiters_of_leases and waiters_of_rows. */
 enum { COLUMN_NAME, COLUMN_WHO, COLUMN_OWNER, COLUMN_CONNECTION, COLUMN_WAITED_MS };
 
+static const char not_shown[] = "waiters, which this server does not show";
+
 static char *append(char **at, const char *text)
 {
     char *start = *at;
@@ -52,6 +54,10 @@ static bool make_room(rowlock_waiters *waiters)
 static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_cell *cells,
                           rowlock_error *err)
 {
+    if (cells[COLUMN_CONNECTION].u64 == 0) {
+        waiters->hidden = not_shown;
+        return ROWLOCK_OK;
+    }
     rowlock_waiter *waiter = make_room(waiters) ? new_waiter(mode, cells) : NULL;
     if (!waiter)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -89,7 +95,7 @@ static const char *hidden_by(rl_sql_id id, rowlock_status status)
         return "waiters of other users and of row locks; seeing them takes the privilege PROCESS, "
                "on MySQL also SELECT on performance_schema.data_locks";
     if (status == ROWLOCK_SCHEMA || status == ROWLOCK_SERVER)
-        return "waiters, which this server does not show";
+        return not_shown;
     return "";
 }
 

@@ -336,6 +336,26 @@ char *ts_sql_text(MYSQL *mysql, const char *format, ...)
     return first_cell(mysql);
 }
 
+bool ts_is_mysql(MYSQL *mysql)
+{
+    return !strstr(mysql_get_server_info(mysql), "MariaDB");
+}
+
+char *ts_session(MYSQL *mysql)
+{
+    return ts_sql_text(mysql,
+                       "SELECT CONCAT_WS('|', @@autocommit, @@innodb_lock_wait_timeout, @@sql_mode,"
+                       " /*M! @@tx_isolation */ /*!80000 @@transaction_isolation */,"
+                       " @@time_zone, @@wait_timeout, COALESCE(DATABASE(), 'none'))");
+}
+
+void ts_make_heavy(MYSQL *mysql)
+{
+    ts_sql(mysql, "INSERT INTO work (who)"
+                  " WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)"
+                  " SELECT 'heavy' FROM n");
+}
+
 const char *ts_quote(const char *text)
 {
     static char ring[8][2200];
@@ -436,9 +456,8 @@ const char *ts_user(const char *word, const char *password, const char *privileg
     return name;
 }
 
-/* From InnoDB's own status: information_schema.innodb_trx is a cache, which is not renewed
- * while anybody reads it more often than every 0.1 s. */
-char *ts_lock_waits(MYSQL *mysql)
+/* From InnoDB's own status. */
+static char *lock_waits_of_status(MYSQL *mysql)
 {
     char *ids = NULL;
     size_t size = 0;
@@ -456,6 +475,18 @@ char *ts_lock_waits(MYSQL *mysql)
     mysql_free_result(result);
     fclose(out);
     return ids;
+}
+
+/* information_schema.innodb_trx is a cache, which is not renewed while anybody reads it more often
+ * than every 0.1 s. MySQL's status of InnoDB leaves out who has locked nothing for a change yet. */
+char *ts_lock_waits(MYSQL *mysql)
+{
+    return ts_is_mysql(mysql)
+               ? ts_sql_text(mysql, "SELECT CONCAT_WS(',', 0, GROUP_CONCAT(t.processlist_id))"
+                                    "  FROM performance_schema.data_locks l"
+                                    "  JOIN performance_schema.threads t USING (thread_id)"
+                                    " WHERE l.lock_status = 'WAITING'")
+               : lock_waits_of_status(mysql);
 }
 
 static bool waits_now(MYSQL *mysql, const char *like)

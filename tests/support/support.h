@@ -103,6 +103,12 @@ uint64_t ts_sql_u64(MYSQL *mysql, const char *format, ...) __attribute__((format
 char *ts_sql_text(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* This one does not: mysql_errno(), 0 when good. */
 unsigned ts_sql_try(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of MySQL's own, not of MariaDB's kind. */
+bool ts_is_mysql(MYSQL *mysql);
+/* What a session is set to, and where it stands, as text; free() it. */
+char *ts_session(MYSQL *mysql);
+/* Rows into `work` (who): a transaction that InnoDB would rather not end for a deadlock. */
+void ts_make_heavy(MYSQL *mysql);
 /* A text as an SQL literal with quotes; the pieces of a ring of static buffers. */
 const char *ts_quote(const char *text);
 
