@@ -175,8 +175,8 @@ static const damage damages[] = {
     {"table3", "DROP TABLE resource"},
     {"table4", "DROP TABLE version_floor"},
     {"table5", "DROP TABLE lock_event"},
-    {"engine", "ALTER TABLE resource_lock ENGINE = MyISAM"},
-    {"engine2", "ALTER TABLE resource ENGINE = Aria"},
+    {"engine", "ALTER TABLE resource_lock ENGINE = /*M! MyISAM */ /*!80000 MEMORY */"},
+    {"engine2", "ALTER TABLE resource ENGINE = /*M! Aria */ /*!80000 MEMORY */"},
     {"unique", "ALTER TABLE resource DROP KEY resource_name"},
     {"primary", "ALTER TABLE resource_lock DROP PRIMARY KEY"},
 };

@@ -150,12 +150,6 @@ static rowlock_status tx_join(tx_waiter *w, int64_t within_ms)
     return w->status;
 }
 
-static char *session_of(MYSQL *conn)
-{
-    return ts_sql_text(conn, "SELECT CONCAT_WS('|', @@autocommit, @@innodb_lock_wait_timeout,"
-                             " @@sql_mode, @@tx_isolation, @@time_zone, @@wait_timeout)");
-}
-
 /* BUSY, TIMEOUT, CANCELLED leave everything in the transaction as it was. */
 static void test_a_failed_wait_costs_nothing(void **state)
 {
@@ -164,7 +158,7 @@ static void test_a_failed_wait_costs_nothing(void **state)
     (void)state;
     WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
-    char *before = session_of(mysql);
+    char *before = ts_session(mysql);
     begin(name);
     WANT(BUSY, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
     assert_true(in_transaction(mysql));
@@ -182,7 +176,7 @@ static void test_a_failed_wait_costs_nothing(void **state)
     WANT(CANCELLED, tx_join(&w, 3000));
     assert_between(-1, w.ended_ms - fired, ts_slack_ms());
     assert_true(in_transaction(mysql));
-    char *after = session_of(mysql);
+    char *after = ts_session(mysql);
     assert_string_equal(before, after);
     free(before);
     free(after);
@@ -263,7 +257,7 @@ static void test_a_deadlock(void **state)
     ts_sql(mysql, "INSERT INTO work (who) VALUES ('row')");
     uint64_t row = mysql_insert_id(mysql);
     ts_sql(heavy, "BEGIN");
-    ts_sql(heavy, "INSERT INTO work (who) SELECT 'heavy' FROM seq_1_to_1000");
+    ts_make_heavy(heavy);
     WANT(OK, rowlock_tx_acquire(other, heavy, name, NULL, &ts_err));
     begin(name);
     ts_sql(mysql, "UPDATE work SET n = 1 WHERE id = %" PRIu64, row);

@@ -160,7 +160,8 @@ static void make_users(const race_spec *spec, bool make)
         ts_sql(admin, "GRANT ALL ON `%s`.* TO 'race_%d_%.8s'@'localhost'", ts_schema(),
                (int)getpid(), spec->sessions[i]);
         /* To break the locks of the others. */
-        ts_sql(admin, "GRANT CONNECTION ADMIN ON *.* TO 'race_%d_%.8s'@'localhost'", (int)getpid(),
+        ts_sql(admin, "GRANT %s ON *.* TO 'race_%d_%.8s'@'localhost'",
+               ts_is_mysql(admin) ? "CONNECTION_ADMIN" : "CONNECTION ADMIN", (int)getpid(),
                spec->sessions[i]);
     }
 }
