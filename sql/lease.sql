@@ -182,13 +182,14 @@ UPDATE resource
    AND status = 'held';
 
 -- The same on another connection than the one that has the bell (it is busy: `own`, or `due`
--- from an earlier hold), or when nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
+-- from earlier holds, "17,23"), or when nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
 -- is 0); else the first who waits has it, and will come.
 -- name: lease_release_apart
--- params: at_least_us u64, id u64, version u64, owner text, bell text, own u64, due u64
+-- params: at_least_us u64, id u64, version u64, owner text, bell text, own u64, due text
 UPDATE resource
    SET status = 'free',
-       connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own, :due),
+       connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own)
+                          OR FIND_IN_SET(IS_USED_LOCK(CONCAT(:bell, id)), :due),
                           0, GREATEST(connection_id, 1)),
        not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
        update_time = UTC_TIMESTAMP(6)

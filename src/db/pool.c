@@ -1,5 +1,7 @@
 #include "db/pool.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What stopping a statement of our own may take: the waiting call is to end within 100 ms of its
@@ -231,7 +233,7 @@ static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
     return true;
 }
 
-/* Until it is rung it stays in the list, where rl_pool_ring_due() sees it; what comes meanwhile
+/* Until it is rung it stays in the list, where rl_pool_rings_due() sees it; what comes meanwhile
  * comes behind it. */
 static void ring_one(rl_pool *pool, rl_conn *conn)
 {
@@ -319,15 +321,17 @@ static bool is_to_ring(const rl_conn *conn, uint64_t resource_id)
     return false;
 }
 
-uint64_t rl_pool_ring_due(rl_pool *pool, uint64_t resource_id)
+void rl_pool_rings_due(rl_pool *pool, uint64_t resource_id, char *ids, size_t size)
 {
+    size_t length = 0;
+    *ids = 0;
     pthread_mutex_lock(&pool->mutex);
-    const rl_conn *conn = pool->busy;
-    while (conn && !is_to_ring(conn, resource_id))
-        conn = conn->next;
-    uint64_t id = conn ? conn->id : 0;
+    for (const rl_conn *conn = pool->busy; conn && size - length > RL_ID_TEXT_MAX;
+         conn = conn->next)
+        if (is_to_ring(conn, resource_id))
+            length += (size_t)snprintf(ids + length, size - length, "%s%" PRIu64, length ? "," : "",
+                                       conn->id);
     pthread_mutex_unlock(&pool->mutex);
-    return id;
 }
 
 static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)

@@ -94,8 +94,11 @@ rl_conn *rl_pool_take_that(rl_pool *pool, uint64_t serial);
  */
 bool rl_pool_ring_later(rl_pool *pool, uint64_t serial, uint64_t resource_id);
 
-/* The server's number of a busy connection that is to ring this bell later; 0: none is. */
-uint64_t rl_pool_ring_due(rl_pool *pool, uint64_t resource_id);
+/* The server's numbers of busy connections that are to ring this bell later, or are at it:
+ * "17,23", "" where there is none. Only one of them has it; of more than there is room for, some.
+ */
+enum { RL_ID_TEXT_MAX = 21, RL_RINGS_DUE_MAX = 12 * RL_ID_TEXT_MAX };
+void rl_pool_rings_due(rl_pool *pool, uint64_t resource_id, char *ids, size_t size);
 
 /* Pings idle connections with bells that were last used before `before_us`: the server ends what
  * it has not heard of for long. */

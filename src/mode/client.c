@@ -62,7 +62,12 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
                                    rl_done *done, rowlock_error *err)
 {
     *trace = (rl_trace){.connection_id = conn->id, .peer = conn->peer, .sent_us = rl_now_us()};
-    rl_io io = rl_budget_change_io(budget, patient);
+    /* Preparing waits for no row: only the change itself is not to take long. */
+    rl_io io = rl_budget_quick_io(budget);
+    rowlock_status status = rl_prepare(conn, id, &io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    io = rl_budget_change_io(budget, patient);
     return rl_run(conn, id, values, &io, done, err);
 }
 

@@ -607,14 +607,16 @@ static rowlock_status free_row_on(const release_call *call, rl_conn *conn, rl_sq
     const rowlock_hold *hold = call->hold;
     const rl_lock *lock = &hold->locks[0];
     bool apart = way == RL_SQL_LEASE_RELEASE_APART;
-    uint64_t due = apart ? rl_pool_ring_due(&hold->client->pool, lock->id) : 0;
+    char due[RL_RINGS_DUE_MAX] = "";
+    if (apart)
+        rl_pool_rings_due(&hold->client->pool, lock->id, due, sizeof due);
     const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us),
                                rl_u64(lock->id),
                                rl_u64(lock->version),
                                rl_text(hold->owner),
                                rl_text(hold->client->bell_prefix),
                                rl_u64(hold->bell.connection_id),
-                               rl_u64(due)};
+                               rl_text(due)};
     rl_io io = rl_budget_quick_io(call->budget);
     return rl_run(conn, way, values, &io, done, err);
 }
