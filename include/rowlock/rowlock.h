@@ -237,7 +237,7 @@ typedef struct rowlock_client_options {
     /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
     const char *label;
     bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
-                           these locks uses this one node; else pessimistic mode is refused there,
+                           these locks uses this one node, or pessimistic mode is refused there,
                            UNSUPPORTED */
     bool no_history;    /* do not write lock_event rows */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
