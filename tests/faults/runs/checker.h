@@ -59,8 +59,8 @@ enum {
     LATE_TIMES = 4,
     LATE_ROW = 1500000,       /* see row-two */
     LATE_JOB = 100000,        /* two-holders of a job: until a signal has worked */
-    SLACK_WAIT = 2000000,     /* wait-bound */
-    SLACK_TRY = 6000000,      /* ... of a try: it asks what became of a lost reply */
+    SLACK_WAIT = 1000000,     /* wait-bound */
+    SLACK_TRY = 4000000,      /* ... of a try: it asks what became of a lost reply */
     SERVED = 3000000,         /* wait-served, where nothing is broken */
     SERVED_STOPPED = 5000000, /* more, where somebody in the queue was stopped: the others look
                                  every 4 s */

@@ -196,7 +196,7 @@ static void test_waits(void **state)
     breaks("wait-bound", "100000 1 acquire wait=500000\n2800000 1 acquired status=TIMEOUT\n");
     /* The machine had no time for anybody; the process was stopped. */
     keeps("100000 1 acquire wait=500000\n2800000 1 acquired status=TIMEOUT\n"
-          "1100000 0 late from=1000000\n");
+          "1500000 0 late from=1000000\n");
     keeps("100000 1 acquire wait=500000\n200000 0 stop target=1\n2200000 0 continued target=1\n"
           "2800000 1 acquired status=TIMEOUT\n");
     breaks("wait-served", GOT(100, 2, 0, 1) GAVE(200, 2) "300000 1 acquire wait=4000000\n"
