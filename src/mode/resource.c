@@ -5,6 +5,7 @@
 
 #include "mode/client.h"
 
+#define CREATE_MOST   5
 #define TOUCH_AFTER_S 86400
 #define SLOTS         4096 /* a name has one place; another name there replaces it */
 
@@ -121,11 +122,16 @@ static rowlock_status made(rowlock_status status, rowlock_error *err)
                : status;
 }
 
+/* *nothing: there was nothing to make it from. */
 static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
-                             const char *kind, rowlock_error *err)
+                             const char *kind, bool *nothing, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(name), rl_text(kind)};
-    return made(rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, NULL, err), err);
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, &done, err);
+    *nothing = status == ROWLOCK_OK && done.rows == 0;
+    return made(status, err);
 }
 
 static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
@@ -169,18 +175,22 @@ static rowlock_status create_companion(rowlock_client *client, const rl_budget *
     return ROWLOCK_OK;
 }
 
-/* Read, make, read: whoever makes it, its kind is what the row says. */
+/*
+ * Read, make, read: whoever makes it, its kind is what the row says. A sweep may purge it in
+ * between, in a cluster also before this node has seen the row that its own was refused for.
+ */
 static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
                                      const char *name, const char *kind, found_resource *resource,
                                      rowlock_error *err)
 {
     bool found = false;
+    bool nothing = false;
     rowlock_status status = find(client, budget, name, &found, resource, err);
-    if (status != ROWLOCK_OK || found)
-        return status;
-    status = create(client, budget, name, kind, err);
-    if (status == ROWLOCK_OK)
-        status = find(client, budget, name, &found, resource, err);
+    for (int i = 0; i < CREATE_MOST && status == ROWLOCK_OK && !found && !nothing; i++) {
+        status = create(client, budget, name, kind, &nothing, err);
+        if (status == ROWLOCK_OK)
+            status = find(client, budget, name, &found, resource, err);
+    }
     if (status == ROWLOCK_OK && !found)
         return rl_fail(err, ROWLOCK_DAMAGED,
                        "'%s' could not be made: the table version_floor has lost its row, or a "
