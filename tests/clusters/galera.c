@@ -1,0 +1,49 @@
+/* Galera: three nodes of MariaDB, each of which takes writes. */
+#include "clusters/writers.h"
+
+static int begin(void **state)
+{
+    (void)state;
+    return cluster_begin("galera");
+}
+
+/* Alone, a node is no primary component any more: it answers 1047 to everything. */
+static void test_a_node_that_is_cut_off(void **state)
+{
+    (void)state;
+    cluster_needed();
+    const char *name = ts_name("cut-off");
+    rowlock_client_options options = cluster_options(1);
+    rowlock_client *client = cluster_open(1);
+    rowlock_client *none = NULL;
+    const rowlock_acquire_options how = {.ttl_ms = 4000};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_acquire(client, name, &how, &hold, &ts_err));
+    uint64_t token = rowlock_hold_token(hold);
+    cluster_node("kill-node", 2);
+    cluster_node("kill-node", 3);
+    /* What cannot be renewed is lost in time. */
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 60000));
+    assert_true(
+        POLL_UNTIL(ts_try(client, ts_name("new"), ROWLOCK_OPTIMISTIC) == ROWLOCK_READONLY, 60000));
+    assert_int_equal(ts_err.server_errno, 1047);
+    WANT(READONLY, rowlock_client_open(&options, &none, &ts_err));
+    (void)rowlock_release(hold, &ts_err);
+    cluster_node("kill-node", 1);
+    /* Begun anew, on what was committed: the tokens go on. */
+    for (int n = 1; n <= CLUSTER_NODES; n++)
+        cluster_node("start-node", n);
+    rowlock_hold *again = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    assert_true(rowlock_hold_token(again) > token);
+    WANT(OK, rowlock_release(again, &ts_err));
+    rowlock_client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WRITERS_TESTS,
+        ONCE(test_a_node_that_is_cut_off),
+    };
+    return cmocka_run_group_tests_name("galera", tests, begin, cluster_end);
+}

@@ -1,0 +1,33 @@
+/*
+ * clusters/turns.h - many clients, on several nodes, take turns at a few names; every hold is
+ * recorded with its times, and the record is read afterwards.
+ */
+#ifndef CLUSTERS_TURNS_H
+#define CLUSTERS_TURNS_H
+
+#include "clusters/cluster.h"
+
+typedef struct turns_plan {
+    int nodes[CLUSTER_NODES]; /* whose clients; 0 ends the list */
+    int clients;              /* at each node, a thread each */
+    int names;                /* new ones */
+    int turns;                /* that each client must complete */
+    int64_t ttl_ms;
+    int64_t within_ms; /* all of them */
+    bool troubled;     /* nodes come and go: calls may fail, and holds be lost */
+} turns_plan;
+
+typedef struct turns turns;
+
+turns *turns_start(const turns_plan *plan);
+/* Completed so far, by the clients of a node (0: by all). */
+int turns_done(turns *all, int node);
+/* No turn will be taken any more: all are, or one has failed, or the time is over. */
+bool turns_over(turns *all);
+/*
+ * Waits for all of them and reads the record: every turn completed; on each name, in the order of
+ * the tokens, no two holds overlap and no token comes twice. Fails the test otherwise.
+ */
+void turns_finish(turns *all);
+
+#endif
