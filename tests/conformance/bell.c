@@ -666,13 +666,23 @@ static void test_cancel_and_deadline(void **state)
     rowlock_client_close(holder);
 }
 
-/* Many waits that end just when the bell comes: never a bell for nobody, never two holders. */
+/* The reply had not come when there was no time left to ask for it: nobody has it, or it has been
+ * taken for nobody. */
+static bool free_at_last(rowlock_client *client, const char *name)
+{
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    return try(client, name) == ROWLOCK_OK;
+}
+
+/* Many waits that end just when the bell comes: never a bell for nobody, never two holders. A
+ * server that is some 50 ms late leaves it unknown who has it; not often. */
 static void test_deadlines_at_the_last_moment(void **state)
 {
     const char *name = ts_name("last-moment");
     rowlock_client *holder = ts_open();
     rowlock_client *client = ts_open();
     unsigned got = 0;
+    unsigned unknown = 0;
     (void)state;
     WANT(OK, try(client, name));
     for (unsigned i = 0; i < ts_rounds(60); i++) {
@@ -687,11 +697,15 @@ static void test_deadlines_at_the_last_moment(void **state)
             got++;
             WANT(BUSY, try(holder, name));
             WANT(OK, rowlock_release(waiter.hold, &ts_err));
+        } else if (status == ROWLOCK_UNKNOWN) {
+            unknown++;
+            assert_true(POLL_UNTIL(free_at_last(holder, name), 10000));
         } else {
             WANT(TIMEOUT, status);
         }
         WANT(OK, try(holder, name));
     }
+    assert_between(0, unknown, ts_rounds(60) / 10);
     print_message("# %u of %u got it at the last moment\n", got, ts_rounds(60));
     nothing_is_left(name);
     rowlock_client_close(client);

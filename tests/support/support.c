@@ -53,7 +53,7 @@ const char *ts_schema(void)
 
 int64_t ts_slack_ms(void)
 {
-    return SANITIZED || getenv("ROWLOCK_TEST_URL") ? 400 : 100;
+    return SANITIZED || getenv("ROWLOCK_TEST_URL") ? 600 : 250;
 }
 
 unsigned ts_rounds(unsigned usual)

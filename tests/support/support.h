@@ -40,7 +40,8 @@ const char *ts_extra_schema(const char *suffix, bool migrated);
 /* A lock's name that no other test uses: static storage, good until the binary ends. */
 const char *ts_name(const char *word);
 
-/* How late a wait may end: 100 ms, more under a sanitizer or with TLS. */
+/* How late a wait may end. 100 ms are promised; the rest is for a machine with too much to do,
+ * for sanitizers and for TLS. */
 int64_t ts_slack_ms(void);
 /* A count of rounds, less under a sanitizer. */
 unsigned ts_rounds(unsigned usual);
