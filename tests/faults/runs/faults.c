@@ -140,17 +140,19 @@ static void end_in_proxy(faults *f, const planned_fault *p)
         ts_proxy_flow(proxy);
 }
 
-static void end_in_server(faults *f, const planned_fault *p)
+/* False: the server cannot be told now (it is stopped, say); it must be, later. */
+static bool end_in_server(faults *f, const planned_fault *p)
 {
     world *w = f->world;
+    if (p->kind == FAULT_READ_ONLY)
+        return world_sql(w, "SET GLOBAL read_only = 0");
+    if (p->kind == FAULT_CONNECTIONS)
+        return world_sql(w, "SET GLOBAL max_connections = 500");
     if (p->kind == FAULT_SERVER_STOP)
         world_server_continue(w);
-    else if (p->kind == FAULT_READ_ONLY)
-        (void)world_sql(w, "SET GLOBAL read_only = 0");
-    else if (p->kind == FAULT_CONNECTIONS)
-        (void)world_sql(w, "SET GLOBAL max_connections = 500");
     else
         world_unlock_row(w);
+    return true;
 }
 
 static void over(faults *f, live_fault *l)
@@ -172,9 +174,9 @@ static void end(faults *f, live_fault *l)
         l->stage = STAGE_RESTARTING;
         return;
     }
-    if (in_server(p->kind))
-        end_in_server(f, p);
-    else
+    if (in_server(p->kind) && !end_in_server(f, p))
+        return; /* and is asked again */
+    if (!in_server(p->kind))
         end_in_proxy(f, p);
     over(f, l);
 }

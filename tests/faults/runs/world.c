@@ -325,6 +325,7 @@ void world_begin_run(world *w, const plan *p, const char *folder)
 {
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
+    assert_int_equal(number_of(w, "SELECT @@global.read_only"), 0);
     make_schema(w);
     assert_true(mkdir(folder, 0777) == 0);
     assert_true(history_open(&w->log, folder, 0));
