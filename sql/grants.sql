@@ -17,3 +17,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhos
 -- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for
 -- row locks. On MySQL also: GRANT SELECT ON performance_schema.data_locks TO ...
 -- GRANT PROCESS ON *.* TO 'rowlock_admin'@'localhost';
+
+-- In a MySQL replication group, for whoever takes leases: so that a lease outlives a failover within
+-- the group. Without it each member is a server of its own.
+-- GRANT SELECT ON performance_schema.replication_group_members TO 'batch'@'localhost';

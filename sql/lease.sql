@@ -88,7 +88,7 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
        IF(r.connection_id = 0 OR r.update_time > UTC_TIMESTAMP(6), 86400000000,
           TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
-       r.connection_id, @@global.read_only
+       r.connection_id, @@global.read_only NOT IN ('0', 'OFF')
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

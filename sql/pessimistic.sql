@@ -1,15 +1,17 @@
 -- The row lock: pessimistic mode. By primary key: a locking read of a missing row
 -- or over a secondary index locks more than the row.
 
+-- A read-only server grants the row, too: MySQL to everybody, MariaDB 10.11 to administrators.
+-- But somebody else is the primary then.
 -- name: row_lock
 -- params: id u64
--- columns: name text(1020), fenced u64
-SELECT resource_name, fenced FROM resource_lock WHERE id = :id FOR UPDATE;
+-- columns: name text(1020), fenced u64, read_only u64
+SELECT resource_name, fenced, @@global.read_only NOT IN ('0', 'OFF') FROM resource_lock WHERE id = :id FOR UPDATE;
 
 -- name: row_try
 -- params: id u64
--- columns: name text(1020), fenced u64
-SELECT resource_name, fenced FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+-- columns: name text(1020), fenced u64, read_only u64
+SELECT resource_name, fenced, @@global.read_only NOT IN ('0', 'OFF') FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
 -- Of the release. Prepared: it comes as often as row_lock.
 -- name: row_commit

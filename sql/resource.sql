@@ -37,3 +37,17 @@ INSERT INTO lease_renewal (id) VALUES (:id);
 -- name: resource_touch
 -- params: id u64
 UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = :id AND status = 'free';
+
+-- By its holder, whose token is not above one that was seen before: the server has lost what it had
+-- committed. The lock is free again, and the next token is above `seen`.
+-- name: resource_raise
+-- params: seen u64, id u64, version u64, owner text
+UPDATE resource
+   SET version = GREATEST(version, :seen),
+       status = 'free',
+       connection_id = 0,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :version
+   AND owner = :owner
+   AND status = 'held';

@@ -59,6 +59,24 @@ SELECT 'member_state', member_state
   FROM performance_schema.replication_group_members
  WHERE member_id = @@server_uuid;
 
+-- What a row lock's connection is asked instead of a ping: fails (1242) where the server has become
+-- read-only, since somebody else is the primary then. No result to read. (Not DO: MariaDB's
+-- keeps errors to itself. Not every version has read_only as a number.)
+-- name: session_probe
+-- kind: text
+SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF'), (SELECT 1 UNION SELECT 2), 0);
+
+-- The same where a node can be cut off from its cluster, which goes on without it.
+-- name: session_probe_node
+-- kind: text
+SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF')
+                  OR EXISTS (SELECT 1
+                               FROM /*M! information_schema.global_status */
+                                    /*!80000 performance_schema.global_status */
+                              WHERE variable_name = 'wsrep_cluster_status'
+                                AND variable_value = 'non-Primary'),
+                  (SELECT 1 UNION SELECT 2), 0);
+
 -- name: kill_query
 -- kind: text
 -- params: connection_id u64

@@ -22,6 +22,8 @@
  *     no longer the holder when it wakes up; rowlock_hold_check() says so, but
  *     code that is between the check and a write cannot be stopped by any lock
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
+ *   - A lock is the word of the server that granted it. When another one answers (a
+ *     failover), it is LOST; the new one may have lost it, and its token, before.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with anything.
  *   - After fork() the child must not use the parent's client: its calls answer
@@ -319,6 +321,11 @@ typedef struct rowlock_acquire_options {
  * looked up: a lease may be held for up to the TTL by nobody); DENIED, INVALID,
  * SCHEMA, DAMAGED, READONLY, FORKED, SYSTEM, SERVER. LOST: re-entrant, and this
  * thread's hold of it is lost. Not (newly) held on any but OK.
+ *
+ * DAMAGED also when the token is not above what this client has had for the name: the
+ * server has lost committed changes (a failover to a copy that lagged). The lock is not
+ * held then, and its next token is above both. READONLY: the client's idle connections
+ * to that server are closed, so the next call goes where the name leads now.
  *
  * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). A try whose
  * reply was lost asks what became of it, for at most connect_timeout_ms.

@@ -146,6 +146,7 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
+    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (status == ROWLOCK_CANCELLED)
         status = rl_fail(err, ROWLOCK_UNAVAILABLE,
                          "the statement was stopped by somebody (KILL QUERY, or a time limit): %s "
@@ -184,7 +185,9 @@ static int resume_ping(void *op, int ready)
 {
     rl_conn *conn = op;
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping_pending = mysql_ping_cont(&conn->ping_result, conn->mysql, ready);
+    conn->ping_pending = conn->probing
+                             ? mysql_real_query_cont(&conn->ping_result, conn->mysql, ready)
+                             : mysql_ping_cont(&conn->ping_result, conn->mysql, ready);
     rl_hush_end(&hush);
     return conn->ping_pending;
 }
@@ -354,19 +357,48 @@ rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
     return rl_conn_settle(conn, io, err);
 }
 
+/* The one error that a probe makes by itself: a subquery with two rows. */
+#define PROBE_SAYS_NO 1242
+
+static bool ping_is_over(rl_conn *conn)
+{
+    if (conn->ping_pending)
+        return false;
+    if (conn->probing && conn->ping_result != 0) {
+        unsigned number = mysql_errno(conn->mysql);
+        conn->demoted =
+            number == PROBE_SAYS_NO || rl_server_status(number, conn->flavour) == ROWLOCK_READONLY;
+    }
+    return true;
+}
+
 bool rl_conn_ping_begin(rl_conn *conn)
 {
+    conn->probing = false;
     conn->ping_result = 1;
     rl_hush hush = rl_hush_begin(conn);
     conn->ping_pending = mysql_ping_start(&conn->ping_result, conn->mysql);
     rl_hush_end(&hush);
-    return conn->ping_pending == 0;
+    return ping_is_over(conn);
+}
+
+bool rl_conn_probe_begin(rl_conn *conn)
+{
+    if (!conn->probe)
+        return rl_conn_ping_begin(conn);
+    conn->probing = true;
+    conn->ping_result = 1;
+    rl_hush hush = rl_hush_begin(conn);
+    conn->ping_pending =
+        mysql_real_query_start(&conn->ping_result, conn->mysql, conn->probe, strlen(conn->probe));
+    rl_hush_end(&hush);
+    return ping_is_over(conn);
 }
 
 bool rl_conn_ping_resume(rl_conn *conn, short revents)
 {
     resume_ping(conn, ready_flags(revents, conn->ping_pending));
-    return conn->ping_pending == 0;
+    return ping_is_over(conn);
 }
 
 short rl_conn_ping_events(const rl_conn *conn)

@@ -75,11 +75,16 @@ struct rl_conn {
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
     bool tls;              /* encrypted: see rl_hush_begin() */
     bool broken;           /* no statement may follow */
+    bool demoted;          /* it said that it is read-only, or not the primary (any more) */
     bool unseen;           /* taken from the pool without a look whether it is alive */
     bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
     bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
     int ping_pending;      /* a ping is under way: what it waits for */
     int ping_result;
+    /* Asked instead of a ping of what is held: fails where the server is not to be written to any
+     * more. Set by the pool's set-up; NULL: a ping. */
+    const char *probe;
+    bool probing; /* it is a probe that is under way */
     /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
     void (*interrupt)(void *data, const rl_conn *conn);
     void *interrupt_data;
@@ -138,9 +143,10 @@ rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err
 
 rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
 
-/* The keeper's half-steps: begin a ping, go on with it when poll() says so. Never block.
- * Return true when the ping is over (conn->ping_result: 0 good). */
+/* The keeper's half-steps: begin a ping (or the probe), go on with it when poll() says so. Never
+ * block. Return true when it is over (conn->ping_result: 0 good; conn->demoted says why not). */
 bool rl_conn_ping_begin(rl_conn *conn);
+bool rl_conn_probe_begin(rl_conn *conn);
 bool rl_conn_ping_resume(rl_conn *conn, short revents);
 short rl_conn_ping_events(const rl_conn *conn);
 

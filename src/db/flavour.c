@@ -54,7 +54,10 @@ static const rl_traits flavours[RL_FLAVOURS] = {
 
 static const rl_cluster_traits clusters[RL_CLUSTERS] = {
     [RL_ALONE] = {.name = "not a member of a cluster"},
-    [RL_GALERA] = {.name = "a Galera node", .many_writers = true, .identity_is_whole = true},
+    [RL_GALERA] = {.name = "a Galera node",
+                   .many_writers = true,
+                   .says_cut_off = true,
+                   .identity_is_whole = true},
     /* A new primary has every transaction that was acknowledged, and certifies against those it
      * has not applied yet (docs/architecture.md). */
     [RL_GROUP_PRIMARY] = {.name = "a Group Replication member, single-primary",

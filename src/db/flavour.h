@@ -45,7 +45,8 @@ typedef enum rl_cluster {
 
 typedef struct rl_cluster_traits {
     const char *name;
-    bool many_writers;      /* row locks and GET_LOCK are local to a node, and others write too */
+    bool many_writers; /* row locks and GET_LOCK are local to a node, and others write too */
+    bool says_cut_off; /* a node without a quorum is not read-only, but says that it is cut off */
     bool identity_is_whole; /* what one node has committed, every node has: nodes are one server */
 } rl_cluster_traits;
 

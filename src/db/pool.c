@@ -108,6 +108,41 @@ static void leave_idle(rl_pool *pool, rl_conn *conn)
     pool->idle_count[conn->purpose] -= conn->bells == 0;
 }
 
+bool rl_pool_is_current(const rl_pool *pool, const rl_server *server, bool exactly)
+{
+    return server->identity == atomic_load(&pool->identity) &&
+           (!exactly || server->node == atomic_load(&pool->node));
+}
+
+static bool is_current(const rl_pool *pool, const rl_conn *conn)
+{
+    return rl_pool_is_current(pool, &conn->server, conn->purpose == RL_HOLD);
+}
+
+/* With the mutex: those that lead elsewhere, or to `node`, in a list of their own. */
+static rl_conn *take_out_stale(rl_pool *pool, uint64_t node)
+{
+    rl_conn *stale = NULL;
+    for (int purpose = 0; purpose < RL_PURPOSES; purpose++)
+        for (rl_conn *next, *conn = pool->idle[purpose]; conn; conn = next) {
+            next = conn->next;
+            if (is_current(pool, conn) && conn->server.node != node)
+                continue;
+            leave_idle(pool, conn);
+            push(&stale, conn);
+        }
+    return stale;
+}
+
+static void close_all(rl_conn *list)
+{
+    while (list) {
+        rl_conn *conn = list;
+        list = conn->next;
+        rl_conn_close(conn);
+    }
+}
+
 static rl_conn *take_idle(rl_pool *pool, const wish *wanted)
 {
     pthread_mutex_lock(&pool->mutex);
@@ -141,6 +176,26 @@ static rl_conn *take_idle_alive(rl_pool *pool, const wish *wanted)
     return NULL;
 }
 
+/* A new connection, which says where all others lead to from now on. */
+static void adopt(rl_pool *pool, rl_conn *conn)
+{
+    rl_conn *stale = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    bool moved = !rl_pool_is_current(pool, &conn->server, true);
+    pool->peer = conn->peer;
+    atomic_store(&pool->cluster, (int)conn->server.cluster);
+    atomic_store(&pool->identity, conn->server.identity);
+    atomic_store(&pool->node, conn->server.node);
+    conn->serial = ++pool->serial;
+    make_busy(pool, conn);
+    if (moved)
+        stale = take_out_stale(pool, 0);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(stale);
+    if (moved && pool->moved)
+        pool->moved(pool->moved_data);
+}
+
 static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **out,
                                rowlock_error *err)
 {
@@ -159,12 +214,7 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
     }
     conn->interrupt = interrupt_through_pool;
     conn->interrupt_data = pool;
-    pthread_mutex_lock(&pool->mutex);
-    pool->peer = conn->peer;
-    atomic_store(&pool->cluster, (int)conn->server.cluster);
-    conn->serial = ++pool->serial;
-    make_busy(pool, conn);
-    pthread_mutex_unlock(&pool->mutex);
+    adopt(pool, conn);
     *out = conn;
     return ROWLOCK_OK;
 }
@@ -220,7 +270,8 @@ rowlock_status rl_pool_take_quiet(rl_pool *pool, const rl_io *io, rl_conn **conn
 /* With the mutex. True: nothing is to be rung any more, and it is idle or out of the lists. */
 static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
 {
-    bool good = !conn->broken && !conn->interrupted && !conn->ping_pending;
+    bool good = !conn->broken && !conn->interrupted && !conn->ping_pending && !conn->demoted &&
+                is_current(pool, conn);
     if (good && conn->ring_count)
         return false;
     if (conn->purpose == RL_WORK)
@@ -251,6 +302,15 @@ static void ring_one(rl_pool *pool, rl_conn *conn)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* What one connection to it said holds for all: the next ones lead to who is the primary now. */
+static void drop_node(rl_pool *pool, uint64_t node)
+{
+    pthread_mutex_lock(&pool->mutex);
+    rl_conn *stale = take_out_stale(pool, node);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(stale);
+}
+
 void rl_pool_give(rl_pool *pool, rl_conn *conn)
 {
     if (!conn)
@@ -265,6 +325,8 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn)
         if (!away)
             ring_one(pool, conn);
     }
+    if (!keep && conn->demoted)
+        drop_node(pool, conn->server.node);
     if (!keep)
         rl_conn_close(conn);
 }

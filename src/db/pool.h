@@ -39,7 +39,12 @@ typedef struct rl_pool {
     rl_conn *busy;                    /* of RL_WORK */
     uint64_t serial;                  /* given out */
     rl_peer peer;                     /* of the connection that was opened last */
-    atomic_int cluster;               /* likewise: an rl_cluster */
+    /* Likewise. Whoever connects now gets there: what leads elsewhere is not used any more. */
+    atomic_int cluster; /* an rl_cluster */
+    atomic_uint_fast64_t identity;
+    atomic_uint_fast64_t node;
+    void (*moved)(void *data); /* called when they change, with no mutex held; may be NULL */
+    void *moved_data;
 } rl_pool;
 
 /* Takes the params over. `bell_prefix` must live as long as the pool. */
@@ -48,6 +53,10 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
                             rowlock_error *err) RL_MUST_USE;
 
 /*
+ * The newest connection decides which server is meant: idle ones that lead to another one, or to
+ * one that said it is read-only, are closed. That catches a change of servers, since a
+ * connection stays where it is; a proxy that sends each statement where it likes is beyond it.
+ *
  * An idle connection that looks alive, the one with the fewest bells (unless it has as many as one
  * may have), or a new one. Statuses of rl_conn_open().
  */
@@ -117,6 +126,12 @@ bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer);
 
 /* What the server is a member of, as the newest connection found it. */
 rl_cluster rl_pool_cluster(const rl_pool *pool);
+
+/*
+ * Is this the server to which the newest connection led? To its cluster, where the nodes of that
+ * are one and the same; `exactly`: to this very node, whose row locks the others do not have.
+ */
+bool rl_pool_is_current(const rl_pool *pool, const rl_server *server, bool exactly);
 
 /* `forked`: in a child process, so no word to the server and no mutex. */
 void rl_pool_destroy(rl_pool *pool, bool forked);

@@ -118,6 +118,31 @@ static void mark_expired(rl_keeper *keeper, const rl_held_list *list, int64_t no
     }
 }
 
+/*
+ * With the mutex. New connections lead to another server: what an earlier one granted does not
+ * count there, and who holds it is told before its next renewal would have found out. A row lock
+ * is its node's alone, in a cluster too.
+ */
+static void mark_moved(rl_keeper *keeper)
+{
+    uint64_t identity = atomic_load(&keeper->pool->identity);
+    uint64_t node = atomic_load(&keeper->pool->node);
+    if (identity == keeper->identity && node == keeper->node)
+        return;
+    keeper->identity = identity;
+    keeper->node = node;
+    for (rl_held *next, *held = keeper->leases.first; held; held = next) {
+        next = held->next;
+        if (held->identity != identity)
+            mark_lost(keeper, held, RL_MOVED);
+    }
+    for (rl_held *next, *held = keeper->rows.first; held; held = next) {
+        next = held->next;
+        if (!rl_pool_is_current(keeper->pool, &held->conn->server, true))
+            mark_lost(keeper, held, RL_MOVED);
+    }
+}
+
 /* ------------------------------------------------------------------ telling of losses */
 
 /*
@@ -196,7 +221,9 @@ static void send_teller(rl_keeper *keeper)
 static void ping_over(rl_keeper *keeper, rl_held *held)
 {
     if (held->conn->ping_result != 0) {
-        mark_lost(keeper, held, "the connection that holds it has ended");
+        mark_lost(keeper, held,
+                  held->conn->demoted ? "the server has become read-only: another is the primary"
+                                      : "the connection that holds it has ended");
         return;
     }
     rl_held_extend(held, held->ping_sent_us, held->ttl_us);
@@ -211,7 +238,7 @@ static void begin_due_pings(rl_keeper *keeper, int64_t now)
             continue;
         held->ping_sent_us = now;
         held->next_beat_us = RL_NEVER;
-        if (rl_conn_ping_begin(held->conn))
+        if (rl_conn_probe_begin(held->conn))
             ping_over(keeper, held);
     }
 }
@@ -342,6 +369,7 @@ static void serve_once(rl_keeper *keeper, int fd, short events, int64_t until_us
     rl_watch *w = &keeper->watch;
     int64_t now = rl_now_us();
     pthread_mutex_lock(&keeper->mutex);
+    mark_moved(keeper);
     serve_due(keeper, now);
     bool losses = teller_missing(keeper);
     if (now >= keeper->watch_us)
@@ -489,6 +517,7 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
         *renewal = (rl_renewal){.key = held->key,
                                 .resource_id = held->resource_id,
                                 .version = held->version,
+                                .identity = held->identity,
                                 .ttl_us = ttl_us};
         snprintf(renewal->owner, sizeof renewal->owner, "%s", held->owner);
         *first_deadline_us = earlier(*first_deadline_us, atomic_load(&held->deadline_us));
@@ -509,7 +538,10 @@ static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
             continue;
         bool last = renewals[i].ttl_us < held->ttl_us;
         if (!renewals[i].reached) {
-            mark_lost(keeper, held, "it was taken away on the server (broken, or expired there)");
+            mark_lost(keeper, held,
+                      renewals[i].moved
+                          ? RL_MOVED
+                          : "it was taken away on the server (broken, or expired there)");
             continue;
         }
         rl_held_extend(held, sent_us, renewals[i].ttl_us);
@@ -654,6 +686,11 @@ static bool make_room(rl_keeper *keeper)
     return watch_room(&keeper->watch, FIXED + FEW) && keeper->renewals;
 }
 
+static void wake_for_move(void *keeper)
+{
+    rl_keeper_wake(keeper);
+}
+
 static rowlock_status begin(rl_keeper *keeper, rowlock_error *err)
 {
     if (keeper->wake_fd < 0)
@@ -675,8 +712,12 @@ rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *jou
                           .journal = journal,
                           .renew = renew,
                           .log = log,
+                          .identity = atomic_load(&pool->identity),
+                          .node = atomic_load(&pool->node),
                           .due_us = RL_NEVER,
                           .watch_us = RL_NEVER};
+    pool->moved_data = keeper;
+    pool->moved = wake_for_move;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->told, NULL);
     keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -699,6 +740,7 @@ void rl_keeper_stop(rl_keeper *keeper, bool forked)
 {
     if (!forked && keeper->running)
         stop_threads(keeper);
+    keeper->pool->moved = NULL;
     if (!forked) {
         pthread_cond_destroy(&keeper->told);
         pthread_mutex_destroy(&keeper->mutex);

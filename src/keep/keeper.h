@@ -36,6 +36,7 @@ struct rl_held {
     uint64_t resource_id;
     uint64_t version;
     const char *owner; /* the hold's */
+    uint64_t identity; /* of the server that granted it (rl_server) */
     int64_t end_us;    /* of max_hold; RL_NEVER */
     uint64_t attempt;  /* the last renewal it was a part of */
     /* row lock: the connection that holds it, else NULL */
@@ -57,12 +58,17 @@ typedef struct rl_renewal {
     uint64_t key;
     uint64_t resource_id;
     uint64_t version;
+    uint64_t identity; /* of the server that granted it */
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     bool reached; /* out: still ours, and renewed */
+    bool moved;   /* out: not asked for, since another server answers */
 } rl_renewal;
 
-/* The lease protocol's part: one statement for all; sets `reached`. */
+/* Why a lock is lost when the server that granted it is not the one that answers. */
+#define RL_MOVED "the server was replaced by another one (a failover), which did not grant it"
+
+/* The lease protocol's part: one statement for all; sets `reached` and `moved`. */
 typedef rowlock_status (*rl_renew)(rl_pool *pool, rl_renewal *renewals, size_t count,
                                    const rl_io *io, rowlock_error *err);
 
@@ -87,7 +93,9 @@ typedef struct rl_keeper {
     int64_t due_us;      /* no deadline and no ping is due before */
     int64_t watch_us;    /* no row lock comes to be watched before; its hold may be gone by then */
     int64_t renewal_us;  /* no renewal is due before */
-    uint64_t telling;    /* key of the hold whose callback is running now; 0: none */
+    uint64_t identity;   /* of the server that the pool led to when last looked */
+    uint64_t node;
+    uint64_t telling; /* key of the hold whose callback is running now; 0: none */
     pthread_t telling_thread;
     bool teller_busy; /* it will look at the losses again before it ends */
     bool silent;      /* no callback begins any more */

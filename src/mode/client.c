@@ -42,9 +42,10 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
     return status;
 }
 
-rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget, bool patient,
-                                rl_sql_id id, const rl_value *values, rl_trace *trace,
-                                rl_done *done, rowlock_error *err)
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, bool patient, rl_sql_id id,
+                                const rl_value *values, rl_trace *trace, rl_done *done,
+                                rowlock_error *err)
 {
     /* The connection may take its time; the change may not. */
     rl_io open_io = rl_budget_quick_io(budget);
@@ -52,7 +53,11 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
+    if (beside && beside->server.node != conn->server.node)
+        status = rl_fail(err, ROWLOCK_UNAVAILABLE,
+                         "two connections led to different servers (a failover?)");
+    else
+        status = rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
     rl_pool_give(&client->pool, conn);
     return status;
 }
@@ -61,7 +66,10 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
                                    rl_sql_id id, const rl_value *values, rl_trace *trace,
                                    rl_done *done, rowlock_error *err)
 {
-    *trace = (rl_trace){.connection_id = conn->id, .peer = conn->peer, .sent_us = rl_now_us()};
+    *trace = (rl_trace){.connection_id = conn->id,
+                        .peer = conn->peer,
+                        .identity = conn->server.identity,
+                        .sent_us = rl_now_us()};
     /* Preparing waits for no row: only the change itself is not to take long. */
     rl_io io = rl_budget_quick_io(budget);
     rowlock_status status = rl_prepare(conn, id, &io, err);

@@ -59,7 +59,8 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 /* Where and when a request went out whose reply may be lost. */
 typedef struct rl_trace {
     uint64_t connection_id;
-    rl_peer peer; /* the server that gave the number */
+    rl_peer peer;      /* the server that gave the number */
+    uint64_t identity; /* and whose word the outcome is (rl_server) */
     bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;
 } rl_trace;
@@ -67,10 +68,13 @@ typedef struct rl_trace {
 /*
  * The same, for a change of a row that a fenced transaction may have locked: a try does not wait
  * for that, unless `patient` (TIMEOUT). The trace is filled once a connection was had.
+ * `beside`: UNAVAILABLE, nothing was sent, when the connection does not lead to the same server as
+ * that one (one was made before a failover, the other after it); NULL: wherever.
  */
-rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget, bool patient,
-                                rl_sql_id id, const rl_value *values, rl_trace *trace,
-                                rl_done *done, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, bool patient, rl_sql_id id,
+                                const rl_value *values, rl_trace *trace, rl_done *done,
+                                rowlock_error *err) RL_MUST_USE;
 
 /* The same on a connection that the caller has taken. */
 rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,

@@ -65,9 +65,10 @@ typedef struct lease_call {
     bool demoted; /* the server has become read-only meanwhile */
     bool open;    /* a request's reply was lost; it may have been granted */
     rl_trace lost_request;
-    int64_t sent_us; /* before the request that was granted */
-    bool patient;    /* the row is free: only the server is slow */
-    bool over;       /* taken over from a holder whose time was over */
+    int64_t sent_us;   /* before the request that was granted */
+    uint64_t identity; /* of the server that granted it */
+    bool patient;      /* the row is free: only the server is slow */
+    bool over;         /* taken over from a holder whose time was over */
     char detail[400];
 } lease_call;
 
@@ -128,6 +129,7 @@ static rowlock_status granted(lease_call *call, rowlock_status status, const rl_
     if (done->rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     call->sent_us = trace->sent_us;
+    call->identity = trace->identity;
     call->lock->version = done->insert_id;
     return done->insert_id ? ROWLOCK_OK : read_token(call, trace, err);
 }
@@ -283,6 +285,7 @@ static rowlock_status adopt(lease_call *call, const lease_row *row)
 {
     call->lock->version = row->version;
     call->sent_us = call->lost_request.sent_us;
+    call->identity = call->lost_request.identity;
     call->open = false;
     return ROWLOCK_OK;
 }
@@ -465,6 +468,18 @@ static rowlock_status acquire_row(lease_call *call, rowlock_error *err)
 
 static rowlock_status give_row_back(rowlock_hold *hold, rowlock_error *err);
 
+/* Granted; by the server that is asked today, and with a token that was never given before? */
+static rowlock_status is_good(const lease_call *call, rowlock_error *err)
+{
+    rowlock_client *client = call->hold->client;
+    if (call->identity != atomic_load(&client->pool.identity))
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "'%s' was granted, but " RL_MOVED "; its lease there runs out by itself",
+                       call->lock->name);
+    return rl_resource_check_token(client, call->budget, call->lock->name, call->lock->id,
+                                   call->lock->version, call->hold->owner, err);
+}
+
 rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_options *options,
                                 const rl_budget *budget, rowlock_error *err)
 {
@@ -483,11 +498,17 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
     rowlock_status status = acquire_row(&call, err);
     if (status != ROWLOCK_OK)
         return status;
+    hold->held.identity = call.identity;
     rl_held_extend(&hold->held, call.sent_us, call.ttl_us);
     if (rl_hold_lost(hold)) {
         (void)give_row_back(hold, NULL);
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server took longer than the TTL to answer; the lease is given back");
+    }
+    status = is_good(&call, err);
+    if (status != ROWLOCK_OK) {
+        rl_bell_give_up(hold->client, &hold->bell, call.lock->id);
+        return status;
     }
     if (max_hold_us)
         hold->held.end_us = rl_time_add(call.sent_us, max_hold_us);
@@ -498,10 +519,26 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
 
 /* -------------------------------------------------------------------------- renewal */
 
+/* What another server granted is not to be renewed here, whatever the rows say (a copy has the
+ * same ones). */
+static size_t leave_out_moved(rl_renewal *renewals, size_t count, uint64_t identity)
+{
+    size_t here = 0;
+    for (size_t i = 0; i < count; i++) {
+        renewals[i].moved = renewals[i].identity != identity;
+        here += !renewals[i].moved;
+    }
+    return here;
+}
+
 static bool renewals_json(rl_buffer *json, const rl_renewal *renewals, size_t count)
 {
+    const char *before = "[[";
     for (size_t i = 0; i < count; i++) {
-        rl_buffer_puts(json, i ? ",[" : "[[");
+        if (renewals[i].moved)
+            continue;
+        rl_buffer_puts(json, before);
+        before = ",[";
         rl_json_u64(json, renewals[i].resource_id);
         rl_buffer_puts(json, ",");
         rl_json_u64(json, renewals[i].version);
@@ -515,6 +552,12 @@ static bool renewals_json(rl_buffer *json, const rl_renewal *renewals, size_t co
     return !json->failed;
 }
 
+static bool is_that(const rl_renewal *renewal, const rl_cell *cells)
+{
+    return renewal->resource_id == cells[0].u64 && renewal->version == cells[1].u64 &&
+           !renewal->moved;
+}
+
 /* The rows come in the order of the list, so that each search is a step; those that are
  * missing were not reached. */
 static rowlock_status which_reached(rl_conn *conn, rl_renewal *renewals, size_t count,
@@ -526,37 +569,45 @@ static rowlock_status which_reached(rl_conn *conn, rl_renewal *renewals, size_t 
         return status;
     size_t at = 0;
     while (rl_next(&rows)) {
-        for (size_t step = 0; step < count && renewals[at].resource_id != rows.cells[0].u64; step++)
+        for (size_t step = 0; step < count && !is_that(&renewals[at], rows.cells); step++)
             at = (at + 1) % count;
-        if (renewals[at].resource_id == rows.cells[0].u64)
+        if (is_that(&renewals[at], rows.cells))
             renewals[at].reached = true;
     }
     return rows.status;
 }
 
+static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
+                               rowlock_error *err)
+{
+    if (leave_out_moved(renewals, count, conn->server.identity) == 0)
+        return ROWLOCK_OK;
+    rl_buffer json = {0};
+    rl_done done = {0};
+    rowlock_status status;
+    if (renewals_json(&json, renewals, count)) {
+        const rl_value value = rl_text_n(json.text, json.length);
+        status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
+        if (status == ROWLOCK_OK)
+            status = which_reached(conn, renewals, count, &value, io, err);
+    } else {
+        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    rl_buffer_free(&json);
+    return status;
+}
+
 rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
                               rowlock_error *err)
 {
-    rl_buffer json = {0};
     rl_conn *conn = NULL;
-    rl_done done = {0};
-    rl_value value = {0};
-    rowlock_status status = ROWLOCK_OK;
-    if (!renewals_json(&json, renewals, count))
-        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    else
-        /* Not on one whose bell a release may want to ring meanwhile. */
-        status = rl_pool_take_aside(pool, io, &conn, err);
-    if (status == ROWLOCK_OK) {
-        value = rl_text_n(json.text, json.length);
-        status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
-    }
+    /* Not on one whose bell a release may want to ring meanwhile. */
+    rowlock_status status = rl_pool_take_aside(pool, io, &conn, err);
     if (status == ROWLOCK_OK)
-        status = which_reached(conn, renewals, count, &value, io, err);
+        status = renew_on(conn, renewals, count, io, err);
     rl_pool_give(pool, conn);
     if (status == ROWLOCK_OK)
         rl_pool_touch_bells(pool, rl_now_us() - TOUCH_AFTER_US, io);
-    rl_buffer_free(&json);
     return status;
 }
 
@@ -676,6 +727,13 @@ static rowlock_status free_and_ring(release_call *call, rl_conn *conn, rl_done *
     return status;
 }
 
+/* Another server answers: whoever has the row there is not to be touched, though it may be a copy
+ * of ours. */
+static rowlock_status moved(const rowlock_hold *hold, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, hold->locks[0].name);
+}
+
 /* Where the bell is, if that connection is idle. */
 static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error *err)
 {
@@ -687,7 +745,9 @@ static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error 
         has_bell ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (atomic_load(&hold->client->polls))
+    if (conn->server.identity != hold->held.identity)
+        status = moved(hold, err);
+    else if (atomic_load(&hold->client->polls))
         status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_QUIET, done, err);
     else if (!has_bell)
         status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_APART, done, err);

@@ -72,6 +72,15 @@ static rowlock_status stopped(const row_call *call, rowlock_status status, rowlo
                : status;
 }
 
+/* The name may lead to who is the primary by now: the connection is not kept. */
+static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_error *err)
+{
+    conn->demoted = true;
+    return rl_fail(err, ROWLOCK_READONLY,
+                   "%s: its row locks are nobody's business; '%s' was not locked",
+                   rowlock_status_text(ROWLOCK_READONLY), lock->name);
+}
+
 static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
     bool try_once = call->budget->try_once;
@@ -84,6 +93,8 @@ static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err
                                          values, &io, &found, &rows, err);
     if (status != ROWLOCK_OK || call->conn->interrupted)
         return stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);
+    if (found && rows.cells[2].u64 != 0)
+        return not_primary(call->conn, lock, err);
     lock->fenced = found && rows.cells[1].u64 != 0;
     if (found && strcmp(rows.cells[0].text, lock->name) == 0)
         return ROWLOCK_OK;
@@ -215,8 +226,8 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name)};
     rl_trace trace;
-    status = rl_client_change(client, call->budget, false, RL_SQL_ROW_PUBLISH_OVER, values, &trace,
-                              done, err);
+    status = rl_client_change(client, call->budget, call->conn, false, RL_SQL_ROW_PUBLISH_OVER,
+                              values, &trace, done, err);
     bool ours = strcmp(row.owner, call->hold->owner) == 0;
     if (status == ROWLOCK_OK && done->rows > 0 && !ours) {
         call->over = true;
@@ -228,13 +239,13 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     return status;
 }
 
-rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget, uint64_t id,
-                                rowlock_error *err)
+rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, uint64_t id, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(id)};
     rl_trace trace;
-    rowlock_status status =
-        rl_client_change(client, budget, false, RL_SQL_ROW_END_STALE, values, &trace, NULL, err);
+    rowlock_status status = rl_client_change(client, budget, beside, false, RL_SQL_ROW_END_STALE,
+                                             values, &trace, NULL, err);
     if (status == ROWLOCK_TIMEOUT && budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
     return status == ROWLOCK_UNKNOWN
@@ -261,12 +272,12 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
 {
     rowlock_client *client = call->hold->client;
     if (call->hold->unfenced)
-        return rl_row_end_stale(client, call->budget, lock->id, err);
+        return rl_row_end_stale(client, call->budget, call->conn, lock->id, err);
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
                                rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
     rl_done done = {0};
     rl_trace trace;
-    rowlock_status status = rl_client_change(client, call->budget, call->patient,
+    rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
                                              RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
     bool stuck = status == ROWLOCK_TIMEOUT && call->budget->try_once;
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
@@ -281,7 +292,12 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
     if (status != ROWLOCK_OK)
         return status;
     lock->version = done.insert_id;
-    return done.insert_id ? ROWLOCK_OK : read_token(call, lock, err);
+    if (!done.insert_id)
+        status = read_token(call, lock, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return rl_resource_check_token(client, call->budget, lock->name, lock->id, lock->version,
+                                   call->hold->owner, err);
 }
 
 typedef struct publishing {
@@ -463,6 +479,19 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
 
 /* ---------------------------------------------------------------------------- release */
 
+/* Connections lead elsewhere by now, or this one to a server that is not the primary any more:
+ * nobody who asks for the lock today asks there. */
+static bool left_behind(const rowlock_hold *hold)
+{
+    const rl_conn *conn = hold->held.conn;
+    return conn->demoted || !rl_pool_is_current(&hold->client->pool, &conn->server, true);
+}
+
+static rowlock_status lost_with_server(const rowlock_hold *hold, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, hold->locks[0].name);
+}
+
 static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
     rowlock_status worst = ROWLOCK_OK;
@@ -481,6 +510,8 @@ static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, row
         else if (status == ROWLOCK_OK && done.rows == 0)
             return rl_fail(err, ROWLOCK_LOST, "'%s' was no longer held (token %" PRIu64 ")",
                            lock->name, lock->version);
+        else if (status == ROWLOCK_READONLY || left_behind(hold))
+            return lost_with_server(hold, err);
         else if (status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN)
             break; /* once is enough; the COMMIT decides, and the next holder sees it */
     }
@@ -490,6 +521,8 @@ static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, row
 /* The connection broke at the COMMIT. The row is free either way; was it ours until then? */
 static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
+    if (left_behind(hold))
+        return lost_with_server(hold, err);
     if (hold->unfenced)
         return rl_fail(err, ROWLOCK_UNKNOWN,
                        "the connection that held '%s' broke at its release; without fencing nobody "
@@ -505,6 +538,8 @@ static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, ro
                            "the connection that held '%s' broke at its release, and the server "
                            "cannot be asked; the lock is free",
                            hold->locks[i].name);
+        if (left_behind(hold))
+            return lost_with_server(hold, err);
         if (!found || row.version != hold->locks[i].version)
             return rl_fail(err, ROWLOCK_LOST,
                            "the connection that held '%s' had ended, and another has had it since",

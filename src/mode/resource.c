@@ -1,5 +1,6 @@
 #include "mode/resource.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 struct rl_name_slot {
     char *name;
     const char *kind;
-    uint64_t id;
+    uint64_t id;   /* 0: forgotten */
+    uint64_t seen; /* the highest token that this client was given for it */
 };
 
 rowlock_status rl_names_init(rl_names *names, rowlock_error *err)
@@ -45,11 +47,16 @@ static size_t slot_of(const char *name)
     return (size_t)(hash % SLOTS);
 }
 
+static bool is_of(const struct rl_name_slot *slot, const char *name)
+{
+    return slot->name && strcmp(slot->name, name) == 0;
+}
+
 static bool recall(rl_names *names, const char *name, const char *kind, uint64_t *id)
 {
     pthread_mutex_lock(&names->mutex);
     const struct rl_name_slot *slot = &names->slots[slot_of(name)];
-    bool known = slot->name && strcmp(slot->kind, kind) == 0 && strcmp(slot->name, name) == 0;
+    bool known = slot->id && strcmp(slot->kind, kind) == 0 && strcmp(slot->name, name) == 0;
     if (known)
         *id = slot->id;
     pthread_mutex_unlock(&names->mutex);
@@ -64,8 +71,10 @@ static void remember(rl_names *names, const char *name, const char *kind, uint64
         return;
     pthread_mutex_lock(&names->mutex);
     struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = is_of(slot, name);
     free(slot->name);
-    *slot = (struct rl_name_slot){.name = copy, .kind = kind, .id = id};
+    *slot =
+        (struct rl_name_slot){.name = copy, .kind = kind, .id = id, .seen = known ? slot->seen : 0};
     pthread_mutex_unlock(&names->mutex);
 }
 
@@ -73,11 +82,45 @@ void rl_resource_forget(rowlock_client *client, const char *name)
 {
     pthread_mutex_lock(&client->names.mutex);
     struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
-    if (slot->name && strcmp(slot->name, name) == 0) {
-        free(slot->name);
-        *slot = (struct rl_name_slot){0};
-    }
+    if (is_of(slot, name))
+        slot->id = 0;
     pthread_mutex_unlock(&client->names.mutex);
+}
+
+/* False: a token of that height was given before; *seen is the highest. */
+static bool note_token(rl_names *names, const char *name, uint64_t token, uint64_t *seen)
+{
+    pthread_mutex_lock(&names->mutex);
+    struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = is_of(slot, name);
+    *seen = known ? slot->seen : 0;
+    bool rises = token > *seen;
+    if (known && rises)
+        slot->seen = token;
+    pthread_mutex_unlock(&names->mutex);
+    return rises;
+}
+
+rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
+                                       const char *name, uint64_t id, uint64_t token,
+                                       const char *owner, rowlock_error *err)
+{
+    uint64_t seen = 0;
+    if (note_token(&client->names, name, token, &seen))
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(seen), rl_u64(id), rl_u64(token), rl_text(owner)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(client, budget, RL_SQL_RESOURCE_RAISE, values, &done, NULL);
+    if (status == ROWLOCK_OK && done.rows == 0)
+        /* Another thread has had it since. */
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was lost before the call returned", name);
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the token of '%s' has gone back: this client has had %" PRIu64
+                   ", the server gave %" PRIu64
+                   "; it has lost committed changes (a failover to a copy that lagged, or an older "
+                   "backup). The lock was given back%s",
+                   name, seen, token, status == ROWLOCK_OK ? "; its next token is above both" : "");
 }
 
 const char *rl_kind_word(const char *kind)

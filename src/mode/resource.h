@@ -41,4 +41,13 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
 /* "pessimistic" or "lease", for people. */
 const char *rl_kind_word(const char *kind);
 
+/*
+ * Tokens never go back while a server keeps what it has committed. DAMAGED: this one has, as far as
+ * this client remembers; the lock (held by `owner`) is freed again, with a token no lower than
+ * what was seen. Not a round trip when all is well.
+ */
+rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
+                                       const char *name, uint64_t id, uint64_t token,
+                                       const char *owner, rowlock_error *err) RL_MUST_USE;
+
 #endif

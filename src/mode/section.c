@@ -111,8 +111,8 @@ rowlock_status rl_version_swap(rowlock_client *client, const rl_budget *budget, 
     const rl_value values[] = {rl_text(owner), rl_text(client->label), rl_u64(id), rl_text(name),
                                rl_u64(expected)};
     rl_done done = {0};
-    rowlock_status status =
-        rl_client_change(client, budget, true, RL_SQL_SECTION_SWAP, values, trace, &done, err);
+    rowlock_status status = rl_client_change(client, budget, NULL, true, RL_SQL_SECTION_SWAP,
+                                             values, trace, &done, err);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
     return rl_version_why_not(client, budget, name, id, expected, err);

@@ -97,7 +97,7 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
     status = lock_row(call, err);
     status = rl_tx_outcome(&call->caller, call->name, status, err);
     if (status == ROWLOCK_OK)
-        return rl_row_end_stale(call->client, call->budget, call->id, err);
+        return rl_row_end_stale(call->client, call->budget, NULL, call->id, err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
         *hint_us = RL_AT_ONCE;

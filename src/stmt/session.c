@@ -39,6 +39,9 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
         return status;
     rl_sketch_end(&sketch, conn->id);
     conn->peer.node = conn->server.node;
+    bool may_be_cut_off = rl_cluster_traits_of(conn->server.cluster)->says_cut_off;
+    conn->probe =
+        rl_sql_table[may_be_cut_off ? RL_SQL_SESSION_PROBE_NODE : RL_SQL_SESSION_PROBE].text;
     return ROWLOCK_OK;
 }
 

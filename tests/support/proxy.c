@@ -622,6 +622,13 @@ void ts_proxy_refuse(ts_proxy *proxy, bool refuse)
     change(proxy);
 }
 
+void ts_proxy_lead(ts_proxy *proxy, const char *server)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    snprintf(proxy->server, sizeof proxy->server, "%s", server);
+    change(proxy);
+}
+
 void ts_proxy_stall(ts_proxy *proxy, bool stall)
 {
     pthread_mutex_lock(&proxy->mutex);

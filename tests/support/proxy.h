@@ -29,6 +29,9 @@ ts_proxy *ts_proxy_start(const char *server);
 const char *ts_proxy_socket(const ts_proxy *proxy);
 void ts_proxy_stop(ts_proxy *proxy);
 
+/* New connections go to that server; what is open stays where it is. */
+void ts_proxy_lead(ts_proxy *proxy, const char *server);
+
 /*
  * The fault happens once, to the `nth` command from now whose statement contains `text`
  * (NULL: to the nth of any). With `then_refuse` every connection (but that of a delayed command)
