@@ -8,8 +8,6 @@ static void test_memory(void **state)
 {
     (void)state;
     const trial how = {.kind = INJECT_MEMORY, .allowed = MAY(SYSTEM), .brief = true};
-    if (!inject_has_memory())
-        skip();
     talk_through_all(&how);
 }
 
@@ -17,8 +15,6 @@ static void test_memory_behind(void **state)
 {
     (void)state;
     const trial how = {.kind = INJECT_MEMORY, .side = INJECT_BEHIND, .allowed = MAY(SYSTEM)};
-    if (!inject_has_memory())
-        skip();
     talk_through_all(&how);
 }
 

@@ -24,17 +24,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 #define NOISE  24 /* frames of a place that are remembered */
 #define FDS    4096
 #define BLOCKS (1u << 18) /* a power of two, far above what is ever live */
@@ -166,40 +155,6 @@ bool inject_crash_place(char *text, size_t size)
 }
 
 /* ---------------------------------------------------------------------------- memory */
-
-#if SANITIZED
-
-bool inject_has_memory(void)
-{
-    return false;
-}
-
-size_t inject_blocks(void)
-{
-    return 0;
-}
-
-bool inject_blocks_of_connector(void)
-{
-    return true;
-}
-
-void inject_list_blocks(char *text, size_t size)
-{
-    (void)size;
-    *text = '\0';
-}
-
-static void find_loader(void)
-{
-}
-
-#else
-
-bool inject_has_memory(void)
-{
-    return true;
-}
 
 typedef struct block {
     void *at; /* NULL: never used; &gone: free again */
@@ -399,8 +354,6 @@ void free(void *at)
     (void)unnote(at, &was);
     __libc_free(at);
 }
-
-#endif
 
 /* ----------------------------------------------------------------------- descriptors */
 

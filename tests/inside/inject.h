@@ -27,9 +27,6 @@ typedef enum inject_side {
     INJECT_BEHIND, /* what the library's threads ask for */
 } inject_side;
 
-/* True where allocations can be made to fail: not under a sanitizer, which has its own. */
-bool inject_has_memory(void);
-
 void inject_begin(void);
 void inject_end(void); /* disarms, too; may be called twice */
 /* Something of the test's own in between. */
