@@ -43,6 +43,7 @@ static void test_a_connect_is_refused(void **state)
     trial how = {.kind = INJECT_NO_CONNECTION, .allowed = MAY(UNAVAILABLE), .brief = true};
     talk_through_all(&how);
     how.side = INJECT_BEHIND;
+    how.brief = false;
     talk_through_all(&how);
 }
 
@@ -52,6 +53,7 @@ static void test_too_many_connections(void **state)
     trial how = {.kind = INJECT_TOO_MANY, .allowed = MAY(UNAVAILABLE), .brief = true};
     talk_through_all(&how);
     how.side = INJECT_BEHIND;
+    how.brief = false;
     talk_through_all(&how);
 }
 
@@ -78,6 +80,7 @@ static void test_the_server_answers_with(void **state)
     inject_server_error(a->number, a->sqlstate);
     talk_through_all(&how);
     how.side = INJECT_BEHIND;
+    how.brief = false;
     talk_through_all(&how);
 }
 

