@@ -71,10 +71,11 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
     }
     bool fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
-    /* Only who said that it does not know may have left a lease behind, for its TTL; a row lock
-     * ends when the server sees the end of its connection. */
+    /* Only who said that it does not know may have left a lease behind, for its TTL. Of a row lock,
+     * a request that went out before the cut may have its turn last, until the server sees that the
+     * connection has ended. */
     bool known =
-        status == ROWLOCK_OK || (status == ROWLOCK_UNAVAILABLE && mode == ROWLOCK_OPTIMISTIC);
+        (status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE) && mode == ROWLOCK_OPTIMISTIC;
     if (known)
         WANT(OK, ts_try(direct, name, mode));
     else
