@@ -98,8 +98,12 @@ int cluster_begin(const char *what)
     snprintf(before, sizeof before, "start %s", what);
     int status = tool(before, "", line, sizeof line);
     missing = status == CANNOT;
-    if (missing)
+    if (missing) {
+        rmdir(folder); /* nothing was put into it */
+        rmdir(front);
+        *folder = 0;
         return 0;
+    }
     assert_int_equal(status, 0);
     for (int n = 1; n <= CLUSTER_NODES; n++) {
         char number[12];
