@@ -1,22 +1,55 @@
 -- The least that works, for people to edit and run as an administrator: put your schema's name
--- for `rowlock`, and your users for these.
+-- for `rowlock`, and your users for these. MariaDB and MySQL take the same statements, but where
+-- it says so. The tests run as these users, and with each right taken away once.
+--
+-- Rights on tables need the tables: let the administrator run `rowlock init` first. A later
+-- version's tables may need more; `rowlock doctor` says what is missing.
 
--- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'sweeper'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'looker'@'localhost' IDENTIFIED BY '…';
 
--- Whoever takes locks, lists them, or sweeps.
-GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'batch'@'localhost';
+-- Whoever runs `rowlock init`: makes the schema, the tables, and what later versions change.
+GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 
--- Whoever runs `rowlock init`, too.
-GRANT CREATE, ALTER, DROP, INDEX ON `rowlock`.* TO 'rowlock_admin'@'localhost';
-GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+-- Whoever takes locks (`rowlock run`, the library), in every mode; and sees who holds what.
+-- Who may take a lease may also `rowlock break` one: both write the same row.
+GRANT SELECT,
+      INSERT (resource_name, kind, version, update_time),
+      UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
+              not_before, fence_count, update_time)
+   ON `rowlock`.`resource` TO 'batch'@'localhost';
+GRANT SELECT, INSERT (id, resource_name, fenced, update_time), UPDATE (fenced)
+   ON `rowlock`.`resource_lock` TO 'batch'@'localhost';
+GRANT SELECT, INSERT (id), UPDATE (version, expires_at)
+   ON `rowlock`.`lease_renewal` TO 'batch'@'localhost';
+GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
+GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
+GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
 
+-- Whoever runs `rowlock sweep`: ends what the dead hold, forgets old history, purges old names.
+GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource` TO 'sweeper'@'localhost';
+GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource_lock` TO 'sweeper'@'localhost';
+GRANT SELECT, UPDATE, DELETE ON `rowlock`.`lease_renewal` TO 'sweeper'@'localhost';
+GRANT SELECT, UPDATE ON `rowlock`.`version_floor` TO 'sweeper'@'localhost';
+GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'sweeper'@'localhost';
+GRANT SELECT, INSERT, DELETE ON `rowlock`.`lock_event` TO 'sweeper'@'localhost';
+
+-- Whoever only looks: `rowlock ls`, `show` and `history`.
+GRANT SELECT ON `rowlock`.`resource` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`resource_lock` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lease_renewal` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`version_floor` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
+
+-- Not needed for locks, and not given here:
 -- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN).
 -- GRANT CONNECTION ADMIN ON *.* TO 'rowlock_admin'@'localhost';
-
 -- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for
 -- row locks. On MySQL also: GRANT SELECT ON performance_schema.data_locks TO ...
--- GRANT PROCESS ON *.* TO 'rowlock_admin'@'localhost';
+-- GRANT PROCESS ON *.* TO 'looker'@'localhost';
 
 -- In a MySQL replication group, for whoever takes leases: so that a lease outlives a failover within
 -- the group. Without it each member is a server of its own.

@@ -73,9 +73,11 @@ static rowlock_status explain(const rowlock_client *client, rowlock_status statu
         return rl_fail(err, status,
                        "there is no schema '%s' on the server; run `rowlock -D %s init` once",
                        client->schema, client->schema);
-    if (status == ROWLOCK_DENIED && err && err->server_errno != 1045 && err->server_errno != 1698)
+    if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
         rl_error_prefix(err,
-                        "this user needs SELECT, INSERT, UPDATE, DELETE on %s.*: ", client->schema);
+                        "this user has no rights in the schema '%s' (share/rowlock/grants.sql has "
+                        "what each needs): ",
+                        client->schema);
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     return status;

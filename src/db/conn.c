@@ -1,4 +1,5 @@
 #include "db/conn.h"
+#include "db/denied.h"
 #include "db/tls.h"
 
 #include <errno.h>
@@ -143,6 +144,7 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
     rowlock_status status = rl_server_status(number, conn->flavour);
+    char grant[400];
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
@@ -152,6 +154,10 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                          "the statement was stopped by somebody (KILL QUERY, or a time limit): %s "
                          "(error %u in %s)",
                          text, number, name);
+    else if (status == ROWLOCK_DENIED &&
+             rl_denied_grant(text, conn->mysql->db, grant, sizeof grant))
+        rl_fail(err, status, "this user lacks a privilege: %s; (error %u in %s)", grant, number,
+                name);
     else
         rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), text, number,
                 name);

@@ -187,12 +187,34 @@ static rowlock_status check_shape(rl_conn *conn, const char *schema, const rl_io
     return status;
 }
 
+/* What a user may not read looks as if it were not there. DENIED then, and which right is missing;
+ * else OK. */
+static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    /* Together they read each table. */
+    static const rl_sql_id readers[] = {RL_SQL_LIST_NAMES, RL_SQL_ROW_LOCK, RL_SQL_RESOURCE_CREATE,
+                                        RL_SQL_EVENT_ADD_MANY};
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        rowlock_status status = rl_prepare(conn, readers[i], io, err);
+        if (status == ROWLOCK_DENIED)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err)
 {
     unsigned version = 0;
+    rowlock_error denied;
     rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
-    return status == ROWLOCK_OK ? check_shape(conn, schema, io, err) : status;
+    if (status == ROWLOCK_OK)
+        status = check_shape(conn, schema, io, err);
+    if (status != ROWLOCK_DAMAGED || check_sight(conn, io, &denied) == ROWLOCK_OK)
+        return status;
+    if (err)
+        *err = denied;
+    return ROWLOCK_DENIED;
 }
 
 /* ------------------------------------------------------------------------ applying */
@@ -466,11 +488,8 @@ static rowlock_status name_privileges(const migrator *m, rowlock_status status, 
 {
     bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
     if (status == ROWLOCK_DENIED && !login)
-        rl_error_prefix(
-            err,
-            "`rowlock init` needs CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE on "
-            "%s.*: ",
-            m->params->schema);
+        rl_error_prefix(err, "`rowlock init` needs CREATE, ALTER, SELECT, INSERT, UPDATE on %s.*: ",
+                        m->params->schema);
     return status;
 }
 

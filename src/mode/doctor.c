@@ -224,6 +224,9 @@ static bool check_schema(doctor *d)
     status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
     if (status == ROWLOCK_OK)
         tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
+    else if (status == ROWLOCK_DENIED)
+        tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED", "as it says",
+             "a table is hidden: %s", err.message);
     else
         tell(d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
              "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
@@ -244,11 +247,22 @@ static bool everyday(rl_sql_id id)
     return true;
 }
 
+/* What only some need: another user may do it. */
+static const char *of_some(rl_sql_id id)
+{
+    const char *name = rl_sql_table[id].name;
+    if (strncmp(name, "sweep_", 6) == 0 || strncmp(name, "purge_", 6) == 0)
+        return "`rowlock sweep`";
+    return strncmp(name, "event_list", 10) == 0 ? "`rowlock history`" : NULL;
+}
+
 typedef struct trial {
     unsigned denied;
     unsigned failed;
     rowlock_error first_denied;
     rowlock_error first_failed;
+    const char *needless; /* what this user may not, and need not */
+    rowlock_error needless_denied;
 } trial;
 
 /* The server checks columns and rights when it prepares: no statement needs to run. */
@@ -259,7 +273,10 @@ static void try_statements(doctor *d, trial *t)
         if (!everyday((rl_sql_id)id))
             continue;
         rowlock_status status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
-        if (status == ROWLOCK_DENIED && t->denied++ == 0)
+        if (status == ROWLOCK_DENIED && of_some((rl_sql_id)id)) {
+            t->needless = of_some((rl_sql_id)id);
+            t->needless_denied = err;
+        } else if (status == ROWLOCK_DENIED && t->denied++ == 0)
             t->first_denied = err;
         else if (status != ROWLOCK_OK && status != ROWLOCK_DENIED && t->failed++ == 0)
             t->first_failed = err;
@@ -288,6 +305,10 @@ static void check_rights(doctor *d)
              "%s lacks some: %s", who, t.first_denied.message);
     else
         tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
+    if (!t.denied && t.needless)
+        tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that",
+             "sql/grants.sql (share/rowlock/grants.sql) has what each needs",
+             "this user may take locks, but not %s: %s", t.needless, t.needless_denied.message);
     if (t.failed)
         tell(d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
              "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",

@@ -31,6 +31,7 @@ static char extra_schemas[MANY][80];
 static unsigned extra_schema_count;
 static char user_names[MANY][64];
 static unsigned user_count;
+static char role_user[64]; /* "": root */
 static const char *secrets[MANY];
 static unsigned secret_count;
 
@@ -61,12 +62,75 @@ unsigned ts_rounds(unsigned usual)
     return SANITIZED ? usual / 5 + 1 : usual;
 }
 
+/* The next statement of a script, in `text` without comments; NULL: no more. */
+static char *next_statement(FILE *script, char *text, size_t size)
+{
+    size_t at = 0;
+    for (int c; (c = fgetc(script)) != EOF && at < size - 1;) {
+        if (c == '-' && (at == 0 || text[at - 1] == ' ')) {
+            while ((c = fgetc(script)) != EOF && c != '\n')
+                continue;
+            c = ' ';
+        }
+        if (c == ';') {
+            text[at] = 0;
+            return text;
+        }
+        text[at++] = c == '\n' ? ' ' : (char)c;
+    }
+    return NULL;
+}
+
+/* What a role is given in the schema `rowlock`, for our user in ours. */
+static void grant_role(MYSQL *mysql, const char *role, const char *schema)
+{
+    char path[400];
+    char text[4000];
+    char to[100];
+    unsigned given = 0;
+    const char *tools = getenv("ROWLOCK_TOOLS");
+    snprintf(path, sizeof path, "%s/../sql/grants.sql", tools ? tools : "tools");
+    snprintf(to, sizeof to, " TO '%s'@'localhost'", role);
+    FILE *script = fopen(path, "r");
+    assert_non_null(script);
+    while (next_statement(script, text, sizeof text)) {
+        char *grantee = strstr(text, to);
+        char *where = strstr(text, " ON `rowlock`");
+        if (!grantee || !where)
+            continue;
+        *grantee = *where = 0;
+        ts_sql(mysql, "%s ON `%s`%s TO '%s'@'localhost'", text, schema,
+               where + strlen(" ON `rowlock`"), role_user);
+        given++;
+    }
+    fclose(script);
+    assert_true(given > 0);
+}
+
+static void grant_roles(const char *schema)
+{
+    char roles[100];
+    char *rest = NULL;
+    const char *wanted = getenv("ROWLOCK_TEST_ROLES");
+    if (!wanted || !*wanted)
+        return;
+    MYSQL *mysql = ts_connect(NULL);
+    if (!*role_user)
+        snprintf(role_user, sizeof role_user, "%s", ts_user("role", "", NULL, NULL));
+    snprintf(roles, sizeof roles, "%s", wanted);
+    for (char *role = strtok_r(roles, " ", &rest); role; role = strtok_r(NULL, " ", &rest))
+        grant_role(mysql, role, schema);
+    mysql_close(mysql);
+}
+
 static void migrate(const char *schema)
 {
     rowlock_client_options options = ts_options();
     rowlock_migrate_result result;
     options.schema = schema;
+    options.user = "root";
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+    grant_roles(schema);
 }
 
 int ts_suite_begin(void **state)
@@ -203,7 +267,7 @@ rowlock_client_options ts_options(void)
     const char *url = getenv("ROWLOCK_TEST_URL");
     return (rowlock_client_options){.url = url && *url ? url : NULL,
                                     .socket = ts_socket(),
-                                    .user = "root",
+                                    .user = *role_user ? role_user : "root",
                                     .schema = schema_name,
                                     .connect_timeout_ms = 5000};
 }

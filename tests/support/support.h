@@ -3,8 +3,9 @@
  * binary, small SQL helpers, clocks, threads, and assertions on statuses.
  *
  * From outside: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root
- * has no password; ROWLOCK_TEST_URL, where set, a URL for the clients under test (its options
- * count: tls=...).
+ * has no password; ROWLOCK_TEST_ROLES, where set, users of sql/grants.sql ("batch sweeper"): the
+ * clients under test then are of one that has their rights; ROWLOCK_TEST_URL, where set, a URL for
+ * the clients under test (its options count: tls=...).
  */
 #ifndef TS_SUPPORT_H
 #define TS_SUPPORT_H
@@ -85,7 +86,7 @@ void ts_secret(const char *text);
 
 /* --------------------------------------------------------------- clients and acquiring */
 
-/* A client of root on this binary's schema. */
+/* A client of root (see ROWLOCK_TEST_ROLES) on this binary's schema. */
 rowlock_client *ts_open(void);
 rowlock_client_options ts_options(void);
 /* Acquires or fails the test. */

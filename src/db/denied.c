@@ -1,0 +1,72 @@
+/*
+ * db/denied.c - see denied.h. The texts:
+ *   MariaDB 1142: UPDATE command denied to user 'u'@'h' for table `schema`.`table`
+ *   MySQL 1142:   UPDATE command denied to user 'u'@'h' for table 'table'
+ *                 SELECT with locking clause command denied to user ... (UPDATE is what it wants)
+ *   both, 1143:   UPDATE command denied to user 'u'@'h' for column 'c' in table 'table'
+ */
+#include "db/denied.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct piece {
+    const char *text;
+    int size;
+} piece;
+
+/* Between two words, the first of them where `*at` stands or behind it; moves it behind. */
+static bool cut(const char **at, const char *before, const char *after, piece *out)
+{
+    const char *from = strstr(*at, before);
+    if (!from)
+        return false;
+    from += strlen(before);
+    const char *end = *after ? strstr(from, after) : from + strlen(from);
+    if (!end || end == from)
+        return false;
+    *out = (piece){.text = from, .size = (int)(end - from)};
+    *at = end;
+    return true;
+}
+
+/* 'name' and `name` without what is around them. */
+static piece bare(piece p)
+{
+    if (p.size > 1 && (*p.text == '\'' || *p.text == '`') && p.text[p.size - 1] == *p.text)
+        return (piece){.text = p.text + 1, .size = p.size - 2};
+    return p;
+}
+
+static bool put_table(piece table, const char *schema, char *text, size_t size)
+{
+    if (memmem(table.text, (size_t)table.size, "`.`", 3))
+        snprintf(text, size, "%.*s", table.size, table.text);
+    else if (schema && *schema)
+        snprintf(text, size, "`%s`.`%.*s`", schema, bare(table).size, bare(table).text);
+    else
+        return false;
+    return true;
+}
+
+bool rl_denied_grant(const char *text, const char *schema, char *grant, size_t size)
+{
+    piece right, user, column, table;
+    char where[300];
+    const char *at = text;
+    if (!cut(&at, "", " command denied to user ", &right) ||
+        !cut(&at, " denied to user ", " for ", &user))
+        return false;
+    if (memmem(right.text, (size_t)right.size, " with locking", 13))
+        right = (piece){.text = "UPDATE", .size = 6}; /* not run */
+    bool of_column = cut(&at, " for column ", " in table ", &column);
+    if (!cut(&at, of_column ? " in table " : " for table ", "", &table) ||
+        !put_table(table, schema, where, sizeof where))
+        return false;
+    column = of_column ? bare(column) : (piece){.text = ""};
+    /* not run: for people */
+    snprintf(grant, size, "GRANT %.*s%s%.*s%s ON %s TO %.*s", right.size, right.text,
+             of_column ? " (" : "", column.size, column.text, of_column ? ")" : "", where,
+             user.size, user.text);
+    return true;
+}
