@@ -44,7 +44,7 @@ SHOW VARIABLES WHERE Variable_name IN (
     'version', 'version_comment', 'pseudo_thread_id', 'hostname', 'port', 'datadir',
     'server_id', 'gtid_domain_id', 'server_uuid', 'wsrep_on', 'group_replication_group_name',
     'group_replication_single_primary_mode', 'read_only', 'super_read_only', 'log_bin',
-    'binlog_format', 'innodb_snapshot_isolation');
+    'binlog_format');
 
 -- name: session_galera
 -- kind: text

@@ -140,8 +140,6 @@ static void note_switch(rl_sketch *sketch, const char *name, bool on)
         server->read_only = server->read_only || on;
     else if (strcasecmp(name, "log_bin") == 0)
         server->binlog = on;
-    else if (strcasecmp(name, "innodb_snapshot_isolation") == 0)
-        server->snapshot_isolation = on;
 }
 
 void rl_sketch_begin(rl_sketch *sketch, rl_server *server, rl_flavour flavour)

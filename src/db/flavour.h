@@ -1,7 +1,8 @@
 /*
  * db/flavour.h - which server is this? What differs between servers is in the two tables of
- * flavour.c (and, where the statements themselves differ, in sql/flavours.sql); nothing else in
- * rowlock decides by a flavour or a cluster. It is found when a connection is made.
+ * flavour.c; nothing else in rowlock decides by a flavour or a cluster. Where the text of a
+ * statement differs, the statement has it in the comments that one of them executes, in sql/. It is
+ * found when a connection is made.
  */
 #ifndef RL_DB_FLAVOUR_H
 #define RL_DB_FLAVOUR_H
@@ -62,8 +63,7 @@ typedef struct rl_server {
     bool read_only;
     bool proxied; /* the number of the connection is another at the server */
     bool binlog;
-    bool snapshot_isolation; /* MariaDB's innodb_snapshot_isolation */
-    bool apart;              /* configured for a cluster, and not a working member of it */
+    bool apart; /* configured for a cluster, and not a working member of it */
     char binlog_format[33];
     char version[129];
     char comment[257];

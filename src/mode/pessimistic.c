@@ -284,8 +284,11 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
         status = publish_over(call, lock, &done, err);
     if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
+    /* The version may have risen once more; a token that nobody got does no harm. At the deadline
+     * it is ours to break off: a busy server may not answer the KILL QUERY in time. */
+    if (status == ROWLOCK_UNKNOWN && !call->budget->try_once && rl_budget_spent(call->budget))
+        return rl_fail(err, ROWLOCK_TIMEOUT, "%s", rowlock_status_text(ROWLOCK_TIMEOUT));
     if (status == ROWLOCK_UNKNOWN)
-        /* The version may have risen once more; a token that nobody got does no harm. */
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     if (status == ROWLOCK_OK && done.rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);

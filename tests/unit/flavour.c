@@ -76,13 +76,12 @@ static void what_it_is(void **state)
     assert_string_equal(server.comment, "Debian 12");
     assert_string_equal(server.binlog_format, "MIXED");
     assert_true(server.binlog);
-    assert_false(server.read_only || server.proxied || server.apart || server.snapshot_isolation);
+    assert_false(server.read_only || server.proxied || server.apart);
     assert_true(SKETCH(RL_MARIADB, {"pseudo_thread_id", "8"}).proxied);
     assert_true(SKETCH(RL_MARIADB, {"read_only", "ON"}).read_only);
     /* Later MariaDBs have more than two values. */
     assert_true(SKETCH(RL_MARIADB, {"read_only", "NO_LOCK"}).read_only);
     assert_true(SKETCH(RL_MYSQL, {"super_read_only", "1"}).read_only);
-    assert_true(SKETCH(RL_MARIADB, {"innodb_snapshot_isolation", "ON"}).snapshot_isolation);
     assert_int_equal(SKETCH(RL_MARIADB, {"version", "11"}).minor, 0);
 }
 
