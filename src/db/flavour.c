@@ -157,6 +157,11 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value)
     note_switch(sketch, name, is_on(value));
 }
 
+void rl_sketch_unseen(rl_sketch *sketch)
+{
+    sketch->unseen = true;
+}
+
 rl_question rl_sketch_asks(const rl_sketch *sketch)
 {
     if (sketch->wsrep_on)
@@ -228,8 +233,18 @@ void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id)
     server->proxied = sketch->connection_id != connection_id;
     server->cluster = cluster_of(sketch);
     server->apart = server->cluster != RL_ALONE && !is_member(sketch, server->cluster);
+    server->outside = server->apart && !sketch->unseen && !clusters[server->cluster].says_cut_off;
     name_node(sketch);
     name_whole(sketch);
+}
+
+rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err)
+{
+    if (!server->outside)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_READONLY,
+                   "%s: it is configured for %s, and is no working member of its group",
+                   rowlock_status_text(ROWLOCK_READONLY), clusters[server->cluster].name);
 }
 
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)

@@ -63,7 +63,8 @@ typedef struct rl_server {
     bool read_only;
     bool proxied; /* the number of the connection is another at the server */
     bool binlog;
-    bool apart; /* configured for a cluster, and not a working member of it */
+    bool apart;   /* configured for a cluster, and not a working member of it, or nobody may tell */
+    bool outside; /* surely none, and it would take writes all the same */
     char binlog_format[33];
     char version[129];
     char comment[257];
@@ -87,6 +88,7 @@ typedef struct rl_sketch {
     uint64_t connection_id; /* as the server knows it */
     bool wsrep_on;
     bool single_primary;
+    bool unseen; /* this user may not see what the cluster says of the node */
     char server_id[33];
     char domain[33];
     char uuid[65];
@@ -104,9 +106,17 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value);
 
 typedef enum rl_question { RL_ASK_NOTHING, RL_ASK_GALERA, RL_ASK_GROUP } rl_question;
 rl_question rl_sketch_asks(const rl_sketch *sketch);
+void rl_sketch_unseen(rl_sketch *sketch);
 
 /* `connection_id`: as the client knows it. */
 void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);
+
+/*
+ * READONLY for a member of a group that has left it, or was started and has not joined. It would
+ * take writes (unless it is kept read-only), and who took a lease there, in old data, would be the
+ * second holder.
+ */
+rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 
 /* UNSUPPORTED when it lacks what rowlock is built on. */
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;

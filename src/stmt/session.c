@@ -24,7 +24,10 @@ static rowlock_status ask_cluster(rl_conn *conn, const rl_io *io, rl_sketch *ske
         return ROWLOCK_OK;
     rl_sql_id id = question == RL_ASK_GALERA ? RL_SQL_SESSION_GALERA : RL_SQL_SESSION_GROUP;
     rowlock_status status = rl_query_text(conn, id, NULL, io, note, sketch, err);
-    return status == ROWLOCK_DENIED ? ROWLOCK_OK : status;
+    if (status != ROWLOCK_DENIED)
+        return status;
+    rl_sketch_unseen(sketch);
+    return ROWLOCK_OK;
 }
 
 static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error *err)
@@ -38,6 +41,10 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
     if (status != ROWLOCK_OK)
         return status;
     rl_sketch_end(&sketch, conn->id);
+    /* Not kept, so that it is asked again by the next call: it may join. */
+    status = rl_server_join_check(&conn->server, err);
+    if (status != ROWLOCK_OK)
+        return status;
     conn->peer.node = conn->server.node;
     bool may_be_cut_off = rl_cluster_traits_of(conn->server.cluster)->says_cut_off;
     conn->probe =

@@ -7,8 +7,41 @@ static int begin(void **state)
     return cluster_begin("group --multi-primary");
 }
 
+/*
+ * A node that has left its group, or was started and has not joined, is a server like any other,
+ * with old data: who took a lease there would be the second holder. It answers READONLY, although
+ * the server would take the write.
+ */
+static void test_a_node_outside_its_group(void **state)
+{
+    (void)state;
+    cluster_needed();
+    const char *name = ts_name("outside");
+    rowlock_client *client = cluster_open(2);
+    rowlock_client *member = cluster_open(1);
+    rowlock_hold *hold = ts_take(member, name, ROWLOCK_OPTIMISTIC, 30000);
+    cluster_use(2);
+    MYSQL *mysql = ts_connect(ts_schema());
+    ts_sql(mysql, "STOP GROUP_REPLICATION");
+    WANT(READONLY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    ts_sql(mysql, "SET GLOBAL super_read_only = OFF");
+    ts_sql(mysql, "SET GLOBAL read_only = OFF");
+    rowlock_client_options options = ts_options();
+    rowlock_client *late = NULL;
+    WANT(READONLY, rowlock_client_open(&options, &late, &ts_err));
+    WANT(READONLY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    WANT(READONLY, ts_try(client, ts_name("outside"), ROWLOCK_OPTIMISTIC));
+    ts_sql(mysql, "SET GLOBAL super_read_only = ON");
+    ts_sql(mysql, "START GROUP_REPLICATION");
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_true(POLL_UNTIL(ts_try(client, name, ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, 60000));
+    mysql_close(mysql);
+    rowlock_client_close(client);
+    rowlock_client_close(member);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WRITERS_TESTS};
+    const struct CMUnitTest tests[] = {WRITERS_TESTS, ONCE(test_a_node_outside_its_group)};
     return cmocka_run_group_tests_name("group_multi", tests, begin, cluster_end);
 }

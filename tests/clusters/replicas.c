@@ -112,6 +112,16 @@ static void fail_over_to(int node)
     cluster_front_to(node);
 }
 
+static bool knows_of(rowlock_client *reader, const char *name, uint64_t token)
+{
+    rowlock_list *list = NULL;
+    if (rowlock_list_one(reader, name, &list, &ts_err) != ROWLOCK_OK)
+        return false;
+    bool knows = rowlock_list_at(list, 0)->token == token;
+    rowlock_list_free(list);
+    return knows;
+}
+
 static void end_scene(scene *s)
 {
     rowlock_client_close(s->holder);
@@ -164,12 +174,45 @@ static void test_promotion_of_a_replica_that_lags(void **state)
     end_scene(&s);
 }
 
+/*
+ * The semi-synchronous replica has all of it. Nobody can know that who meets it: its holder is
+ * told of the loss nevertheless, and the next one gets it when the lease is over, with a
+ * higher token.
+ */
+static void test_promotion_of_a_replica_that_has_it_all(void **state)
+{
+    (void)state;
+    cluster_needed();
+    make_user();
+    scene s = set_scene();
+    rowlock_client *reader = open_at(SEMI_SYNCHRONOUS);
+    assert_true(POLL_UNTIL(knows_of(reader, s.lease_name, s.token), SOON_MS));
+    rowlock_client_close(reader);
+    fail_over_to(SEMI_SYNCHRONOUS);
+    int64_t promoted_ms = ts_now_ms();
+    assert_true(POLL_UNTIL(rowlock_hold_check(s.lease) == ROWLOCK_LOST, TOLD_MS));
+    assert_true(POLL_UNTIL(rowlock_hold_check(s.row) == ROWLOCK_LOST, TOLD_MS));
+    print_message("# its holder was told within %d ms\n", (int)(ts_now_ms() - promoted_ms));
+    ts_waiter waiter = {
+        .client = s.other, .name = s.lease_name, .options = {.wait_ms = 2 * SOON_MS + TTL_MS}};
+    ts_waiter_start(&waiter);
+    WANT(OK, ts_waiter_join(&waiter, 3 * SOON_MS));
+    assert_true(rowlock_hold_token(waiter.hold) > s.token);
+    expect_nothing_left(&s, SEMI_SYNCHRONOUS);
+    WANT(OK, rowlock_release(waiter.hold, &ts_err));
+    end_scene(&s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    ts_secret("secret");
+    const struct CMUnitTest lagging[] = {
         ONCE(test_a_replica_refuses),
         ONCE(test_promotion_of_a_replica_that_lags),
     };
-    ts_secret("secret");
-    return cmocka_run_group_tests_name("replicas", tests, begin, cluster_end);
+    const struct CMUnitTest whole[] = {
+        ONCE(test_promotion_of_a_replica_that_has_it_all),
+    };
+    return cmocka_run_group_tests_name("replicas", lagging, begin, cluster_end) +
+           cmocka_run_group_tests_name("replicas", whole, begin, cluster_end);
 }

@@ -85,6 +85,31 @@ static void what_it_is(void **state)
     assert_int_equal(SKETCH(RL_MARIADB, {"version", "11"}).minor, 0);
 }
 
+/* Only what is known to be outside is refused; Galera's nodes refuse by themselves. */
+static void outside_its_group(void **state)
+{
+    (void)state;
+    static const answer group = {"group_replication_group_name", "g"};
+    rowlock_error err = {0};
+    rl_server none = SKETCH(RL_MYSQL, group);
+    rl_server joining = SKETCH(RL_MYSQL, group, {"member_state", "RECOVERING"});
+    rl_server member = SKETCH(RL_MYSQL, group, {"member_state", "ONLINE"});
+    rl_server node =
+        SKETCH(RL_MARIADB, {"wsrep_on", "ON"}, {"wsrep_cluster_status", "non-Primary"});
+    assert_int_equal(rl_server_join_check(&none, &err), ROWLOCK_READONLY);
+    assert_int_equal(rl_server_join_check(&joining, &err), ROWLOCK_READONLY);
+    assert_int_equal(rl_server_join_check(&member, &err), ROWLOCK_OK);
+    assert_int_equal(rl_server_join_check(&node, &err), ROWLOCK_OK);
+    rl_sketch s;
+    rl_server unseen;
+    rl_sketch_begin(&s, &unseen, RL_MYSQL);
+    rl_sketch_note(&s, group.name, group.value);
+    rl_sketch_unseen(&s);
+    rl_sketch_end(&s, 7);
+    assert_true(unseen.apart);
+    assert_int_equal(rl_server_join_check(&unseen, &err), ROWLOCK_OK);
+}
+
 static void too_old(void **state)
 {
     (void)state;
@@ -232,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_is),
+        cmocka_unit_test(outside_its_group),
         cmocka_unit_test(too_old),
         cmocka_unit_test(a_restart_is_no_change),
         cmocka_unit_test(another_server),
