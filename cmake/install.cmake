@@ -53,7 +53,8 @@ endforeach()
 install(FILES ${CMAKE_SOURCE_DIR}/sql/grants.sql DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/migrations DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
   FILES_MATCHING PATTERN "*.sql")
-foreach(paper LICENSE README.md docs/guarantees.md docs/architecture.md docs/performance.md)
+foreach(paper LICENSE README.md docs/guarantees.md docs/architecture.md docs/performance.md
+    docs/reliability.md docs/security.md docs/servers.md)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${paper})
     install(FILES ${CMAKE_SOURCE_DIR}/${paper} DESTINATION ${CMAKE_INSTALL_DOCDIR})
   endif()

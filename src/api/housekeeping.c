@@ -42,7 +42,10 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
         return status;
     char text[256];
     rl_copy_label(text, sizeof text, reason ? reason : "");
-    return rl_break(client, name, reason && *reason ? text : NULL, err);
+    status = rl_break(client, name, reason && *reason ? text : NULL, err);
+    if (status == ROWLOCK_DENIED)
+        rl_error_prefix(err, "breaking '%s': ", name);
+    return status;
 }
 
 rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_error *err)

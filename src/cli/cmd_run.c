@@ -552,7 +552,7 @@ static void set_client_options(run *self)
 {
     rowlock_client_options *client = &self->context.client;
     make_label(self);
-    client->label = self->options.label ? self->options.label : self->label;
+    client->label = self->options.label && *self->options.label ? self->options.label : self->label;
     log_line = client->log;
     log_data = client->log_data;
     if (client->log) {

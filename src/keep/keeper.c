@@ -109,6 +109,17 @@ static const char *why_expired(const rl_held *held, int64_t now)
                : "it could not be renewed in time";
 }
 
+/* LOST is final: who asked since the deadline has heard it, although the server's answer, read too
+ * late (the process was stopped), says that the lock was kept. */
+static void extend_in_time(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us)
+{
+    int64_t now = rl_now_us();
+    if (now >= atomic_load(&held->deadline_us))
+        mark_lost(keeper, held, why_expired(held, now));
+    else
+        rl_held_extend(held, sent_us, ttl_us);
+}
+
 static void mark_expired(rl_keeper *keeper, const rl_held_list *list, int64_t now)
 {
     for (rl_held *next, *held = list->first; held; held = next) {
@@ -226,7 +237,7 @@ static void ping_over(rl_keeper *keeper, rl_held *held)
                                       : "the connection that holds it has ended");
         return;
     }
-    rl_held_extend(held, held->ping_sent_us, held->ttl_us);
+    extend_in_time(keeper, held, held->ping_sent_us, held->ttl_us);
     keeper->due_us = earlier(keeper->due_us, held->next_beat_us);
 }
 
@@ -544,7 +555,7 @@ static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
                           : "it was taken away on the server (broken, or expired there)");
             continue;
         }
-        rl_held_extend(held, sent_us, renewals[i].ttl_us);
+        extend_in_time(keeper, held, sent_us, renewals[i].ttl_us);
         keeper->due_us = earlier(keeper->due_us, atomic_load(&held->deadline_us));
         if (last)
             held->next_beat_us = RL_NEVER;

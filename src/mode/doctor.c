@@ -298,10 +298,13 @@ static void check_rights(doctor *d)
     char grant[900];
     try_statements(d, &t);
     grantee(d->user, who, sizeof who);
-    snprintf(grant, sizeof grant, "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
+    snprintf(grant, sizeof grant,
+             "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s; or less: sql/grants.sql "
+             "(share/rowlock/grants.sql) has what each needs",
              d->params->schema, who);
     if (t.denied)
-        tell(d, "privileges", ROWLOCK_BROKEN, "calls will answer DENIED", grant,
+        tell(d, "privileges", ROWLOCK_BROKEN,
+             "taking locks will answer DENIED; who only looks or sweeps may need no more", grant,
              "%s lacks some: %s", who, t.first_denied.message);
     else
         tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
