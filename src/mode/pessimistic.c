@@ -616,8 +616,9 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
         return status;
     const rl_value values[] = {rl_u64(id)};
     status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
-    /* Who may only look may not lock on MySQL, not even to see: what is published is believed. */
-    if (status == ROWLOCK_DENIED && !unpublish_values)
+    /* Who may only look may not lock on MySQL, not even to see, nor may anybody on a read-only
+     * server (1290): what is published is believed. */
+    if ((status == ROWLOCK_DENIED || status == ROWLOCK_READONLY) && !unpublish_values)
         status = ROWLOCK_OK;
     if (status == ROWLOCK_OK && got && unpublish_values)
         status = rl_client_run(client, budget, RL_SQL_ROW_UNPUBLISH, unpublish_values, &done, err);

@@ -416,6 +416,10 @@ static void test_a_read_only_server(void **state)
     for (int i = 0; i < 2; i++)
         WANT(READONLY, ts_try(client, i ? "ro-row" : "ro-lease", ts_modes[i]));
     WANT(READONLY, ts_try(client, "ro-new", ROWLOCK_OPTIMISTIC));
+    rowlock_list *list = NULL;
+    WANT(OK, rowlock_list_get(client, NULL, &list, &ts_err));
+    assert_int_equal(rowlock_list_count(list), 2);
+    rowlock_list_free(list);
     /* One may look at it, or be told at once that no lock can be had. */
     rowlock_status opened = open_as(user, PASSWORD, ts_schema(), &none);
     if (opened == ROWLOCK_OK)
