@@ -14,6 +14,7 @@ enum {
     ID_URL,
     ID_CONNECT_TIMEOUT,
     ID_WAITING,
+    ID_SINGLE_WRITER,
     ID_TLS,
     ID_TLS_CA,
     ID_TLS_CERT,
@@ -35,6 +36,7 @@ const cli_option cli_connection_options[] = {
     {ID_URL, "url", CLI_VALUE},
     {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
     {ID_WAITING, "waiting", CLI_VALUE},
+    {ID_SINGLE_WRITER, "single-writer", CLI_NOTHING},
     {ID_TLS, "tls", CLI_VALUE},
     {ID_TLS_CA, "tls-ca", CLI_VALUE},
     {ID_TLS_CERT, "tls-cert", CLI_VALUE},
@@ -180,6 +182,9 @@ bool cli_connection_take(cli_context *context, int id, const char *value)
         return take_connect_timeout(context, value);
     case ID_WAITING:
         return take_waiting(context, value);
+    case ID_SINGLE_WRITER:
+        context->client.single_writer = true;
+        return true;
     case ID_TLS:
         return take_tls(context, value);
     case ID_TLS_CA:

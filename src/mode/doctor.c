@@ -143,7 +143,7 @@ static void check_cluster(const doctor *d)
     else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
         tell(d, "cluster", ROWLOCK_CARE,
              "pessimistic mode is refused: row locks are local to a node, and others write too",
-             "use leases; or send every client to one node, and say so (single_writer)", "%s",
+             "use leases; or send every client to one node, and say so (--single-writer)", "%s",
              traits->name);
     else if (traits->many_writers)
         tell(d, "cluster", ROWLOCK_CARE,
@@ -299,8 +299,8 @@ static void check_rights(doctor *d)
     try_statements(d, &t);
     grantee(d->user, who, sizeof who);
     snprintf(grant, sizeof grant,
-             "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s; or less: sql/grants.sql "
-             "(share/rowlock/grants.sql) has what each needs",
+             "sql/grants.sql (share/rowlock/grants.sql) has the least; or: "
+             "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
              d->params->schema, who);
     if (t.denied)
         tell(d, "privileges", ROWLOCK_BROKEN,

@@ -50,7 +50,8 @@ rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNSUPPORTED,
                    "the server is %s: the other nodes write too and do not see its row locks; use "
-                   "a lease, or say that this node is the only writer (single_writer)",
+                   "a lease, or say that this node is the only one in use (--single-writer, "
+                   "single_writer)",
                    rl_cluster_traits_of(cluster)->name);
 }
 
@@ -601,6 +602,24 @@ rowlock_status rl_row_release(rowlock_hold *hold, const rowlock_release_options 
 
 /* --------------------------------------------------------------------------- the dead */
 
+/* The row locks that are published may be those of another node, which do not show here. */
+static bool held_elsewhere(const rowlock_client *client, const rl_conn *conn)
+{
+    return conn->server.read_only || rl_many_writers(conn->server.cluster, client->single_writer);
+}
+
+/* What is published is believed, and left alone. What was read-only is asked anew the next time. */
+static rowlock_status believe(rl_conn *conn, bool to_end, bool *locked, bool *freed,
+                              rowlock_error *err)
+{
+    conn->demoted = conn->server.read_only;
+    if (to_end && conn->server.read_only)
+        return rl_fail(err, ROWLOCK_READONLY, "%s", rowlock_status_text(ROWLOCK_READONLY));
+    *locked = true;
+    *freed = false;
+    return ROWLOCK_OK;
+}
+
 /* Nobody has the row's lock: then `freed` conditionally, while we have it. */
 static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, uint64_t id,
                                const rl_value *unpublish_values, bool *locked, bool *freed,
@@ -614,6 +633,11 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     rowlock_status status = rl_pool_take(&client->pool, RL_HOLD, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
+    if (held_elsewhere(client, conn)) {
+        status = believe(conn, unpublish_values, locked, freed, err);
+        rl_pool_give(&client->pool, conn);
+        return status;
+    }
     const rl_value values[] = {rl_u64(id)};
     status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
     /* Who may only look may not lock on MySQL, not even to see, nor may anybody on a read-only

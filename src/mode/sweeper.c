@@ -519,7 +519,11 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
     rowlock_error spare;
     err = rl_error_or(err, &spare);
     bool freed = false;
-    rowlock_status status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
+    /* At another node its connection's number is a stranger's. */
+    rowlock_status status = rl_row_check(client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
     if (status == ROWLOCK_OK && !freed) {
         status = rl_kill_connection(client, budget, v->connection_id, err);
         if (status == ROWLOCK_DENIED)
