@@ -205,7 +205,7 @@ int64_t rowlock_hold_waited_ms(const rowlock_hold *hold)
 
 int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold)
 {
-    if (!hold || atomic_load(&hold->held.lost))
+    if (!hold || rl_hold_lost(hold))
         return 0;
     int64_t left_us = atomic_load(&hold->held.deadline_us) - rl_now_us();
     return left_us > 0 ? left_us / 1000 : 0;

@@ -233,7 +233,7 @@ void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id)
     server->proxied = sketch->connection_id != connection_id;
     server->cluster = cluster_of(sketch);
     server->apart = server->cluster != RL_ALONE && !is_member(sketch, server->cluster);
-    server->outside = server->apart && !sketch->unseen && !clusters[server->cluster].says_cut_off;
+    server->outside = server->apart && !sketch->unseen;
     name_node(sketch);
     name_whole(sketch);
 }
@@ -243,7 +243,7 @@ rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err)
     if (!server->outside)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_READONLY,
-                   "%s: it is configured for %s, and is no working member of its group",
+                   "%s: it is configured for %s, and is no working member of it now",
                    rowlock_status_text(ROWLOCK_READONLY), clusters[server->cluster].name);
 }
 

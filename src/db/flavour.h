@@ -64,7 +64,7 @@ typedef struct rl_server {
     bool proxied; /* the number of the connection is another at the server */
     bool binlog;
     bool apart;   /* configured for a cluster, and not a working member of it, or nobody may tell */
-    bool outside; /* surely none, and it would take writes all the same */
+    bool outside; /* surely none */
     char binlog_format[33];
     char version[129];
     char comment[257];
@@ -112,9 +112,10 @@ void rl_sketch_unseen(rl_sketch *sketch);
 void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);
 
 /*
- * READONLY for a member of a group that has left it, or was started and has not joined. It would
- * take writes (unless it is kept read-only), and who took a lease there, in old data, would be the
- * second holder.
+ * READONLY for a node that has left its cluster, is cut off from it, or was started and has not
+ * joined. A member of a group would take writes then (unless it is kept read-only), and who took a
+ * lease there, in old data, would be the second holder. Nor does it speak for anybody: the server
+ * was not replaced by another one.
  */
 rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 

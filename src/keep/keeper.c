@@ -33,10 +33,37 @@ int64_t rl_margin_us(int64_t ttl_us)
     return margin < ttl_us / DRIFT_PART ? ttl_us / DRIFT_PART : margin;
 }
 
+static int64_t deadline_of(const rl_held *held, int64_t sent_us, int64_t ttl_us)
+{
+    return sent_us + ttl_us - rl_margin_us(held->ttl_us);
+}
+
 void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
-    atomic_store(&held->deadline_us, sent_us + ttl_us - rl_margin_us(held->ttl_us));
+    atomic_store(&held->deadline_us, deadline_of(held, sent_us, ttl_us));
     held->next_beat_us = sent_us + held->ttl_us / 3;
+}
+
+/* Either its holder finds it over, or the keeper prolongs it: the one who comes first decides. */
+bool rl_held_over(rl_held *held)
+{
+    int_fast64_t deadline = atomic_load(&held->deadline_us);
+    while (deadline && rl_now_us() >= deadline)
+        if (atomic_compare_exchange_weak(&held->deadline_us, &deadline, 0))
+            return true;
+    return deadline == 0;
+}
+
+/* False: it is over. */
+static bool prolong(rl_held *held, int64_t sent_us, int64_t ttl_us)
+{
+    int_fast64_t was = atomic_load(&held->deadline_us);
+    held->next_beat_us = sent_us + held->ttl_us / 3;
+    while (was && rl_now_us() < was)
+        if (atomic_compare_exchange_weak(&held->deadline_us, &was,
+                                         deadline_of(held, sent_us, ttl_us)))
+            return true;
+    return false;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -113,11 +140,8 @@ static const char *why_expired(const rl_held *held, int64_t now)
  * late (the process was stopped), says that the lock was kept. */
 static void extend_in_time(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
-    int64_t now = rl_now_us();
-    if (now >= atomic_load(&held->deadline_us))
-        mark_lost(keeper, held, why_expired(held, now));
-    else
-        rl_held_extend(held, sent_us, ttl_us);
+    if (!prolong(held, sent_us, ttl_us))
+        mark_lost(keeper, held, why_expired(held, rl_now_us()));
 }
 
 static void mark_expired(rl_keeper *keeper, const rl_held_list *list, int64_t now)
@@ -235,6 +259,11 @@ static void ping_over(rl_keeper *keeper, rl_held *held)
         mark_lost(keeper, held,
                   held->conn->demoted ? "the server has become read-only: another is the primary"
                                       : "the connection that holds it has ended");
+        return;
+    }
+    /* It came to us when new connections led elsewhere already. */
+    if (!rl_pool_is_current(keeper->pool, &held->conn->server, true)) {
+        mark_lost(keeper, held, RL_MOVED);
         return;
     }
     extend_in_time(keeper, held, held->ping_sent_us, held->ttl_us);

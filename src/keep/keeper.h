@@ -155,4 +155,7 @@ int64_t rl_margin_us(int64_t ttl_us);
 /* A good reply to a request sent at `sent_us`. */
 void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us);
 
+/* Is its deadline past? Then for good: whoever has been told so is not told otherwise later. */
+bool rl_held_over(rl_held *held);
+
 #endif

@@ -140,7 +140,8 @@ void rl_hold_free(rowlock_hold *hold)
 
 bool rl_hold_lost(const rowlock_hold *hold)
 {
-    return atomic_load(&hold->held.lost) || rl_now_us() >= atomic_load(&hold->held.deadline_us);
+    /* To look is to decide (rl_held_over()); no hold was made constant. */
+    return atomic_load(&hold->held.lost) || rl_held_over((rl_held *)(uintptr_t)&hold->held);
 }
 
 void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,

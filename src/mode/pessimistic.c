@@ -403,6 +403,16 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
                : status;
 }
 
+/* A wait may have begun before a failover: who asks for the lock today asks another server. */
+static rowlock_status is_current(const row_call *call, rowlock_error *err)
+{
+    const rowlock_hold *hold = call->hold;
+    if (rl_pool_is_current(&hold->client->pool, &call->conn->server, true))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was granted, but " RL_MOVED,
+                   hold->locks[0].name);
+}
+
 static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
 {
     rowlock_status status = find_rows(call, err);
@@ -412,7 +422,7 @@ static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
         status = lock_rows(call, err);
     if (status == ROWLOCK_OK)
         status = publish(call, err);
-    return status;
+    return status == ROWLOCK_OK ? is_current(call, err) : status;
 }
 
 /* It may have been dead in the pool, which did not look; that is not to end a try. */

@@ -1,4 +1,6 @@
 /* Galera: three nodes of MariaDB, each of which takes writes. */
+#include <string.h>
+
 #include "clusters/writers.h"
 
 static int begin(void **state)
@@ -26,7 +28,7 @@ static void test_a_node_that_is_cut_off(void **state)
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 60000));
     assert_true(
         POLL_UNTIL(ts_try(client, ts_name("new"), ROWLOCK_OPTIMISTIC) == ROWLOCK_READONLY, 60000));
-    assert_int_equal(ts_err.server_errno, 1047);
+    assert_true(ts_err.server_errno == 1047 || strstr(ts_err.message, "no working member"));
     WANT(READONLY, rowlock_client_open(&options, &none, &ts_err));
     (void)rowlock_release(hold, &ts_err);
     cluster_node("kill-node", 1);

@@ -85,7 +85,7 @@ static void what_it_is(void **state)
     assert_int_equal(SKETCH(RL_MARIADB, {"version", "11"}).minor, 0);
 }
 
-/* Only what is known to be outside is refused; Galera's nodes refuse by themselves. */
+/* Only what is known to be outside is refused. */
 static void outside_its_group(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void outside_its_group(void **state)
     assert_int_equal(rl_server_join_check(&none, &err), ROWLOCK_READONLY);
     assert_int_equal(rl_server_join_check(&joining, &err), ROWLOCK_READONLY);
     assert_int_equal(rl_server_join_check(&member, &err), ROWLOCK_OK);
-    assert_int_equal(rl_server_join_check(&node, &err), ROWLOCK_OK);
+    assert_int_equal(rl_server_join_check(&node, &err), ROWLOCK_READONLY);
     rl_sketch s;
     rl_server unseen;
     rl_sketch_begin(&s, &unseen, RL_MYSQL);
