@@ -9,7 +9,7 @@
  * Sizes:   CLIENTS, ROUNDS (acquisitions of each), FAULTS (of all together), RENEWERS (clients
  *          that renew a lease, once, in a world without PROMPT)
  * Worlds:  PROMPT      time passes only when nobody can make a step: nobody is slow
- *          ENDLESS     rounds have no end, and versions go round (for liveness)
+ *          ENDLESS     rounds have no end, and versions go round: for gets_in (at the end)
  *          FAILOVER    once, the server forgets the last acquisition
  * Guards:  NO_... leaves one of the protocol's guards out; each must make a property fail.
  *
@@ -55,14 +55,17 @@ hidden byte in_turn;          /* PROMPT: no newcomer comes before who waits, nob
 #define UNLESS_FORGOTTEN(property, what) HOLDS(property, what)
 #endif
 
+/* ENDLESS: three versions go round. So that no older one is taken for its successor, a grant forgets
+ * the renewal of the version before, a renewal that its sender has given up is lost, and who has a
+ * release under way waits for it before the next round. */
 #ifdef ENDLESS
-#define NEXT(v)      (((v) % 5) + 1)
-#define AT_MOST(a, b) ((((b) + 5 - (a)) % 5) <= 2)
-#define RISES(a, b)  (b != a)
+#define NEXT(v)       (((v) % 3) + 1)
+#define AT_MOST(a, b) ((a) == 0 || (a) == (b))
+#define RISES(a, b)   ((b) != (a))
 #else
-#define NEXT(v)      ((v) + 1)
+#define NEXT(v)       ((v) + 1)
 #define AT_MOST(a, b) ((a) <= (b))
-#define RISES(a, b)  ((b) > (a))
+#define RISES(a, b)   ((b) > (a))
 #endif
 
 /* ------------------------------------------------------------------------------- the server */
@@ -193,6 +196,10 @@ inline grant(c, to_version, with_bell)
     UNLESS_FORGOTTEN(tokens_rise, RISES(highest, to_version));
     previous_version = version;
     version = to_version;
+#ifdef ENDLESS
+    renewed_version = 0;
+    renewed = 0;
+#endif
     highest = version;
     held = true;
     owner = c;
@@ -456,10 +463,12 @@ inline give_up_bell(c)
 /* A keeper's renewal of a hold that has ended is still under way, or has been lost. */
 inline abandon_renewal(c)
 {
+#ifndef ENDLESS
     if
     :: renewal[c] == 1 && late_renewal[c] == 0 -> late_renewal[c] = token[c]
     :: true
     fi;
+#endif
     renewal[c] = 0; renewal_own[c] = 0
 }
 
@@ -676,8 +685,10 @@ proctype Client(byte c)
 
     /* ------------------------------------------------------------ attempt() and waiting */
     :: atomic {
+#ifdef ENDLESS
+            at[c] == IDLE && late_release[c] == 0 ->
+#else
             at[c] == IDLE && rounds[c] > 0 ->
-#ifndef ENDLESS
             rounds[c]--;
 #endif
 #if ROUNDS > 1
@@ -924,6 +935,7 @@ init {
     }
 }
 
+/* Who wants it has it some time (or is dead), whatever the other does: fairness is of processes. */
 #ifdef ENDLESS
 #define WAITS (at[0] == ASKED || at[0] == LOOKS || at[0] == QUEUED || at[0] == POLLS || at[0] == OPEN)
 ltl gets_in { [] (WAITS -> <> !WAITS) }
