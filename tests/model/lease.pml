@@ -935,7 +935,7 @@ init {
     }
 }
 
-/* Who wants it has it some time (or is dead), whatever the other does: fairness is of processes. */
+/* Who wants it has it some time (or is dead), whatever the others do: fairness is of processes. */
 #ifdef ENDLESS
 #define WAITS (at[0] == ASKED || at[0] == LOOKS || at[0] == QUEUED || at[0] == POLLS || at[0] == OPEN)
 ltl gets_in { [] (WAITS -> <> !WAITS) }
