@@ -252,8 +252,9 @@ typedef struct rowlock_client_options {
 
 /*
  * Connects, checks the schema's version, starts the keeper thread.
- * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM. (A server that
- * is read-only may be looked at; taking a lock there answers READONLY.)
+ * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM; READONLY for a node that
+ * is cut off from its cluster or has not joined it. (Another server that is read-only
+ * may be looked at; taking a lock there answers READONLY.)
  * The options are copied. Free with rowlock_client_close().
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(

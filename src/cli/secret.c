@@ -53,10 +53,13 @@ void cli_secret_environment(void)
 {
     const char *url = getenv("ROWLOCK_URL");
     const char *authority = url ? strstr(url, "://") : NULL;
+    const char *end = authority ? authority + 3 + strcspn(authority + 3, "/?") : NULL;
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
-    const char *at = colon ? strrchr(colon, '@') : NULL;
+    const char *at = end;
+    while (at && at > authority && *at != '@')
+        at--;
     unsetenv("MYSQL_PWD");
-    if (!at)
+    if (!colon || !at || at < colon)
         return;
     char *without = cli_need(malloc(strlen(url) + 1));
     memcpy(without, url, (size_t)(colon - url));
