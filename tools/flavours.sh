@@ -207,7 +207,8 @@ unpack() { # FLAVOUR USER SUITE PACKAGE
         [ "$(id -u)" -eq 0 ] || mode=chrootless
         work=$(umask 022 && mktemp -d "$UNPACKED_BASE/new.XXXXXX")
         # A snapshot may be older than its signature's date says it should be.
-        if ! (umask 022 && timeout 300 mmdebstrap --mode="$mode" --variant=extract --include="$4" \
+        # The descriptors that it opens must be below 10: a shell of its own knows no others.
+        if ! (umask 022 && exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- && timeout 300 mmdebstrap --mode="$mode" --variant=extract --include="$4" \
             --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "2"' \
             --aptopt='Acquire::http::Timeout "20"' \
             "$3" "$work/root" "$mirror") >"$log" 2>&1 </dev/null; then

@@ -69,7 +69,8 @@ static answer answers[] = {
     {1020, "HY000", MAY(DEADLOCK) | MAY(BUSY)},
     {1317, "70100", MAY(UNAVAILABLE) | MAY(BUSY)},
     {2013, "HY000", MAY(UNAVAILABLE)},
-    {1290, "HY000", MAY(READONLY)},
+    /* Somebody else is the primary then: a row lock that is held is lost. */
+    {1290, "HY000", MAY(READONLY) | MAY(LOST)},
     {1040, "08004", MAY(UNAVAILABLE)},
 };
 
