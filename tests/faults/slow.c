@@ -4,9 +4,11 @@
  * back.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
@@ -334,13 +336,91 @@ static void test_fenced_for_longer_than_the_ttl(void **state)
     mysql_close(work);
 }
 
+/* --------------------------------------------------------------- stopped, and too late */
+
+enum { STOPPED_TTL = 6000, STOPPED_FOR = 4200 };
+
+/* What the holder sees, for the other process. */
+typedef struct sight {
+    rowlock_mode mode;
+    const char *name;
+    atomic_bool holds;
+    atomic_bool lost;
+    atomic_bool kept_after_all;
+    atomic_bool told;
+    atomic_bool over;
+} sight;
+
+static void see_the_loss(void *data, rowlock_hold *hold, const char *reason)
+{
+    sight *seen = data;
+    (void)hold;
+    (void)reason;
+    atomic_store(&seen->told, true);
+}
+
+static int hold_and_look(void *arg)
+{
+    sight *seen = arg;
+    rowlock_client_options options = through_options();
+    rowlock_client *client = NULL;
+    rowlock_hold *hold = NULL;
+    const rowlock_acquire_options how = {
+        .mode = seen->mode, .ttl_ms = STOPPED_TTL, .on_lost = see_the_loss, .on_lost_data = seen};
+    if (rowlock_client_open(&options, &client, NULL) != ROWLOCK_OK ||
+        rowlock_acquire(client, seen->name, &how, &hold, NULL) != ROWLOCK_OK)
+        return 1;
+    atomic_store(&seen->holds, true);
+    while (!atomic_load(&seen->over)) {
+        bool lost = rowlock_hold_check(hold) == ROWLOCK_LOST;
+        if (!lost && atomic_load(&seen->lost))
+            atomic_store(&seen->kept_after_all, true);
+        if (lost)
+            atomic_store(&seen->lost, true);
+    }
+    (void)rowlock_release(hold, NULL);
+    rowlock_client_close(client);
+    return 0;
+}
+
+/* A process is stopped while the server's good answer is on its way, and wakes up behind its
+ * deadline, and before the one that the answer would give it: LOST is final. */
+static void test_lost_is_final(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    sight *seen =
+        mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(seen != MAP_FAILED);
+    seen->mode = mode;
+    seen->name = ts_name("final");
+    pid_t pid = ts_fork(hold_and_look, seen);
+    assert_true(POLL_UNTIL(atomic_load(&seen->holds), 10000));
+    ts_proxy_arm(proxy, TS_STALL_REPLY,
+                 mode == ROWLOCK_PESSIMISTIC ? "SET @rowlock"
+                                             : "STRAIGHT_JOIN resource r ON r.id = k.id AND r.ver",
+                 1, false);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), STOPPED_TTL));
+    kill(pid, SIGSTOP);
+    ts_pass_ms(50);
+    ts_proxy_flow(proxy);
+    ts_pass_ms(STOPPED_FOR);
+    kill(pid, SIGCONT);
+    (void)POLL_UNTIL(atomic_load(&seen->lost), 2000);
+    ts_pass_ms(500);
+    bool lost = atomic_load(&seen->lost);
+    assert_false(atomic_load(&seen->kept_after_all));
+    assert_true(!lost || POLL_UNTIL(atomic_load(&seen->told), 10000));
+    atomic_store(&seen->over, true);
+    assert_int_equal(ts_reap(pid, 20000), 0);
+    munmap(seen, sizeof *seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_latency_near_the_ttl),
-        BOTH(test_a_vanished_host),
-        BOTH(test_every_call_comes_back),
-        BOTH(test_fenced_for_longer_than_the_ttl),
+        BOTH(test_latency_near_the_ttl),  BOTH(test_a_vanished_host),
+        BOTH(test_every_call_comes_back), BOTH(test_fenced_for_longer_than_the_ttl),
+        BOTH(test_lost_is_final),
     };
     return cmocka_run_group_tests_name("slow", tests, through_begin, through_end);
 }
