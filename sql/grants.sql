@@ -1,6 +1,6 @@
 -- The least that works, for people to edit and run as an administrator: put your schema's name
 -- for `rowlock`, and your users for these. MariaDB and MySQL take the same statements, but where
--- it says so. The tests run as these users, and with each right taken away once.
+-- it says so. The tests run as these users, and with the rights of who takes locks taken away one by one.
 --
 -- Rights on tables need the tables: let the administrator run `rowlock init` first. A later
 -- version's tables may need more; `rowlock doctor` says what is missing.

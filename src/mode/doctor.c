@@ -136,9 +136,10 @@ static void check_cluster(const doctor *d)
     const rl_cluster_traits *traits = rl_cluster_traits_of(d->server->cluster);
     if (d->server->apart)
         tell(d, "cluster", ROWLOCK_CARE,
-             "leases end when another node answers; where it is no working member, no lock can be "
-             "had",
-             "see why it is not; or let this user see it (sql/grants.sql)",
+             "leases end when another node answers; and outside of its group it gives out locks "
+             "that "
+             "the group knows nothing of",
+             "let this user look at performance_schema.replication_group_members (sql/grants.sql)",
              "%s, but not a working one, or this user may not see that it is", traits->name);
     else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
         tell(d, "cluster", ROWLOCK_CARE,
