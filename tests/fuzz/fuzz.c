@@ -124,7 +124,8 @@ void fuzz_check_discreet(const char *url, const char *message)
     const char *authority = strstr(url, "://");
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
     const char *at = strrchr(url, '@');
-    if (!colon || !at || at < colon)
+    /* With a second @ nobody can say where a password ends. */
+    if (!colon || !at || at < colon || strchr(url, '@') != at)
         return;
     char *quoted = quotation(message);
     if (quoted && *quoted && !is_option_of_url(quoted))

@@ -200,7 +200,7 @@ static void test_an_option_file_means_it(void **state)
 {
     (void)state;
     static const char *const lines[] = {"ssl-ca=/dev/null", "ssl-verify-server-cert=1",
-                                        "ssl-enforce=1", "tls-fp=" FINGERPRINT};
+                                        "ssl-enforce=1", ("tls-fp=" FINGERPRINT)};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         char text[100];
         snprintf(text, sizeof text, "[client]\n%s\n", lines[i]);
