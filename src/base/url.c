@@ -170,11 +170,13 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     return ROWLOCK_OK;
 }
 
-/* [from, end) may hold the rest of a password with a / in it: it goes no further. */
+/* [from, end) may hold the rest of a password with a / in it, which goes on behind a ? even: what
+ * is no name, with an @ somewhere behind it, goes no further (and into no message). */
 static rowlock_status parse_schema(const char *from, const char *end, rl_url *url,
                                    rowlock_error *err)
 {
-    if (find(from, end, '@') < end)
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
+    if (from + strspn(from, plain) < end && strchr(from, '@'))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its /; in the user and the password, write %%2F "
                        "for / and %%40 for @");

@@ -586,12 +586,7 @@ static int begin(void **state)
     mysql = ts_connect(ts_schema());
     proxy = ts_proxy_start(ts_socket());
     direct = ts_open();
-    ts_sql(mysql, "CREATE TABLE guard (name VARCHAR(80) PRIMARY KEY, token BIGINT UNSIGNED"
-                  " NOT NULL DEFAULT 0, owner VARCHAR(80) NOT NULL DEFAULT '', beats BIGINT"
-                  " NOT NULL DEFAULT 0) ENGINE = InnoDB");
-    ts_sql(mysql, "CREATE TABLE late (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(80), token"
-                  " BIGINT UNSIGNED, owner VARCHAR(80), against BIGINT UNSIGNED)"
-                  " ENGINE = InnoDB");
+    ts_guard_tables(mysql);
     return 0;
 }
 

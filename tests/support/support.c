@@ -624,6 +624,16 @@ rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
     return waiter->status;
 }
 
+void ts_guard_tables(MYSQL *mysql)
+{
+    ts_sql(mysql, "CREATE TABLE guard (name VARCHAR(80) PRIMARY KEY, token BIGINT UNSIGNED"
+                  " NOT NULL DEFAULT 0, owner VARCHAR(80) NOT NULL DEFAULT '', beats BIGINT"
+                  " NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    ts_sql(mysql, "CREATE TABLE late (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(80), token"
+                  " BIGINT UNSIGNED, owner VARCHAR(80), against BIGINT UNSIGNED)"
+                  " ENGINE = InnoDB");
+}
+
 pid_t ts_fork(int (*fn)(void *arg), void *arg)
 {
     fflush(NULL);

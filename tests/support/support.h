@@ -176,6 +176,10 @@ void ts_waiter_start(ts_waiter *waiter);
 /* Its status; fails the test when it has not ended within so long. */
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
 
+/* What the processes of tests/faults write to: `guard`, which a later holder's token shuts, and
+ * `late`, where those are noted who came after it. */
+void ts_guard_tables(MYSQL *mysql);
+
 /* A child process that runs fn(arg) and ends with what it returns. */
 pid_t ts_fork(int (*fn)(void *arg), void *arg);
 /* Its exit status, 128+n for a signal; fails the test when it has not ended in time. */
