@@ -91,10 +91,10 @@ static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *u
     *tls = url->tls;
     url->tls = (rl_tls){0};
     if (url->tls_mode && !rl_tls_mode_of(url->tls_mode, &tls->mode))
+        /* Not shown, as with waiting. */
         return rl_fail(err, ROWLOCK_INVALID,
-                       "the URL's tls is off, preferred, required, verify-ca or verify-identity, "
-                       "not '%s'",
-                       url->tls_mode);
+                       "the URL's tls is neither off, preferred, required, verify-ca nor "
+                       "verify-identity");
     if (options->tls && !rl_tls_override(tls, options->tls))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return rl_tls_check(tls, err);

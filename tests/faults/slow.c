@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
@@ -344,6 +345,7 @@ enum { STOPPED_TTL = 6000, STOPPED_FOR = 4200 };
 typedef struct sight {
     rowlock_mode mode;
     const char *name;
+    pid_t parent;
     atomic_bool holds;
     atomic_bool lost;
     atomic_bool kept_after_all;
@@ -371,7 +373,7 @@ static int hold_and_look(void *arg)
         rowlock_acquire(client, seen->name, &how, &hold, NULL) != ROWLOCK_OK)
         return 1;
     atomic_store(&seen->holds, true);
-    while (!atomic_load(&seen->over)) {
+    while (!atomic_load(&seen->over) && getppid() == seen->parent) {
         bool lost = rowlock_hold_check(hold) == ROWLOCK_LOST;
         if (!lost && atomic_load(&seen->lost))
             atomic_store(&seen->kept_after_all, true);
@@ -393,6 +395,7 @@ static void test_lost_is_final(void **state)
     assert_true(seen != MAP_FAILED);
     seen->mode = mode;
     seen->name = ts_name("final");
+    seen->parent = getpid();
     pid_t pid = ts_fork(hold_and_look, seen);
     assert_true(POLL_UNTIL(atomic_load(&seen->holds), 10000));
     ts_proxy_arm(proxy, TS_STALL_REPLY,

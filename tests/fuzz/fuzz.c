@@ -127,6 +127,9 @@ void fuzz_check_discreet(const char *url, const char *message)
     /* With a second @ nobody can say where a password ends. */
     if (!colon || !at || at < colon || strchr(url, '@') != at)
         return;
+    /* A file that does not exist is named. */
+    if (strstr(message, "cannot be read"))
+        return;
     char *quoted = quotation(message);
     /* A ? may stand for what is not shown. */
     if (quoted && *quoted && !strchr(quoted, '?') && !is_option_of_url(quoted))
