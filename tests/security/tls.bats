@@ -214,7 +214,7 @@ port=$PORT"
     refused "*CA file 'none.pem' cannot be read*" --tls-ca=none.pem
     refused "*key 'none.key' cannot be read*" --tls-ca=right.pem --tls-cert=client.pem --tls-key=none.key
     refused "*--tls wants off*" --tls=yes
-    refused "*the URL's tls is off*" --url='mysql://h?tls=yes'
+    refused "*the URL's tls is neither off*" --url='mysql://h?tls=yes'
     refused '*unknown option*' --url='mysql://h?ssl-mode=DISABLED'
 }
 
