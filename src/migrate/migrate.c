@@ -295,9 +295,9 @@ static rowlock_status run_steps(migrator *m, const rl_migration *migration, unsi
                                 rowlock_error *err)
 {
     unsigned steps = rl_script_count(migration->content);
-    const char *at = migration->content;
+    rl_script script = rl_script_begin(migration->content, strlen(migration->content));
     rl_statement statement;
-    for (unsigned step = 1; rl_script_next(&at, &statement); step++) {
+    for (unsigned step = 1; rl_script_next(&script, &statement); step++) {
         if (step <= done)
             continue;
         rowlock_status status = run_step(m, migration, &statement, step, steps, err);

@@ -2,96 +2,349 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
-/* Behind the quoted text or comment that begins at `at`, or `at` when none does. */
-static const char *skip_quoted(const char *at)
+/* What a statement looks like so far, to tell a body that was cut at its first semicolon. */
+typedef struct shape {
+    unsigned words;
+    bool creates; /* CREATE or ALTER, and of what is not yet known */
+    bool routine; /* of something with a body */
+    int depth;    /* BEGIN and CASE that no END has ended */
+} shape;
+
+/* ----------------------------------------------------------------------- characters */
+
+static char peek(const rl_script *script, const char *at, size_t ahead)
 {
+    return (size_t)(script->end - at) > ahead ? at[ahead] : '\0';
+}
+
+static bool is_blank(char c)
+{
+    return isspace((unsigned char)c) != 0;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static bool in_words(const char *word, size_t length, const char *const *list)
+{
+    for (; *list; list++)
+        if (strlen(*list) == length && strncasecmp(word, *list, length) == 0)
+            return true;
+    return false;
+}
+
+static const char *word_end(const rl_script *script, const char *at)
+{
+    while (at < script->end && is_word(*at))
+        at++;
+    return at;
+}
+
+static void note_problem(rl_script *script, unsigned line, const char *problem)
+{
+    if (script->problem)
+        return;
+    script->problem = problem;
+    script->problem_line = line;
+}
+
+static unsigned lines_between(const char *from, const char *to)
+{
+    unsigned lines = 0;
+    while ((from = memchr(from, '\n', (size_t)(to - from)))) {
+        lines++;
+        from++;
+    }
+    return lines;
+}
+
+/* The line of `at`, which is at or behind the script's. */
+static unsigned line_of(const rl_script *script, const char *at)
+{
+    return script->line + lines_between(script->at, at);
+}
+
+static void move_to(rl_script *script, const char *at)
+{
+    script->line = line_of(script, at);
+    script->at = at;
+}
+
+/* ----------------------------------------------------------------- quotes, comments */
+
+static bool escapes(const rl_script *script, char quote)
+{
+    return quote != '`' && !script->no_backslashes && !(quote == '"' && script->ansi_quotes);
+}
+
+/* Behind the quoted text that begins at `at`. */
+static const char *skip_quoted(rl_script *script, const char *at)
+{
+    const char *from = at;
     char quote = *at;
-    for (at++; *at; at++) {
-        if (*at == '\\' && quote != '`' && at[1])
+    bool backslashes = escapes(script, quote);
+    for (at++; at < script->end; at++) {
+        if (*at == '\\' && backslashes && at + 1 < script->end)
             at++;
-        else if (*at == quote && at[1] == quote)
+        else if (*at == quote && peek(script, at, 1) == quote)
             at++;
         else if (*at == quote)
             return at + 1;
     }
+    note_problem(script, line_of(script, from), "a quote is not closed");
     return at;
 }
 
-static const char *skip_line(const char *at)
+static const char *skip_line(const rl_script *script, const char *at)
 {
-    const char *end = strchr(at, '\n');
-    return end ? end + 1 : at + strlen(at);
+    const char *newline = memchr(at, '\n', (size_t)(script->end - at));
+    return newline ? newline + 1 : script->end;
 }
 
-static const char *skip_block(const char *at)
+static const char *skip_block(rl_script *script, const char *at)
 {
-    const char *end = strstr(at + 2, "*/");
-    return end ? end + 2 : at + strlen(at);
+    const char *close = memmem(at + 2, (size_t)(script->end - at) - 2, "*/", 2);
+    if (close)
+        return close + 2;
+    note_problem(script, line_of(script, at), "a comment is not closed");
+    return script->end;
 }
 
-static bool line_comment(const char *at)
+static bool line_comment(const rl_script *script, const char *at)
 {
-    return *at == '#' ||
-           (at[0] == '-' && at[1] == '-' && (at[2] == '\0' || isspace((unsigned char)at[2])));
+    char third = peek(script, at, 2);
+    return *at == '#' || (*at == '-' && peek(script, at, 1) == '-' &&
+                          (is_blank(third) || iscntrl((unsigned char)third)));
+}
+
+static bool opens_block(const rl_script *script, const char *at)
+{
+    return *at == '/' && peek(script, at, 1) == '*';
 }
 
 /* A comment that the server executes is no comment. */
-static bool block_comment(const char *at)
+static bool opens_executed(const rl_script *script, const char *at)
 {
-    return at[0] == '/' && at[1] == '*' && at[2] != '!' && !(at[2] == 'M' && at[3] == '!');
+    return opens_block(script, at) && (peek(script, at, 2) == '!' ||
+                                       (peek(script, at, 2) == 'M' && peek(script, at, 3) == '!'));
 }
 
-static const char *skip_blank(const char *at)
+static const char *skip_blank(rl_script *script, const char *at)
 {
-    for (;;) {
-        if (*at && isspace((unsigned char)*at))
+    while (at < script->end) {
+        if (is_blank(*at))
             at++;
-        else if (line_comment(at))
-            at = skip_line(at);
-        else if (block_comment(at))
-            at = skip_block(at);
+        else if (line_comment(script, at))
+            at = skip_line(script, at);
+        else if (opens_block(script, at) && !opens_executed(script, at))
+            at = skip_block(script, at);
         else
-            return at;
-    }
-}
-
-static const char *statement_end(const char *at)
-{
-    while (*at && *at != ';') {
-        if (*at == '\'' || *at == '"' || *at == '`')
-            at = skip_quoted(at);
-        else if (line_comment(at))
-            at = skip_line(at);
-        else if (at[0] == '/' && at[1] == '*')
-            at = skip_block(at);
-        else
-            at++;
+            break;
     }
     return at;
 }
 
-bool rl_script_next(const char **at, rl_statement *statement)
+/* ----------------------------------------------------------------------- delimiters */
+
+/* One that is a word stands alone: "go" is none in "category". */
+static bool at_delimiter(const rl_script *script, const char *from, const char *at)
 {
-    const char *from = skip_blank(*at);
-    while (*from == ';')
-        from = skip_blank(from + 1);
-    if (!*from) {
-        *at = from;
+    size_t length = script->delimiter_length;
+    const char *word = script->delimiter;
+    if ((size_t)(script->end - at) < length || memcmp(at, word, length) != 0)
         return false;
-    }
-    const char *end = statement_end(from);
-    *at = *end ? end + 1 : end;
-    while (end > from && isspace((unsigned char)end[-1]))
-        end--;
-    *statement = (rl_statement){.text = from, .length = (size_t)(end - from)};
+    bool word_before = at > from && is_word(at[-1]);
+    bool word_behind = is_word(peek(script, at, length));
+    return !(is_word(word[0]) && word_before) && !(is_word(word[length - 1]) && word_behind);
+}
+
+static bool good_delimiter(const char *word, size_t length)
+{
+    if (length == 0 || length > RL_DELIMITER_MAX || *word == '#' || strncmp(word, "--", 2) == 0 ||
+        strncmp(word, "/*", 2) == 0)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (strchr("\\'\"`", word[i]))
+            return false;
     return true;
 }
 
-unsigned rl_script_count(const char *script)
+/* Takes the rest of a line "DELIMITER //"; like the client, no more of it than the first word. */
+static void take_delimiter(rl_script *script, const char *at)
+{
+    const char *line_end = skip_line(script, at);
+    while (at < line_end && is_blank(*at))
+        at++;
+    const char *word = at;
+    while (at < line_end && *at && !is_blank(*at))
+        at++;
+    size_t length = (size_t)(at - word);
+    if (length > 0 && good_delimiter(word, length)) {
+        memcpy(script->delimiter, word, length);
+        script->delimiter[length] = '\0';
+        script->delimiter_length = length;
+    } else {
+        note_problem(script, script->line,
+                     "DELIMITER wants 1 to 15 characters, no quotes, backslashes or comments");
+    }
+    move_to(script, line_end);
+}
+
+static bool at_delimiter_line(const rl_script *script, const char *at)
+{
+    static const char *const word[] = {"DELIMITER", NULL};
+    const char *end = word_end(script, at);
+    return in_words(at, (size_t)(end - at), word) && (end == script->end || is_blank(*end));
+}
+
+/* ------------------------------------------------------------------------ the shape */
+
+static void see_word(shape *s, const char *word, size_t length)
+{
+    /* Words, not run. */
+    static const char *const makes[] = {"CREATE", "ALTER", NULL};
+    static const char *const with_body[] = {"PROCEDURE", "FUNCTION", "TRIGGER",
+                                            "EVENT",     "PACKAGE",  NULL};
+    static const char *const without[] = {"TABLE",    "VIEW",       "INDEX", "DATABASE",
+                                          "SCHEMA",   "USER",       "ROLE",  "SERVER",
+                                          "SEQUENCE", "TABLESPACE", NULL};
+    /* Words, not run. */
+    static const char *const opening[] = {"BEGIN", "CASE", NULL};
+    static const char *const closing[] = {"END", NULL};
+    if (s->words++ == 0) {
+        s->creates = in_words(word, length, makes);
+    } else if (s->creates && !s->routine) {
+        s->routine = in_words(word, length, with_body);
+        s->creates = !in_words(word, length, without);
+    } else if (s->routine) {
+        s->depth += in_words(word, length, opening);
+        s->depth -= in_words(word, length, closing);
+    }
+}
+
+/* A name behind a dot or an @ is nobody's keyword. */
+static const char *skip_word(const rl_script *script, const char *from, const char *at, shape *s)
+{
+    const char *end = word_end(script, at);
+    bool name = at > from && (at[-1] == '.' || at[-1] == '@');
+    if (!name)
+        see_word(s, at, (size_t)(end - at));
+    return end;
+}
+
+static const char *skip_backslash(rl_script *script, const char *at)
+{
+    /* \N is NULL. */
+    if (peek(script, at, 1) != 'N' || is_word(peek(script, at, 2)))
+        note_problem(script, line_of(script, at),
+                     "a backslash outside of quotes (\\g, \\G and the like are commands of the "
+                     "mysql client; here statements end with their delimiter)");
+    return at + 1;
+}
+
+static const char *skip_one(rl_script *script, const char *from, const char *at, shape *s)
+{
+    if (*at == '\'' || *at == '"' || *at == '`')
+        return skip_quoted(script, at);
+    if (line_comment(script, at))
+        return skip_line(script, at);
+    if (opens_block(script, at))
+        return skip_block(script, at);
+    if (*at == '\\')
+        return skip_backslash(script, at);
+    return is_word(*at) ? skip_word(script, from, at, s) : at + 1;
+}
+
+/* Where its delimiter is, or the end. In an executed comment a delimiter is none. */
+static const char *statement_end(rl_script *script, const char *from, shape *s)
+{
+    const char *executed = NULL;
+    const char *at = from;
+    while (at < script->end && (executed || !at_delimiter(script, from, at))) {
+        if (!executed && opens_executed(script, at)) {
+            executed = at;
+            at += peek(script, at, 2) == 'M' ? 4 : 3;
+        } else if (executed && *at == '*' && peek(script, at, 1) == '/') {
+            executed = NULL;
+            at += 2;
+        } else {
+            at = skip_one(script, from, at, s);
+        }
+    }
+    if (executed)
+        note_problem(script, line_of(script, executed), "a comment is not closed");
+    return at;
+}
+
+/* --------------------------------------------------------------------- the statements */
+
+static void check_statement(rl_script *script, const rl_statement *statement, const shape *s,
+                            bool ended)
+{
+    /* Commands of the client's that begin no SQL statement. */
+    static const char *const commands[] = {
+        "SOURCE",  "SYSTEM",  "TEE",    "NOTEE", "PAGER",    "NOPAGER",   "PROMPT",
+        "REHASH",  "EDIT",    "EGO",    "GO",    "QUIT",     "EXIT",      "PRINT",
+        "CONNECT", "CHARSET", "STATUS", "CLEAR", "WARNINGS", "NOWARNING", NULL};
+    const char *end = word_end(script, statement->text);
+    if (in_words(statement->text, (size_t)(end - statement->text), commands))
+        note_problem(script, statement->line, "that is a command of the mysql client, not SQL");
+    if (ended && s->routine && s->depth > 0 && strcmp(script->delimiter, ";") == 0)
+        note_problem(script, statement->line,
+                     "a body with BEGIN ... END ends at its first semicolon: put lines "
+                     "\"DELIMITER //\" and \"DELIMITER ;\" around it, and // behind its END");
+}
+
+rl_script rl_script_begin(const char *text, size_t length)
+{
+    return (rl_script){
+        .at = text, .end = text + length, .line = 1, .delimiter = ";", .delimiter_length = 1};
+}
+
+/* Passes what is between statements. False: the end. */
+static bool find_statement(rl_script *script)
+{
+    for (;;) {
+        move_to(script, skip_blank(script, script->at));
+        if (script->at == script->end)
+            return false;
+        if (at_delimiter_line(script, script->at))
+            take_delimiter(script, script->at + strlen("DELIMITER"));
+        else if (at_delimiter(script, script->at, script->at))
+            move_to(script, script->at + script->delimiter_length);
+        else if (*script->at == ';')
+            move_to(script, script->at + 1);
+        else
+            return true;
+    }
+}
+
+bool rl_script_next(rl_script *script, rl_statement *statement)
+{
+    if (!find_statement(script))
+        return false;
+    const char *from = script->at;
+    shape s = {0};
+    const char *end = statement_end(script, from, &s);
+    bool ended = end < script->end;
+    size_t length = (size_t)(end - from);
+    while (length > 0 && is_blank(from[length - 1]))
+        length--;
+    *statement = (rl_statement){.text = from, .length = length, .line = script->line};
+    check_statement(script, statement, &s, ended);
+    move_to(script, ended ? end + script->delimiter_length : end);
+    return true;
+}
+
+unsigned rl_script_count(const char *text)
 {
     unsigned count = 0;
     rl_statement statement;
+    rl_script script = rl_script_begin(text, strlen(text));
     while (rl_script_next(&script, &statement))
         count++;
     return count;
@@ -100,11 +353,21 @@ unsigned rl_script_count(const char *script)
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
     size_t n = 0;
-    while (n < statement->length && n + 1 < size && statement->text[n] != '\n') {
-        title[n] = statement->text[n];
+    while (n < statement->length && n + 1 < size && statement->text[n] != '\n')
         n++;
-    }
-    while (n > 0 && (title[n - 1] == '(' || title[n - 1] == ' '))
+    /* Not in the middle of a character. */
+    if (n < statement->length)
+        while (n > 0 && ((unsigned char)statement->text[n] & 0xc0) == 0x80)
+            n--;
+    while (n > 0 && (statement->text[n - 1] == '(' || is_blank(statement->text[n - 1])))
         n--;
+    memcpy(title, statement->text, n);
     title[n] = '\0';
+}
+
+bool rl_statement_is(const rl_statement *statement, const char *word)
+{
+    size_t length = strlen(word);
+    return statement->length >= length && strncasecmp(statement->text, word, length) == 0 &&
+           (statement->length == length || !is_word(statement->text[length]));
 }

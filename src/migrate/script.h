@@ -1,25 +1,51 @@
-/* migrate/script.h - an SQL script as a list of statements. */
+/*
+ * migrate/script.h - an SQL script as a list of statements, as the mysql client would send them.
+ *
+ * The one parser of scripts: of rowlock's own migrations and of users' files. It knows quotes
+ * (backslashes and doubled ones), comments, executed comments, and the client's DELIMITER lines;
+ * no grammar. What cannot be meant (an unclosed quote, a command of the client's, a body cut at
+ * its first semicolon) is told in `problem`, and the statements are given all the same.
+ */
 #ifndef RL_MIGRATE_SCRIPT_H
 #define RL_MIGRATE_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One statement in the script's text, without its semicolon and the comments before it. */
+#define RL_DELIMITER_MAX 15
+
+typedef struct rl_script {
+    const char *at;
+    const char *end;
+    unsigned line;       /* of `at`, from 1 */
+    bool no_backslashes; /* sql_mode has NO_BACKSLASH_ESCAPES: \ is a character like any other */
+    bool ansi_quotes;    /* and ANSI_QUOTES: a " holds a name, in which \ is one, too */
+    char delimiter[RL_DELIMITER_MAX + 1];
+    size_t delimiter_length;
+    const char *problem; /* the first; NULL: none. Static */
+    unsigned problem_line;
+} rl_script;
+
+/* One statement in the script's text, without its delimiter and the comments before it. */
 typedef struct rl_statement {
     const char *text;
     size_t length;
+    unsigned line; /* in which it begins */
 } rl_statement;
 
-/*
- * The next statement at *at, which moves behind it. Semicolons in quotes and comments do not
- * end one. False at the end.
- */
-bool rl_script_next(const char **at, rl_statement *statement);
+/* The text must stay. Set the sql_mode's members before the first statement. */
+rl_script rl_script_begin(const char *text, size_t length);
 
-unsigned rl_script_count(const char *script);
+/* The next statement; false at the end. Delimiters in quotes and comments do not end one. */
+bool rl_script_next(rl_script *script, rl_statement *statement);
 
-/* Copies its first line, for people. */
+/* Of a script of our own. */
+unsigned rl_script_count(const char *text);
+
+/* Copies its first line, for people: at most size - 1 bytes, cut between characters. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size);
+
+/* Is its first word this one (in capitals)? */
+bool rl_statement_is(const rl_statement *statement, const char *word);
 
 #endif

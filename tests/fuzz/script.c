@@ -1,6 +1,7 @@
 /*
- * Migrations: the list of statements covers the script in order; put together again, they are
- * the same statements; and a statement holds its quotes together.
+ * Scripts of migrations: the list of statements covers the script in order; put together again,
+ * each between DELIMITER lines of its own, they are the same statements; and a statement holds its
+ * quotes together, as the sql_mode has them.
  */
 #include "migrate/script.h"
 
@@ -16,6 +17,14 @@ static bool is_blank(char c)
     return isspace((unsigned char)c);
 }
 
+static rl_script begin(const char *text, size_t length, unsigned mode)
+{
+    rl_script script = rl_script_begin(text, length);
+    script.no_backslashes = mode & 1;
+    script.ansi_quotes = mode & 2;
+    return script;
+}
+
 static void check_title(const rl_statement *statement, size_t size)
 {
     char *title = malloc(size);
@@ -24,41 +33,66 @@ static void check_title(const rl_statement *statement, size_t size)
     size_t length = strnlen(title, size);
     require(length < size && length <= statement->length);
     require(memcmp(title, statement->text, length) == 0);
-    require(!strchr(title, '\n'));
+    require(!memchr(title, '\n', length));
     free(title);
 }
 
-static void check_statement(const char *from, const char *to, const rl_statement *statement)
+/* A title of UTF-8 is UTF-8. */
+static void check_cut(const rl_statement *statement)
+{
+    char title[8];
+    char *text = fuzz_text((const uint8_t *)statement->text, statement->length);
+    rl_statement_title(statement, title, sizeof title);
+    require(!fuzz_is_utf8(text) || fuzz_is_utf8(title));
+    free(text);
+}
+
+static void check_statement(const char *from, const rl_script *after, const rl_statement *statement)
 {
     const char *end = statement->text + statement->length;
     require(statement->length > 0);
-    require(statement->text >= from && end <= to);
+    require(statement->text >= from && end <= after->at);
     require(!is_blank(statement->text[0]) && !is_blank(end[-1]));
     require(statement->text[0] != ';');
+    require(statement->line >= 1 && statement->line <= after->line);
     check_title(statement, 1);
     check_title(statement, 80);
+    check_cut(statement);
 }
 
-/* Back into a script, each with its end, without what was between them. */
-static char *put_together(const char *script, unsigned *count)
+static unsigned newlines(const char *text, size_t length)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += text[i] == '\n';
+    return count;
+}
+
+/* Back into a script, each with the delimiter that it had. */
+static rl_buffer put_together(const char *text, size_t length, unsigned mode, unsigned *count)
 {
     rl_buffer out = {0};
     rl_statement statement;
-    const char *end = script + strlen(script);
-    const char *before = script;
+    rl_script script = begin(text, length, mode);
     rl_buffer_puts(&out, "-- a script;\n");
-    for (const char *at = script; rl_script_next(&at, &statement); before = at) {
-        require(at > before && at <= end);
-        check_statement(before, at, &statement);
-        rl_buffer_append(&out, statement.text, (size_t)(at - statement.text));
-        rl_buffer_puts(&out, at[-1] == ';' ? "\n" : "");
+    for (const char *before = text; rl_script_next(&script, &statement); before = script.at) {
+        require(script.at > before && script.at <= text + length);
+        check_statement(before, &script, &statement);
+        require(script.line == 1 + newlines(text, (size_t)(script.at - text)));
+        rl_buffer_puts(&out, "DELIMITER ");
+        rl_buffer_puts(&out, script.delimiter);
+        rl_buffer_puts(&out, "\n");
+        /* With what was behind it, as far as its delimiter: it may be a comment. */
+        rl_buffer_append(&out, statement.text, (size_t)(script.at - statement.text));
+        rl_buffer_puts(&out, script.at == text + length ? "" : "\n");
         ++*count;
     }
+    require(!script.problem || (script.problem_line >= 1 && script.problem_line <= script.line));
     require(!out.failed);
-    return out.text;
+    return out;
 }
 
-static void check_same_statements(const char *script, const char *other)
+static void check_same_statements(rl_script script, rl_script other)
 {
     rl_statement a;
     rl_statement b;
@@ -70,33 +104,46 @@ static void check_same_statements(const char *script, const char *other)
 }
 
 /* Whatever a quoted text holds, it ends no statement. */
-static void check_quoted(const char *text)
+static void check_quoted(const char *text, char quote, unsigned mode)
 {
     rl_buffer out = {0};
     rl_statement statement;
-    rl_buffer_puts(&out, "INSERT INTO t VALUES ('");
+    bool backslashes = !(mode & 1) && quote != '`' && !(quote == '"' && mode & 2);
+    rl_buffer_puts(&out, "DELIMITER //\nINSERT INTO t VALUES (");
+    rl_buffer_append(&out, &quote, 1);
     for (; *text; text++) {
-        if (*text == '\'' || *text == '\\')
-            rl_buffer_append(&out, *text == '\'' ? "'" : "\\", 1);
+        if (*text == quote || (*text == '\\' && backslashes))
+            rl_buffer_append(&out, text, 1);
         rl_buffer_append(&out, text, 1);
     }
-    rl_buffer_puts(&out, "'); COMMIT;");
+    rl_buffer_append(&out, &quote, 1);
+    rl_buffer_puts(&out, ")// COMMIT//");
     require(!out.failed);
-    const char *at = out.text;
-    require(rl_script_count(at) == 2);
-    require(rl_script_next(&at, &statement) && statement.length == out.length - 9);
+    rl_script script = begin(out.text, out.length, mode);
+    require(rl_script_next(&script, &statement) && statement.length == out.length - 13 - 11);
+    require(rl_script_next(&script, &statement) && statement.length == 6);
+    require(!rl_script_next(&script, &statement) && !script.problem);
     rl_buffer_free(&out);
+}
+
+static void check(const char *text, size_t size, unsigned mode)
+{
+    unsigned count = 0;
+    rl_buffer again = put_together(text, size, mode, &count);
+    check_same_statements(begin(text, size, mode), begin(again.text, again.length, mode));
+    if (mode == 0 && strlen(text) == size)
+        require(rl_script_count(text) == count);
+    rl_buffer_free(&again);
+    check_quoted(text, '\'', mode);
+    check_quoted(text, '"', mode);
+    check_quoted(text, '`', mode);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size);
-    unsigned count = 0;
-    char *again = put_together(text, &count);
-    require(rl_script_count(text) == count);
-    check_same_statements(text, again);
-    check_quoted(text);
-    free(again);
+    for (unsigned mode = 0; mode < 4; mode++)
+        check(text, size, mode);
     free(text);
     return 0;
 }

@@ -123,13 +123,14 @@ static void render(void **state)
 static void script(void **state)
 {
     (void)state;
-    const char *at = "-- one; comment\n/* two; */ SELECT 'a;''b;\\';c' ; ;\n"
-                     "# three;\nSELECT \"x;\", `y;z` -- four;\n FROM t;\n"
-                     "/*!50000 SELECT 1; */;  INSERT (\n  x)";
+    const char *text = "-- one; comment\n/* two; */ SELECT 'a;''b;\\';c' ; ;\n"
+                       "# three;\nSELECT \"x;\", `y;z` -- four;\n FROM t;\n"
+                       "/*!50000 SELECT 1; */;  INSERT (\n  x)";
     static const char *const expected[] = {"SELECT 'a;''b;\\';c'",
                                            "SELECT \"x;\", `y;z` -- four;\n FROM t",
                                            "/*!50000 SELECT 1; */", "INSERT (\n  x)"};
-    assert_int_equal(rl_script_count(at), 4);
+    assert_int_equal(rl_script_count(text), 4);
+    rl_script at = rl_script_begin(text, strlen(text));
     rl_statement statement;
     for (size_t i = 0; i < 4; i++) {
         assert_true(rl_script_next(&at, &statement));
@@ -143,6 +144,86 @@ static void script(void **state)
     assert_int_equal(rl_script_count(""), 0);
     assert_int_equal(rl_script_count("-- nothing\n/* at all"), 0);
     assert_int_equal(rl_script_count("SELECT 'unclosed; "), 1);
+}
+
+/* What each is split into: the statements with a | between them, and the problem's line. */
+static void script_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *statements;
+        unsigned problem_line;
+        bool no_backslashes;
+        bool ansi_quotes;
+    } forms[] = {
+        {"DELIMITER //\nCREATE PROCEDURE p()\nBEGIN\n SELECT 1;\nEND //\nDELIMITER ;\nCALL p();",
+         "CREATE PROCEDURE p()\nBEGIN\n SELECT 1;\nEND|CALL p()", 0, false, false},
+        {"delimiter $$\nSELECT 1$$ SELECT 2; $$\n", "SELECT 1|SELECT 2;", 0, false, false},
+        {"DELIMITER go\nSELECT category FROM t\ngo\n", "SELECT category FROM t", 0, false, false},
+        {"DELIMITER ;;\n/*!50003 CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW BEGIN SET "
+         "NEW.b = 1; END */;;\nDELIMITER ;\nSELECT 1",
+         "/*!50003 CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW BEGIN SET NEW.b = 1; END "
+         "*/|SELECT 1",
+         0, false, false},
+        {"CREATE TABLE t (\ndelimiter INT,\n delimiters INT);\r\nSELECT 2;",
+         "CREATE TABLE t (\ndelimiter INT,\n delimiters INT)|SELECT 2", 0, false, false},
+        {"SELECT 'a\\';SELECT 2;'", "SELECT 'a\\'|SELECT 2|'", 1, true, false},
+        {"SELECT \"a\\\";SELECT 2", "SELECT \"a\\\"|SELECT 2", 0, false, true},
+        {"SELECT /*+ MAX_EXECUTION_TIME(1) ; */ 1;/*M!100100 SET a = '*/;' */;",
+         "SELECT /*+ MAX_EXECUTION_TIME(1) ; */ 1|/*M!100100 SET a = '*/;' */", 0, false, false},
+        {"SELECT \\N, `a``;b`;\nSELECT 1\\G", "SELECT \\N, `a``;b`|SELECT 1\\G", 2, false, false},
+        {"SELECT 1;\n\nsource other.sql;", "SELECT 1|source other.sql", 3, false, false},
+        {"USE other;\nCREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM t; END;",
+         "USE other|CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM t|END", 2, false,
+         false},
+        {"CREATE DEFINER=a@b PROCEDURE p() BEGIN SET @x = CASE 1 WHEN 1 THEN 2 END; END;",
+         "CREATE DEFINER=a@b PROCEDURE p() BEGIN SET @x = CASE 1 WHEN 1 THEN 2 END|END", 1, false,
+         false},
+        {"CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.begin = 1;",
+         "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.begin = 1", 0, false, false},
+        {"CREATE PROCEDURE p() BEGIN END;BEGIN;", "CREATE PROCEDURE p() BEGIN END|BEGIN", 0, false,
+         false},
+        {"CREATE TABLE event (begin INT);", "CREATE TABLE event (begin INT)", 0, false, false},
+        {"DELIMITER\nSELECT 1;", "SELECT 1", 1, false, false},
+        {"DELIMITER \\\\\nSELECT 1;", "SELECT 1", 1, false, false},
+        {"\n\nSELECT 'a\nb", "SELECT 'a\nb", 3, false, false},
+        {"SELECT 1; /* x", "SELECT 1", 1, false, false},
+        {"/*! SELECT 1;", "/*! SELECT 1;", 1, false, false},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        rl_script at = rl_script_begin(forms[i].text, strlen(forms[i].text));
+        rl_buffer all = {0};
+        rl_statement statement;
+        at.no_backslashes = forms[i].no_backslashes;
+        at.ansi_quotes = forms[i].ansi_quotes;
+        while (rl_script_next(&at, &statement)) {
+            rl_buffer_puts(&all, all.length ? "|" : "");
+            rl_buffer_append(&all, statement.text, statement.length);
+        }
+        assert_string_equal(all.text, forms[i].statements);
+        assert_int_equal(at.problem ? at.problem_line : 0, forms[i].problem_line);
+        rl_buffer_free(&all);
+    }
+}
+
+static void statement_lines_and_titles(void **state)
+{
+    (void)state;
+    const char *text = "-- a\n\nSELECT 1;\n/*\n*/ SELECT\n'\xc3\xa9\xc3\xa9\xc3\xa9\n';\nUSE x";
+    static const unsigned lines[] = {3, 5, 8};
+    rl_script at = rl_script_begin(text, strlen(text));
+    rl_statement statement;
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(rl_script_next(&at, &statement));
+        assert_int_equal(statement.line, lines[i]);
+    }
+    assert_true(rl_statement_is(&statement, "USE"));
+    assert_false(rl_statement_is(&statement, "US"));
+    const rl_statement long_name = {.text = "SELECT '\xc3\xa9\xc3\xa9'", .length = 13};
+    char title[12];
+    rl_statement_title(&long_name, title, sizeof title);
+    assert_string_equal(title, "SELECT '\xc3\xa9");
 }
 
 static void migrations(void **state)
@@ -252,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(server_numbers), cmocka_unit_test(every_statement),
         cmocka_unit_test(render),         cmocka_unit_test(script),
+        cmocka_unit_test(script_forms),   cmocka_unit_test(statement_lines_and_titles),
         cmocka_unit_test(migrations),     cmocka_unit_test(backoff_grows_and_stays_bounded),
         cmocka_unit_test(attempts),       cmocka_unit_test(attempts_end_in_time),
     };
