@@ -49,8 +49,10 @@ foreach(section 1 3 5 7)
     install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
   endif()
 endforeach()
-# For people: the least rights, and the tables as they should be.
+# For people: the least rights, the procedures to read, and the tables as they should be.
 install(FILES ${CMAKE_SOURCE_DIR}/sql/grants.sql DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/sql/procedures DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
+  FILES_MATCHING PATTERN "*.sql")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/migrations DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
   FILES_MATCHING PATTERN "*.sql")
 foreach(paper LICENSE README.md docs/guarantees.md docs/architecture.md docs/performance.md

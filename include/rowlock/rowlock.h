@@ -672,6 +672,31 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
     const rowlock_client_options *client_options, const rowlock_migrate_options *options,
     rowlock_migrate_result *result, rowlock_error *err);
 
+typedef struct rowlock_procedures_options {
+    int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: for ever */
+    bool update_only; /* install: nothing where there are none yet */
+    uint64_t reserved[4];
+} rowlock_procedures_options;
+
+typedef struct rowlock_procedures_result {
+    unsigned changed; /* routines that were made, replaced or dropped */
+    unsigned total;   /* routines of rowlock's that are there now */
+} rowlock_procedures_result;
+
+/*
+ * Puts the stored procedures (rowlock-sql(7)) into the schema, which has its tables already
+ * (rowlock_migrate()), or brings them up to date. They run with the rights of the user that
+ * installs them. Safe to run again, and by many at once. SCHEMA: there are no tables. DENIED names
+ * the missing privilege. TIMEOUT. `result` may be NULL.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_install(
+    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
+    rowlock_procedures_result *result, rowlock_error *err);
+/* Takes them away again; what they hold stays held. OK when there are none. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_remove(
+    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
+    rowlock_procedures_result *result, rowlock_error *err);
+
 /* ------------------------------------------------------------------ doctor */
 
 typedef enum rowlock_level {

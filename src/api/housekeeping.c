@@ -4,6 +4,7 @@
 #include "base/name.h"
 #include "base/text.h"
 #include "migrate/migrate.h"
+#include "migrate/procedures.h"
 #include "mode/doctor.h"
 #include "mode/sweeper.h"
 
@@ -71,6 +72,39 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
     status = rl_migrate(&params, given ? given : &defaults, label, result, err);
     rl_params_free(&params);
     return status;
+}
+
+static rowlock_status with_procedures(const rowlock_client_options *client_options,
+                                      const rowlock_procedures_options *options, bool install,
+                                      rowlock_procedures_result *result, rowlock_error *err)
+{
+    rl_params params;
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = install ? rl_procedures_install(&params, options, result, err)
+                     : rl_procedures_remove(&params, options, result, err);
+    rl_params_free(&params);
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
+}
+
+rowlock_status rowlock_procedures_install(const rowlock_client_options *client_options,
+                                          const rowlock_procedures_options *options,
+                                          rowlock_procedures_result *result, rowlock_error *err)
+{
+    static const rowlock_procedures_options defaults = {0};
+    return with_procedures(client_options, options ? options : &defaults, true, result, err);
+}
+
+rowlock_status rowlock_procedures_remove(const rowlock_client_options *client_options,
+                                         const rowlock_procedures_options *options,
+                                         rowlock_procedures_result *result, rowlock_error *err)
+{
+    static const rowlock_procedures_options defaults = {0};
+    return with_procedures(client_options, options ? options : &defaults, false, result, err);
 }
 
 rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t ttl_ms,

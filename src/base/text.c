@@ -77,6 +77,14 @@ char *rl_put_u64(char *to, uint64_t number)
     return to;
 }
 
+uint64_t rl_hash(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
 char *rl_strdup(const char *text)
 {
     return text ? strdup(text) : NULL;

@@ -27,6 +27,9 @@ void rl_copy_label(char *to, size_t size, const char *from);
 /* The digits of a number, and an end; returns where that is. At most 21 bytes. */
 char *rl_put_u64(char *to, uint64_t number);
 
+/* FNV-1a. Not against people who look for collisions. */
+uint64_t rl_hash(const char *text);
+
 /* strdup that takes NULL. */
 char *rl_strdup(const char *text);
 

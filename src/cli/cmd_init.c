@@ -7,10 +7,18 @@
 #include "cli.h"
 #include "say.h"
 
-enum { ID_WAIT = CLI_ID_COMMAND, ID_RESUME };
+enum { ID_WAIT = CLI_ID_COMMAND, ID_RESUME, ID_PROCEDURES, ID_REMOVE_PROCEDURES };
+
+typedef struct init_call {
+    rowlock_migrate_options migrate;
+    bool procedures;
+    bool remove_procedures;
+    bool quiet;
+} init_call;
 
 static const char help[] =
     "Usage: rowlock init [-q] [--wait D] [--resume VERSION:DONE]\n"
+    "                    [--procedures | --remove-procedures]\n"
     "Makes the schema (-D, else rowlock) and its tables, or brings them up to date. May be\n"
     "run again, and by many at once: one works, the others wait.\n"
     "\n"
@@ -19,6 +27,9 @@ static const char help[] =
     "                             or 'forever'; 1m where not given\n"
     "      --resume=VERSION:DONE  after an interrupted one that asked for it: how many\n"
     "                             statements of that version have taken effect\n"
+    "      --procedures           also the stored procedures, see rowlock-sql(7); where they\n"
+    "                             are, they are brought up to date without it\n"
+    "      --remove-procedures    take them away again\n"
     "\n"
     "It needs the right to create the schema and its tables; the error names the GRANT.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
@@ -51,34 +62,66 @@ static bool take_resume(const char *text, rowlock_migrate_options *options)
     return true;
 }
 
-static bool take_option(const cli_args *args, int id, rowlock_migrate_options *options)
+static bool take_option(const cli_args *args, int id, init_call *call)
 {
     if (id == ID_WAIT) {
-        if (!cli_args_duration(args, "--wait", "forever", &options->wait_ms))
+        if (!cli_args_duration(args, "--wait", "forever", &call->migrate.wait_ms))
             return false;
-        if (options->wait_ms == 0)
-            options->wait_ms = 1; /* 0 would stand for the default */
+        if (call->migrate.wait_ms == 0)
+            call->migrate.wait_ms = 1; /* 0 would stand for the default */
         return true;
     }
-    if (take_resume(args->value, options))
+    if (id == ID_RESUME) {
+        if (take_resume(args->value, &call->migrate))
+            return true;
+        cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", args->value);
+        return false;
+    }
+    call->quiet |= id == 'q';
+    call->procedures |= id == ID_PROCEDURES;
+    call->remove_procedures |= id == ID_REMOVE_PROCEDURES;
+    if (!call->procedures || !call->remove_procedures)
         return true;
-    cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", args->value);
+    cli_usage("--procedures and --remove-procedures exclude each other");
     return false;
 }
 
-static int init(cli_context *context, const rowlock_migrate_options *options, bool quiet)
+static int init_procedures(const cli_context *context, const init_call *call)
+{
+    const rowlock_procedures_options options = {.wait_ms = call->migrate.wait_ms,
+                                                .update_only = !call->procedures};
+    rowlock_procedures_result result;
+    rowlock_error err;
+    rowlock_status status =
+        call->remove_procedures
+            ? rowlock_procedures_remove(&context->client, &options, &result, &err)
+            : rowlock_procedures_install(&context->client, &options, &result, &err);
+    if (status != ROWLOCK_OK)
+        return cli_fail(&err);
+    if (call->quiet)
+        return 0;
+    if (call->remove_procedures)
+        printf("procedures removed: %u\n", result.changed);
+    else if (result.changed > 0)
+        printf("procedures installed: %u of %u\n", result.changed, result.total);
+    else if (result.total > 0)
+        printf("procedures up to date (%u)\n", result.total);
+    return 0;
+}
+
+static int init(cli_context *context, const init_call *call)
 {
     rowlock_migrate_result result;
     rowlock_error err;
     if (!cli_password(context))
         return CLI_EXIT_USAGE;
-    if (rowlock_migrate(&context->client, options, &result, &err) != ROWLOCK_OK)
+    if (rowlock_migrate(&context->client, &call->migrate, &result, &err) != ROWLOCK_OK)
         return cli_fail(&err);
-    if (!quiet && result.applied > 0)
+    if (!call->quiet && result.applied > 0)
         printf("schema at version %u\n", result.to);
-    else if (!quiet)
+    else if (!call->quiet)
         printf("schema up to date (version %u)\n", result.to);
-    return 0;
+    return init_procedures(context, call);
 }
 
 int cli_init(const cli_context *context, int argc, char **argv)
@@ -87,23 +130,22 @@ int cli_init(const cli_context *context, int argc, char **argv)
         {'q', "quiet", CLI_NOTHING},
         {ID_WAIT, "wait", CLI_VALUE},
         {ID_RESUME, "resume", CLI_VALUE},
+        {ID_PROCEDURES, "procedures", CLI_NOTHING},
+        {ID_REMOVE_PROCEDURES, "remove-procedures", CLI_NOTHING},
         {0},
     };
     cli_context mine = *context;
     cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    rowlock_migrate_options migrate = {0};
-    bool quiet = false;
+    init_call call = {0};
     for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
         if (id == CLI_ARGS_STOP)
             return args.exit_status;
-        if (id == 'q')
-            quiet = true;
-        else if (!take_option(&args, id, &migrate))
+        if (!take_option(&args, id, &call))
             return CLI_EXIT_USAGE;
     }
     if (!cli_args_operands(&args, 0, 0, ""))
         return CLI_EXIT_USAGE;
-    if (!quiet && isatty(STDOUT_FILENO))
-        migrate.progress = show_progress;
-    return init(&mine, &migrate, quiet);
+    if (!call.quiet && isatty(STDOUT_FILENO))
+        call.migrate.progress = show_progress;
+    return init(&mine, &call);
 }

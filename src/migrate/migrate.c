@@ -462,25 +462,40 @@ static rowlock_status create_schema(const rl_params *params, const rl_io *io, ro
     return status;
 }
 
-static uint64_t lock_wait_s(const rowlock_migrate_options *options)
+static uint64_t lock_wait_s(int64_t wait_ms)
 {
-    int64_t wait_ms = options->wait_ms ? options->wait_ms : LOCK_WAIT_DEFAULT_MS;
+    if (wait_ms == 0)
+        wait_ms = LOCK_WAIT_DEFAULT_MS;
     if (wait_ms < 0 || wait_ms / 1000 >= LOCK_WAIT_MOST_S)
         return LOCK_WAIT_MOST_S;
     return (uint64_t)(wait_ms + 999) / 1000;
 }
 
-static rowlock_status lock(migrator *m, rowlock_error *err)
+static rowlock_status lock(rl_conn *conn, const char *schema, int64_t wait_ms, const rl_io *io,
+                           rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(m->params->schema), rl_u64(lock_wait_s(m->options))};
+    const rl_value values[] = {rl_text(schema), rl_u64(lock_wait_s(wait_ms))};
     rl_rows rows;
     bool found = false;
-    rowlock_status status =
-        rl_query_one(m->conn, RL_SQL_MIGRATE_LOCK, values, &m->io, &found, &rows, err);
+    rowlock_status status = rl_query_one(conn, RL_SQL_MIGRATE_LOCK, values, io, &found, &rows, err);
     if (status == ROWLOCK_OK && rows.cells[0].u64 != 1)
         return rl_fail(err, ROWLOCK_TIMEOUT,
                        "another `rowlock init` is working on '%s' and did not finish in time",
-                       m->params->schema);
+                       schema);
+    return status;
+}
+
+rowlock_status rl_migrate_open(const rl_params *params, int64_t wait_ms, const rl_io *io,
+                               rl_conn **conn, rowlock_error *err)
+{
+    rl_conn *opened = NULL;
+    rowlock_status status = open_conn(params, params->schema, io, &opened, err);
+    if (status == ROWLOCK_OK)
+        status = lock(opened, params->schema, wait_ms, io, err);
+    if (status == ROWLOCK_OK)
+        *conn = opened;
+    else
+        rl_conn_close(opened);
     return status;
 }
 
@@ -503,9 +518,7 @@ rowlock_status rl_migrate(const rl_params *params, const rowlock_migrate_options
                   .io = rl_io_until(RL_NEVER)};
     rowlock_status status = create_schema(params, &m.io, err);
     if (status == ROWLOCK_OK)
-        status = open_conn(params, params->schema, &m.io, &m.conn, err);
-    if (status == ROWLOCK_OK)
-        status = lock(&m, err);
+        status = rl_migrate_open(params, options->wait_ms, &m.io, &m.conn, err);
     if (status == ROWLOCK_OK)
         status = apply_all(&m, result, err);
     if (status == ROWLOCK_OK)

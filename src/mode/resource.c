@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "mode/client.h"
 
 #define CREATE_MOST   5
@@ -38,13 +39,9 @@ void rl_names_destroy(rl_names *names, bool forked)
         pthread_mutex_destroy(&names->mutex);
 }
 
-/* FNV-1a. */
 static size_t slot_of(const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    return (size_t)(hash % SLOTS);
+    return (size_t)(rl_hash(name) % SLOTS);
 }
 
 static bool is_of(const struct rl_name_slot *slot, const char *name)

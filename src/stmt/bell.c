@@ -10,14 +10,6 @@
 /* "rowlock." and "." around it. */
 #define SCHEMA_FITS (RL_BELL_PREFIX_MAX - 9)
 
-static uint64_t fnv1a(const char *text)
-{
-    uint64_t hash = 14695981039346656037U;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211U;
-    return hash;
-}
-
 void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1])
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
@@ -25,7 +17,7 @@ void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1])
     if (length <= SCHEMA_FITS && strspn(schema, plain) == length)
         snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.%s.", schema);
     else
-        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%013" PRIx64 ".", fnv1a(schema) >> 12);
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%013" PRIx64 ".", rl_hash(schema) >> 12);
 }
 
 static void hexadecimal(const char *text, char *hex, size_t size)

@@ -1,0 +1,132 @@
+-- What the procedures share. A template is a CREATE PROCEDURE as the server takes it, but that
+-- {{statement(a = x)}} stands for a named statement of sql/*.sql (cmake/embed_procedures.awk).
+-- rowlock_… (and rl_via_…) run with the rights of who installed them, helpers (rl_…) with those of
+-- their caller: an application user has no use of them. Parameters begin with p_, variables with v_; their character sets are written out, since those
+-- of the schema are the user's affair.
+
+-- The time, UTC. In a function or a trigger UTC_TIMESTAMP(6) is that of the whole statement, and
+-- `SET timestamp` moves it anywhere; SYSDATE(6) is neither, but in the session's time zone.
+-- What is decided by it was true a moment before it is written: leases get shorter by that.
+CREATE PROCEDURE rl_now(OUT p_now DATETIME(6))
+BEGIN
+    DECLARE v_zone VARCHAR(64) CHARACTER SET utf8mb4 DEFAULT @@session.time_zone;
+    IF v_zone = '+00:00' THEN
+        SET p_now = SYSDATE(6);
+    ELSE
+        SET time_zone = '+00:00';
+        SET p_now = SYSDATE(6);
+        SET time_zone = v_zone;
+    END IF;
+END;
+
+-- The one place where errors are made. %s in the text: the lock's name. MySQL takes 128 characters.
+CREATE PROCEDURE rl_signal(IN p_state CHAR(5) CHARACTER SET ascii,
+                           IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_text TEXT CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_name VARCHAR(50) CHARACTER SET utf8mb4
+        DEFAULT CONCAT('''', IF(CHAR_LENGTH(p_name) > 40, CONCAT(LEFT(p_name, 37), '...'), p_name), '''');
+    DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4
+        DEFAULT LEFT(REPLACE(p_text, '%s', COALESCE(v_name, 'NULL')), 128);
+    CASE p_state
+        WHEN 'RLBSY' THEN SIGNAL SQLSTATE 'RLBSY' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLTMO' THEN SIGNAL SQLSTATE 'RLTMO' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLCNF' THEN SIGNAL SQLSTATE 'RLCNF' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLLST' THEN SIGNAL SQLSTATE 'RLLST' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLINV' THEN SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLMOD' THEN SIGNAL SQLSTATE 'RLMOD' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLTXN' THEN SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLRDO' THEN SIGNAL SQLSTATE 'RLRDO' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLNOF' THEN SIGNAL SQLSTATE 'RLNOF' SET MESSAGE_TEXT = v_text;
+        ELSE SIGNAL SQLSTATE 'RLDMG' SET MESSAGE_TEXT = v_text;
+    END CASE;
+END;
+
+-- As rl_name_check() in src/base/name.c. The server has seen to it that it is UTF-8.
+CREATE PROCEDURE rl_name_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    IF p_name IS NULL OR p_name = '' THEN
+        CALL rl_signal('RLINV', p_name, 'the lock''s name is empty; give one of 1 to 255 characters');
+    ELSEIF CHAR_LENGTH(p_name) > 255 THEN
+        CALL rl_signal('RLINV', p_name, 'the lock''s name is longer than 255 characters');
+    ELSEIF p_name REGEXP '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]' THEN
+        CALL rl_signal('RLINV', p_name, 'the lock''s name has a control character');
+    ELSEIF p_name REGEXP '^[\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}\\x{feff}]' THEN
+        CALL rl_signal('RLINV', p_name, 'the lock''s name %s begins with white space');
+    ELSEIF p_name REGEXP '[\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}\\x{feff}]$' THEN
+        CALL rl_signal('RLINV', p_name, 'the lock''s name %s ends with white space');
+    END IF;
+END;
+
+-- A token or a version as given: wide, since what does not fit would be cut without strict mode.
+CREATE PROCEDURE rl_token_check(IN p_given DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
+BEGIN
+    IF p_given IS NULL OR p_given < 0 OR p_given > 18446744073709551615 OR p_given <> FLOOR(p_given) THEN
+        CALL rl_signal('RLINV', '', 'a token is a whole number of 64 bits, and not NULL');
+    END IF;
+    SET p_token = p_given;
+END;
+
+CREATE PROCEDURE rl_ttl_check(IN p_ttl DECIMAL(40, 6), OUT p_ttl_us BIGINT UNSIGNED)
+BEGIN
+    IF p_ttl IS NULL OR p_ttl < 0.5 OR p_ttl > 86400 THEN
+        CALL rl_signal('RLINV', '', 'a TTL is 0.5 to 86400 seconds');
+    END IF;
+    SET p_ttl_us = p_ttl * 1000000;
+END;
+
+-- MariaDB lets a definer with the rights of an administrator write there.
+CREATE PROCEDURE rl_writable()
+BEGIN
+    IF @@global.read_only NOT IN ('0', 'OFF') THEN
+        CALL rl_signal('RLRDO', '', 'this server is read-only; CALL it on the primary');
+    END IF;
+END;
+
+-- Is the caller in a transaction, a function or a trigger? If not, the transaction that follows is
+-- READ COMMITTED: start it at once. (The servers answer 1568 or 1422.)
+CREATE PROCEDURE rl_inside(OUT p_inside BOOLEAN)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR 1568, 1422 SET p_inside = TRUE;
+    SET p_inside = FALSE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+END;
+
+-- For what commits by itself.
+CREATE PROCEDURE rl_alone(IN p_what VARCHAR(64) CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_inside BOOLEAN;
+    CALL rl_inside(v_inside);
+    IF v_inside THEN
+        CALL rl_signal('RLTXN', '', CONCAT(p_what, ' is a transaction of its own; COMMIT or ROLLBACK yours first'));
+    END IF;
+    START TRANSACTION;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+-- Whose lease it is: tokens can be guessed, so a token alone gives up or renews the leases
+-- of the same login only.
+CREATE PROCEDURE rl_login(OUT p_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_user VARCHAR(300) CHARACTER SET utf8mb4 DEFAULT USER();
+    SET p_login = CONCAT(LEFT(SHA2(LEFT(v_user, CHAR_LENGTH(v_user)
+                      - CHAR_LENGTH(SUBSTRING_INDEX(v_user, '@', -1)) - 1), 256), 26), '-');
+END;
+
+-- A line of the history. The caller's LAST_INSERT_ID() is none of its business.
+CREATE PROCEDURE rl_event(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                          IN p_event VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                          IN p_version BIGINT UNSIGNED,
+                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                          IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_now DATETIME(6), IN p_waited_ms BIGINT, IN p_held_ms BIGINT,
+                          IN p_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at,
+                            waited_ms, held_ms, detail)
+    VALUES (p_name, p_kind, p_event, p_version, p_owner, p_label, p_now, p_waited_ms, p_held_ms,
+            COALESCE(p_detail, ''));
+    SET v_last = LAST_INSERT_ID(v_last);
+END;

@@ -1,0 +1,434 @@
+-- Leases: what src/mode/lease.c does, by the same statements.
+
+-- Is the lease held with that token? In a transaction it stays so until its end: whoever takes the
+-- lease over waits for it. An old snapshot is not believed: the row is read under a shared lock.
+-- (Its renewals may be newer than the snapshot, and cannot be locked without blocking them; so a
+-- lease whose time is over counts, in a transaction, until somebody has taken it.)
+CREATE PROCEDURE rowlock_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               IN p_token DECIMAL(40, 6))
+BEGIN
+    DECLARE v_token BIGINT UNSIGNED;
+    DECLARE v_inside BOOLEAN;
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_left_us BIGINT;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check(p_token, v_token);
+    CALL rl_inside(v_inside);
+    IF v_inside THEN
+        CALL rl_check_inside(p_name, v_token, v_id);
+    ELSE
+        CALL rl_check_alone(p_name, v_token);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_check_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 IN p_token BIGINT UNSIGNED, OUT p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    SELECT kind, status, version, id INTO v_kind, v_status, v_version, p_id
+      FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE;
+    IF NOT v_found THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
+    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    END IF;
+END;
+
+CREATE PROCEDURE rl_check_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_left_us BIGINT;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    START TRANSACTION;
+    CALL rl_now(v_now);
+    SELECT r.kind, r.status, r.version,
+           COALESCE(TIMESTAMPDIFF(MICROSECOND, v_now,
+               GREATEST(r.lease_expires_at,
+                        IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                           l.expires_at, r.lease_expires_at))), 0)
+      INTO v_kind, v_status, v_version, v_left_us
+      FROM resource r
+      LEFT JOIN lease_renewal l ON l.id = r.id
+     WHERE r.resource_name = p_name;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF NOT v_found THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
+    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    ELSEIF v_left_us <= 0 THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out'));
+    END IF;
+END;
+
+
+-- Does this server have bells? Not where many nodes write: each has named locks of its own.
+CREATE PROCEDURE rl_quiet(OUT p_quiet BOOLEAN)
+BEGIN
+    /*M! SET p_quiet = @@global.wsrep_on AND @@session.wsrep_on; */
+    /*!80000 SET p_quiet = (SELECT COUNT(*) FROM performance_schema.global_variables
+                             WHERE variable_name = 'group_replication_single_primary_mode'
+                               AND variable_value = 'OFF') > 0
+                      AND (SELECT COUNT(*) FROM performance_schema.global_variables
+                            WHERE variable_name = 'group_replication_group_name'
+                              AND variable_value <> '') > 0; */
+END;
+
+-- The bell, if nobody has it. Taken once, however often: one RELEASE_LOCK rings it.
+CREATE PROCEDURE rl_bell_try(IN p_id BIGINT UNSIGNED, INOUT p_bell BOOLEAN)
+BEGIN
+    -- The server refuses GET_LOCK.
+    DECLARE EXIT HANDLER FOR 1105, 1235, 1305, 1370 SET p_bell = FALSE;
+    IF NOT p_bell THEN
+        SET p_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', p_id)) = CONNECTION_ID(), FALSE);
+    END IF;
+    IF NOT p_bell THEN
+        SET p_bell = COALESCE(GET_LOCK(CONCAT('{bell}', p_id), 0), 0);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_bell_ring(IN p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE EXIT HANDLER FOR 1105, 1235, 1305, 1370 BEGIN END;
+    DO RELEASE_LOCK(CONCAT('{bell}', p_id));
+END;
+
+-- Stands in the bell's queue, for whole seconds. The text of the statement says who waits, for
+-- `rowlock ls` (sql/bell.sql); so it is made here. It has no result, which the caller would get.
+CREATE PROCEDURE rl_bell_wait(IN p_id BIGINT UNSIGNED, IN p_seconds INT UNSIGNED,
+                              IN p_waited_ms BIGINT UNSIGNED,
+                              IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                              IN p_label VARCHAR(255) CHARACTER SET utf8mb4, OUT p_bell BOOLEAN)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR 1105, 1213, 1235, 1305, 1370, 3058 BEGIN END;
+    SET @rowlock_wait = CONCAT('DO GET_LOCK(''{bell}', p_id, ''', ', p_seconds, '), ''rowlock-waiter'', ', p_id, ', ',
+        p_waited_ms, ', ''', p_owner, ''', ''', LOWER(HEX(p_label)), '''');
+    PREPARE rowlock_wait FROM @rowlock_wait;
+    SET @rowlock_wait = NULL;
+    EXECUTE rowlock_wait;
+    DEALLOCATE PREPARE rowlock_wait;
+    SET p_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', p_id)) = CONNECTION_ID(), FALSE);
+END;
+
+-- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
+-- this one; after a grant too, where it could be had.
+-- p_outcome: 'granted'; 'again' (a deadlock, a purge, a renewal at the last moment); or why not, p_text in
+-- words and p_left_us for how long, as far as is known: 'held', 'shut' (at_least), 'kept' (for who
+-- has waited for it), 'locked' (by a transaction). p_rings: its holder has the bell.
+CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_id BIGINT UNSIGNED,
+                            IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                            IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_ttl_us BIGINT UNSIGNED, IN p_started DATETIME(6), IN p_quiet BOOLEAN,
+                            INOUT p_bell BOOLEAN, OUT p_token BIGINT UNSIGNED,
+                            OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                            OUT p_left_us BIGINT, OUT p_rings BOOLEAN,
+                            OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_locked, v_version, v_connection BIGINT UNSIGNED;
+    DECLARE v_held_us, v_left_us, v_shut_us, v_rung_us BIGINT;
+    DECLARE v_read_only, v_found, v_had BOOLEAN;
+    DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        IF p_bell AND NOT v_had THEN
+            CALL rl_bell_ring(p_id);
+        END IF;
+        RESIGNAL;
+    END;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        IF p_bell AND NOT v_had THEN
+            CALL rl_bell_ring(p_id);
+        END IF;
+        SET p_bell = v_had, p_outcome = 'again';
+    END;
+    SET v_had = p_bell, p_token = NULL, p_text = NULL, p_left_us = 0;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    CALL rl_now(v_now);
+    SET v_found = TRUE;
+    {{lease_look(id = p_id, name = p_name, now = v_now)}}
+      INTO v_kind, v_status, v_version, v_owner, v_label, v_held_us, v_left_us, v_shut_us, v_rung_us,
+           v_connection, v_read_only;
+    SET p_rings = v_connection <> 0;
+    IF NOT v_found THEN
+        SET p_outcome = 'again', p_text = '%s was purged just now';
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, CONCAT('%s is used as a ', v_kind,
+            ' lock; it cannot be a lease too; use another name'));
+    ELSEIF v_status = 'held' AND v_left_us > 0 AND NOT p_bell THEN
+        SET p_outcome = 'held';
+    ELSEIF v_locked IS NULL THEN
+        SET p_outcome = 'locked', p_text = '%s is in use by a transaction';
+    ELSEIF v_status = 'free' AND v_shut_us > 0 THEN
+        SET p_outcome = 'shut', p_left_us = v_shut_us,
+            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least)');
+    ELSE
+        IF NOT p_quiet AND (v_status = 'free' OR v_left_us <= 0) THEN
+            CALL rl_bell_try(p_id, p_bell);
+        END IF;
+        IF p_bell THEN
+            -- Also what its holder has given up in words alone (lease_waive).
+            {{lease_inherit(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name,
+                            bell = '{bell}', now = v_now)}};
+            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'held');
+        ELSEIF v_status = 'free' AND NOT p_quiet AND v_rung_us < 1000000 THEN
+            SET p_outcome = 'kept', p_left_us = 1000000 - v_rung_us,
+                p_text = '%s is free, but kept for who has waited for it';
+        ELSEIF v_status = 'free' THEN
+            {{lease_acquire_quiet(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id,
+                                  name = p_name, now = v_now)}};
+            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'again');
+        END IF;
+        IF v_status = 'held' AND COALESCE(p_outcome, '') <> 'granted' AND v_left_us <= 0 THEN
+            {{lease_take_over(seen = v_version, owner = p_owner, label = p_label,
+                              connection_id = IF(p_bell, CONNECTION_ID(), 0), ttl_us = p_ttl_us, id = p_id,
+                              name = p_name, now = v_now)}};
+            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'again'),
+                v_detail = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000,
+                                  ' ms, whose lease ran out');
+        END IF;
+    END IF;
+    IF p_outcome = 'held' THEN
+        SET p_left_us = GREATEST(v_left_us, 0),
+            p_text = CONCAT('%s is held (token ', v_version, ', lease until ',
+                            FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s from now) by ', v_label);
+    ELSEIF p_outcome = 'granted' THEN
+        CALL rl_event(p_name, 'optimistic', IF(v_detail IS NULL, 'acquired', 'taken_over'), v_version + 1,
+                      p_owner, p_label, v_now, TIMESTAMPDIFF(MICROSECOND, p_started, v_now) DIV 1000, NULL, v_detail);
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF p_outcome = 'granted' THEN
+        SET p_token = v_version + 1;
+    ELSEIF p_bell AND NOT v_had THEN
+        CALL rl_bell_ring(p_id);
+        SET p_bell = FALSE;
+    END IF;
+    SET v_last = LAST_INSERT_ID(v_last);
+END;
+
+-- Takes a lease or says why not: p_token NULL, p_state and p_text (rl_signal).
+CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
+                            OUT p_token BIGINT UNSIGNED,
+                            OUT p_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin,
+                            OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_started, v_now DATETIME(6);
+    DECLARE v_id, v_ttl_us BIGINT UNSIGNED;
+    DECLARE v_quiet, v_bell, v_had, v_rings BOOLEAN DEFAULT FALSE;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
+    DECLARE v_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_left_us, v_budget_us, v_waited_us BIGINT;
+    -- A try gives what is free, but kept for a moment only, 20 ms; for ever is 100 years.
+    DECLARE v_wait_us BIGINT DEFAULT IF(p_wait IS NULL OR p_wait < 0, 3e15, LEAST(p_wait, 3e9) * 1000000);
+    DECLARE v_delay_us BIGINT DEFAULT 1000;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        IF v_bell AND NOT v_had THEN
+            CALL rl_bell_ring(v_id);
+        END IF;
+        RESIGNAL;
+    END;
+    CALL rl_name_check(p_name);
+    CALL rl_ttl_check(p_ttl, v_ttl_us);
+    CALL rl_alone('taking a lease');
+    CALL rl_writable();
+    CALL rl_login(v_login);
+    SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
+    CALL rl_quiet(v_quiet);
+    CALL rl_now(v_started);
+    CALL rl_resource(p_name, 'optimistic', v_id);
+    IF NOT v_quiet THEN
+        SET v_had = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE), v_bell = v_had;
+    END IF;
+    take: LOOP
+        CALL rl_attempt(p_name, v_id, v_owner, v_label, v_ttl_us, v_started, v_quiet, v_bell,
+                        p_token, v_outcome, v_left_us, v_rings, p_text);
+        IF v_outcome = 'granted' THEN
+            LEAVE take;
+        END IF;
+        CALL rl_now(v_now);
+        SET v_waited_us = GREATEST(TIMESTAMPDIFF(MICROSECOND, v_started, v_now), 0),
+            v_budget_us = v_wait_us - v_waited_us;
+        IF v_wait_us = 0 AND v_outcome IN ('kept', 'again') THEN
+            SET v_budget_us = 20000 - v_waited_us;
+        END IF;
+        IF v_budget_us <= 0 THEN
+            LEAVE take;
+        END IF;
+        IF v_outcome = 'again' THEN
+            CALL rl_resource(p_name, 'optimistic', v_id);
+        END IF;
+        IF v_quiet OR v_bell OR v_outcome = 'again' OR v_budget_us < 1000000 THEN
+            -- Its turn, but not its time; or there is nothing to wait for.
+            SET v_delay_us = LEAST(v_delay_us * 2, 250000);
+            DO SLEEP(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
+                           IF(v_outcome = 'held', v_left_us + 1000, v_delay_us)) / 1e6);
+        ELSE
+            -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it.
+            CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_outcome = 'shut' OR (v_outcome = 'held' AND v_rings),
+                                                      CEIL(v_left_us / 1e6), 1), 1),
+                                          FLOOR(v_budget_us / 1e6), 86400),
+                              v_waited_us DIV 1000, v_owner, v_label, v_bell);
+            IF NOT v_bell THEN
+                DO SLEEP(RAND() / 20);
+            END IF;
+        END IF;
+    END LOOP;
+    IF p_token IS NULL THEN
+        SET p_state = IF(v_wait_us = 0, 'RLBSY', 'RLTMO'),
+            p_text = COALESCE(p_text, '%s is in use');
+        IF v_bell AND NOT v_had THEN
+            CALL rl_bell_ring(v_id);
+        END IF;
+    END IF;
+END;
+
+CREATE PROCEDURE rowlock_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
+                                 OUT p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_text VARCHAR(400) CHARACTER SET utf8mb4;
+    CALL rl_acquire(p_name, p_ttl, p_wait, p_token, v_state, v_text);
+    IF p_token IS NULL THEN
+        CALL rl_signal(v_state, p_name, v_text);
+    END IF;
+END;
+
+CREATE PROCEDURE rowlock_try(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                             IN p_ttl DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_text VARCHAR(400) CHARACTER SET utf8mb4;
+    CALL rl_acquire(p_name, p_ttl, 0, p_token, v_state, v_text);
+END;
+
+-- Gives a lease back that this login has taken by SQL. In a transaction: at its COMMIT; who is
+-- woken waits for that.
+CREATE PROCEDURE rowlock_release(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 IN p_token DECIMAL(40, 6))
+BEGIN
+    DECLARE v_token BIGINT UNSIGNED;
+    DECLARE v_inside BOOLEAN;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check(p_token, v_token);
+    CALL rl_writable();
+    CALL rl_inside(v_inside);
+    IF v_inside THEN
+        CALL rl_release(p_name, v_token);
+    ELSE
+        CALL rl_release_alone(p_name, v_token);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_release_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_again INT DEFAULT 0;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    release_it: LOOP
+        BEGIN
+            DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101
+            BEGIN
+                ROLLBACK AND NO CHAIN NO RELEASE;
+                SET v_again = v_again + 1;
+                IF v_again = 20 THEN
+                    RESIGNAL;
+                END IF;
+            END;
+            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+            START TRANSACTION;
+            CALL rl_release(p_name, p_token);
+            COMMIT AND NO CHAIN NO RELEASE;
+            LEAVE release_it;
+        END;
+    END LOOP;
+END;
+
+CREATE PROCEDURE rl_release(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_acquired DATETIME(6);
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_bell BOOLEAN;
+    CALL rl_mine(p_name, p_token, v_id, v_owner, v_label, v_acquired);
+    CALL rl_now(v_now);
+    SET v_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE);
+    IF v_bell THEN
+        {{lease_release(at_least_us = 0, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
+                        now = v_now)}};
+    ELSE
+        {{lease_release_apart(at_least_us = 0, id = v_id, version = p_token, owner = v_owner,
+                              bell = '{bell}', own = 0, due = '', now = v_now)}};
+    END IF;
+    CALL rl_event(p_name, 'optimistic', 'released', p_token, v_owner, v_label, v_now, NULL,
+                  TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, NULL);
+END;
+
+-- The row of a lease that is held with this token, locked, and taken by this login; or an error.
+CREATE PROCEDURE rl_mine(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         IN p_token BIGINT UNSIGNED, OUT p_id BIGINT UNSIGNED,
+                         OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                         OUT p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         OUT p_acquired DATETIME(6))
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    SELECT id, kind, status, version, owner, owner_label, acquired_at
+      INTO p_id, v_kind, v_status, v_version, p_owner, p_label, p_acquired
+      FROM resource WHERE resource_name = p_name FOR UPDATE;
+    CALL rl_login(v_login);
+    IF NOT v_found THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
+    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    ELSEIF LEFT(p_owner, 27) <> v_login THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s (token ', p_token, ') was not taken by SQL by this login'));
+    END IF;
+END;

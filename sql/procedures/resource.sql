@@ -1,0 +1,103 @@
+-- Names.
+
+-- The id of a name, whose rows are made where it is new. Each step is a transaction of its own:
+-- the caller has none.
+CREATE PROCEDURE rl_resource(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                             IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                             OUT p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_idle BIGINT;
+    DECLARE v_has_lock, v_has_renewal BOOLEAN;
+    DECLARE v_tries INT DEFAULT 0;
+    SET p_id = NULL;
+    find: LOOP
+        CALL rl_resource_find(p_name, p_id, v_kind, v_idle, v_has_lock, v_has_renewal);
+        IF p_id IS NOT NULL AND v_kind <> p_kind THEN
+            CALL rl_signal('RLMOD', p_name, CONCAT('%s is used as a ', v_kind, ' lock; it cannot be a ',
+                p_kind, ' lock too; use another name'));
+        END IF;
+        IF p_id IS NOT NULL AND IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal) THEN
+            LEAVE find;
+        END IF;
+        IF v_tries = 20 THEN
+            CALL rl_signal('RLDMG', p_name, 'the rows of %s could not be made; see `rowlock doctor`');
+        END IF;
+        SET v_tries = v_tries + 1;
+        CALL rl_resource_make(p_name, p_kind);
+    END LOOP;
+    IF p_kind = 'pessimistic' AND v_idle > 86400 THEN
+        CALL rl_resource_touch(p_id);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_resource_find(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  OUT p_id BIGINT UNSIGNED,
+                                  OUT p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                                  OUT p_idle BIGINT, OUT p_has_lock BOOLEAN, OUT p_has_renewal BOOLEAN)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    {{resource_find(name = p_name, now = v_now)}}
+      INTO p_id, p_kind, p_idle, p_has_lock, p_has_renewal;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+-- One attempt; somebody else may be quicker. A row that is there gets what it lacks. unique_checks
+-- is the caller's to set, and off it lets a name in twice.
+CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET unique_checks = v_unique;
+        SET v_last = LAST_INSERT_ID(v_last);
+        RESIGNAL;
+    END;
+    -- 1062: somebody else has made it. 1213, 1020: the server chose us to give way.
+    DECLARE EXIT HANDLER FOR 1062, 1213, 1020
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET unique_checks = v_unique;
+        SET v_last = LAST_INSERT_ID(v_last);
+    END;
+    CALL rl_writable();
+    SET unique_checks = TRUE;
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
+    IF v_id IS NULL THEN
+        {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
+        SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
+    END IF;
+    IF p_kind = 'pessimistic' THEN
+        {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
+    ELSE
+        {{resource_create_renewal(id = v_id)}};
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET unique_checks = v_unique;
+    SET v_last = LAST_INSERT_ID(v_last);
+END;
+
+-- So that it is not purged as unused. In vain is no matter.
+CREATE PROCEDURE rl_resource_touch(IN p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK AND NO CHAIN NO RELEASE;
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    {{resource_touch(id = p_id, now = v_now)}};
+    COMMIT AND NO CHAIN NO RELEASE;
+END;

@@ -1,0 +1,205 @@
+/*
+ * Installing the stored procedures. A routine's comment says which program made it and from which
+ * text, so that what is up to date is left alone: on MySQL a routine that is dropped takes the
+ * rights with it that were granted on it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "migrate/migrate.h"
+#include "migrate/procedures.h"
+#include "stmt/bell.h"
+
+#define ROUTINES_MAX 256
+#define COMMENT_SIZE 64
+
+typedef struct routine {
+    char name[65];
+    char comment[COMMENT_SIZE];
+    char drop[128];
+    bool wanted;
+} routine;
+
+typedef struct routines {
+    routine rows[ROUTINES_MAX];
+    size_t count;
+} routines;
+
+typedef struct installer {
+    const rl_params *params;
+    rl_conn *conn;
+    rl_io io;
+    routines there;
+    rowlock_procedures_result done;
+} installer;
+
+static rowlock_status read_routines(installer *in, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(in->conn, RL_SQL_ROUTINE_LIST, NULL, &in->io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (in->there.count < ROUTINES_MAX && rl_next(&rows)) {
+        routine *row = &in->there.rows[in->there.count++];
+        snprintf(row->name, sizeof row->name, "%s", rows.cells[0].text);
+        snprintf(row->comment, sizeof row->comment, "%s", rows.cells[1].text);
+        snprintf(row->drop, sizeof row->drop, "%s", rows.cells[2].text);
+    }
+    rl_end(&rows);
+    return rows.status;
+}
+
+static routine *find_routine(routines *there, const char *name)
+{
+    for (size_t i = 0; i < there->count; i++)
+        if (strcmp(there->rows[i].name, name) == 0)
+            return &there->rows[i];
+    return NULL;
+}
+
+/* The text with `value` for each `mark`. */
+static void fill_in(rl_buffer *to, const char *text, const char *mark, const char *value)
+{
+    for (const char *found; (found = strstr(text, mark)); text = found + strlen(mark)) {
+        rl_buffer_append(to, text, (size_t)(found - text));
+        rl_buffer_puts(to, value);
+    }
+    rl_buffer_puts(to, text);
+}
+
+static rowlock_status drop(installer *in, const routine *old, rowlock_error *err)
+{
+    in->done.changed++;
+    return rl_conn_command(in->conn, "routine_drop", old->drop, &in->io, err);
+}
+
+static rowlock_status create(installer *in, const char *text, const char *comment,
+                             rowlock_error *err)
+{
+    rl_buffer whole = {0};
+    fill_in(&whole, text, "{comment}", comment);
+    rowlock_status status =
+        whole.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
+                     : rl_conn_command(in->conn, "routine_create", whole.text, &in->io, err);
+    rl_buffer_free(&whole);
+    return status;
+}
+
+/* `text` has its bell already. */
+static rowlock_status install_text(installer *in, const char *name, const char *text,
+                                   rowlock_error *err)
+{
+    char comment[COMMENT_SIZE];
+    snprintf(comment, sizeof comment, "rowlock %s %016" PRIx64, ROWLOCK_VERSION_STRING,
+             rl_hash(text));
+    routine *old = find_routine(&in->there, name);
+    if (old)
+        old->wanted = true;
+    if (old && strcmp(old->comment, comment) == 0)
+        return ROWLOCK_OK;
+    /* MariaDB replaces it in one step. */
+    rowlock_status status = ROWLOCK_OK;
+    if (old && in->conn->flavour == RL_MYSQL)
+        status = drop(in, old, err);
+    else
+        in->done.changed++;
+    if (status == ROWLOCK_OK)
+        status = create(in, text, comment, err);
+    if (status != ROWLOCK_OK)
+        rl_error_prefix(err, "the procedure %s: ", name);
+    return status;
+}
+
+static rowlock_status install_one(installer *in, const rl_procedure *procedure, rowlock_error *err)
+{
+    char bell[RL_BELL_PREFIX_MAX + 1];
+    rl_buffer text = {0};
+    rl_bell_prefix(in->params->schema, bell);
+    fill_in(&text, procedure->text, "{bell}", bell);
+    rowlock_status status = text.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
+                                        : install_text(in, procedure->name, text.text, err);
+    rl_buffer_free(&text);
+    return status;
+}
+
+/* Of an older program, which this one does not have any more; or all of them. */
+static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < in->there.count; i++)
+        if (!in->there.rows[i].wanted)
+            status = drop(in, &in->there.rows[i], err);
+    return status;
+}
+
+static rowlock_status install_all(installer *in, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (unsigned i = 0; status == ROWLOCK_OK && i < rl_procedure_count; i++)
+        status = install_one(in, &rl_procedures[i], err);
+    if (status == ROWLOCK_OK)
+        status = drop_unwanted(in, err);
+    in->done.total = rl_procedure_count;
+    return status;
+}
+
+static rowlock_status name_privileges(const char *schema, rowlock_status status, rowlock_error *err)
+{
+    bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
+    if (status == ROWLOCK_DENIED && !login)
+        rl_error_prefix(err,
+                        "the procedures need GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE "
+                        "ON %s.* for who installs them: ",
+                        schema);
+    return status;
+}
+
+/* Opens, and reads what is there. */
+static rowlock_status begin(installer *in, int64_t wait_ms, rowlock_error *err)
+{
+    rowlock_status status = rl_migrate_open(in->params, wait_ms, &in->io, &in->conn, err);
+    return status == ROWLOCK_OK ? read_routines(in, err) : status;
+}
+
+static rowlock_status end(installer *in, rowlock_status status, rowlock_procedures_result *result,
+                          rowlock_error *err)
+{
+    rl_conn_close(in->conn);
+    if (status == ROWLOCK_OK && result)
+        *result = in->done;
+    return name_privileges(in->params->schema, status, err);
+}
+
+rowlock_status rl_procedures_install(const rl_params *params,
+                                     const rowlock_procedures_options *options,
+                                     rowlock_procedures_result *result, rowlock_error *err)
+{
+    installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = begin(&in, options->wait_ms, err);
+    unsigned version = 0;
+    if (status == ROWLOCK_OK && options->update_only && in.there.count == 0)
+        return end(&in, status, result, err);
+    if (status == ROWLOCK_OK)
+        status = rl_schema_version(in.conn, params->schema, &in.io, &version, err);
+    if (status == ROWLOCK_OK)
+        status = install_all(&in, err);
+    return end(&in, status, result, err);
+}
+
+rowlock_status rl_procedures_remove(const rl_params *params,
+                                    const rowlock_procedures_options *options,
+                                    rowlock_procedures_result *result, rowlock_error *err)
+{
+    installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = begin(&in, options->wait_ms, err);
+    if (status == ROWLOCK_OK)
+        status = drop_unwanted(&in, err);
+    return end(&in, status, result, err);
+}
