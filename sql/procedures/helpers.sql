@@ -37,6 +37,7 @@ BEGIN
         WHEN 'RLMOD' THEN SIGNAL SQLSTATE 'RLMOD' SET MESSAGE_TEXT = v_text;
         WHEN 'RLTXN' THEN SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = v_text;
         WHEN 'RLRDO' THEN SIGNAL SQLSTATE 'RLRDO' SET MESSAGE_TEXT = v_text;
+        WHEN 'RLUNS' THEN SIGNAL SQLSTATE 'RLUNS' SET MESSAGE_TEXT = v_text;
         WHEN 'RLNOF' THEN SIGNAL SQLSTATE 'RLNOF' SET MESSAGE_TEXT = v_text;
         ELSE SIGNAL SQLSTATE 'RLDMG' SET MESSAGE_TEXT = v_text;
     END CASE;
@@ -83,13 +84,23 @@ BEGIN
     END IF;
 END;
 
--- Is the caller in a transaction, a function or a trigger? If not, the transaction that follows is
--- READ COMMITTED: start it at once. (The servers answer 1568 or 1422.)
+-- Is the caller in a transaction, a function or a trigger? In a transaction the servers refuse to
+-- set the next one's isolation (1568), in the others to begin one (1422); MariaDB only that.
 CREATE PROCEDURE rl_inside(OUT p_inside BOOLEAN)
 BEGIN
     DECLARE CONTINUE HANDLER FOR 1568, 1422 SET p_inside = TRUE;
     SET p_inside = FALSE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    IF NOT p_inside THEN
+        CALL rl_nothing();
+    END IF;
+END;
+
+-- A transaction, which uses up the isolation that was set.
+CREATE PROCEDURE rl_nothing()
+BEGIN
+    START TRANSACTION;
+    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- For what commits by itself.
@@ -100,8 +111,6 @@ BEGIN
     IF v_inside THEN
         CALL rl_signal('RLTXN', '', CONCAT(p_what, ' is a transaction of its own; COMMIT or ROLLBACK yours first'));
     END IF;
-    START TRANSACTION;
-    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- Whose lease it is: tokens can be guessed, so a token alone gives up or renews the leases

@@ -10,7 +10,6 @@ BEGIN
     DECLARE v_token BIGINT UNSIGNED;
     DECLARE v_inside BOOLEAN;
     DECLARE v_id BIGINT UNSIGNED;
-    DECLARE v_left_us BIGINT;
     CALL rl_name_check(p_name);
     CALL rl_token_check(p_token, v_token);
     CALL rl_inside(v_inside);
@@ -27,57 +26,36 @@ BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_version BIGINT UNSIGNED;
-    DECLARE v_found BOOLEAN DEFAULT TRUE;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
     SELECT kind, status, version, id INTO v_kind, v_status, v_version, p_id
       FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE;
-    IF NOT v_found THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
-    ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
-    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
-    END IF;
+    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
 END;
 
 CREATE PROCEDURE rl_check_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_token BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
+    DECLARE v_id, v_version BIGINT UNSIGNED;
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
-    DECLARE v_found BOOLEAN DEFAULT TRUE;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     CALL rl_now(v_now);
-    SELECT r.kind, r.status, r.version,
-           COALESCE(TIMESTAMPDIFF(MICROSECOND, v_now,
-               GREATEST(r.lease_expires_at,
-                        IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                           l.expires_at, r.lease_expires_at))), 0)
-      INTO v_kind, v_status, v_version, v_left_us
-      FROM resource r
-      LEFT JOIN lease_renewal l ON l.id = r.id
-     WHERE r.resource_name = p_name;
+    CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
     COMMIT AND NO CHAIN NO RELEASE;
-    IF NOT v_found THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
-    ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
-    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
-    ELSEIF v_left_us <= 0 THEN
+    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
+    IF v_left_us <= 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out'));
     END IF;
 END;
-
 
 -- Does this server have bells? Not where many nodes write: each has named locks of its own.
 CREATE PROCEDURE rl_quiet(OUT p_quiet BOOLEAN)
@@ -182,8 +160,7 @@ BEGIN
     IF NOT v_found THEN
         SET p_outcome = 'again', p_text = '%s was purged just now';
     ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, CONCAT('%s is used as a ', v_kind,
-            ' lock; it cannot be a lease too; use another name'));
+        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease too; use another name');
     ELSEIF v_status = 'held' AND v_left_us > 0 AND NOT p_bell THEN
         SET p_outcome = 'held';
     ELSEIF v_locked IS NULL THEN
@@ -341,7 +318,7 @@ END;
 CREATE PROCEDURE rowlock_release(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_token DECIMAL(40, 6))
 BEGIN
-    DECLARE v_token BIGINT UNSIGNED;
+    DECLARE v_token, v_none BIGINT UNSIGNED;
     DECLARE v_inside BOOLEAN;
     CALL rl_name_check(p_name);
     CALL rl_token_check(p_token, v_token);
@@ -350,36 +327,51 @@ BEGIN
     IF v_inside THEN
         CALL rl_release(p_name, v_token);
     ELSE
-        CALL rl_release_alone(p_name, v_token);
+        CALL rl_own('release', p_name, v_token, v_none);
     END IF;
 END;
 
-CREATE PROCEDURE rl_release_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                  IN p_token BIGINT UNSIGNED)
+-- A change in a transaction of its own, again where the server rolled it back to end a deadlock, or a
+-- cluster preferred another node's.
+CREATE PROCEDURE rl_own(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                        IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                        IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_again INT DEFAULT 0;
+    DECLARE v_tries INT DEFAULT 0;
+    DECLARE v_done BOOLEAN DEFAULT FALSE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    release_it: LOOP
+    WHILE NOT v_done DO
         BEGIN
             DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101
             BEGIN
                 ROLLBACK AND NO CHAIN NO RELEASE;
-                SET v_again = v_again + 1;
-                IF v_again = 20 THEN
+                SET v_tries = v_tries + 1;
+                IF v_tries = 20 THEN
                     RESIGNAL;
                 END IF;
             END;
+            DECLARE EXIT HANDLER FOR 1205
+            BEGIN
+                ROLLBACK AND NO CHAIN NO RELEASE;
+                CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction');
+            END;
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
             START TRANSACTION;
-            CALL rl_release(p_name, p_token);
+            CASE p_what
+                WHEN 'release' THEN CALL rl_release(p_name, p_token);
+                WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
+                WHEN 'break' THEN CALL rl_break(p_name, p_number);
+                WHEN 'version' THEN CALL rl_version(p_name, p_number);
+                WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+            END CASE;
             COMMIT AND NO CHAIN NO RELEASE;
-            LEAVE release_it;
+            SET v_done = TRUE;
         END;
-    END LOOP;
+    END WHILE;
 END;
 
 CREATE PROCEDURE rl_release(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -416,19 +408,177 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_found BOOLEAN DEFAULT TRUE;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
     SELECT id, kind, status, version, owner, owner_label, acquired_at
       INTO p_id, v_kind, v_status, v_version, p_owner, p_label, p_acquired
       FROM resource WHERE resource_name = p_name FOR UPDATE;
     CALL rl_login(v_login);
-    IF NOT v_found THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
-    ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
-    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
-    ELSEIF LEFT(p_owner, 27) <> v_login THEN
+    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
+    IF LEFT(p_owner, 27) <> v_login THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s (token ', p_token, ') was not taken by SQL by this login'));
     END IF;
+END;
+
+-- From now on for the TTL. The resource's row is not locked: a transaction may have fenced it. While
+-- the renewal's row is, nobody can take the lease over.
+CREATE PROCEDURE rowlock_renew(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               IN p_token DECIMAL(40, 6), IN p_ttl DECIMAL(40, 6))
+BEGIN
+    DECLARE v_token, v_ttl_us BIGINT UNSIGNED;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check(p_token, v_token);
+    CALL rl_ttl_check(p_ttl, v_ttl_us);
+    CALL rl_alone('a renewal');
+    CALL rl_writable();
+    CALL rl_own('renew', p_name, v_token, v_ttl_us);
+END;
+
+CREATE PROCEDURE rl_renew(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_token BIGINT UNSIGNED, IN p_ttl_us BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    CALL rl_now(v_now);
+    CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
+    -- lease_renew, for one. (The caller's sql_safe_updates does not see the key in that one.)
+    UPDATE lease_renewal
+       SET version = p_token, expires_at = v_now + INTERVAL p_ttl_us MICROSECOND
+     WHERE id = v_id AND version <= p_token;
+    IF ROW_COUNT() = 0 THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    END IF;
+    -- Whoever took it meanwhile has been waited for.
+    CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
+END;
+
+-- A lease held with this token, by this login, whose time is not over; or an error.
+CREATE PROCEDURE rl_renewable(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              IN p_token BIGINT UNSIGNED, IN p_now DATETIME(6), OUT p_id BIGINT UNSIGNED,
+                              OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_left_us BIGINT;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    CALL rl_lease(p_name, p_now, p_id, v_kind, v_status, v_version, p_owner, v_left_us);
+    CALL rl_login(v_login);
+    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
+    IF LEFT(p_owner, 27) <> v_login THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s (token ', p_token, ') was not taken by SQL by this login'));
+    ELSEIF v_left_us <= 0 THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out'));
+    END IF;
+END;
+
+-- What is committed about a name; p_kind NULL: there is none.
+CREATE PROCEDURE rl_lease(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_now DATETIME(6), OUT p_id BIGINT UNSIGNED,
+                          OUT p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                          OUT p_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                          OUT p_version BIGINT UNSIGNED,
+                          OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                          OUT p_left_us BIGINT)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_kind = NULL;
+    SELECT r.id, r.kind, r.status, r.version, r.owner,
+           COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now,
+               GREATEST(r.lease_expires_at,
+                        IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                           l.expires_at, r.lease_expires_at))), 0)
+      INTO p_id, p_kind, p_status, p_version, p_owner, p_left_us
+      FROM resource r
+      LEFT JOIN lease_renewal l ON l.id = r.id
+     WHERE r.resource_name = p_name;
+END;
+
+-- Why a token is not, or no longer, that of a held lease; nothing where it is.
+CREATE PROCEDURE rl_lost(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         IN p_token BIGINT UNSIGNED,
+                         IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                         IN p_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                         IN p_version BIGINT UNSIGNED)
+BEGIN
+    IF p_kind IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF p_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
+    ELSEIF p_status <> 'held' OR p_version <> p_token THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    END IF;
+END;
+
+-- Takes a lock from its holder by force. A lease: it learns of it at its next renewal. A row lock:
+-- its connection is ended, where the definer may do that; who has not published it cannot be found.
+CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_tries INT DEFAULT 0;
+    CALL rl_name_check(p_name);
+    CALL rl_alone('breaking a lock');
+    CALL rl_writable();
+    CALL rl_own('break', p_name, 0, v_connection);
+    IF v_connection <> 0 THEN
+        CALL rl_kill(v_connection);
+    END IF;
+    -- The server takes a moment to roll back what it ended.
+    WHILE v_connection <> 0 DO
+        SET v_tries = v_tries + 1;
+        IF v_tries > 500 THEN
+            CALL rl_signal('RLBSY', p_name, 'the holder of %s has been told to end, and has not ended yet');
+        END IF;
+        DO SLEEP(0.02);
+        CALL rl_own('break', p_name, 0, v_connection);
+    END WHILE;
+END;
+
+-- p_connection: has the row's lock, and is to be ended first (and is given on the next call); 0: done.
+CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          INOUT p_connection BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now, v_acquired DATETIME(6);
+    DECLARE v_id, v_version, v_connection, v_locked BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT id, kind INTO v_id, v_kind FROM resource WHERE resource_name = p_name;
+    IF v_kind = 'pessimistic' THEN
+        SELECT id INTO v_locked FROM resource_lock WHERE id = v_id FOR UPDATE SKIP LOCKED;
+    END IF;
+    SELECT status, version, connection_id, owner, owner_label, acquired_at
+      INTO v_status, v_version, v_connection, v_owner, v_label, v_acquired
+      FROM resource WHERE id = v_id FOR UPDATE;
+    CALL rl_now(v_now);
+    IF v_status IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_status <> 'held' AND p_connection = 0 THEN
+        CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');
+    ELSEIF v_kind = 'optimistic' THEN
+        {{lease_break(seen = v_version, id = v_id, now = v_now)}};
+        IF COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE) THEN
+            CALL rl_bell_ring(v_id);
+        END IF;
+    ELSEIF v_status = 'held' AND v_locked IS NULL AND p_connection IN (0, v_connection) THEN
+        SET p_connection = v_connection;
+    ELSEIF v_status = 'held' AND p_connection IN (0, v_connection) THEN
+        {{row_end_stale(id = v_id, now = v_now)}};
+        SET p_connection = 0;
+    ELSE
+        SET p_connection = 0;
+    END IF;
+    IF p_connection = 0 AND v_status = 'held' THEN
+        CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,
+                      TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000,
+                      CONCAT('by ', USER(), ' ', CONNECTION_ID(), ' sql'));
+    END IF;
+END;
+
+CREATE PROCEDURE rl_kill(IN p_connection BIGINT UNSIGNED)
+BEGIN
+    -- It has ended already.
+    DECLARE CONTINUE HANDLER FOR 1094 BEGIN END;
+    KILL CONNECTION p_connection;
 END;

@@ -14,8 +14,9 @@ BEGIN
     find: LOOP
         CALL rl_resource_find(p_name, p_id, v_kind, v_idle, v_has_lock, v_has_renewal);
         IF p_id IS NOT NULL AND v_kind <> p_kind THEN
-            CALL rl_signal('RLMOD', p_name, CONCAT('%s is used as a ', v_kind, ' lock; it cannot be a ',
-                p_kind, ' lock too; use another name'));
+            CALL rl_signal('RLMOD', p_name, IF(p_kind = 'pessimistic',
+                '%s is used as a lease (optimistic) lock; it cannot be a row lock too; use another name',
+                '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name'));
         END IF;
         IF p_id IS NOT NULL AND IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal) THEN
             LEAVE find;

@@ -1,0 +1,109 @@
+-- Optimistic sections: read the version, work, and change it only if nobody has.
+
+CREATE PROCEDURE rowlock_version(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 OUT p_version BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_inside BOOLEAN;
+    DECLARE v_id BIGINT UNSIGNED;
+    SET p_version = NULL;
+    CALL rl_name_check(p_name);
+    CALL rl_inside(v_inside);
+    IF v_inside THEN
+        CALL rl_version(p_name, p_version);
+    ELSE
+        CALL rl_resource(p_name, 'optimistic', v_id);
+        CALL rl_own('version', p_name, 0, p_version);
+    END IF;
+END;
+
+-- A lease whose time is over is in nobody's way.
+CREATE PROCEDURE rl_version(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            OUT p_version BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id, v_version BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_left_us BIGINT;
+    SET p_version = NULL;
+    CALL rl_now(v_now);
+    CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
+    IF v_kind IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, '%s is new: CALL rowlock_version(name, @v) once before the transaction');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name');
+    ELSEIF v_status = 'held' AND v_left_us <= 0 THEN
+        CALL rl_writable();
+        CALL rl_expire(p_name, v_id, v_version, v_now);
+        SET p_version = v_version + 1;
+    ELSEIF v_status = 'held' THEN
+        CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is held for another ',
+            FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s'));
+    ELSE
+        SET p_version = v_version;
+    END IF;
+END;
+
+CREATE PROCEDURE rl_expire(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_id BIGINT UNSIGNED, IN p_seen BIGINT UNSIGNED, IN p_now DATETIME(6))
+BEGIN
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_acquired DATETIME(6);
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT owner, owner_label, acquired_at INTO v_owner, v_label, v_acquired FROM resource WHERE id = p_id;
+    {{lease_expire(seen = p_seen, id = p_id, now = p_now)}};
+    IF ROW_COUNT() = 0 THEN
+        CALL rl_signal('RLBSY', p_name, '%s changed just now; look again');
+    END IF;
+    CALL rl_event(p_name, 'optimistic', 'expired', p_seen, v_owner, v_label, p_now, NULL,
+                  TIMESTAMPDIFF(MICROSECOND, v_acquired, p_now) DIV 1000, NULL);
+END;
+
+-- In a transaction it is final at its COMMIT; who comes for the same version meanwhile waits for it.
+CREATE PROCEDURE rowlock_bump(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              IN p_expected DECIMAL(40, 6))
+BEGIN
+    DECLARE v_inside BOOLEAN;
+    DECLARE v_expected, v_none BIGINT UNSIGNED;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check(p_expected, v_expected);
+    CALL rl_writable();
+    CALL rl_inside(v_inside);
+    IF v_inside THEN
+        CALL rl_bump(p_name, v_expected);
+    ELSE
+        CALL rl_own('bump', p_name, v_expected, v_none);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_bump(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         IN p_expected BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id, v_version BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    CALL rl_login(v_login);
+    CALL rl_now(v_now);
+    SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
+    SELECT id, kind, status, version INTO v_id, v_kind, v_status, v_version
+      FROM resource WHERE resource_name = p_name FOR UPDATE;
+    IF v_kind IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name');
+    ELSEIF v_version <> p_expected THEN
+        CALL rl_signal('RLCNF', p_name, CONCAT('%s has version ', v_version, ', not ', p_expected));
+    ELSEIF v_status <> 'free' THEN
+        CALL rl_signal('RLBSY', p_name, 'a lease on %s is held');
+    END IF;
+    {{section_swap(owner = v_owner, label = v_label, id = v_id, name = p_name, expected = p_expected,
+                   now = v_now)}};
+END;
