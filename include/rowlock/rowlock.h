@@ -706,12 +706,30 @@ typedef enum rowlock_level {
     ROWLOCK_BROKEN = 3 /* will not work, or not safely */
 } rowlock_level;
 
+/* A connection of the server's that a finding is about. Texts are "" where nothing is known. */
+typedef struct rowlock_finding_session {
+    const char
+        *role; /* "waits"; "holds" what another waits for; "may hold" it; "open" transaction */
+    uint64_t connection_id; /* for KILL */
+    const char *user;
+    const char *host;
+    const char *command;    /* the server's word for what it does: "Query", "Sleep" ... */
+    const char *state;      /* ... and for how far it is */
+    int64_t age_ms;         /* for how long it has been doing that */
+    int64_t transaction_ms; /* for how long its transaction has been open; -1: none, or unknown */
+    const char *object;     /* "schema.table", or some with ", " between them */
+    const char *lock;       /* the server's word for the lock that it holds */
+    const char *query;      /* its statement, or its last one; at most 200 characters */
+} rowlock_finding_session;
+
 typedef struct rowlock_finding {
     const char *check; /* "isolation", "privileges", ... */
     rowlock_level level;
     const char *found;   /* what is */
     const char *follows; /* what follows from it; "" when fine */
     const char *remedy;  /* what to do, often a statement; "" when fine */
+    const rowlock_finding_session *sessions;
+    size_t session_count;
 } rowlock_finding;
 
 typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);

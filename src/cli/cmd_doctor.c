@@ -105,6 +105,23 @@ static void print_finding(const rowlock_finding *finding, size_t width)
     print_part("to do:  ", finding->remedy, width);
 }
 
+static void add_session(json_object *array, const rowlock_finding_session *session)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "role", session->role);
+    cli_json_count(object, "connection_id", session->connection_id);
+    cli_json_text(object, "user", session->user);
+    cli_json_text(object, "host", session->host);
+    cli_json_text(object, "command", session->command);
+    cli_json_text(object, "state", session->state);
+    cli_json_int(object, "age_ms", true, session->age_ms);
+    cli_json_int(object, "transaction_ms", session->transaction_ms >= 0, session->transaction_ms);
+    cli_json_text(object, "object", session->object);
+    cli_json_text(object, "lock", session->lock);
+    cli_json_text(object, "query", session->query);
+    cli_json_append(array, object);
+}
+
 static void add_json(const rowlock_finding *finding, size_t index)
 {
     json_object *object = cli_json_new();
@@ -113,6 +130,9 @@ static void add_json(const rowlock_finding *finding, size_t index)
     cli_json_text(object, "found", finding->found);
     cli_json_text(object, "follows", finding->follows);
     cli_json_text(object, "remedy", finding->remedy);
+    json_object *sessions = cli_json_array(object, "sessions");
+    for (size_t i = 0; i < finding->session_count; i++)
+        add_session(sessions, &finding->sessions[i]);
     cli_json_item(object, index);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -430,6 +431,25 @@ bool rl_peer_same(const rl_peer *one, const rl_peer *other)
 int rl_conn_fd(const rl_conn *conn)
 {
     return (int)mysql_get_socket(conn->mysql);
+}
+
+void rl_conn_cipher(const rl_conn *conn, char *text, size_t size)
+{
+    const char *version = NULL;
+    const char *cipher = mysql_get_ssl_cipher(conn->mysql);
+    mariadb_get_infov(conn->mysql, MARIADB_CONNECTION_TLS_VERSION, &version);
+    snprintf(text, size, "%s %s", version ? version : "TLS", cipher ? cipher : "");
+}
+
+bool rl_conn_loopback(const rl_conn *conn)
+{
+    const struct sockaddr *address = (const struct sockaddr *)&conn->peer.address;
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&conn->peer.address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&conn->peer.address;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 bool rl_conn_looks_alive(const rl_conn *conn)

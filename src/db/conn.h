@@ -74,6 +74,8 @@ struct rl_conn {
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
     bool tls;              /* encrypted: see rl_hush_begin() */
+    bool local;            /* over a unix socket */
+    bool proven;           /* the server has shown who it is, by its certificate */
     bool broken;           /* no statement may follow */
     bool demoted;          /* it said that it is read-only, or not the primary (any more) */
     bool unseen;           /* taken from the pool without a look whether it is alive */
@@ -151,6 +153,12 @@ bool rl_conn_ping_resume(rl_conn *conn, short revents);
 short rl_conn_ping_events(const rl_conn *conn);
 
 int rl_conn_fd(const rl_conn *conn);
+
+/* Of one with TLS: "TLSv1.3 TLS_AES_256_GCM_SHA384". */
+void rl_conn_cipher(const rl_conn *conn, char *text, size_t size);
+
+/* The server's end is an address of this host alone. */
+bool rl_conn_loopback(const rl_conn *conn);
 
 /* An idle connection has nothing to read: data or an end means that the server closed it. */
 bool rl_conn_looks_alive(const rl_conn *conn);

@@ -286,6 +286,8 @@ static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_con
         return status;
     }
     note_session(conn);
+    conn->local = plan.local;
+    conn->proven = conn->tls && plan.proven;
     *out = conn;
     return ROWLOCK_OK;
 }

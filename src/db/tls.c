@@ -177,7 +177,8 @@ rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan 
         return status;
     if (plan->mode != ROWLOCK_TLS_OFF)
         set_mode(mysql, plan->mode);
-    if (!plan->local && !server_must_prove_itself(mysql, plan->mode))
+    plan->proven = server_must_prove_itself(mysql, plan->mode);
+    if (!plan->local && !plan->proven)
         mysql_optionsv(mysql, MARIADB_OPT_RESTRICTED_AUTH, NO_BARE_PASSWORD);
     return ROWLOCK_OK;
 }

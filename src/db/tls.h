@@ -17,6 +17,7 @@
 typedef struct rl_tls_plan {
     rowlock_tls_mode mode; /* never DEFAULT */
     bool local;            /* over a unix socket */
+    bool proven;           /* only to a server that has shown who it is, by its certificate */
     bool cert;             /* with a certificate of the client's */
     char host[256];        /* as given, here or in an option file */
 } rl_tls_plan;

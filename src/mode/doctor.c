@@ -8,32 +8,14 @@
 #include <time.h>
 
 #include "migrate/migrate.h"
+#include "mode/doctor_parts.h"
 #include "stmt/bell.h"
 #include "stmt/session.h"
 
 /* ------------------------------------------------------------------------- findings */
 
-typedef struct doctor {
-    const rl_params *params;
-    const rl_wants *wants;
-    rowlock_finding_fn fn;
-    void *data;
-    rl_conn *conn;
-    rl_io io;
-    const rl_server *server;
-    uint64_t flush;
-    uint64_t wait_timeout_s;
-    uint64_t max_connections;
-    int64_t server_us;
-    char isolation[65];
-    char user[513];
-} doctor;
-
-static void tell(const doctor *d, const char *check, rowlock_level level, const char *follows,
-                 const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
-
-static void tell(const doctor *d, const char *check, rowlock_level level, const char *follows,
-                 const char *remedy, const char *found, ...)
+void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
+                    const char *remedy, const char *found, ...)
 {
     char text[700];
     va_list args;
@@ -45,141 +27,188 @@ static void tell(const doctor *d, const char *check, rowlock_level level, const 
     d->fn(d->data, &finding);
 }
 
-static void check_version(const doctor *d)
+void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size)
+{
+    const char *user = d->user;
+    const char *at = strrchr(user, '@');
+    int length = at ? (int)(at - user) : (int)strlen(user);
+    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
+}
+
+static void check_version(const rl_doctor *d)
 {
     const rl_traits *traits = rl_traits_of(d->server->flavour);
     char lacks[100];
     snprintf(lacks, sizeof lacks, "it lacks %s", traits->too_old);
     if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
-        tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", traits->name, d->server->version,
-             d->server->comment);
+        rl_doctor_tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", traits->name,
+                       d->server->version, d->server->comment);
     else
-        tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later", "%s %s",
-             traits->name, d->server->version);
+        rl_doctor_tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later",
+                       "%s %s", traits->name, d->server->version);
 }
 
-static void check_read_only(const doctor *d)
+static void check_read_only(const rl_doctor *d)
 {
     if (d->server->read_only)
-        tell(d, "read-only", ROWLOCK_BROKEN, "no lock can be taken on it", "connect to the primary",
-             "the server is read-only");
+        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN, "no lock can be taken on it",
+                       "connect to the primary", "the server is read-only");
     else
-        tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");
+        rl_doctor_tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");
 }
 
-static void check_flush(const doctor *d)
+static void check_flush(const rl_doctor *d)
 {
     if (d->flush == 1)
-        tell(d, "flush", ROWLOCK_FINE, "", "", "innodb_flush_log_at_trx_commit is 1");
+        rl_doctor_tell(d, "flush", ROWLOCK_FINE, "", "", "innodb_flush_log_at_trx_commit is 1");
     else
-        tell(d, "flush", ROWLOCK_CARE,
-             "a crash of the server can lose the newest lease and take a token back: two holders",
-             "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-             "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
+        rl_doctor_tell(
+            d, "flush", ROWLOCK_CARE,
+            "a crash of the server can lose the newest lease and take a token back: two holders",
+            "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
+            "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
 }
 
-static void check_isolation(const doctor *d)
+static void check_isolation(const rl_doctor *d)
 {
     bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
-    tell(d, "isolation", ROWLOCK_FINE, "", "",
-         "%s by default; rowlock's own connections use READ-COMMITTED%s", d->isolation,
-         usual ? "" : " whatever the default");
+    rl_doctor_tell(d, "isolation", ROWLOCK_FINE, "", "",
+                   "%s by default; rowlock's own connections use READ-COMMITTED%s", d->isolation,
+                   usual ? "" : " whatever the default");
 }
 
-static void tell_wait_timeout(const doctor *d, uint64_t ttl_s)
+static void tell_wait_timeout(const rl_doctor *d, uint64_t ttl_s)
 {
     char remedy[64];
     snprintf(remedy, sizeof remedy, "set the global wait_timeout to %" PRIu64 " or more",
              ttl_s < 14400 ? 28800 : ttl_s * 2);
-    tell(
+    rl_doctor_tell(
         d, "wait_timeout", ROWLOCK_CARE,
         "rowlock sets its own; but your own transactions that wait so long between statements lose "
         "the locks they took with rowlock_tx_acquire()",
         remedy, "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
 }
 
-static void check_wait_timeout(const doctor *d)
+static void check_wait_timeout(const rl_doctor *d)
 {
     uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
     if (d->wait_timeout_s > ttl_s)
-        tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
-             "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
-             " s) where it holds a row lock",
-             d->wait_timeout_s, ttl_s);
+        rl_doctor_tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
+                       "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
+                       " s) where it holds a row lock",
+                       d->wait_timeout_s, ttl_s);
     else
         tell_wait_timeout(d, ttl_s);
 }
 
-static void check_connections(const doctor *d)
+static void check_connections(const rl_doctor *d)
 {
-    tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
-         d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
-         d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
-         "max_connections is %" PRIu64, d->max_connections);
+    rl_doctor_tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
+                   d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
+                   d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
+                   "max_connections is %" PRIu64, d->max_connections);
 }
 
-static void check_clock(const doctor *d)
+static void check_clock(const rl_doctor *d)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t here_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
     double ahead = (double)(here_us - d->server_us) / 1e6;
     bool far = ahead > 1 || ahead < -1;
-    tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
-         far ? "no lock depends on it; times in your own logs will differ" : "",
-         far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
-         ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
+    rl_doctor_tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
+                   far ? "no lock depends on it; times in your own logs will differ" : "",
+                   far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
+                   ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
 }
 
-static void check_cluster(const doctor *d)
+static void check_cluster(const rl_doctor *d)
 {
     const rl_cluster_traits *traits = rl_cluster_traits_of(d->server->cluster);
-    if (d->server->apart)
-        tell(d, "cluster", ROWLOCK_CARE,
-             "leases end when another node answers; and outside of its group it gives out locks "
-             "that "
-             "the group knows nothing of",
-             "let this user look at performance_schema.replication_group_members (sql/grants.sql)",
-             "%s, but not a working one, or this user may not see that it is", traits->name);
+    if (d->server->outside)
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_BROKEN,
+            "locks are refused here: it would give out some that the others know nothing of",
+            "let it join, or connect to a working member",
+            "it is configured for %s, and is no working member of it now", traits->name);
+    else if (d->server->apart)
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_CARE,
+            "leases end when another node answers; and outside of its group it gives out locks "
+            "that "
+            "the group knows nothing of",
+            "let this user look at performance_schema.replication_group_members (sql/grants.sql)",
+            "%s; this user may not see whether it is a working one", traits->name);
     else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
-        tell(d, "cluster", ROWLOCK_CARE,
-             "pessimistic mode is refused: row locks are local to a node, and others write too",
-             "use leases; or send every client to one node, and say so (--single-writer)", "%s",
-             traits->name);
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_CARE,
+            "pessimistic mode is refused: row locks are local to a node, and others write too",
+            "use leases; or send every client to one node, and say so (--single-writer)", "%s",
+            traits->name);
     else if (traits->many_writers)
-        tell(d, "cluster", ROWLOCK_CARE,
-             "row locks are safe only as long as every client uses this very node", "", "%s, %s",
-             traits->name, "said to be the only one that is used (single_writer)");
+        rl_doctor_tell(d, "cluster", ROWLOCK_CARE,
+                       "row locks are safe only as long as every client uses this very node", "",
+                       "%s, %s", traits->name,
+                       "said to be the only one that is used (single_writer)");
     else
-        tell(d, "cluster", ROWLOCK_FINE, "", "", "%s", traits->name);
+        rl_doctor_tell(d, "cluster", ROWLOCK_FINE, "", "", "%s", traits->name);
 }
 
-static void check_identity(const doctor *d)
+static void check_identity(const rl_doctor *d)
 {
     const rl_server *server = d->server;
     if (server->identity == server->node)
-        tell(d, "identity", ROWLOCK_FINE, "", "",
-             "%s (%s); a lease is lost when another server answers", server->node_text,
-             rl_traits_of(server->flavour)->identity_is);
+        rl_doctor_tell(d, "identity", ROWLOCK_FINE, "", "",
+                       "%s (%s); a lease is lost when another server answers", server->node_text,
+                       rl_traits_of(server->flavour)->identity_is);
     else
-        tell(d, "identity", ROWLOCK_FINE, "", "",
-             "%s (of the cluster, of which this is %s); a lease is lost when another answers",
-             server->identity_text, server->node_text);
+        rl_doctor_tell(
+            d, "identity", ROWLOCK_FINE, "", "",
+            "%s (of the cluster, of which this is %s); a lease is lost when another answers",
+            server->identity_text, server->node_text);
 }
 
-static void check_binlog(const doctor *d)
+static void check_encrypted(const rl_doctor *d)
+{
+    char cipher[128];
+    rl_conn_cipher(d->conn, cipher, sizeof cipher);
+    if (d->conn->proven)
+        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "%s; the server's certificate is verified",
+                       cipher);
+    else
+        rl_doctor_tell(d, "tls", ROWLOCK_NOTE, "it keeps out who listens, not who plays the server",
+                       "--tls=verify-identity, --tls=verify-ca or --tls-fingerprint",
+                       "%s; the server's certificate is not verified", cipher);
+}
+
+static void check_tls(const rl_doctor *d)
+{
+    if (d->conn->tls)
+        check_encrypted(d);
+    else if (d->conn->local || rl_conn_loopback(d->conn))
+        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "no TLS, and no network: %s",
+                       d->conn->local ? "a unix socket" : "the server is on this host");
+    else
+        rl_doctor_tell(d, "tls", ROWLOCK_CARE,
+                       "whoever is on the way can read and change what is said",
+                       "--tls=verify-identity, with --tls-ca where the system does not know the "
+                       "server's CA",
+                       "the connection is not encrypted");
+}
+
+static void check_binlog(const rl_doctor *d)
 {
     if (d->server->binlog && strcasecmp(d->server->binlog_format, "STATEMENT") == 0)
-        tell(d, "binlog", ROWLOCK_BROKEN,
-             "the server refuses changes at READ-COMMITTED, which rowlock needs",
-             "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
+        rl_doctor_tell(d, "binlog", ROWLOCK_BROKEN,
+                       "the server refuses changes at READ-COMMITTED, which rowlock needs",
+                       "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
     else
-        tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
-             d->server->binlog ? "the binary log takes rows" : "no binary log");
+        rl_doctor_tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
+                       d->server->binlog ? "the binary log takes rows" : "no binary log");
 }
 
 /* A bell of a schema that cannot be: nobody's. */
-static bool has_bell(doctor *d)
+static bool has_bell(rl_doctor *d)
 {
     static const char nobodys[] = "rowlock.?doctor.";
     return rl_bell_take(d->conn, nobodys, d->conn->id, &d->io) == ROWLOCK_OK &&
@@ -187,7 +216,7 @@ static bool has_bell(doctor *d)
 }
 
 /* Why waiters of leases poll; NULL: they are woken. */
-static const char *why_polling(doctor *d)
+static const char *why_polling(rl_doctor *d)
 {
     if (d->wants->polls)
         return "asked for (waiting=poll)";
@@ -197,41 +226,43 @@ static const char *why_polling(doctor *d)
     return has_bell(d) ? NULL : "the server refuses GET_LOCK";
 }
 
-static void check_waiting(doctor *d)
+static void check_waiting(rl_doctor *d)
 {
     const char *why = why_polling(d);
     if (why)
-        tell(d, "waiting", ROWLOCK_NOTE,
-             "who waits for a lease looks every 5 to 250 ms, in no order", "",
-             "waiters of leases poll: %s", why);
+        rl_doctor_tell(d, "waiting", ROWLOCK_NOTE,
+                       "who waits for a lease looks every 5 to 250 ms, in no order", "",
+                       "waiters of leases poll: %s", why);
     else
-        tell(d, "waiting", ROWLOCK_FINE, "", "",
-             "the server wakes waiters of leases, first come first served (GET_LOCK)");
+        rl_doctor_tell(d, "waiting", ROWLOCK_FINE, "", "",
+                       "the server wakes waiters of leases, first come first served (GET_LOCK)");
 }
 
 /* ------------------------------------------------------------------ schema and rights */
 
-static bool check_schema(doctor *d)
+static bool check_schema(rl_doctor *d)
 {
     rowlock_error err = {0};
     unsigned version = 0;
     rowlock_status status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
     if (status != ROWLOCK_OK) {
-        tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right", "as it says", "%s",
-             err.message);
+        rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
+                       "as it says", "%s", err.message);
         return status != ROWLOCK_SCHEMA;
     }
-    tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema, version);
+    rl_doctor_tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema,
+                   version);
     status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
     if (status == ROWLOCK_OK)
-        tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
+        rl_doctor_tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)
-        tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED", "as it says",
-             "a table is hidden: %s", err.message);
+        rl_doctor_tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED", "as it says",
+                       "a table is hidden: %s", err.message);
     else
-        tell(d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
-             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
-             err.message);
+        rl_doctor_tell(
+            d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
+            "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
+            err.message);
     return true;
 }
 
@@ -267,7 +298,7 @@ typedef struct trial {
 } trial;
 
 /* The server checks columns and rights when it prepares: no statement needs to run. */
-static void try_statements(doctor *d, trial *t)
+static void try_statements(rl_doctor *d, trial *t)
 {
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         rowlock_error err = {0};
@@ -284,45 +315,39 @@ static void try_statements(doctor *d, trial *t)
     }
 }
 
-/* 'user'@'host' for GRANT, from CURRENT_USER()'s user@host. */
-static void grantee(const char *user, char *text, size_t size)
-{
-    const char *at = strrchr(user, '@');
-    int length = at ? (int)(at - user) : (int)strlen(user);
-    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
-}
-
-static void check_rights(doctor *d)
+static void check_rights(rl_doctor *d)
 {
     trial t = {0};
     char who[600];
     char grant[900];
     try_statements(d, &t);
-    grantee(d->user, who, sizeof who);
+    rl_doctor_grantee(d, who, sizeof who);
     snprintf(grant, sizeof grant,
              "sql/grants.sql (share/rowlock/grants.sql) has the least; or: "
              "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
              d->params->schema, who);
     if (t.denied)
-        tell(d, "privileges", ROWLOCK_BROKEN,
-             "taking locks will answer DENIED; who only looks or sweeps may need no more", grant,
-             "%s lacks some: %s", who, t.first_denied.message);
+        rl_doctor_tell(d, "privileges", ROWLOCK_BROKEN,
+                       "taking locks will answer DENIED; who only looks or sweeps may need no more",
+                       grant, "%s lacks some: %s", who, t.first_denied.message);
     else
-        tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
+        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
     if (!t.denied && t.needless)
-        tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that",
-             "sql/grants.sql (share/rowlock/grants.sql) has what each needs",
-             "this user may take locks, but not %s: %s", t.needless, t.needless_denied.message);
+        rl_doctor_tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that",
+                       "sql/grants.sql (share/rowlock/grants.sql) has what each needs",
+                       "this user may take locks, but not %s: %s", t.needless,
+                       t.needless_denied.message);
     if (t.failed)
-        tell(d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
-             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
-             "%u statements do not fit the tables: %s", t.failed, t.first_failed.message);
+        rl_doctor_tell(
+            d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
+            "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
+            "%u statements do not fit the tables: %s", t.failed, t.first_failed.message);
     else if (!t.denied)
-        tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
+        rl_doctor_tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
 }
 
 /* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
-static void check_waiters(doctor *d)
+static void check_waiters(rl_doctor *d)
 {
     const rl_value nobodys[] = {rl_text("?")};
     const char *table = rl_traits_of(d->server->flavour)->waiters_table;
@@ -332,21 +357,22 @@ static void check_waiters(doctor *d)
     bool found = false;
     rowlock_status status =
         rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
-    grantee(d->user, who, sizeof who);
+    rl_doctor_grantee(d, who, sizeof who);
     int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
     if (table)
         snprintf(remedy + length, sizeof remedy - (size_t)length, " GRANT SELECT ON %s TO %s;",
                  table, who);
     if (status == ROWLOCK_OK)
-        tell(d, "waiters", ROWLOCK_FINE, "", "", "this user sees who waits");
+        rl_doctor_tell(d, "waiters", ROWLOCK_FINE, "", "", "this user sees who waits");
     else
-        tell(d, "waiters", ROWLOCK_NOTE,
-             "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
-             "none of row locks",
-             remedy, "who waits is hidden from this user");
+        rl_doctor_tell(
+            d, "waiters", ROWLOCK_NOTE,
+            "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
+            "none of row locks",
+            remedy, "who waits is hidden from this user");
 }
 
-static rowlock_status read_settings(doctor *d, rowlock_error *err)
+static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
 {
     rl_rows rows;
     bool found = false;
@@ -363,7 +389,7 @@ static rowlock_status read_settings(doctor *d, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status open_conn(doctor *d, bool with_schema, rowlock_error *err)
+static rowlock_status open_conn(rl_doctor *d, bool with_schema, rowlock_error *err)
 {
     rl_params to = *d->params;
     if (!with_schema)
@@ -371,10 +397,10 @@ static rowlock_status open_conn(doctor *d, bool with_schema, rowlock_error *err)
     rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    return rl_stmt_pool_hooks.setup(d->conn, RL_WORK, &d->io, err);
+    return rl_session_setup(d->conn, RL_WORK, &d->io, err);
 }
 
-static void check_all(doctor *d, bool with_schema)
+static void check_all(rl_doctor *d, bool with_schema)
 {
     check_version(d);
     check_read_only(d);
@@ -384,35 +410,37 @@ static void check_all(doctor *d, bool with_schema)
     check_connections(d);
     check_binlog(d);
     check_cluster(d);
+    check_tls(d);
     check_identity(d);
     check_waiting(d);
     check_clock(d);
+    rl_doctor_check_blocked(d);
     if (with_schema && check_schema(d)) {
         check_rights(d);
         check_waiters(d);
     }
 }
 
-static void tell_no_schema(const doctor *d)
+static void tell_no_schema(const rl_doctor *d)
 {
     char who[600];
     char remedy[900];
-    grantee(d->user, who, sizeof who);
+    rl_doctor_grantee(d, who, sizeof who);
     snprintf(remedy, sizeof remedy,
              "rowlock -D %s init; or GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
              d->params->schema, d->params->schema, who);
-    tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
-         "there is no schema '%s', or this user may not see it", d->params->schema);
+    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
+                   "there is no schema '%s', or this user may not see it", d->params->schema);
 }
 
 rowlock_status rl_diagnose(const rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
                            void *data, rowlock_error *err)
 {
-    doctor d = {.params = params,
-                .wants = wants,
-                .fn = fn,
-                .data = data,
-                .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
+    rl_doctor d = {.params = params,
+                   .wants = wants,
+                   .fn = fn,
+                   .data = data,
+                   .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
     rowlock_error first = {0};
     bool with_schema = true;
     rowlock_status status = open_conn(&d, true, &first);

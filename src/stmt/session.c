@@ -41,10 +41,6 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
     if (status != ROWLOCK_OK)
         return status;
     rl_sketch_end(&sketch, conn->id);
-    /* Not kept, so that it is asked again by the next call: it may join. */
-    status = rl_server_join_check(&conn->server, err);
-    if (status != ROWLOCK_OK)
-        return status;
     conn->peer.node = conn->server.node;
     bool may_be_cut_off = rl_cluster_traits_of(conn->server.cluster)->says_cut_off;
     conn->probe =
@@ -54,8 +50,8 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
 
 /* -------------------------------------------------------------------------- set-up */
 
-static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_io *io,
-                                    rowlock_error *err)
+rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *io,
+                                rowlock_error *err)
 {
     bool hold = purpose == RL_HOLD;
     const rl_value values[] = {rl_u64(hold ? 0 : 1),
@@ -67,6 +63,14 @@ static rowlock_status setup_session(rl_conn *conn, rl_purpose purpose, const rl_
     return status == ROWLOCK_OK ? find_server(conn, io, err) : status;
 }
 
+static rowlock_status setup_joined(rl_conn *conn, rl_purpose purpose, const rl_io *io,
+                                   rowlock_error *err)
+{
+    rowlock_status status = rl_session_setup(conn, purpose, io, err);
+    /* Not kept, so that it is asked again by the next call: it may join. */
+    return status == ROWLOCK_OK ? rl_server_join_check(&conn->server, err) : status;
+}
+
 static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
 {
     const rl_value values[] = {rl_u64(connection_id)};
@@ -74,7 +78,7 @@ static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl
 }
 
 const rl_pool_hooks rl_stmt_pool_hooks = {
-    .setup = setup_session, .kill_query = kill_query, .ring = rl_bell_ring};
+    .setup = setup_joined, .kill_query = kill_query, .ring = rl_bell_ring};
 
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err)

@@ -4,8 +4,12 @@
 
 #include "stmt/stmt.h"
 
-/* Setting sessions up (and finding out where they lead: conn->server), stopping statements,
- * ringing bells; for rl_pool_init(). */
+/* Sets a session up and finds out where it leads (conn->server), whatever that is. */
+rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *io,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* Setting sessions up that lead to where locks may be taken (and finding out where they lead:
+ * conn->server), stopping statements, ringing bells; for rl_pool_init(). */
 extern const rl_pool_hooks rl_stmt_pool_hooks;
 
 /* The session's wait_timeout on this connection: sent only when it differs from the last. */

@@ -1,10 +1,18 @@
 /* MySQL's Group Replication with several primaries. */
+#include <string.h>
+
 #include "clusters/writers.h"
 
 static int begin(void **state)
 {
     (void)state;
     return cluster_begin("group --multi-primary");
+}
+
+static void note_cluster(void *data, const rowlock_finding *finding)
+{
+    if (strcmp(finding->check, "cluster") == 0)
+        *(rowlock_level *)data = finding->level;
 }
 
 /*
@@ -28,7 +36,11 @@ static void test_a_node_outside_its_group(void **state)
     ts_sql(mysql, "SET GLOBAL read_only = OFF");
     rowlock_client_options options = ts_options();
     rowlock_client *late = NULL;
+    rowlock_level level = ROWLOCK_FINE;
     WANT(READONLY, rowlock_client_open(&options, &late, &ts_err));
+    /* The doctor looks at it nevertheless. */
+    WANT(OK, rowlock_diagnose(&options, 0, note_cluster, &level, &ts_err));
+    assert_int_equal(level, ROWLOCK_BROKEN);
     WANT(READONLY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     WANT(READONLY, ts_try(client, ts_name("outside"), ROWLOCK_OPTIMISTIC));
     ts_sql(mysql, "SET GLOBAL super_read_only = ON");

@@ -240,6 +240,8 @@ port=$PORT"
         [ -e second-$mode ]
     done
     rl_tls doctor | grep -q 'fine *server '
+    rl_tls doctor | grep -q "fine *tls .*TLS.*the server's certificate is verified"
+    rl_tls --tls=required --tls-ca= doctor | grep -q "note *tls .*the server's certificate is not verified"
     rl_tls sweep
     rl_tls history over-lease | grep -q released
     rl_tls run --ttl=60s over-restart -- sh -c 'touch held; while [ ! -e end ]; do sleep 0.05; done' &

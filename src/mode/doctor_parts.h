@@ -1,0 +1,34 @@
+/* mode/doctor_parts.h - what the parts of the doctor share. */
+#ifndef RL_MODE_DOCTOR_PARTS_H
+#define RL_MODE_DOCTOR_PARTS_H
+
+#include "mode/doctor.h"
+#include "stmt/stmt.h"
+
+typedef struct rl_doctor {
+    const rl_params *params;
+    const rl_wants *wants;
+    rowlock_finding_fn fn;
+    void *data;
+    rl_conn *conn;
+    rl_io io;
+    const rl_server *server;
+    uint64_t flush;
+    uint64_t wait_timeout_s;
+    uint64_t max_connections;
+    int64_t server_us;
+    char isolation[65];
+    char user[513];
+} rl_doctor;
+
+/* A finding without sessions. */
+void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
+                    const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
+
+/* This user as 'user'@'host', for GRANT. */
+void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
+
+/* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
+void rl_doctor_check_blocked(rl_doctor *d);
+
+#endif

@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# What `rowlock doctor` says of the server's present troubles: who waits for a metadata lock and who
+# has it, transactions that are open for long.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    rowlock_setup_file
+    sql "CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB; INSERT INTO orders VALUES (1)"
+    sql_any "CREATE USER '${TEST_SCHEMA: -20}_see'@'localhost'; CREATE USER '${TEST_SCHEMA: -20}_blind'@'localhost';
+             GRANT PROCESS ON *.* TO '${TEST_SCHEMA: -20}_see'@'localhost'"
+}
+
+teardown_file() {
+    sql_any "DROP USER '${TEST_SCHEMA: -20}_see'@'localhost', '${TEST_SCHEMA: -20}_blind'@'localhost'"
+    rowlock_teardown_file
+}
+
+# A session that reads orders in a transaction, and stays in it until `holder_ends`.
+setup() {
+    plugin=
+    mkfifo "$BATS_TEST_TMPDIR/in"
+    mariadb --defaults-file="$TEST_OPTIONS" -n -N -B "$TEST_SCHEMA" <"$BATS_TEST_TMPDIR/in" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    holder=$!
+    exec 8>"$BATS_TEST_TMPDIR/in"
+    echo "BEGIN; SELECT CONNECTION_ID(); SELECT id FROM orders;" >&8
+    poll 20 test -s "$BATS_TEST_TMPDIR/out"
+    holder_id=$(head -n 1 "$BATS_TEST_TMPDIR/out")
+    poll 20 grep -qx 1 "$BATS_TEST_TMPDIR/out"
+}
+
+teardown() {
+    exec 8>&-
+    wait "$holder" ${alter:+"$alter"} || true
+    [ -z "$plugin" ] || sql_any "UNINSTALL SONAME 'metadata_lock_info'"
+}
+
+is_mysql() {
+    [[ "$(sql_any 'SELECT VERSION()')" != *MariaDB* ]]
+}
+
+# ALTER TABLE, until somebody waits for the table.
+alter_orders() {
+    mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "ALTER TABLE orders ADD COLUMN c$1 INT" 3>&- 8>&- &
+    alter=$!
+    poll 20 waits "ALTER TABLE orders"
+}
+
+# A statement that begins so stands in the queue for a metadata lock.
+waits() {
+    [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist
+                   WHERE state = 'Waiting for table metadata lock' AND info LIKE '$1%'")" -eq 1 ]
+}
+
+# blocked FILTER: of the findings about who waits, on stdin.
+blocked() {
+    jq -e "[.[] | select(.check == \"blocked\")] | $1"
+}
+
+as() {
+    "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "${TEST_SCHEMA: -20}_$1" -D "$TEST_SCHEMA" doctor "${@:2}"
+}
+
+@test "doctor: nobody is blocked" {
+    rl doctor | grep -q '^fine *blocked *nobody waits'
+    rl doctor --json | blocked 'length == 1 and .[0].level == "fine" and .[0].sessions == []'
+}
+
+# All that the server tells: on MariaDB with the plugin, where there is one.
+@test "doctor: an ALTER that waits, who holds it up, and who waits behind" {
+    if ! is_mysql; then
+        sql_any "INSTALL SONAME 'metadata_lock_info'" 2>/dev/null || skip "no plugin metadata_lock_info here"
+        plugin=1
+    fi
+    alter_orders 1
+    mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "SELECT 'reader', id FROM orders" >/dev/null 3>&- 8>&- &
+    reader=$!
+    poll 20 waits "SELECT ''reader''"
+    json=$(rl doctor --json)
+    echo "$json" | blocked ".[0].level == \"care\"
+        and (.[0].sessions[0] | .role == \"waits\" and (.query | startswith(\"ALTER TABLE orders\")) and .user == \"root\")
+        and (.[0].sessions[1] | .role == \"holds\" and .connection_id == $holder_id and .user == \"root\"
+             and .object == \"$TEST_SCHEMA.orders\" and .lock == \"SHARED_READ\"
+             and .age_ms >= 0 and .transaction_ms >= 0 and .command == \"Sleep\")
+        and (.[0].remedy | contains(\"KILL $holder_id;\"))"
+    echo "$json" | blocked '.[1].sessions | length == 1 and (.[0].query | startswith("SELECT '"'reader'"'"))'
+    if is_mysql; then
+        echo "$json" | blocked '.[0].sessions[1].query == "SELECT id FROM orders"'
+    fi
+    text=$(rl doctor)
+    [[ "$text" == *"care    blocked       connection "*" waits for a metadata lock, for "*"ALTER TABLE orders"*"$TEST_SCHEMA.orders is held by connection $holder_id (root@localhost, idle for "* ]]
+    # What it says to do is what helps.
+    sql_any "KILL $holder_id"
+    wait "$alter"
+    wait "$reader"
+    rl doctor --json | blocked '.[0].level == "fine"'
+}
+
+@test "doctor: where the holder is not shown, who it may be, and how it would be" {
+    alter_orders 2
+    if is_mysql; then
+        remedy="GRANT SELECT ON performance_schema.* TO '${TEST_SCHEMA: -20}_see'@'localhost';"
+    else
+        remedy="INSTALL SONAME 'metadata_lock_info'"
+    fi
+    as see --json >"$BATS_TEST_TMPDIR/json" || [ "$?" -eq 1 ]
+    blocked ".[0].level == \"care\" and (.[0].remedy | contains(\"$remedy\"))
+        and (.[0].sessions | any(.role == \"may hold\" and .connection_id == $holder_id))
+        and (.[0].sessions | all(.role != \"may hold\" or (.query | startswith(\"ALTER TABLE\") | not)))" \
+        <"$BATS_TEST_TMPDIR/json"
+}
+
+@test "doctor: who may not see the others is told which right that takes" {
+    alter_orders 3
+    run as blind --json
+    jq -e "[.[] | select(.check == \"transactions\")] | length == 1 and .[0].level == \"note\"
+           and .[0].remedy == \"GRANT PROCESS ON *.* TO '${TEST_SCHEMA: -20}_blind'@'localhost';\"" <<<"$output"
+    [[ "$output" != *"ALTER TABLE orders"* ]]
+}
+
+@test "doctor: a transaction that is open for long; not a row lock of rowlock's" {
+    rl run --mode=pessimistic long-one -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
+        "$BATS_TEST_TMPDIR/held" "$BATS_TEST_TMPDIR/end" 3>&- 8>&- &
+    run_pid=$!
+    poll 20 test -e "$BATS_TEST_TMPDIR/held"
+    poll 60 long_since_told
+    long=$(rl doctor --json | jq '[.[] | select(.check == "transactions") | .sessions[]]')
+    touch "$BATS_TEST_TMPDIR/end"
+    wait "$run_pid"
+    echo "$long"
+    jq -e "any(.[]; .connection_id == $holder_id and .role == \"open\" and .transaction_ms >= 10000)" <<<"$long"
+    jq -e "length == 1" <<<"$long"
+}
+
+long_since_told() {
+    rl doctor --json | jq -e "any(.[] | select(.check == \"transactions\") | .sessions[]; .connection_id == $holder_id)" &&
+        [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name = 'long-one' AND status = 'held'
+                   AND acquired_at < UTC_TIMESTAMP(6) - INTERVAL 11 SECOND")" -eq 1 ]
+}
