@@ -332,9 +332,10 @@ static void tell_guesses(const looking *l)
         put_person(&found, p);
     }
     if (count == l->waiters.count)
-        rl_buffer_puts(&found,
-                       "; no transaction is open that this user sees: a table may be locked "
-                       "(LOCK TABLES, FLUSH TABLES), or it has just ended");
+        rl_buffer_puts(
+            &found,
+            "; no transaction is open that this user sees: it may be one of LOCK TABLES or FLUSH "
+            "TABLES, or have ended just now");
     tell(l, "blocked", ROWLOCK_CARE, waiting_is, remedy.failed ? "" : remedy.text, &found, sessions,
          count);
     rl_buffer_free(&found);

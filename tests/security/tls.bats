@@ -241,7 +241,9 @@ port=$PORT"
     done
     rl_tls doctor | grep -q 'fine *server '
     rl_tls doctor | grep -q "fine *tls .*TLS.*the server's certificate is verified"
-    rl_tls --tls=required --tls-ca= doctor | grep -q "note *tls .*the server's certificate is not verified"
+    tls=(--tls=required)
+    rl_tls doctor | grep -q "note *tls .*the server's certificate is not verified"
+    tls=(--tls-ca="$CERTIFICATES/right.pem")
     rl_tls sweep
     rl_tls history over-lease | grep -q released
     rl_tls run --ttl=60s over-restart -- sh -c 'touch held; while [ ! -e end ]; do sleep 0.05; done' &
