@@ -237,6 +237,12 @@ rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, 
     return take(pool, &any, io, conn, err);
 }
 
+rowlock_status rl_pool_take_new(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
+                                rowlock_error *err)
+{
+    return open_new(pool, purpose, io, conn, err);
+}
+
 rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_io *io,
                                    rl_conn **conn, rowlock_error *err)
 {

@@ -63,9 +63,13 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
 rowlock_status rl_pool_take(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
                             rowlock_error *err) RL_MUST_USE;
 
+/* The same, but always a new one. */
+rowlock_status rl_pool_take_new(rl_pool *pool, rl_purpose purpose, const rl_io *io, rl_conn **conn,
+                                rowlock_error *err) RL_MUST_USE;
+
 /*
- * The same, but one that was used a moment ago is not looked at (conn->unseen). For a request that
- * is made once more, at once, when the connection turns out to be gone.
+ * As rl_pool_take(), but one that was used a moment ago is not looked at (conn->unseen). For a
+ * request that is made once more, at once, when the connection turns out to be gone.
  */
 rowlock_status rl_pool_take_unseen(rl_pool *pool, rl_purpose purpose, const rl_io *io,
                                    rl_conn **conn, rowlock_error *err) RL_MUST_USE;

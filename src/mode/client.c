@@ -79,51 +79,96 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
     return rl_run(conn, id, values, &io, done, err);
 }
 
+typedef struct reading {
+    rl_sql_id id;
+    const rl_value *values;
+    rl_each_row each;
+    void *data;
+    bool begun; /* a row was handed over */
+} reading;
+
+static rowlock_status read_on(rl_conn *conn, const rl_io *io, reading *what, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, what->id, what->values, io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (status == ROWLOCK_OK && rl_next(&rows)) {
+        what->begun = true;
+        status = what->each(what->data, rows.cells, err);
+    }
+    rl_end(&rows);
+    return status == ROWLOCK_OK ? rows.status : status;
+}
+
+/* The connection has ended; it is not that the server did not answer, or had no time to. */
+static bool has_died(const rl_conn *conn, rowlock_status status, const rl_budget *budget,
+                     const rl_io *io)
+{
+    return (status == ROWLOCK_UNKNOWN || status == ROWLOCK_UNAVAILABLE) && conn->broken &&
+           !budget->abrupt && !rl_budget_cancelled(budget) && rl_now_us() < io->deadline_us;
+}
+
+/*
+ * A read has no effect: where its connection turns out to be dead it is made once more, on a new
+ * one. The pool may have such a connection: a KILL (rowlock_break() of the client's own lease is
+ * one) returns before the server has ended what it kills.
+ */
+static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget, reading *what,
+                                rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = read_on(conn, &io, what, err);
+    bool again = !what->begun && has_died(conn, status, budget, &io);
+    rl_pool_give(&client->pool, conn);
+    if (again) {
+        status = rl_pool_take_new(&client->pool, RL_WORK, &io, &conn, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        status = read_on(conn, &io, what, err);
+        rl_pool_give(&client->pool, conn);
+    }
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    return status;
+}
+
+typedef struct one_row {
+    rl_keep_row keep;
+    void *data;
+    bool found;
+} one_row;
+
+static rowlock_status keep_first(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    one_row *row = data;
+    (void)err;
+    if (!row->found)
+        row->keep(row->data, cells);
+    row->found = true;
+    return ROWLOCK_OK;
+}
+
 rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                               const rl_value *values, rl_keep_row keep, void *data, bool *found,
                               rowlock_error *err)
 {
-    rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rl_rows rows;
-    bool any = false;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    one_row row = {.keep = keep, .data = data};
+    reading what = {.id = id, .values = values, .each = keep_first, .data = &row};
+    rowlock_status status = read_rows(client, budget, &what, err);
     if (status == ROWLOCK_OK)
-        status = rl_query_one(conn, id, values, &io, &any, &rows, err);
-    if (status == ROWLOCK_OK && any)
-        keep(data, rows.cells);
-    rl_pool_give(&client->pool, conn);
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-    if (status == ROWLOCK_OK)
-        *found = any;
+        *found = row.found;
     return status;
-}
-
-static rowlock_status hand_over(rl_rows *rows, rl_each_row each, void *data, rowlock_error *err)
-{
-    rowlock_status status = ROWLOCK_OK;
-    while (status == ROWLOCK_OK && rl_next(rows))
-        status = each(data, rows->cells, err);
-    rl_end(rows);
-    return status == ROWLOCK_OK ? rows->status : status;
 }
 
 rowlock_status rl_client_read_all(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                                   const rl_value *values, rl_each_row each, void *data,
                                   rowlock_error *err)
 {
-    rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rl_rows rows;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_query(conn, id, values, &io, &rows, err);
-    if (status == ROWLOCK_OK)
-        status = hand_over(&rows, each, data, err);
-    rl_pool_give(&client->pool, conn);
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-    return status;
+    reading what = {.id = id, .values = values, .each = each, .data = data};
+    return read_rows(client, budget, &what, err);
 }

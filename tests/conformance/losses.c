@@ -414,6 +414,80 @@ static void test_a_flush_tells_of_dropped_events(void **state)
     rowlock_client_close(client);
 }
 
+/* ------------------------------------------------------------------ looks on dead lines */
+
+static void look_as(rowlock_client *client, int which, const char *name, ts_way way)
+{
+    rowlock_list *list = NULL;
+    rowlock_history *history = NULL;
+    rowlock_waiters *waiters = NULL;
+    uint64_t version = 0;
+    ts_proxy_cut_after(proxy, way, 0, false);
+    switch (which) {
+    case 0:
+        WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
+        assert_int_equal(rowlock_list_count(list), 1);
+        break;
+    case 1:
+        WANT(OK, rowlock_list_get(client, &(rowlock_list_options){.all = true}, &list, &ts_err));
+        assert_true(rowlock_list_count(list) > 0);
+        break;
+    case 2:
+        WANT(OK, rowlock_history_get(client, &(rowlock_history_options){.name = name}, &history,
+                                     &ts_err));
+        break;
+    case 3:
+        WANT(OK, rowlock_waiters_get(client, &(rowlock_waiters_options){.name = name}, &waiters,
+                                     &ts_err));
+        break;
+    default:
+        WANT(OK, rowlock_version_read(client, "versioned", &version, &ts_err));
+    }
+    assert_true(ts_proxy_fired(proxy));
+    ts_proxy_flow(proxy);
+    rowlock_list_free(list);
+    rowlock_history_free(history);
+    rowlock_waiters_free(waiters);
+}
+
+/* A connection of the pool whose end the client has not seen yet (somebody's KILL was a moment
+ * ago) is no reason to say that the server cannot be reached. */
+static void test_a_look_on_a_dying_connection(void **state)
+{
+    enum { LOOKS = 5 };
+    const char *name = ts_name("looked-at");
+    rowlock_client *client = open_through();
+    (void)state;
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    for (int which = 0; which < LOOKS; which++) {
+        look_as(client, which, name, TS_UP);
+        look_as(client, which, name, TS_DOWN);
+    }
+    /* A server that does not answer at all is another matter: once, and then it is said. */
+    rowlock_list *list = NULL;
+    ts_proxy_cut_after(proxy, TS_UP, 0, true);
+    WANT(UNAVAILABLE, rowlock_list_one(client, name, &list, &ts_err));
+    ts_proxy_flow(proxy);
+    rowlock_client_close(client);
+}
+
+/* The very case: who breaks its own lease ends a connection of its own. */
+static void test_a_look_after_breaking_ones_own(void **state)
+{
+    rowlock_client *client = ts_open();
+    (void)state;
+    for (unsigned i = 0; i < ts_rounds(30); i++) {
+        const char *name = ts_name("own-broken");
+        rowlock_list *list = NULL;
+        rowlock_hold *hold = take(client, name, ROWLOCK_OPTIMISTIC, 30000, NULL);
+        WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+        WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
+        rowlock_list_free(list);
+        WANT(LOST, rowlock_release(hold, &ts_err));
+    }
+    rowlock_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +502,8 @@ int main(void)
         BOTH(test_closing_waits_for_a_releasing_callback),
         BOTH(test_closing_races_with_releasing_callbacks),
         ONCE(test_a_flush_tells_of_dropped_events),
+        ONCE(test_a_look_on_a_dying_connection),
+        ONCE(test_a_look_after_breaking_ones_own),
     };
     return cmocka_run_group_tests_name("losses", tests, begin, end);
 }
