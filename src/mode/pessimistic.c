@@ -20,8 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mode/settle.h"
 #include "stmt/session.h"
 #include "wait/backoff.h"
+
+#define END_US 200000 /* for ending a connection that did not answer, although the time is over */
 
 #define FIRST_DELAY_US  5000
 #define MOST_DELAY_US   250000
@@ -532,7 +535,23 @@ static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, row
     return worst;
 }
 
-/* The connection broke at the COMMIT. The row is free either way; was it ours until then? */
+/* The connection broke at the COMMIT. The server frees the row when it sees that, which may be
+ * later than we do, and not before its own time is over where the line is dead. */
+static void end_at_server(const rowlock_hold *hold, const rl_budget *budget)
+{
+    const rl_conn *conn = hold->held.conn;
+    const rl_trace trace = {.connection_id = conn->id,
+                            .peer = conn->peer,
+                            .identity = conn->server.identity,
+                            .sent_us = budget->start_us};
+    rl_budget mine = *budget;
+    int64_t soon = rl_time_add(rl_now_us(), END_US);
+    if (mine.deadline_us < soon)
+        mine.deadline_us = soon;
+    rl_settle_connection(hold->client, &mine, &trace);
+}
+
+/* The row is free either way; was it ours until then? */
 static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
     if (left_behind(hold))
@@ -575,6 +594,7 @@ static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool n
     if (status == ROWLOCK_OK)
         return status;
     conn->broken = true;
+    end_at_server(hold, budget);
     return who_has_it(hold, budget, err);
 }
 

@@ -2,6 +2,12 @@
 
 #include <stdlib.h>
 
+#include "wait/backoff.h"
+
+/* Between two looks whether the server has done with a connection. */
+#define FIRST_LOOK_US 500
+#define MOST_LOOK_US  20000
+
 #define NO_SUCH_THREAD 1094
 #define NOT_OWNER      1095 /* the number belongs to somebody else's connection: ours has gone */
 
@@ -41,7 +47,7 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
     return status;
 }
 
-/* OK: it has gone. */
+/* OK: it has gone. BUSY: not yet. */
 static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *trace,
                              rowlock_error *err)
 {
@@ -51,7 +57,7 @@ static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *tra
         return status;
     status = rl_kill_on(conn, io, trace->connection_id, err);
     if (status == ROWLOCK_OK)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+        return rl_fail(err, ROWLOCK_BUSY,
                        "the server is still working on a request whose reply was lost");
     /* A caller's connection may be another account's of the same name (root@localhost, root@%). */
     bool gone =
@@ -75,7 +81,22 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
                        "the server that was sent a request whose reply was lost cannot be reached");
     rowlock_status status = end_on(conn, &io, trace, err);
     rl_pool_give(&client->pool, conn);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    if (status == ROWLOCK_BUSY)
+        err->status = ROWLOCK_UNAVAILABLE;
+    return status == ROWLOCK_BUSY ? ROWLOCK_UNAVAILABLE : status;
+}
+
+void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const rl_trace *trace)
+{
+    rowlock_error err = {0};
+    rl_io io = rl_budget_quick_io(budget);
+    int64_t pause_us = FIRST_LOOK_US;
+    rl_conn *conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
+    while (conn && end_on(conn, &io, trace, &err) == ROWLOCK_BUSY && !rl_budget_spent(budget)) {
+        rl_give_time(budget, pause_us);
+        pause_us = pause_us < MOST_LOOK_US / 2 ? 2 * pause_us : MOST_LOOK_US;
+    }
+    rl_pool_give(&client->pool, conn);
 }

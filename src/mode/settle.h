@@ -14,6 +14,12 @@
 rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const rl_trace *trace,
                          rowlock_error *err) RL_MUST_USE;
 
+/*
+ * Ends the connection of `trace`, and waits for that within the budget, so that what it had locked
+ * is free. In vain where the server cannot be reached.
+ */
+void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const rl_trace *trace);
+
 /* KILL CONNECTION, once. SERVER with server_errno 1094: there is no such connection. */
 rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budget,
                                   uint64_t connection_id, rowlock_error *err) RL_MUST_USE;

@@ -122,6 +122,23 @@ static void test_a_release_without_its_reply(void **state)
     rowlock_client_close(client);
 }
 
+/* The COMMIT is on its way and arrives for nobody: the server would keep the row for the TTL. */
+static void test_a_release_whose_commit_is_stuck(void **state)
+{
+    const char *name = ts_name("release-stuck");
+    rowlock_client *client = through_open();
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, 60000);
+    (void)state;
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, giving(ROWLOCK_PESSIMISTIC), 1, false);
+    rowlock_status status = rowlock_release(hold, &ts_err);
+    assert_true(status == ROWLOCK_OK || status == ROWLOCK_UNKNOWN);
+    assert_true(ts_proxy_fired(proxy));
+    WANT(OK, acquire(direct, name, ROWLOCK_PESSIMISTIC, 10000, &hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    ts_proxy_flow(proxy);
+    rowlock_client_close(client);
+}
+
 static void test_a_release_and_nobody_to_ask(void **state)
 {
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
@@ -617,6 +634,7 @@ int main(void)
         BOTH(test_a_lost_reply_and_nobody_to_ask),
         BOTH(test_no_connection_at_all),
         BOTH(test_a_release_without_its_reply),
+        ONCE(test_a_release_whose_commit_is_stuck),
         BOTH(test_a_release_and_nobody_to_ask),
         BOTH(test_every_command_of_a_cycle),
         ONCE(test_every_command_of_a_section),
