@@ -35,7 +35,9 @@ typedef struct rowlock_tx_options {
  * gone, and the transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
  *
  * Waiting ends on time when both connections have the same user (KILL QUERY);
- * otherwise the lock is tried again and again, with a jittered backoff.
+ * otherwise the lock is tried again and again, with a jittered backoff. Who only tries is in no
+ * queue of the server's: a deadlock with another transaction then lasts until one of the waits
+ * ends.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql,
                                                                const char *name,

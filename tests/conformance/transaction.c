@@ -17,10 +17,11 @@ static int open_clients(void **state)
     ts_suite_begin(state);
     client = ts_open();
     other = ts_open();
-    mysql = ts_connect(ts_schema());
+    mysql = ts_connect_beside();
     watch = ts_connect(ts_schema());
-    ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
+    ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
                   " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    ts_grant_role(watch, "work");
     return 0;
 }
 
@@ -101,7 +102,7 @@ static void test_transactions_exclude_each_other(void **state)
 {
     const char *name = ts_name("tx-tx");
     rowlock_tx_options wait = {.wait_ms = 250};
-    MYSQL *second = ts_connect(ts_schema());
+    MYSQL *second = ts_connect_beside();
     (void)state;
     begin(name);
     WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
@@ -252,7 +253,7 @@ static void test_a_lease_is_not_for_a_transaction(void **state)
 static void test_a_deadlock(void **state)
 {
     const char *name = ts_name("tx-deadlock");
-    MYSQL *heavy = ts_connect(ts_schema());
+    MYSQL *heavy = ts_connect_beside();
     (void)state;
     ts_sql(mysql, "INSERT INTO work (who) VALUES ('row')");
     uint64_t row = mysql_insert_id(mysql);
@@ -276,7 +277,7 @@ static void test_a_deadlock(void **state)
 static void test_a_killed_connection(void **state)
 {
     const char *name = ts_name("tx-killed");
-    MYSQL *own = ts_connect(ts_schema());
+    MYSQL *own = ts_connect_beside();
     (void)state;
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
     ts_sql(own, "BEGIN");
@@ -500,7 +501,7 @@ static void test_a_fence_that_cannot_be_had(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("fence-busy");
-    MYSQL *second = ts_connect(ts_schema());
+    MYSQL *second = ts_connect_beside();
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));

@@ -262,12 +262,17 @@ void ts_between(int64_t low, int64_t value, int64_t high, const char *what, cons
 
 /* --------------------------------------------------------------- clients and acquiring */
 
+static const char *role(void)
+{
+    return *role_user ? role_user : "root";
+}
+
 rowlock_client_options ts_options(void)
 {
     const char *url = getenv("ROWLOCK_TEST_URL");
     return (rowlock_client_options){.url = url && *url ? url : NULL,
                                     .socket = ts_socket(),
-                                    .user = *role_user ? role_user : "root",
+                                    .user = role(),
                                     .schema = schema_name,
                                     .connect_timeout_ms = 5000};
 }
@@ -316,6 +321,18 @@ MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
 MYSQL *ts_connect(const char *schema)
 {
     return ts_connect_as("root", NULL, schema);
+}
+
+MYSQL *ts_connect_beside(void)
+{
+    return ts_connect_as(role(), NULL, schema_name);
+}
+
+void ts_grant_role(MYSQL *mysql, const char *table)
+{
+    if (*role_user)
+        ts_sql(mysql, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO '%s'@'localhost'", table,
+               role_user);
 }
 
 __attribute__((format(printf, 2, 0))) static unsigned run(MYSQL *mysql, const char *format,

@@ -97,6 +97,10 @@ rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mod
 /* ------------------------------------------------------------------------------ SQL */
 
 MYSQL *ts_connect(const char *schema);
+/* One of the user that ts_open() has, on this binary's schema; a table of the test's own that it
+ * may use (granted on `mysql`, of root). */
+MYSQL *ts_connect_beside(void);
+void ts_grant_role(MYSQL *mysql, const char *table);
 MYSQL *ts_connect_as(const char *user, const char *password, const char *schema);
 /* These fail the test on an error. */
 void ts_sql(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
