@@ -4,6 +4,7 @@
 -- bound in the order of `-- params:`. `-- columns:` declares the result: u64, i64, or
 -- text(bytes). `-- kind: text` marks a statement that is sent as text, with numbers
 -- alone filled in (where the server takes no parameters); all others are prepared.
+-- `{table}` is the quoted name of the connection's own table (see ledger.sql).
 -- `{schema}` is the quoted schema; only statements that run on the caller's own
 -- connection, or before the schema is there, name it.
 

@@ -116,7 +116,8 @@ extern "C" {
     X(NOT_FOUND, 16, 66, "there is no such lock")                                                  \
     X(FORKED, 17, 70, "the client belongs to the parent process")                                  \
     X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
-    X(SERVER, 19, 67, "the server answered with an error this program does not expect")
+    X(SERVER, 19, 67, "the server answered with an error this program does not expect")            \
+    X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")
 
 typedef enum rowlock_status {
 #define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,

@@ -108,6 +108,7 @@ static bool may_pass(rowlock_status status)
     case ROWLOCK_UNSUPPORTED:
     case ROWLOCK_NOT_FOUND:
     case ROWLOCK_FORKED:
+    case ROWLOCK_REPAIR:
         return false;
     }
     return false;

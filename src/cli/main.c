@@ -29,6 +29,7 @@ static const subcommand commands[] = {
     {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history"},
     {"break", cli_break, "take a lock from its holder by force"},
     {"doctor", cli_doctor, "check the server, the schema and the user"},
+    {"migrate", cli_migrate, "apply numbered .sql files to a schema, under a lock"},
     {"bench", cli_bench, "measure what locks cost on this server"},
     {"help", help_command, "help with a command"},
 };
@@ -79,7 +80,8 @@ static const char help_tail[] =
     "Environment: ROWLOCK_URL (as --url), MYSQL_PWD (the password), NO_COLOR.\n"
     "\n"
     "Exit status: 0 done, 1 not got or not so, 64 wrong usage, 65 another kind of lock,\n"
-    "66 no such lock, 69 server not reached, 73 server read-only, 74 output or reply lost,\n"
+    "66 no such lock, 68 migrations need a decision, 69 server not reached, 73 server read-only, "
+    "74 output or reply lost,\n"
     "75 lock lost, 77 not allowed, 78 schema missing or not fitting. See rowlock(1).\n";
 
 static const cli_option main_options[] = {

@@ -339,6 +339,110 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
     return op.result ? command_failed(conn, name, err) : ROWLOCK_OK;
 }
 
+/* ---------------------------------------------------------------- somebody else's text */
+
+typedef struct row_op {
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+} row_op;
+
+static int resume_row(void *op, int ready)
+{
+    row_op *o = op;
+    return mysql_fetch_row_cont(&o->row, o->result, ready);
+}
+
+static int resume_next(void *op, int ready)
+{
+    query_op *o = op;
+    return mysql_next_result_cont(&o->result, o->mysql, ready);
+}
+
+/* Reads the rows of the present result, if it has any. */
+static rowlock_status drain_rows(rl_conn *conn, const rl_io *io, bool *failed)
+{
+    row_op op = {.result = mysql_use_result(conn->mysql)};
+    rowlock_status ended = ROWLOCK_OK;
+    if (!op.result) {
+        *failed = mysql_field_count(conn->mysql) > 0;
+        return ROWLOCK_OK;
+    }
+    do {
+        rl_hush hush = rl_hush_begin(conn);
+        int pending = mysql_fetch_row_start(&op.row, op.result);
+        rl_hush_end(&hush);
+        ended = rl_conn_drive(conn, io, resume_row, &op, pending);
+    } while (op.row && ended == ROWLOCK_OK);
+    *failed = mysql_errno(conn->mysql) != 0;
+    rl_hush hush = rl_hush_begin(conn); /* what is left is read */
+    mysql_free_result(op.result);
+    rl_hush_end(&hush);
+    return ended;
+}
+
+static rowlock_status next_result(rl_conn *conn, const rl_io *io, bool *more, bool *failed)
+{
+    query_op op = {.mysql = conn->mysql};
+    *more = mysql_more_results(conn->mysql);
+    if (!*more)
+        return ROWLOCK_OK;
+    rl_hush hush = rl_hush_begin(conn);
+    int pending = mysql_next_result_start(&op.result, conn->mysql);
+    rl_hush_end(&hush);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_next, &op, pending);
+    *failed = op.result > 0;
+    return ended;
+}
+
+/* What an error says of rowlock's own tables it does not say of others'. */
+static rowlock_status foreign_failed(rl_conn *conn, const char *name, rowlock_error *err)
+{
+    const unsigned number = mysql_errno(conn->mysql);
+    rowlock_status status = command_failed(conn, name, err);
+    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM || status == ROWLOCK_UNAVAILABLE ||
+        status == ROWLOCK_READONLY)
+        return status;
+    if (status != ROWLOCK_DENIED)
+        status = ROWLOCK_SERVER;
+    rl_fail(err, status, "%s (error %u)", mysql_error(conn->mysql), number);
+    if (err)
+        err->server_errno = number;
+    return status;
+}
+
+rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
+                                   const rl_io *io, rowlock_error *err)
+{
+    rowlock_status status = rl_conn_settle(conn, io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    query_op op = {.mysql = conn->mysql};
+    rl_hush hush = rl_hush_begin(conn);
+    int pending = mysql_real_query_start(&op.result, conn->mysql, text, (unsigned long)length);
+    rl_hush_end(&hush);
+    rowlock_status ended = rl_conn_drive(conn, io, resume_query, &op, pending);
+    bool failed = op.result != 0;
+    bool more = failed || mysql_field_count(conn->mysql) > 0 || mysql_more_results(conn->mysql);
+    while (ended == ROWLOCK_OK && !failed && more) {
+        ended = drain_rows(conn, io, &failed);
+        if (ended == ROWLOCK_OK && !failed)
+            ended = next_result(conn, io, &more, &failed);
+    }
+    if (ended != ROWLOCK_OK && (conn->broken || failed || more)) {
+        interrupted(conn, ended, name, err);
+        if (err && failed && !conn->broken)
+            err->server_errno = mysql_errno(conn->mysql);
+        conn->broken = true;
+        return ended;
+    }
+    return failed ? foreign_failed(conn, name, err) : ROWLOCK_OK;
+}
+
+bool rl_conn_in_transaction(const rl_conn *conn)
+{
+    return (conn->mysql->server_status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
 {
     if (conn->broken || conn->ping_pending || conn->reply_due)

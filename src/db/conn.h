@@ -37,6 +37,9 @@ typedef struct rl_params {
 
 void rl_params_free(rl_params *params);
 
+/* Both own what they have then; free the copy on false, too: no memory. */
+bool rl_params_copy(rl_params *to, const rl_params *from);
+
 /*
  * The server's end of a socket, byte for byte: an address and a port, or a path. Behind one name
  * there may be many servers, and each counts its connections from 1.
@@ -90,6 +93,7 @@ struct rl_conn {
     /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
     void (*interrupt)(void *data, const rl_conn *conn);
     void *interrupt_data;
+    const char *table; /* what {table} is in its statements; NULL: none of them has it */
     void **statements; /* the stmt layer's, one slot for each named statement */
     void (*free_statements)(rl_conn *conn);
 };
@@ -136,6 +140,17 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
 /* A statement as text, without parameters or result (SET, COMMIT, KILL, DDL). */
 rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
+
+/*
+ * Somebody else's statement, whatever it answers: all its results are read and forgotten. The
+ * first error ends it. TIMEOUT, CANCELLED: it was stopped, and the connection is of no more use;
+ * the server has answered that it is, where err->server_errno says so.
+ */
+rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
+                                   const rl_io *io, rowlock_error *err) RL_MUST_USE;
+
+/* Is it in a transaction, as far as the last reply said? */
+bool rl_conn_in_transaction(const rl_conn *conn);
 
 /* Sends a text and leaves its reply for the next command on this connection. */
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text);

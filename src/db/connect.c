@@ -328,7 +328,7 @@ static bool copy_text(char **to, const char *from)
     return !from || *to;
 }
 
-static bool copy_params(rl_params *to, const rl_params *from)
+bool rl_params_copy(rl_params *to, const rl_params *from)
 {
     *to = (rl_params){.port = from->port,
                       .read_defaults = from->read_defaults,
@@ -350,7 +350,7 @@ static handover *new_handover(const rl_params *params)
     }
     h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->leave.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->fd >= 0 && h->leave.fd >= 0 && copy_params(&h->params, params))
+    if (h->fd >= 0 && h->leave.fd >= 0 && rl_params_copy(&h->params, params))
         return h;
     free_handover(h);
     return NULL;

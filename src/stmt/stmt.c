@@ -130,18 +130,41 @@ static bool bind_columns(prepared *p, const rl_sql *sql)
     return true;
 }
 
+/* The text with the connection's table, [A-Za-z0-9_$], where {table} stands. */
+static void put_table(const char *text, const char *table, rl_buffer *out)
+{
+    static const char place[] = "{table}";
+    for (const char *at; (at = strstr(text, place)); text = at + sizeof place - 1) {
+        rl_buffer_append(out, text, (size_t)(at - text));
+        rl_buffer_puts(out, "`");
+        rl_buffer_puts(out, table ? table : "");
+        rl_buffer_puts(out, "`");
+    }
+    rl_buffer_puts(out, text);
+}
+
+static rowlock_status prepare_text(rl_conn *conn, const char *text, const rl_io *io, stmt_op *op)
+{
+    rl_hush hush = rl_hush_begin(conn);
+    int pending = mysql_stmt_prepare_start(&op->result, op->handle, text, strlen(text));
+    rl_hush_end(&hush);
+    return rl_conn_drive(conn, io, resume_prepare, op, pending);
+}
+
 static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, prepared *p,
                                   rowlock_error *err)
 {
     const rl_sql *sql = &rl_sql_table[id];
+    rl_buffer text = {0};
     p->handle = mysql_stmt_init(conn->mysql);
-    if (!p->handle || !bind_columns(p, sql))
+    put_table(sql->text, conn->table, &text);
+    if (!p->handle || text.failed || !bind_columns(p, sql)) {
+        rl_buffer_free(&text);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
     stmt_op op = {.handle = p->handle};
-    rl_hush hush = rl_hush_begin(conn);
-    int pending = mysql_stmt_prepare_start(&op.result, p->handle, sql->text, strlen(sql->text));
-    rl_hush_end(&hush);
-    rowlock_status ended = rl_conn_drive(conn, io, resume_prepare, &op, pending);
+    rowlock_status ended = prepare_text(conn, text.text, io, &op);
+    rl_buffer_free(&text);
     rowlock_status status = outcome(conn, id, ended, &op, err);
     if (status != ROWLOCK_OK)
         return status;

@@ -9,7 +9,7 @@ setup_file() {
     unset ROWLOCK_URL MYSQL_PWD
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
-    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_mysql.h"
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
     export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3"
     export SCHEMA="rowlock_docs_$$_$RANDOM"
     export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
@@ -26,7 +26,7 @@ teardown_file() {
 
 # Every public function, as the headers declare it, without blanks: one on a line.
 declarations() {
-    # shellcheck disable=SC2086 # two paths
+    # shellcheck disable=SC2086 # paths
     awk '/^ROWLOCK_API/ { on = 1 } on { printf "%s ", $0 } on && /;/ { print ""; on = 0 }' $HEADERS |
         sed -E 's/ROWLOCK_API|ROWLOCK_MUST_USE|;.*//g; s/[[:space:]]+//g'
 }
@@ -43,7 +43,7 @@ statuses() {
 # Members of a struct that callers fill in, without `reserved`.
 members() {
     awk -v name="$1" '$0 ~ "^typedef struct " name " {" { on = 1; next } on && /^}/ { exit } on' \
-        "$ROOT/include/rowlock/rowlock.h" "$ROOT/include/rowlock/rowlock_mysql.h" |
+        "$ROOT"/include/rowlock/*.h |
         sed -E 's@/\*.*\*/@@' | sed -nE 's/^ +[a-z][A-Za-z0-9_ ]*[ *]([a-z_]+)(\[[0-9]+\])?;.*/\1/p' |
         grep -vx reserved
 }
@@ -140,7 +140,9 @@ options_of_man() {
 
 @test "rowlock.1: what --json gives" {
     "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" run json true
-    for command in "ls -a" "history" "sweep" "doctor"; do
+    mkdir "$BATS_TEST_TMPDIR/files"
+    echo "SELECT 1;" >"$BATS_TEST_TMPDIR/files/0001_one.sql"
+    for command in "ls -a" "history" "sweep" "doctor" "migrate status --into=$SCHEMA $BATS_TEST_TMPDIR/files"; do
         # shellcheck disable=SC2086
         "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" $command --json |
             jq -r '(if type == "array" then .[0] else . end) | keys_unsorted | join(", ")' >"$BATS_TEST_TMPDIR/json"

@@ -1,0 +1,193 @@
+/*
+ * rowlock/rowlock_migrate.h - migrations of your own schema, under a lock.
+ *
+ * A folder has numbered files of SQL (0001_what.sql, 0002_more.sql, ...); a table in the schema,
+ * the history, has what was applied. rowlock_migrations_apply() runs what is missing, in the order
+ * of the numbers, while it holds a lease, so that of any number of processes on any number of
+ * hosts one does it.
+ *
+ * WHAT KEEPS TWO FROM RUNNING
+ *   - The lease, renewed on connections of its own: the implicit COMMIT of a DDL statement, or
+ *     whatever a file does to its session, cannot drop it.
+ *   - When it is lost, the statement that runs is killed and the call ends.
+ *   - Whoever comes next has a higher fencing token and writes it into the history, where each
+ *     write of another one compares its own; and it ends the connection of the one before and
+ *     waits until the server has undone its statement, before the first of its own.
+ *
+ * WHAT IS KNOWN AFTERWARDS
+ *   DDL commits by itself, so a file is no transaction. Before each statement the history gets
+ *   which one it is, so that a file that was stopped (killed, an error, a lost connection) says
+ *   how far it came. Where the server has answered, the next call goes on there, also when the
+ *   rest of the file was changed meanwhile; where it is not known whether a statement took effect,
+ *   the next call refuses (ROWLOCK_REPAIR), says what to look at, and a decision goes in with
+ *   rowlock_migrations_repair().
+ *
+ * THE FILES
+ *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Statements end as the mysql client has it:
+ *   with a semicolon, or what a line "DELIMITER //" says. Each file has a connection of its own,
+ *   with the server's defaults for its session. Lines at its top may say
+ *     -- rowlock: transaction        all of it in one transaction (no DDL then)
+ *     -- rowlock: resumable          each statement may be run again after an interruption
+ *     -- rowlock: sql_mode=A,B       the session's sql_mode, by which quotes are read, too
+ *
+ * Conventions are those of rowlock.h.
+ */
+#ifndef ROWLOCK_MIGRATE_H
+#define ROWLOCK_MIGRATE_H
+
+#include "rowlock/rowlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROWLOCK_MIGRATIONS_TABLE "rowlock_migration"
+
+typedef enum rowlock_migrations_event {
+    ROWLOCK_MIGRATIONS_LOCKING = 0,   /* about to take the lock, which may mean to wait */
+    ROWLOCK_MIGRATIONS_ENDING = 1,    /* waits for the end of a dead migrator's connection */
+    ROWLOCK_MIGRATIONS_STATEMENT = 2, /* about to run one */
+    ROWLOCK_MIGRATIONS_APPLIED = 3    /* a file is done */
+} rowlock_migrations_event;
+
+/* Strings are "" where there is nothing to say, and valid during the call only. */
+typedef struct rowlock_migrations_progress {
+    rowlock_migrations_event event;
+    const char *name;       /* the lock's, or the file's */
+    const char *statement;  /* its first line */
+    unsigned step;          /* 1 .. steps */
+    unsigned steps;         /* of the file */
+    unsigned file;          /* 1 .. files */
+    unsigned files;         /* that this call is to apply */
+    uint64_t connection_id; /* ENDING: of the dead one */
+    int64_t elapsed_ms;     /* APPLIED: of the file */
+} rowlock_migrations_progress;
+
+/* Called from the thread that applies, with no mutex held. */
+typedef void (*rowlock_migrations_fn)(void *data, const rowlock_migrations_progress *progress);
+
+typedef struct rowlock_migrations_options {
+    const char *folder;    /* where the files are; needed */
+    const char *schema;    /* that is migrated, on the client's server; needed, and must be there */
+    const char *table;     /* the history, [A-Za-z0-9_$]{1,64}; NULL: ROWLOCK_MIGRATIONS_TABLE */
+    const char *lock;      /* the lease's name; NULL: "migrate:" and the schema */
+    int64_t wait_ms;       /* for other migrators; 0: 600000 (10 minutes); < 0: for ever */
+    int64_t ttl_ms;        /* of the lease; 0: 30000 */
+    uint64_t target;       /* the number up to which to apply; 0: all */
+    int64_t table_wait_ms; /* how long a statement may wait for a table that a transaction uses
+                              (lock_wait_timeout); in whole seconds, 0: 30000 */
+    bool out_of_order;     /* apply a file whose number is below one that is applied */
+    rowlock_cancel *cancel; /* also fired by the loss of the lock */
+    rowlock_migrations_fn progress;
+    void *progress_data;
+    uint64_t reserved[8];
+} rowlock_migrations_options;
+
+typedef struct rowlock_migrations_result {
+    unsigned applied; /* files, by this call */
+    uint64_t version; /* the highest number that is applied now; 0: none */
+} rowlock_migrations_result;
+
+/*
+ * Applies what is to be applied. OK also when there was nothing to do. The result is filled on
+ * every status: what was applied until then.
+ *
+ * REPAIR: the history and the folder do not fit together, and somebody has to decide (the message
+ * says what to look at); nothing was run. LOST, UNKNOWN, CANCELLED: stopped, and the history says
+ * where. INVALID: a file is not as it should be, or an argument; nothing was run. TIMEOUT: another
+ * migrator is at work. SERVER, DENIED and others with the file, the statement and its line: what
+ * the server answered to it.
+ * UNSUPPORTED: on a cluster with many writers without single_writer, or behind a proxy that hides
+ * connections: a migrator on another node could not be ended.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_migrations_apply(rowlock_client *client, const rowlock_migrations_options *options,
+                         rowlock_migrations_result *result, rowlock_error *err);
+
+/* ------------------------------------------------------------------ looking */
+
+typedef enum rowlock_migrations_state {
+    ROWLOCK_MIGRATIONS_PENDING = 0, /* not applied */
+    ROWLOCK_MIGRATIONS_DONE = 1,    /* applied */
+    ROWLOCK_MIGRATIONS_STOPPED = 2, /* not to its end; the next call goes on */
+    ROWLOCK_MIGRATIONS_UNKNOWN = 3, /* whether a statement took effect is not known, or it cannot
+                                       go on by itself */
+    ROWLOCK_MIGRATIONS_CHANGED = 4, /* what was applied is not what the file says now */
+    ROWLOCK_MIGRATIONS_MISSING = 5, /* applied, and there is no such file */
+    ROWLOCK_MIGRATIONS_LATE = 6,    /* not applied, and one with a higher number is */
+    ROWLOCK_MIGRATIONS_RUNNING = 7  /* somebody is at work on it, or died less than the TTL ago */
+} rowlock_migrations_state;
+
+/* Strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD HH:MM:SS.ffffff". */
+typedef struct rowlock_migrations_file {
+    uint64_t version;
+    const char *name;
+    rowlock_migrations_state state;
+    bool wanted;            /* rowlock_migrations_apply() would run it, or what is left of it */
+    const char *problem;    /* why that call refuses, and what to do */
+    unsigned steps;         /* statements in the file (or that were in it) */
+    unsigned steps_done;    /* of those, that have taken effect for good */
+    unsigned running;       /* the one that was begun after them; 0: none */
+    const char *statement;  /* the first line of the one begun last */
+    const char *error;      /* what the server answered to it */
+    const char *checksum;   /* SHA-256, as applied; CR LF counts as LF */
+    const char *started_at; /* last */
+    const char *applied_at;
+    const char *applied_by; /* the client's label */
+    uint64_t token;         /* the fencing token under which it was run */
+    int64_t duration_ms;    /* -1: not applied */
+} rowlock_migrations_file;
+
+typedef struct rowlock_migrations_list rowlock_migrations_list;
+
+/* The folder beside the history, by number. Changes nothing and takes no lock. Free with
+ * rowlock_migrations_free(), which ends the files too. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_migrations_get(rowlock_client *client, const rowlock_migrations_options *options,
+                       rowlock_migrations_list **list, rowlock_error *err);
+ROWLOCK_API size_t rowlock_migrations_count(const rowlock_migrations_list *list);
+ROWLOCK_API const rowlock_migrations_file *
+rowlock_migrations_at(const rowlock_migrations_list *list, size_t i);
+
+/* One statement of a file: not NUL-terminated, valid as long as the list. */
+typedef struct rowlock_migrations_statement {
+    unsigned step;
+    unsigned line; /* of the file, in which it begins */
+    const char *text;
+    size_t length;
+} rowlock_migrations_statement;
+typedef void (*rowlock_migrations_statement_fn)(void *data,
+                                                const rowlock_migrations_statement *statement);
+/* Each statement of the i-th file, as it would be sent; none when there is no file. */
+ROWLOCK_API void rowlock_migrations_statements(const rowlock_migrations_list *list, size_t i,
+                                               rowlock_migrations_statement_fn fn, void *data);
+ROWLOCK_API void rowlock_migrations_free(rowlock_migrations_list *list);
+
+/* ---------------------------------------------------------------- repairing */
+
+/* What to set right; members that are zero leave it as it is. */
+typedef struct rowlock_migrations_repair_options {
+    uint64_t version;  /* of `done`; 0: the one file that was stopped */
+    bool has_done;     /* `done` statements of it have taken effect: the next call goes on behind */
+    unsigned done;     /* them; all of them: it is applied */
+    bool checksums;    /* what was applied is what the files say now (CHANGED) */
+    uint64_t forget;   /* remove this number from the history */
+    uint64_t baseline; /* all files up to this number are applied, without running them */
+    bool gone;         /* the last migrator's connection to another server has ended, for sure */
+    uint64_t reserved[8];
+} rowlock_migrations_repair_options;
+
+/*
+ * Corrects the history, under the lock; of the schema nothing else is touched. It also lets the
+ * history go over to another lock. `repaired` (may be NULL): how many files it was about.
+ * NOT_FOUND: there is nothing such. INVALID, and statuses of rowlock_migrations_apply().
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrations_repair(
+    rowlock_client *client, const rowlock_migrations_options *options,
+    const rowlock_migrations_repair_options *repair, unsigned *repaired, rowlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,532 @@
+/* The migrations of users: the lock, the history and the folder brought together. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "base/text.h"
+#include "migrate/apply.h"
+#include "mode/client.h"
+#include "rowlock/rowlock_migrate.h"
+
+#define WAIT_DEFAULT_MS       600000
+#define TABLE_WAIT_DEFAULT_MS 30000
+#define TABLE_WAIT_MOST_MS    INT64_C(31536000000)
+
+/* One call: what it was asked, and what it has got. */
+typedef struct job {
+    rowlock_client *client;
+    rowlock_migrations_options options; /* with the defaults filled in */
+    char lock[ROWLOCK_NAME_MAX * 4 + 1];
+    rl_site site;
+    rl_folder folder;
+    rl_ledger ledger;
+    rl_plan plan;
+    rowlock_hold *hold;
+    rowlock_cancel *cancel; /* the caller's, or our own */
+    atomic_bool lost;
+} job;
+
+/* --------------------------------------------------------------------------- options */
+
+static rowlock_status check_table(const char *table, rowlock_error *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+    size_t length = strlen(table);
+    if (length >= 1 && length <= 64 && strspn(table, allowed) == length)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID,
+                   "the history's name '%s' is not 1 to 64 letters, digits, _ or $", table);
+}
+
+static rowlock_status check_options(rowlock_migrations_options *options, rowlock_error *err)
+{
+    if (!options->folder || !*options->folder)
+        return rl_fail(err, ROWLOCK_INVALID, "no folder was given");
+    if (!options->schema || !*options->schema)
+        return rl_fail(err, ROWLOCK_INVALID, "the schema that is to be migrated was not given");
+    if (strlen(options->schema) > 256)
+        return rl_fail(err, ROWLOCK_INVALID, "the schema's name is too long");
+    if (options->table_wait_ms < 0 || options->table_wait_ms > TABLE_WAIT_MOST_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "table_wait of %" PRId64 " ms is not 0 to a year",
+                       options->table_wait_ms);
+    if (options->wait_ms == 0)
+        options->wait_ms = WAIT_DEFAULT_MS;
+    if (options->table_wait_ms == 0)
+        options->table_wait_ms = TABLE_WAIT_DEFAULT_MS;
+    if (!options->table)
+        options->table = ROWLOCK_MIGRATIONS_TABLE;
+    return check_table(options->table, err);
+}
+
+static rowlock_status begin(job *j, rowlock_client *client,
+                            const rowlock_migrations_options *options, rowlock_error *err)
+{
+    static const rowlock_migrations_options none = {0};
+    *j = (job){.client = client, .options = options ? *options : none};
+    rowlock_status status = rl_client_check(client, err);
+    if (status == ROWLOCK_OK)
+        status = check_options(&j->options, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    int length = j->options.lock
+                     ? snprintf(j->lock, sizeof j->lock, "%s", j->options.lock)
+                     : snprintf(j->lock, sizeof j->lock, "migrate:%s", j->options.schema);
+    if (length < 0 || (size_t)length >= sizeof j->lock)
+        return rl_fail(err, ROWLOCK_INVALID, "the lock's name is too long");
+    status = rl_name_check(j->lock, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    j->site.schema = j->options.schema;
+    j->site.table = j->options.table;
+    j->site.who = client->label;
+    snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
+    return rl_folder_read(j->options.folder, &j->folder, err);
+}
+
+static void end(job *j)
+{
+    rl_plan_free(&j->plan);
+    rl_ledger_free(&j->ledger);
+    rl_folder_free(&j->folder);
+    rl_site_close(&j->site);
+    if (j->cancel != j->options.cancel)
+        rowlock_cancel_free(j->cancel);
+}
+
+/* The folder as the server reads it. */
+static rowlock_status connect_and_split(job *j, rowlock_error *err)
+{
+    rowlock_status status =
+        rl_site_open(&j->site, &j->client->pool.params, j->client->single_writer, err);
+    if (status == ROWLOCK_OK)
+        status = rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
+    return status;
+}
+
+static rowlock_status make_plan(job *j, rowlock_error *err)
+{
+    const rl_aim aim = {.target = j->options.target, .out_of_order = j->options.out_of_order};
+    rl_plan_free(&j->plan);
+    rl_ledger_free(&j->ledger);
+    rowlock_status status = rl_ledger_read(&j->site, &j->ledger, err);
+    if (status == ROWLOCK_OK)
+        status = rl_plan_make(&j->folder, &j->ledger, &aim, &j->plan, err);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ lock */
+
+/* On a thread of the client's. What the call does is broken off, its statement killed. */
+static void on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    (void)hold;
+    (void)reason;
+    job *j = data;
+    atomic_store(&j->lost, true);
+    rowlock_cancel_fire(j->cancel);
+}
+
+static bool is_ours(void *data)
+{
+    const job *j = data;
+    return !atomic_load(&j->lost) && rowlock_hold_check(j->hold) == ROWLOCK_OK;
+}
+
+static rowlock_status lock(job *j, rowlock_error *err)
+{
+    j->cancel = j->options.cancel;
+    rowlock_status status = ROWLOCK_OK;
+    if (!j->cancel)
+        status = rowlock_cancel_new(&j->cancel, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (j->options.progress)
+        j->options.progress(j->options.progress_data,
+                            &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,
+                                                           .name = j->lock,
+                                                           .statement = ""});
+    const rowlock_acquire_options acquire = {.wait_ms = j->options.wait_ms,
+                                             .ttl_ms = j->options.ttl_ms,
+                                             .cancel = j->cancel,
+                                             .on_lost = on_lost,
+                                             .on_lost_data = j};
+    status = rowlock_acquire(j->client, j->lock, &acquire, &j->hold, err);
+    if (status == ROWLOCK_OK)
+        j->site.token = rowlock_hold_token(j->hold);
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
+        rl_error_prefix(err, "another migrator is at work: ");
+    return status;
+}
+
+/* The outcome of the work stands; that the lock could not be given back costs others its TTL. */
+static void unlock(job *j)
+{
+    if (j->hold)
+        (void)rowlock_release(j->hold, NULL);
+    j->hold = NULL;
+}
+
+static rl_applying applying(job *j)
+{
+    return (rl_applying){.site = &j->site,
+                         .budget = rl_budget_start(j->options.wait_ms, 0, j->cancel),
+                         .table_wait_s = (uint64_t)(j->options.table_wait_ms + 999) / 1000,
+                         .ours = is_ours,
+                         .ours_data = j,
+                         .progress = j->options.progress,
+                         .progress_data = j->options.progress_data,
+                         .files = j->plan.wanted};
+}
+
+/* ----------------------------------------------------------------------------- apply */
+
+static uint64_t newest_applied(const rl_plan *plan)
+{
+    uint64_t version = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->entries[i].record && plan->entries[i].record->applied)
+            version = plan->entries[i].version;
+    return version;
+}
+
+static rowlock_status apply_all(job *j, rl_applying *a, rowlock_migrations_result *result,
+                                rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+        const rl_entry *entry = &j->plan.entries[i];
+        if (!entry->wanted)
+            continue;
+        status = rl_apply_entry(a, entry, err);
+        if (status != ROWLOCK_OK)
+            break;
+        result->applied++;
+        if (entry->version > result->version)
+            result->version = entry->version;
+    }
+    return status;
+}
+
+/* With the lock: what is to be done may have been done while we waited for it. */
+static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, rowlock_error *err)
+{
+    rl_applying a = applying(j);
+    rowlock_status status = rl_ledger_make(&j->site, err);
+    if (status == ROWLOCK_OK)
+        status = rl_apply_enter(&a, false, false, err);
+    if (status == ROWLOCK_OK)
+        status = make_plan(j, err);
+    if (status == ROWLOCK_OK)
+        status = rl_plan_check(&j->plan, err);
+    if (status == ROWLOCK_OK)
+        status = rl_apply_check_sizes(&j->site, &j->plan, err);
+    result->version = newest_applied(&j->plan);
+    a.files = j->plan.wanted;
+    return status == ROWLOCK_OK ? apply_all(j, &a, result, err) : status;
+}
+
+static rowlock_status apply(job *j, rowlock_migrations_result *result, rowlock_error *err)
+{
+    rowlock_status status = connect_and_split(j, err);
+    if (status == ROWLOCK_OK)
+        status = make_plan(j, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    result->version = newest_applied(&j->plan);
+    /* Nothing to do and nothing wrong: no lock, no table. A file at work may look wrong. */
+    if (j->plan.wanted == 0 && rl_plan_check(&j->plan, NULL) == ROWLOCK_OK)
+        return ROWLOCK_OK;
+    status = lock(j, err);
+    if (status == ROWLOCK_OK)
+        status = apply_locked(j, result, err);
+    unlock(j);
+    return status;
+}
+
+rowlock_status rowlock_migrations_apply(rowlock_client *client,
+                                        const rowlock_migrations_options *options,
+                                        rowlock_migrations_result *result, rowlock_error *err)
+{
+    rowlock_migrations_result none;
+    job j;
+    if (!result)
+        result = &none;
+    *result = (rowlock_migrations_result){0};
+    rowlock_status status = begin(&j, client, options, err);
+    if (status == ROWLOCK_OK)
+        status = apply(&j, result, err);
+    end(&j);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ list */
+
+struct rowlock_migrations_list {
+    job job;
+    rowlock_migrations_file *files;
+};
+
+/* What looks stopped under the token that has the lock now is at work, or died less than its TTL
+ * ago. (Read after the history: who ends in between has noted how.) */
+static rowlock_status see_running(job *j, rowlock_error *err)
+{
+    rowlock_list *list = NULL;
+    rowlock_status status = rowlock_list_one(j->client, j->lock, &list, err);
+    if (status == ROWLOCK_NOT_FOUND)
+        return ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        return status;
+    const rowlock_info *info = rowlock_list_at(list, 0);
+    for (size_t i = 0; info->state == ROWLOCK_HELD && i < j->plan.count; i++) {
+        rl_entry *entry = &j->plan.entries[i];
+        if (!entry->record || entry->record->applied || entry->record->token != info->token)
+            continue;
+        entry->state = ROWLOCK_MIGRATIONS_RUNNING;
+        entry->problem[0] = '\0';
+    }
+    rowlock_list_free(list);
+    return ROWLOCK_OK;
+}
+
+static void fill(rowlock_migrations_file *file, const rl_entry *entry)
+{
+    const rl_record *record = entry->record;
+    *file = (rowlock_migrations_file){.version = entry->version,
+                                      .name = entry->file ? entry->file->name : record->name,
+                                      .state = entry->state,
+                                      .wanted = entry->wanted,
+                                      .problem = entry->problem,
+                                      .steps = entry->file ? entry->file->steps : record->steps,
+                                      .statement = "",
+                                      .error = "",
+                                      .checksum = entry->file ? entry->file->checksum : "",
+                                      .started_at = "",
+                                      .applied_at = "",
+                                      .applied_by = "",
+                                      .duration_ms = -1};
+    if (!record)
+        return;
+    file->steps_done = record->done;
+    file->running = record->running;
+    file->statement = record->statement;
+    file->error = record->error;
+    file->checksum = record->checksum;
+    file->started_at = record->started_at;
+    file->applied_at = record->applied_at;
+    file->applied_by = record->who;
+    file->token = record->token;
+    if (record->applied)
+        file->duration_ms = (int64_t)record->duration_ms;
+}
+
+rowlock_status rowlock_migrations_get(rowlock_client *client,
+                                      const rowlock_migrations_options *options,
+                                      rowlock_migrations_list **out, rowlock_error *err)
+{
+    if (!out)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
+    rowlock_migrations_list *list = calloc(1, sizeof *list);
+    if (!list)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    job *j = &list->job;
+    rowlock_status status = begin(j, client, options, err);
+    if (status == ROWLOCK_OK)
+        status = connect_and_split(j, err);
+    if (status == ROWLOCK_OK)
+        status = make_plan(j, err);
+    rl_site_close(&j->site);
+    if (status == ROWLOCK_OK)
+        status = see_running(j, err);
+    if (status == ROWLOCK_OK) {
+        list->files = calloc(j->plan.count + 1, sizeof *list->files);
+        if (!list->files)
+            status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    if (status != ROWLOCK_OK) {
+        rowlock_migrations_free(list);
+        return status;
+    }
+    for (size_t i = 0; i < j->plan.count; i++)
+        fill(&list->files[i], &j->plan.entries[i]);
+    *out = list;
+    return ROWLOCK_OK;
+}
+
+size_t rowlock_migrations_count(const rowlock_migrations_list *list)
+{
+    return list ? list->job.plan.count : 0;
+}
+
+const rowlock_migrations_file *rowlock_migrations_at(const rowlock_migrations_list *list, size_t i)
+{
+    return i < rowlock_migrations_count(list) ? &list->files[i] : NULL;
+}
+
+void rowlock_migrations_statements(const rowlock_migrations_list *list, size_t i,
+                                   rowlock_migrations_statement_fn fn, void *data)
+{
+    const rl_file *file =
+        i < rowlock_migrations_count(list) ? list->job.plan.entries[i].file : NULL;
+    if (!file || !fn)
+        return;
+    rl_statement statement;
+    rl_script script = rl_file_script(file);
+    for (unsigned step = 1; rl_script_next(&script, &statement); step++)
+        fn(data, &(rowlock_migrations_statement){.step = step,
+                                                 .line = statement.line,
+                                                 .text = statement.text,
+                                                 .length = statement.length});
+}
+
+void rowlock_migrations_free(rowlock_migrations_list *list)
+{
+    if (!list)
+        return;
+    end(&list->job);
+    free(list->files);
+    free(list);
+}
+
+/* ---------------------------------------------------------------------------- repair */
+
+static rowlock_status not_there(rowlock_error *err, const char *what)
+{
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "%s", what);
+}
+
+/* The texts of a row are the caller's. */
+static rl_record record_for(const rl_file *file, unsigned done)
+{
+    rl_record record = {.version = file->version,
+                        .steps = file->steps,
+                        .done = done,
+                        .decided = done < file->steps,
+                        .applied = done == file->steps};
+    rl_sha256 sum = rl_sha256_begin();
+    rl_statement statement;
+    rl_script script = rl_file_script(file);
+    for (unsigned step = 1; step <= done && rl_script_next(&script, &statement); step++)
+        rl_done_add(&sum, &statement);
+    rl_sha256_hex(&sum, record.done_checksum);
+    snprintf(record.checksum, sizeof record.checksum, "%s", file->checksum);
+    return record;
+}
+
+static bool is_stopped(const rl_entry *entry, uint64_t version)
+{
+    return entry->file && entry->record && !entry->record->applied &&
+           (version == 0 || version == entry->version);
+}
+
+static rowlock_status repair_done(job *j, const rowlock_migrations_repair_options *repair,
+                                  unsigned *repaired, rowlock_error *err)
+{
+    const rl_entry *found = NULL;
+    for (size_t i = 0; i < j->plan.count; i++) {
+        if (!is_stopped(&j->plan.entries[i], repair->version))
+            continue;
+        if (found)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "%s and %s were stopped both: say which one by its number",
+                           found->file->name, j->plan.entries[i].file->name);
+        found = &j->plan.entries[i];
+    }
+    if (!found)
+        return not_there(err, "no file was stopped half-way, so there is nothing to decide");
+    if (repair->done > found->file->steps)
+        return rl_fail(err, ROWLOCK_INVALID, "%s has %u statements, not %u", found->file->name,
+                       found->file->steps, repair->done);
+    const rl_record record = record_for(found->file, repair->done);
+    ++*repaired;
+    return rl_ledger_note(&j->site, &record, err);
+}
+
+static rowlock_status repair_checksums(job *j, unsigned *repaired, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+        const rl_entry *entry = &j->plan.entries[i];
+        if (!entry->file || !entry->record || !entry->record->applied ||
+            strcmp(entry->file->checksum, entry->record->checksum) == 0)
+            continue;
+        ++*repaired;
+        status = rl_ledger_adopt(&j->site, entry->version, entry->file->name, entry->file->checksum,
+                                 err);
+    }
+    return status;
+}
+
+static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired,
+                                    rowlock_error *err)
+{
+    for (size_t i = 0; i < j->plan.count; i++)
+        if (j->plan.entries[i].version == version && j->plan.entries[i].record) {
+            ++*repaired;
+            return rl_ledger_forget(&j->site, version, err);
+        }
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "the history has no number %" PRIu64, version);
+}
+
+static rowlock_status repair_baseline(job *j, uint64_t version, unsigned *repaired,
+                                      rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+        const rl_entry *entry = &j->plan.entries[i];
+        if (!entry->file || entry->record || entry->version > version)
+            continue;
+        const rl_record record = record_for(entry->file, entry->file->steps);
+        ++*repaired;
+        status = rl_ledger_begin(&j->site, entry->version, entry->file->name, err);
+        if (status == ROWLOCK_OK)
+            status = rl_ledger_note(&j->site, &record, err);
+    }
+    return status;
+}
+
+static rowlock_status repair_locked(job *j, const rowlock_migrations_repair_options *repair,
+                                    unsigned *repaired, rowlock_error *err)
+{
+    rl_applying a = applying(j);
+    rowlock_status status = rl_ledger_make(&j->site, err);
+    if (status == ROWLOCK_OK)
+        status = rl_apply_enter(&a, true, repair->gone, err);
+    if (status == ROWLOCK_OK)
+        status = make_plan(j, err);
+    if (status == ROWLOCK_OK && repair->has_done)
+        status = repair_done(j, repair, repaired, err);
+    if (status == ROWLOCK_OK && repair->checksums)
+        status = repair_checksums(j, repaired, err);
+    if (status == ROWLOCK_OK && repair->forget)
+        status = repair_forget(j, repair->forget, repaired, err);
+    if (status == ROWLOCK_OK && repair->baseline)
+        status = repair_baseline(j, repair->baseline, repaired, err);
+    return status;
+}
+
+rowlock_status rowlock_migrations_repair(rowlock_client *client,
+                                         const rowlock_migrations_options *options,
+                                         const rowlock_migrations_repair_options *given,
+                                         unsigned *repaired, rowlock_error *err)
+{
+    static const rowlock_migrations_repair_options nothing = {0};
+    unsigned none = 0;
+    job j;
+    if (!repaired)
+        repaired = &none;
+    *repaired = 0;
+    rowlock_status status = begin(&j, client, options, err);
+    if (status == ROWLOCK_OK)
+        status = connect_and_split(&j, err);
+    if (status == ROWLOCK_OK)
+        status = lock(&j, err);
+    if (status == ROWLOCK_OK)
+        status = repair_locked(&j, given ? given : &nothing, repaired, err);
+    unlock(&j);
+    end(&j);
+    return status;
+}

@@ -1,0 +1,606 @@
+/* cli/cmd_migrate.c - migrate: numbered .sql files into a schema, under a lock. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "rowlock/rowlock_migrate.h"
+#include "say.h"
+#include "table.h"
+#include "text.h"
+
+enum {
+    ID_INTO = CLI_ID_COMMAND,
+    ID_DRY_RUN,
+    ID_TARGET,
+    ID_LOCK,
+    ID_TTL,
+    ID_TABLE_WAIT,
+    ID_HISTORY_TABLE,
+    ID_OUT_OF_ORDER,
+    ID_JSON,
+    ID_DONE,
+    ID_CHECKSUMS,
+    ID_FORGET,
+    ID_BASELINE,
+    ID_GONE
+};
+
+static const char help[] =
+    "Usage: rowlock migrate --into=SCHEMA [options] DIR\n"
+    "       rowlock migrate status --into=SCHEMA [--json] DIR\n"
+    "       rowlock migrate repair --into=SCHEMA --done=N | ... DIR [NUMBER]\n"
+    "Applies the files DIR/0001_what.sql, 0002_more.sql ... that SCHEMA does not have yet, in\n"
+    "the order of their numbers, under a lock: of any number at once one works, the others\n"
+    "wait, and find nothing to do. -D says where the lock lives, not what is migrated.\n"
+    "\n"
+    "      --into=SCHEMA      the schema that is migrated; it must be there\n"
+    "      --dry-run          show what would be run, and change nothing\n"
+    "      --target=N         up to this number; all where not given\n"
+    "  -w, --wait=D           how long to wait for another migrator, or 'forever'; 10m where\n"
+    "                         not given\n"
+    "      --table-wait=D     how long a statement may wait for a table that a transaction\n"
+    "                         uses, while all others wait behind it; 30s where not given\n"
+    "      --out-of-order     apply a file whose number is below one that is applied\n"
+    "      --lock=NAME        the lock; migrate:SCHEMA where not given\n"
+    "      --ttl=D            how long it outlives a migrator that vanished; 30s where not given\n"
+    "      --history-table=T  where SCHEMA keeps what was applied; rowlock_migration where not\n"
+    "                         given\n"
+    "  -q, --quiet            say nothing when all went well\n"
+    "      --json             status: an array of objects\n"
+    "\n"
+    "status shows each file, and what is wrong. repair sets the history right, under the lock;\n"
+    "of the schema nothing else is touched:\n"
+    "\n"
+    "      --done=N           the file that was stopped (or NUMBER): N of its statements have\n"
+    "                         taken effect; the next run goes on behind them\n"
+    "      --checksums        files that were changed after they were applied are as they\n"
+    "                         should be\n"
+    "      --forget=N         remove number N from the history\n"
+    "      --baseline=N       the files up to number N are applied already: do not run them\n"
+    "      --gone             the last migrator's connection to another server has ended\n"
+    "\n"
+    "A file is UTF-8; statements end with a semicolon, or what a line DELIMITER says. Lines at\n"
+    "its top may say '-- rowlock: transaction' (all in one; no DDL), '-- rowlock: resumable'\n"
+    "(each statement may be run again), '-- rowlock: sql_mode=A,B'.\n"
+    "Exit status: 0 also when there is nothing to do, 1 another migrator is at work, 64 a file\n"
+    "is not as it should be, 68 stopped in a state that needs a decision (nothing was run),\n"
+    "75 the lock was lost, and the statement killed.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+typedef struct migrating {
+    cli_context context;
+    rowlock_migrations_options options;
+    rowlock_migrations_repair_options repair;
+    bool repairs; /* an option of repair was given */
+    bool dry_run;
+    bool quiet;
+    bool shown; /* a line of progress stands on the terminal */
+} migrating;
+
+/* --------------------------------------------------------------------------- signals */
+
+static rowlock_cancel *cancelled;
+static volatile sig_atomic_t end_signal;
+
+static void on_end(int signo)
+{
+    int error = errno;
+    end_signal = signo;
+    rowlock_cancel_fire(cancelled);
+    errno = error;
+}
+
+/* The first signal stops the statement; the second one does not wait. */
+static bool catch_end(rowlock_error *err)
+{
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
+        return false;
+    return sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0;
+}
+
+/* --------------------------------------------------------------------------- progress */
+
+static void clear_line(migrating *m)
+{
+    if (m->shown)
+        fputs("\r\033[K", stdout);
+    m->shown = false;
+}
+
+/* One line on a terminal, which the next one replaces. */
+static void show_line(migrating *m, const char *text)
+{
+    size_t width = cli_terminal_width();
+    size_t used = 0;
+    char *line = cli_need(cli_printable(text));
+    size_t length = width > 1 ? cli_fit(line, width - 1, &used) : 0;
+    clear_line(m);
+    printf("%.*s", (int)length, line);
+    fflush(stdout);
+    m->shown = true;
+    free(line);
+}
+
+static void show_applied(migrating *m, const rowlock_migrations_progress *now)
+{
+    char took[CLI_HUMANE];
+    char *name = cli_need(cli_printable(now->name));
+    clear_line(m);
+    printf("%s: %u statement%s in %s\n", name, now->steps, now->steps == 1 ? "" : "s",
+           cli_humane(now->elapsed_ms, took, sizeof took));
+    fflush(stdout);
+    free(name);
+}
+
+static void show_transient(migrating *m, const rowlock_migrations_progress *now)
+{
+    char line[1024] = "";
+    if (now->event == ROWLOCK_MIGRATIONS_LOCKING)
+        snprintf(line, sizeof line, "taking the lock %s ...", now->name);
+    else
+        snprintf(line, sizeof line, "[%u/%u] %s %u/%u: %s", now->file, now->files, now->name,
+                 now->step, now->steps, now->statement);
+    show_line(m, line);
+}
+
+static void on_progress(void *data, const rowlock_migrations_progress *now)
+{
+    migrating *m = data;
+    if (now->event == ROWLOCK_MIGRATIONS_ENDING) {
+        clear_line(m);
+        cli_say("the last migrator did not end; ending its connection %" PRIu64
+                " and waiting until the server has undone its statement",
+                now->connection_id);
+        return;
+    }
+    if (m->quiet)
+        return;
+    if (now->event == ROWLOCK_MIGRATIONS_APPLIED)
+        show_applied(m, now);
+    else if (cli_terminal_width() > 0)
+        show_transient(m, now);
+}
+
+/* ------------------------------------------------------------------------------ apply */
+
+static int end_of(const migrating *m, rowlock_status status, const rowlock_error *err)
+{
+    if (status == ROWLOCK_OK)
+        return 0;
+    int exit_status = cli_fail(err);
+    (void)m;
+    return status == ROWLOCK_CANCELLED && end_signal ? 128 + end_signal : exit_status;
+}
+
+static void tell_result(const migrating *m, const rowlock_migrations_result *result)
+{
+    if (m->quiet)
+        return;
+    char *schema = cli_need(cli_printable(m->options.schema));
+    if (result->applied > 0)
+        printf("%s is at %" PRIu64 " (%u file%s applied)\n", schema, result->version,
+               result->applied, result->applied == 1 ? "" : "s");
+    else
+        printf("%s is up to date (%" PRIu64 ")\n", schema, result->version);
+    free(schema);
+}
+
+static int apply(migrating *m, rowlock_client *client)
+{
+    rowlock_migrations_result result;
+    rowlock_error err;
+    if (!catch_end(&err))
+        return cli_fail(&err);
+    m->options.cancel = cancelled;
+    m->options.progress = on_progress;
+    m->options.progress_data = m;
+    rowlock_status status = rowlock_migrations_apply(client, &m->options, &result, &err);
+    clear_line(m);
+    if (status == ROWLOCK_OK)
+        tell_result(m, &result);
+    return end_of(m, status, &err);
+}
+
+/* ---------------------------------------------------------------------------- dry run */
+
+static void print_statement(void *data, const rowlock_migrations_statement *statement)
+{
+    const unsigned *done = data;
+    if (statement->step <= *done)
+        return;
+    size_t length = 0;
+    while (length < statement->length && statement->text[length] != '\n')
+        length++;
+    char *text = cli_need(strndup(statement->text, length));
+    char *line = cli_need(cli_printable(text));
+    printf("  %u (line %u): %s%s\n", statement->step, statement->line, line,
+           length < statement->length ? " ..." : "");
+    free(line);
+    free(text);
+}
+
+/* The first thing that speaks against a run; NULL: nothing. */
+static const rowlock_migrations_file *first_problem(const rowlock_migrations_list *list)
+{
+    for (size_t i = 0; i < rowlock_migrations_count(list); i++)
+        if (*rowlock_migrations_at(list, i)->problem)
+            return rowlock_migrations_at(list, i);
+    return NULL;
+}
+
+static int show_plan(const migrating *m, const rowlock_migrations_list *list)
+{
+    const rowlock_migrations_file *wrong = first_problem(list);
+    unsigned wanted = 0;
+    if (wrong) {
+        cli_say("%s", wrong->problem);
+        return rowlock_status_exit(ROWLOCK_REPAIR);
+    }
+    for (size_t i = 0; i < rowlock_migrations_count(list); i++) {
+        const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
+        unsigned done = file->state == ROWLOCK_MIGRATIONS_STOPPED ? file->steps_done : 0;
+        if (!file->wanted)
+            continue;
+        wanted++;
+        char *name = cli_need(cli_printable(file->name));
+        printf("%s: %u statement%s%s\n", name, file->steps - done,
+               file->steps - done == 1 ? "" : "s", done ? " left" : "");
+        free(name);
+        rowlock_migrations_statements(list, i, print_statement, &done);
+    }
+    if (wanted == 0 && !m->quiet)
+        puts("nothing to do");
+    return 0;
+}
+
+static int dry_run(migrating *m, rowlock_client *client)
+{
+    rowlock_migrations_list *list;
+    rowlock_error err;
+    if (rowlock_migrations_get(client, &m->options, &list, &err) != ROWLOCK_OK)
+        return cli_fail(&err);
+    int exit_status = show_plan(m, list);
+    rowlock_migrations_free(list);
+    return exit_status;
+}
+
+/* ----------------------------------------------------------------------------- status */
+
+static const char *state_word(rowlock_migrations_state state)
+{
+    switch (state) {
+    case ROWLOCK_MIGRATIONS_PENDING:
+        return "pending";
+    case ROWLOCK_MIGRATIONS_DONE:
+        return "applied";
+    case ROWLOCK_MIGRATIONS_STOPPED:
+        return "stopped";
+    case ROWLOCK_MIGRATIONS_UNKNOWN:
+        return "unknown";
+    case ROWLOCK_MIGRATIONS_CHANGED:
+        return "changed";
+    case ROWLOCK_MIGRATIONS_MISSING:
+        return "missing";
+    case ROWLOCK_MIGRATIONS_LATE:
+        return "late";
+    case ROWLOCK_MIGRATIONS_RUNNING:
+        return "running";
+    }
+    return "?";
+}
+
+static cli_colour state_colour(rowlock_migrations_state state)
+{
+    if (state == ROWLOCK_MIGRATIONS_DONE || state == ROWLOCK_MIGRATIONS_RUNNING)
+        return CLI_GREEN;
+    if (state == ROWLOCK_MIGRATIONS_PENDING || state == ROWLOCK_MIGRATIONS_STOPPED)
+        return CLI_YELLOW;
+    return CLI_RED;
+}
+
+static void add_row(cli_table *table, const rowlock_migrations_file *file)
+{
+    char number[24];
+    char steps[40];
+    char took[CLI_HUMANE];
+    char applied_at[20];
+    snprintf(number, sizeof number, "%" PRIu64, file->version);
+    snprintf(applied_at, sizeof applied_at, "%.19s", file->applied_at);
+    if (file->state == ROWLOCK_MIGRATIONS_PENDING || file->state == ROWLOCK_MIGRATIONS_LATE)
+        snprintf(steps, sizeof steps, "%u", file->steps);
+    else
+        snprintf(steps, sizeof steps, "%u of %u", file->steps_done, file->steps);
+    cli_table_add(table, number, CLI_PLAIN);
+    cli_table_add(table, file->name, CLI_PLAIN);
+    cli_table_add(table, state_word(file->state), state_colour(file->state));
+    cli_table_add(table, steps, CLI_PLAIN);
+    cli_table_add(table, applied_at, CLI_PLAIN);
+    cli_table_add(table, cli_humane(file->duration_ms, took, sizeof took), CLI_PLAIN);
+    cli_table_add(table, file->applied_by, CLI_PLAIN);
+}
+
+static void print_line(const char *before, const char *text)
+{
+    char *line = cli_need(cli_printable(text));
+    printf("%s%s\n", before, line);
+    free(line);
+}
+
+/* Numbers that are small and near each other are meant to have no gaps; dates have. */
+static void print_gap(const rowlock_migrations_file *before, const rowlock_migrations_file *file)
+{
+    enum { COUNTED = 100000 };
+    if (file->version <= before->version + 1 || file->version > COUNTED)
+        return;
+    printf("note: there is no number between %" PRIu64 " and %" PRIu64 "\n", before->version,
+           file->version);
+}
+
+static void print_running(const rowlock_migrations_file *file)
+{
+    char *name = cli_need(cli_printable(file->name));
+    printf("running: %s, statement %u of %u: ", name, file->running, file->steps);
+    print_line("", file->statement);
+    free(name);
+}
+
+static void print_notes(const rowlock_migrations_list *list)
+{
+    for (size_t i = 0; i < rowlock_migrations_count(list); i++) {
+        const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
+        if (i > 0)
+            print_gap(rowlock_migrations_at(list, i - 1), file);
+        if (file->state == ROWLOCK_MIGRATIONS_RUNNING)
+            print_running(file);
+        else if (*file->problem)
+            print_line("needs a decision: ", file->problem);
+        else if (file->state == ROWLOCK_MIGRATIONS_STOPPED && *file->error)
+            print_line("stopped, the next run goes on: ", file->error);
+        else if (file->state == ROWLOCK_MIGRATIONS_STOPPED)
+            print_line("stopped, the next run goes on: ", file->name);
+    }
+}
+
+static void print_table(const rowlock_migrations_list *list)
+{
+    static const cli_column columns[] = {
+        {"NUMBER", true, 0},     {"NAME", false, 2},          {"STATE", false, 0},
+        {"STATEMENTS", true, 0}, {"APPLIED (UTC)", false, 0}, {"TOOK", true, 0},
+        {"BY", false, 1}};
+    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < rowlock_migrations_count(list); i++)
+        add_row(table, rowlock_migrations_at(list, i));
+    cli_table_print(table);
+    cli_table_free(table);
+}
+
+static json_object *file_json(const rowlock_migrations_file *file)
+{
+    json_object *object = cli_json_new();
+    cli_json_count(object, "number", file->version);
+    cli_json_text(object, "name", file->name);
+    cli_json_text(object, "state", state_word(file->state));
+    cli_json_text(object, "problem", file->problem);
+    cli_json_count(object, "statements", file->steps);
+    cli_json_count(object, "done", file->steps_done);
+    cli_json_count(object, "running", file->running);
+    cli_json_text(object, "statement", file->statement);
+    cli_json_text(object, "error", file->error);
+    cli_json_text(object, "checksum", file->checksum);
+    cli_json_time(object, "started_at", file->started_at);
+    cli_json_time(object, "applied_at", file->applied_at);
+    cli_json_text(object, "applied_by", file->applied_by);
+    cli_json_count(object, "token", file->token);
+    cli_json_int(object, "duration_ms", file->duration_ms >= 0, file->duration_ms);
+    return object;
+}
+
+static int status(migrating *m, rowlock_client *client)
+{
+    rowlock_migrations_list *list;
+    rowlock_error err;
+    if (rowlock_migrations_get(client, &m->options, &list, &err) != ROWLOCK_OK)
+        return cli_fail(&err);
+    size_t count = rowlock_migrations_count(list);
+    if (m->context.json) {
+        for (size_t i = 0; i < count; i++)
+            cli_json_item(file_json(rowlock_migrations_at(list, i)), i);
+        cli_json_end(count);
+    } else {
+        print_table(list);
+        print_notes(list);
+    }
+    int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR) : 0;
+    rowlock_migrations_free(list);
+    return exit_status;
+}
+
+/* ----------------------------------------------------------------------------- repair */
+
+static int repair(migrating *m, rowlock_client *client)
+{
+    rowlock_error err;
+    unsigned repaired = 0;
+    if (!m->repairs)
+        return cli_usage("repair wants to be told what to set right: --done=N, --checksums, "
+                         "--forget=N, --baseline=N or --gone");
+    if (!catch_end(&err))
+        return cli_fail(&err);
+    m->options.cancel = cancelled;
+    rowlock_status outcome =
+        rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
+    if (outcome == ROWLOCK_OK && !m->quiet)
+        printf("repaired: %u file%s\n", repaired, repaired == 1 ? "" : "s");
+    return end_of(m, outcome, &err);
+}
+
+/* -------------------------------------------------------------------------- arguments */
+
+static const cli_option options[] = {
+    {ID_INTO, "into", CLI_VALUE},
+    {ID_DRY_RUN, "dry-run", CLI_NOTHING},
+    {ID_TARGET, "target", CLI_VALUE},
+    {'w', "wait", CLI_VALUE},
+    {ID_TABLE_WAIT, "table-wait", CLI_VALUE},
+    {ID_OUT_OF_ORDER, "out-of-order", CLI_NOTHING},
+    {ID_LOCK, "lock", CLI_VALUE},
+    {ID_TTL, "ttl", CLI_VALUE},
+    {ID_HISTORY_TABLE, "history-table", CLI_VALUE},
+    {'q', "quiet", CLI_NOTHING},
+    {ID_JSON, "json", CLI_NOTHING},
+    {ID_DONE, "done", CLI_VALUE},
+    {ID_CHECKSUMS, "checksums", CLI_NOTHING},
+    {ID_FORGET, "forget", CLI_VALUE},
+    {ID_BASELINE, "baseline", CLI_VALUE},
+    {ID_GONE, "gone", CLI_NOTHING},
+    {0},
+};
+
+/* 0 is "not given" in the library's options. */
+static bool take_duration(const cli_args *args, const char *name, const char *word, int64_t *ms)
+{
+    if (!cli_args_duration(args, name, word, ms))
+        return false;
+    if (*ms == 0)
+        *ms = 1;
+    return true;
+}
+
+static bool take_done(const cli_args *args, migrating *m)
+{
+    uint64_t done;
+    if (!cli_args_number(args, "--done", 0, UINT32_MAX, &done))
+        return false;
+    m->repair.has_done = true;
+    m->repair.done = (unsigned)done;
+    return true;
+}
+
+static bool take_repair(const cli_args *args, int id, migrating *m)
+{
+    m->repairs = true;
+    switch (id) {
+    case ID_DONE:
+        return take_done(args, m);
+    case ID_FORGET:
+        return cli_args_number(args, "--forget", 1, UINT64_MAX, &m->repair.forget);
+    case ID_BASELINE:
+        return cli_args_number(args, "--baseline", 1, UINT64_MAX, &m->repair.baseline);
+    case ID_GONE:
+        m->repair.gone = true;
+        return true;
+    default:
+        m->repair.checksums = true;
+        return true;
+    }
+}
+
+static bool take_option(const cli_args *args, int id, migrating *m)
+{
+    switch (id) {
+    case ID_INTO:
+        m->options.schema = args->value;
+        return true;
+    case ID_DRY_RUN:
+        m->dry_run = true;
+        return true;
+    case ID_TARGET:
+        return cli_args_number(args, "--target", 1, UINT64_MAX, &m->options.target);
+    case 'w':
+        return take_duration(args, "--wait", "forever", &m->options.wait_ms);
+    case ID_TABLE_WAIT:
+        return take_duration(args, "--table-wait", NULL, &m->options.table_wait_ms);
+    case ID_OUT_OF_ORDER:
+        m->options.out_of_order = true;
+        return true;
+    case ID_LOCK:
+        m->options.lock = args->value;
+        return true;
+    case ID_TTL:
+        return take_duration(args, "--ttl", NULL, &m->options.ttl_ms);
+    case ID_HISTORY_TABLE:
+        m->options.table = args->value;
+        return true;
+    case 'q':
+        m->quiet = true;
+        return true;
+    case ID_JSON:
+        m->context.json = true;
+        return true;
+    default:
+        return take_repair(args, id, m);
+    }
+}
+
+typedef int (*verb_fn)(migrating *m, rowlock_client *client);
+
+/* Takes "status" and "repair" from before the folder. */
+static verb_fn take_verb(cli_args *args, const migrating *m)
+{
+    static const struct {
+        const char *word;
+        verb_fn run;
+    } verbs[] = {{"status", status}, {"repair", repair}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (args->operand_count > 0 && strcmp(args->operands[0], verbs[i].word) == 0) {
+            args->operands++;
+            args->operand_count--;
+            return verbs[i].run;
+        }
+    return m->dry_run ? dry_run : apply;
+}
+
+static bool take_operands(cli_args *args, migrating *m, verb_fn verb)
+{
+    int most = verb == repair ? 2 : 1;
+    if (!cli_args_operands(args, 1, most, "the folder DIR"))
+        return false;
+    m->options.folder = args->operands[0];
+    if (args->operand_count == 2 &&
+        !cli_number(args->operands[1], 1, UINT64_MAX, &m->repair.version)) {
+        cli_usage("'%s' is not the number of a migration", args->operands[1]);
+        return false;
+    }
+    if (!m->options.schema || !*m->options.schema) {
+        cli_usage("--into=SCHEMA is missing: which schema is to be migrated?");
+        return false;
+    }
+    if (m->repairs && verb != repair) {
+        cli_usage(
+            "--done, --checksums, --forget, --baseline and --gone belong to 'migrate repair'");
+        return false;
+    }
+    return true;
+}
+
+int cli_migrate(const cli_context *context, int argc, char **argv)
+{
+    migrating m = {.context = *context};
+    cli_args args = cli_args_start(help, options, &m.context, argc, argv);
+    rowlock_client *client;
+    int exit_status;
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (!take_option(&args, id, &m))
+            return CLI_EXIT_USAGE;
+    }
+    verb_fn verb = take_verb(&args, &m);
+    if (!take_operands(&args, &m, verb))
+        return CLI_EXIT_USAGE;
+    if (!cli_open(&m.context, &client, &exit_status))
+        return exit_status;
+    exit_status = verb(&m, client);
+    rowlock_client_close(client);
+    rowlock_cancel_free(cancelled);
+    return exit_status;
+}

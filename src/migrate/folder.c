@@ -1,0 +1,373 @@
+#include "migrate/folder.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/name.h"
+#include "base/text.h"
+
+#define SQL_MODE_MOST 200
+
+static rowlock_status out_of_memory(rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+}
+
+/* -------------------------------------------------------------------------- names */
+
+/* "0007_more.sql", "V7__more.sql": 7. 0: not numbered so. */
+static uint64_t number_of(const char *name)
+{
+    uint64_t number = 0;
+    const char *at = name + (*name == 'V' || *name == 'v');
+    const char *digits = at;
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (unsigned)(*at - '0'), &number))
+            return 0;
+    bool named = at > digits && *at == '_' && at[1] && strcmp(at + 1, ".sql") != 0;
+    return named ? number : 0;
+}
+
+static bool ends_in_sql(const char *name)
+{
+    size_t length = strlen(name);
+    return *name != '.' && length > 4 && strcmp(name + length - 4, ".sql") == 0;
+}
+
+static bool is_clean(const char *name)
+{
+    unsigned c = 0;
+    size_t length = 0;
+    for (; *name; name += length) {
+        length = rl_utf8_decode(name, &c);
+        if (length == 0 || rl_is_control(c))
+            return false;
+    }
+    return true;
+}
+
+static rowlock_status add_file(rl_folder *folder, const char *name, rowlock_error *err)
+{
+    uint64_t version = number_of(name);
+    if (version == 0 || !is_clean(name))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "%s is not named as a migration (0001_what_it_does.sql); rename it, or "
+                       "keep it elsewhere",
+                       name);
+    rl_file *files = realloc(folder->files, (folder->count + 1) * sizeof *files);
+    if (!files)
+        return out_of_memory(err);
+    folder->files = files;
+    rl_file *file = &files[folder->count];
+    *file = (rl_file){.version = version, .name = rl_strdup(name)};
+    if (!file->name)
+        return out_of_memory(err);
+    folder->count++;
+    return ROWLOCK_OK;
+}
+
+static int by_version(const void *a, const void *b)
+{
+    const rl_file *one = a;
+    const rl_file *other = b;
+    if (one->version != other->version)
+        return one->version < other->version ? -1 : 1;
+    return strcmp(one->name, other->name);
+}
+
+static rowlock_status check_twins(const rl_folder *folder, rowlock_error *err)
+{
+    for (size_t i = 1; i < folder->count; i++)
+        if (folder->files[i].version == folder->files[i - 1].version)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "%s and %s have the same number; give one of them another",
+                           folder->files[i - 1].name, folder->files[i].name);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status list_files(DIR *dir, rl_folder *folder, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    const struct dirent *entry = NULL;
+    while (status == ROWLOCK_OK && (entry = readdir(dir)))
+        if (ends_in_sql(entry->d_name))
+            status = add_file(folder, entry->d_name, err);
+    if (status != ROWLOCK_OK || folder->count == 0)
+        return status;
+    qsort(folder->files, folder->count, sizeof *folder->files, by_version);
+    return check_twins(folder, err);
+}
+
+/* -------------------------------------------------------------------------- contents */
+
+static rowlock_status cannot_read(const char *name, int error, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
+}
+
+static rowlock_status read_text(int fd, rl_file *file, size_t size, rowlock_error *err)
+{
+    file->text = malloc(size + 1);
+    if (!file->text)
+        return out_of_memory(err);
+    while (file->length < size) {
+        ssize_t n = read(fd, file->text + file->length, size - file->length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return cannot_read(file->name, errno, err);
+        if (n == 0)
+            break;
+        file->length += (size_t)n;
+    }
+    file->text[file->length] = '\0';
+    return ROWLOCK_OK;
+}
+
+static rowlock_status read_file(int folder_fd, rl_file *file, rowlock_error *err)
+{
+    struct stat about;
+    rowlock_status status;
+    int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return cannot_read(file->name, errno, err);
+    if (fstat(fd, &about) != 0)
+        status = cannot_read(file->name, errno, err);
+    else if (!S_ISREG(about.st_mode))
+        status = rl_fail(err, ROWLOCK_INVALID, "%s is not a file", file->name);
+    else if ((size_t)about.st_size > RL_FILE_MOST)
+        status = rl_fail(err, ROWLOCK_INVALID, "%s is larger than 1 GiB", file->name);
+    else
+        status = read_text(fd, file, (size_t)about.st_size, err);
+    close(fd);
+    return status;
+}
+
+static unsigned line_at(const rl_file *file, size_t offset)
+{
+    unsigned line = 1;
+    for (size_t i = 0; i < offset; i++)
+        line += file->text[i] == '\n';
+    return line;
+}
+
+/* A byte order mark goes; what is not text is refused. */
+static rowlock_status check_text(rl_file *file, rowlock_error *err)
+{
+    unsigned c = 0;
+    if (file->length >= 3 && memcmp(file->text, "\xef\xbb\xbf", 3) == 0) {
+        file->length -= 3;
+        memmove(file->text, file->text + 3, file->length + 1);
+    }
+    for (size_t at = 0; at < file->length;) {
+        size_t length = file->text[at] ? rl_utf8_decode(file->text + at, &c) : 0;
+        if (length == 0)
+            return rl_fail(err, ROWLOCK_INVALID, "%s, line %u: %s", file->name, line_at(file, at),
+                           file->text[at] ? "that is not UTF-8" : "a NUL byte");
+        at += length;
+    }
+    return ROWLOCK_OK;
+}
+
+/* Where git changes the ends of lines, a file is the same on every machine. */
+static void sum_text(rl_file *file)
+{
+    rl_sha256 sum = rl_sha256_begin();
+    const char *at = file->text;
+    const char *end = at + file->length;
+    for (const char *cr; (cr = memchr(at, '\r', (size_t)(end - at))); at = cr + 1) {
+        bool goes = cr + 1 < end && cr[1] == '\n';
+        rl_sha256_add(&sum, at, (size_t)(cr - at) + !goes);
+    }
+    rl_sha256_add(&sum, at, (size_t)(end - at));
+    rl_sha256_hex(&sum, file->checksum);
+}
+
+/* ------------------------------------------------------------------------ directives */
+
+static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_error *err)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_,";
+    size_t length = strlen(value);
+    if (length > SQL_MODE_MOST || strspn(value, allowed) != length)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "%s: sql_mode is a list of modes in capitals, with commas", file->name);
+    free(file->sql_mode);
+    file->sql_mode = rl_strdup(value);
+    file->ansi_quotes = strstr(value, "ANSI") != NULL; /* ANSI means ANSI_QUOTES, too */
+    file->no_backslashes = strstr(value, "NO_BACKSLASH_ESCAPES") != NULL;
+    return file->sql_mode ? ROWLOCK_OK : out_of_memory(err);
+}
+
+static rowlock_status take_directive(rl_file *file, const char *what, rowlock_error *err)
+{
+    static const char mode[] = "sql_mode=";
+    if (strcmp(what, "transaction") == 0)
+        file->whole = true;
+    else if (strcmp(what, "resumable") == 0)
+        file->resumable = true;
+    else if (strncmp(what, mode, sizeof mode - 1) == 0)
+        return take_sql_mode(file, what + sizeof mode - 1, err);
+    else
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "%s: \"-- rowlock: %s\" is not known (transaction, resumable, "
+                       "sql_mode=...)",
+                       file->name, what);
+    return ROWLOCK_OK;
+}
+
+/* Lines "-- rowlock: ..." among the comments and empty lines with which a file begins. */
+static rowlock_status read_directives(rl_file *file, rowlock_error *err)
+{
+    static const char prefix[] = "-- rowlock:";
+    rowlock_status status = ROWLOCK_OK;
+    char line[SQL_MODE_MOST + 40];
+    for (const char *at = file->text; *at && status == ROWLOCK_OK;) {
+        size_t length = strcspn(at, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line), at);
+        size_t used = strlen(line);
+        while (used > 0 && isspace((unsigned char)line[used - 1]))
+            line[--used] = '\0';
+        if (used > 0 && strncmp(line, "--", 2) != 0)
+            break;
+        if (strncmp(line, prefix, sizeof prefix - 1) == 0) {
+            const char *what = line + sizeof prefix - 1;
+            status = take_directive(file, what + strspn(what, " "), err);
+        }
+        at += length + (at[length] == '\n');
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------------- the whole */
+
+static rowlock_status read_all(int folder_fd, rl_folder *folder, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < folder->count; i++) {
+        status = read_file(folder_fd, &folder->files[i], err);
+        if (status == ROWLOCK_OK)
+            status = check_text(&folder->files[i], err);
+        if (status == ROWLOCK_OK)
+            status = read_directives(&folder->files[i], err);
+        if (status == ROWLOCK_OK)
+            sum_text(&folder->files[i]);
+    }
+    return status;
+}
+
+rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error *err)
+{
+    *folder = (rl_folder){0};
+    DIR *dir = opendir(path);
+    if (!dir && (errno == ENOENT || errno == ENOTDIR))
+        return rl_fail(err, ROWLOCK_INVALID, "there is no folder '%s'", path);
+    if (!dir)
+        return cannot_read(path, errno, err);
+    rowlock_status status = list_files(dir, folder, err);
+    if (status == ROWLOCK_OK)
+        status = read_all(dirfd(dir), folder, err);
+    closedir(dir);
+    return status;
+}
+
+void rl_folder_free(rl_folder *folder)
+{
+    for (size_t i = 0; i < folder->count; i++) {
+        free(folder->files[i].name);
+        free(folder->files[i].text);
+        free(folder->files[i].sql_mode);
+    }
+    free(folder->files);
+    *folder = (rl_folder){0};
+}
+
+/* -------------------------------------------------------------------------- splitting */
+
+/* In one transaction these would end it. */
+static bool ends_transaction(const rl_statement *statement)
+{
+    /* Words, not run. */
+    static const char *const words[] = {
+        "ALTER", "CREATE", "DROP",   "RENAME",   "TRUNCATE", "GRANT",   "REVOKE", /* not run */
+        "LOCK",  "UNLOCK", "XA",     "OPTIMIZE", "ANALYZE",  "INSTALL", "FLUSH",  /* not run */
+        "BEGIN", "START",  "COMMIT", "ROLLBACK",                                  /* not run */
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (rl_statement_is(statement, words[i]))
+            return true;
+    return false;
+}
+
+static rowlock_status check_whole(const rl_file *file, const rl_statement *statement,
+                                  rowlock_error *err)
+{
+    char title[60];
+    if (!file->whole || !ends_transaction(statement))
+        return ROWLOCK_OK;
+    rl_statement_title(statement, title, sizeof title);
+    return rl_fail(err, ROWLOCK_INVALID,
+                   "%s, line %u: `%s` would end the transaction that the file asks for; take it "
+                   "out, or \"-- rowlock: transaction\"",
+                   file->name, statement->line, title);
+}
+
+static rowlock_status split_file(rl_file *file, rowlock_error *err)
+{
+    rl_statement statement;
+    rl_script script = rl_file_script(file);
+    rowlock_status status = ROWLOCK_OK;
+    file->steps = 0;
+    while (status == ROWLOCK_OK && rl_script_next(&script, &statement)) {
+        file->steps++;
+        if (statement.length > file->longest) {
+            file->longest = statement.length;
+            file->longest_line = statement.line;
+        }
+        status = check_whole(file, &statement, err);
+    }
+    if (status == ROWLOCK_OK && script.problem)
+        return rl_fail(err, ROWLOCK_INVALID, "%s, line %u: %s", file->name, script.problem_line,
+                       script.problem);
+    if (status == ROWLOCK_OK && file->steps == 0)
+        return rl_fail(err, ROWLOCK_INVALID, "%s has no statement", file->name);
+    return status;
+}
+
+rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi_quotes,
+                               rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < folder->count; i++) {
+        rl_file *file = &folder->files[i];
+        if (!file->sql_mode) {
+            file->no_backslashes = no_backslashes;
+            file->ansi_quotes = ansi_quotes;
+        }
+        status = split_file(file, err);
+    }
+    return status;
+}
+
+rl_script rl_file_script(const rl_file *file)
+{
+    rl_script script = rl_script_begin(file->text, file->length);
+    script.no_backslashes = file->no_backslashes;
+    script.ansi_quotes = file->ansi_quotes;
+    return script;
+}
+
+void rl_done_add(rl_sha256 *sum, const rl_statement *statement)
+{
+    rl_sha256_add(sum, statement->text, statement->length);
+    rl_sha256_add(sum, "", 1);
+}

@@ -1,0 +1,54 @@
+/* migrate/folder.h - a folder of numbered .sql files, read and split. */
+#ifndef RL_MIGRATE_FOLDER_H
+#define RL_MIGRATE_FOLDER_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "migrate/script.h"
+
+#define RL_FILE_MOST ((size_t)1 << 30) /* bytes */
+
+typedef struct rl_file {
+    uint64_t version; /* its number, at least 1 */
+    char *name;       /* without the folder */
+    char *text;       /* UTF-8 without NUL and byte order mark */
+    size_t length;
+    char checksum[65]; /* of the text, where a CR LF counts as LF */
+    unsigned steps;    /* statements, once it is split */
+    size_t longest;    /* bytes of the longest one, and the line in which it begins */
+    unsigned longest_line;
+    char *sql_mode;      /* what it asks for; NULL: the server's */
+    bool no_backslashes; /* how it is to be read */
+    bool ansi_quotes;
+    bool whole;     /* asks for one transaction around it */
+    bool resumable; /* says that each statement may be run again */
+} rl_file;
+
+/* In the order of their numbers. */
+typedef struct rl_folder {
+    rl_file *files;
+    size_t count;
+} rl_folder;
+
+/*
+ * Files are named NUMBER_what.sql (or VNUMBER__what.sql); what does not end in .sql or begins with
+ * a dot is left alone. INVALID: another name, a number twice, not UTF-8, a NUL, a line "--
+ * rowlock:" that says nothing known. SYSTEM: cannot be read. Free it on every status.
+ */
+rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error *err) RL_MUST_USE;
+void rl_folder_free(rl_folder *folder);
+
+/* The server's sql_mode decides how quotes are read, where a file does not. INVALID: what cannot be
+ * meant, with the file and the line. */
+rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi_quotes,
+                               rowlock_error *err) RL_MUST_USE;
+
+/* From its first statement. */
+rl_script rl_file_script(const rl_file *file);
+
+/* One more statement of those that are done (for rl_record's done_checksum). */
+void rl_done_add(rl_sha256 *sum, const rl_statement *statement);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * migrate/ledger.h - the history of a user's migrations, and who may write it (sql/ledger.sql).
+ *
+ * Every write compares the writer's token with the guard row's, so that whoever was taken over
+ * writes nothing more. The connection on which files are run keeps a named lock, the marker: its
+ * end can be seen, and waited for.
+ */
+#ifndef RL_MIGRATE_LEDGER_H
+#define RL_MIGRATE_LEDGER_H
+
+#include "db/pool.h"
+#include "stmt/stmt.h"
+
+/* How long a change of the history may take in all, outages and waits for its rows included. */
+#define RL_LEDGER_LIMIT_US 10000000
+
+typedef struct rl_record {
+    uint64_t version;
+    char *name;
+    char checksum[65];
+    char done_checksum[65]; /* of the texts of the statements that are done */
+    unsigned steps;
+    unsigned done; /* have taken effect for good */
+    unsigned running;
+    bool whole;
+    bool decided;
+    bool applied;
+    char *statement;
+    char *error;
+    char *who;
+    uint64_t token;
+    char started_at[27];
+    char applied_at[27];
+    uint64_t duration_ms;
+} rl_record;
+
+typedef struct rl_ledger {
+    rl_record *records; /* by version */
+    size_t count;
+} rl_ledger;
+
+/* Row 0. */
+typedef struct rl_guard {
+    uint64_t token;
+    char lock_name[1281];
+    char who[1021];
+    uint64_t connection_id; /* the number of the connection that runs files; 0: none does */
+    uint64_t server;        /* that gave the number */
+} rl_guard;
+
+/* A schema that is migrated, as one call sees it. The strings are the caller's. */
+typedef struct rl_site {
+    const char *schema;
+    const char *table;
+    const char *who;
+    char lock_name[1281]; /* with the schema it lives in */
+    uint64_t token;       /* ours */
+    rowlock_cancel *cancel;
+    rl_pool pool; /* leads to the schema */
+    bool open;
+    char marker[65];
+    uint64_t packet;     /* bytes that a statement may have */
+    bool no_backslashes; /* the server's sql_mode */
+    bool ansi_quotes;
+    uint64_t server;
+} rl_site;
+
+/*
+ * Connects. `params` are copied, but for the schema. SCHEMA: there is no such schema. UNSUPPORTED:
+ * connections cannot be ended by number here. Close it on every status.
+ */
+rowlock_status rl_site_open(rl_site *site, const rl_params *params, bool single_writer,
+                            rowlock_error *err) RL_MUST_USE;
+void rl_site_close(rl_site *site);
+
+/* Nothing where there is no table yet. Free it on every status. */
+rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err) RL_MUST_USE;
+void rl_ledger_free(rl_ledger *ledger);
+
+/* Makes the table, and row 0, where they are not there. */
+rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err) RL_MUST_USE;
+
+/* Our token becomes the guard's. REPAIR: the history is another lock's, or its tokens have begun
+ * anew. `anyhow`: also then. */
+rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err) RL_MUST_USE;
+
+/* The connection on which files are run; 0: none. LOST. */
+rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err);
+
+/* Of the files' rows. LOST: the guard has another token. */
+rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name,
+                               rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_ledger_note(rl_site *site, const rl_record *record, rowlock_error *err);
+/* The same on a connection of the caller's, once, in its transaction. */
+rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
+                                 const rl_record *record, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_ledger_adopt(rl_site *site, uint64_t version, const char *name,
+                               const char *checksum, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *err) RL_MUST_USE;
+
+/* Which connection keeps the marker; 0: none. */
+rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* Ends a connection by its number. OK when there is none (any more). */
+rowlock_status rl_site_kill(rl_site *site, uint64_t connection_id, rowlock_error *err);
+
+#endif
