@@ -19,14 +19,14 @@ function begin_statement(n) {
     if (n !~ /^[a-z][a-z0-9_]*$/ || length(n) > 47) fail("bad statement name '" n "'")
     if (n in seen) fail("statement '" n "' is defined twice")
     seen[n] = 1
-    name = n; text = ""; kind = "prepared"; nparams = 0; ncolumns = 0; done = 0
+    name = n; text = ""; kind = "prepared"; ender = ""; nparams = 0; ncolumns = 0; done = 0
     delete params; delete ptypes; delete columns; delete ctypes; delete csizes
 }
 
 function parse_params(list,    parts, n, i, words) {
     n = split(list, parts, ",")
     for (i = 1; i <= n; i++) {
-        if (split(trim(parts[i]), words, /[ \t]+/) != 2 || words[2] !~ /^(u64|i64|text)$/)
+        if (split(trim(parts[i]), words, /[ \t]+/) != 2 || words[2] !~ /^(u64|i64|text|name|word)$/)
             fail("bad parameter '" parts[i] "'")
         params[nparams] = words[1]
         ptypes[nparams++] = words[2]
@@ -55,8 +55,9 @@ function param_index(word,    i) {
 }
 
 function c_string(s) {
-    gsub(/\\/, "\\\\", s)
+    gsub(/\\/, "&&", s)
     gsub(/"/, "\\\"", s)
+    gsub(/\n/, "\\n", s)
     return s
 }
 
@@ -131,10 +132,17 @@ BEGIN {
 /^-- kind:/    { kind = trim(substr($0, 9)); if (kind != "text") fail("bad kind"); next }
 /^-- params:/  { parse_params(substr($0, 11)); next }
 /^-- columns:/ { parse_columns(substr($0, 12)); next }
+# A statement with statements inside: it goes on to that line, and keeps its own lines.
+/^-- ends:/    { ender = trim(substr($0, 9)); next }
 /^[ \t]*--/    { next }
 /^[ \t]*$/     { next }
 {
     if (name == "" || done) fail("text outside of a named statement")
+    if (ender != "") {
+        if (trim($0) == ender) done = 1
+        else text = text (text == "" ? "" : "\n") $0
+        next
+    }
     line = trim($0)
     if (line ~ /;$/) { done = 1; sub(/;$/, "", line) }
     text = text (text == "" ? "" : " ") line

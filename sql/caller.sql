@@ -25,6 +25,16 @@ UPDATE {schema}.resource
    AND owner = :owner
    AND status = 'held';
 
+-- Into the session's variable, beside what it has presented of other locks: what the triggers of
+-- sql/fence.sql look at. It begins no transaction and waits for nobody.
+-- name: caller_present
+-- kind: text
+-- params: presented_as text, version u64
+SET @rowlock_presented =
+    JSON_SET(IF(JSON_VALID(@rowlock_presented), IF(JSON_TYPE(@rowlock_presented) = 'OBJECT',
+                CONVERT(@rowlock_presented USING utf8mb4), '{}'), '{}'),
+             CONCAT('$."', :presented_as, '"'), CAST(:version AS CHAR));
+
 -- name: caller_section_swap
 -- kind: text
 -- params: owner text, id u64, expected u64

@@ -632,6 +632,64 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
                                                           rowlock_error *err);
 
+/* ------------------------------------------------------------------ fences */
+
+/*
+ * A fence on a table: triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
+ * 1644) in a session that has not presented the token of the lock's present holder
+ * (rowlock_present() in rowlock_mysql.h, or CALL rowlock_present). So not even a program that
+ * knows nothing of the lock writes the table without it. From a transaction's first write to its
+ * end nobody else gets the lock; renewals go on. A lease whose time is over and that nobody has
+ * taken yet is still good, as it is for rowlock_fence().
+ *
+ * Triggers do not see TRUNCATE, DDL, a foreign key's cascades, or what a replica applies; and who
+ * means to can put a token into the session's variable. It keeps mistakes out, not attackers.
+ *
+ * The user who installs it is the triggers' definer: it needs TRIGGER on the table and SELECT on
+ * rowlock's `resource` (in a cluster also UPDATE of its fence_count), for as long as the fence is
+ * there. `table_schema` NULL: the client's own schema. Names are as the server has them, without
+ * quotes.
+ */
+typedef struct rowlock_fenced {
+    const char *table_schema;
+    const char *table_name;
+    const char *name;    /* of the lock */
+    const char *definer; /* user@host, whose rights the triggers have */
+    bool on_insert;      /* all three, unless somebody has dropped a trigger */
+    bool on_update;
+    bool on_delete;
+} rowlock_fenced;
+
+typedef struct rowlock_fences rowlock_fences;
+
+/*
+ * Again with the same lock: makes what is missing, else does nothing. The lock need not exist yet.
+ * NOT_FOUND: no such table, or this user may not see it. INVALID: no table (a view), one of
+ * rowlock's own, or fenced by another lock. DENIED: the message has the privilege. TIMEOUT:
+ * somebody used the table for as long as the client's connect_timeout_ms; nothing was changed.
+ * UNKNOWN: the connection was lost; do it again.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_install(rowlock_client *client,
+                                                                  const char *table_schema,
+                                                                  const char *table_name,
+                                                                  const char *name,
+                                                                  rowlock_error *err);
+
+/* NOT_FOUND: there is no such table, or no fence that this user may see (TRIGGER on the table). */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client *client,
+                                                                 const char *table_schema,
+                                                                 const char *table_name,
+                                                                 rowlock_error *err);
+
+/* The fences of this client's locks, by table (byte order): of the tables on which this user has
+ * TRIGGER. They are read from the triggers themselves. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
+                                                               rowlock_fences **fences,
+                                                               rowlock_error *err);
+ROWLOCK_API size_t rowlock_fences_count(const rowlock_fences *fences);
+ROWLOCK_API const rowlock_fenced *rowlock_fences_at(const rowlock_fences *fences, size_t i);
+ROWLOCK_API void rowlock_fences_free(rowlock_fences *fences);
+
 /* ------------------------------------------------------------------ schema */
 
 typedef struct rowlock_migration {

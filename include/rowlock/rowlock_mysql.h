@@ -4,8 +4,8 @@
  * The connection must be Connector/C's and reach the same server as the client's,
  * and its user needs the privileges of sql/grants.sql on rowlock's schema. One
  * thread at a time may use it (Connector/C's rule). rowlock never changes its
- * session variables, its default schema or its autocommit, and runs nothing on it
- * but the statements named here.
+ * session variables (but for @rowlock_presented), its default schema or its autocommit, and runs
+ * nothing on it but the statements named here.
  */
 #ifndef ROWLOCK_MYSQL_H
 #define ROWLOCK_MYSQL_H
@@ -54,6 +54,19 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
                                                           rowlock_error *err);
+
+/*
+ * Presents the hold's token to the session, so that it may write tables that its lock fences
+ * (rowlock_fence_install()): with or without a transaction, until the connection ends or is reset.
+ * Other locks' tokens that it has presented stay. It asks the server nothing: whether the token
+ * is good is seen at each write, by the triggers. A pool that hands the connection on hands the
+ * token on as well; SET @rowlock_presented = NULL takes all of them back.
+ *
+ * LOST: it is not ours any more. INVALID: an unfenced hold, or a set. UNAVAILABLE: the connection
+ * is gone.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql,
+                                                            rowlock_error *err);
 
 /* The work of one attempt, inside a transaction that rowlock_tx_section_run() has
  * started on `mysql`. It must not commit or roll back. */

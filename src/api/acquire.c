@@ -267,3 +267,13 @@ rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *er
         return status;
     return named("fencing with", hold->locks[0].name, rl_fence(hold, mysql, err), err);
 }
+
+rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
+{
+    if (!hold)
+        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
+    rowlock_status status = rl_client_check(hold->client, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return named("presenting", hold->locks[0].name, rl_present(hold, mysql, err), err);
+}

@@ -27,6 +27,7 @@ int cli_sweep(const cli_context *context, int argc, char **argv);
 int cli_break(const cli_context *context, int argc, char **argv);
 int cli_doctor(const cli_context *context, int argc, char **argv);
 int cli_migrate(const cli_context *context, int argc, char **argv);
+int cli_fence(const cli_context *context, int argc, char **argv);
 int cli_bench(const cli_context *context, int argc, char **argv);
 
 /*

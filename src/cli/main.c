@@ -28,6 +28,7 @@ static const subcommand commands[] = {
     {"history", cli_history, "list who held what, and how it ended"},
     {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history"},
     {"break", cli_break, "take a lock from its holder by force"},
+    {"fence", cli_fence, "let tables be written with the token of a lock alone"},
     {"doctor", cli_doctor, "check the server, the schema and the user"},
     {"migrate", cli_migrate, "apply numbered .sql files to a schema, under a lock"},
     {"bench", cli_bench, "measure what locks cost on this server"},
@@ -69,7 +70,7 @@ static const char help_tail[] =
     "\n"
     "Other options:\n"
     "  -v, --verbose             say more on stderr; -vv: still more\n"
-    "      --json                ls, show, history, sweep, doctor, bench: for programs\n"
+    "      --json                ls, show, history, sweep, fence, doctor, bench: for programs\n"
     "  -?, --help                this text, or after COMMAND its help\n"
     "  -V, --version\n"
     "\n"

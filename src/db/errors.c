@@ -60,6 +60,7 @@ static const meaning meanings[] = {
     {1251, ROWLOCK_DENIED},
     {1370, ROWLOCK_DENIED},
     {1410, ROWLOCK_DENIED},
+    {1419, ROWLOCK_DENIED},
     {1698, ROWLOCK_DENIED},
     {1820, ROWLOCK_DENIED},
     {1862, ROWLOCK_DENIED},
@@ -84,6 +85,8 @@ static const meaning meanings[] = {
     {1406, ROWLOCK_DAMAGED},
     {1452, ROWLOCK_DAMAGED},
     {1644, ROWLOCK_DAMAGED},
+    /* a trigger on a table of the server's own */
+    {1465, ROWLOCK_INVALID},
     /* READ COMMITTED with binlog_format = STATEMENT */
     {1665, ROWLOCK_UNSUPPORTED},
     /* this machine; no number at all is what Connector/C says when mysql_stmt_prepare() had no

@@ -2,7 +2,23 @@
 
 #include <inttypes.h>
 
+#include "mode/fences.h"
 #include "mode/tx.h"
+
+static rowlock_status check_hold(const rowlock_hold *hold, rowlock_error *err)
+{
+    const rl_lock *lock = &hold->locks[0];
+    if (hold->unfenced || hold->count != 1)
+        return rl_fail(err, ROWLOCK_INVALID, "'%s' %s; it cannot fence a transaction", lock->name,
+                       hold->unfenced ? "is held unfenced, it has no token" : "is one of a set");
+    return ROWLOCK_OK;
+}
+
+static rowlock_status lost(const rl_lock *lock, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 "); roll back",
+                   lock->name, lock->version);
+}
 
 /*
  * The fence is a write to the resource's row, under the condition that it still carries the
@@ -12,15 +28,13 @@
 rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
-    if (hold->unfenced || hold->count != 1)
-        return rl_fail(err, ROWLOCK_INVALID, "'%s' %s; it cannot fence a transaction", lock->name,
-                       hold->unfenced ? "is held unfenced, it has no token" : "is one of a set");
-    rowlock_status status = rl_tx_check(mysql, true, err);
+    rowlock_status status = check_hold(hold, err);
+    if (status == ROWLOCK_OK)
+        status = rl_tx_check(mysql, true, err);
     if (status != ROWLOCK_OK)
         return status;
     if (rl_hold_lost(hold))
-        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 "); roll back",
-                       lock->name, lock->version);
+        return lost(lock, err);
     rl_caller caller = rl_tx_caller(hold->client, mysql);
     const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
@@ -34,8 +48,28 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     if (status == ROWLOCK_UNKNOWN)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "'%s': the connection is gone, and its transaction with it", lock->name);
-    if (status == ROWLOCK_OK && rows == 0)
-        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 "); roll back",
-                       lock->name, lock->version);
+    return status == ROWLOCK_OK && rows == 0 ? lost(lock, err) : status;
+}
+
+rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
+{
+    const rl_lock *lock = &hold->locks[0];
+    rowlock_status status = check_hold(hold, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!mysql)
+        return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");
+    if (rl_hold_lost(hold))
+        return lost(lock, err);
+    char as[RL_PRESENTED_MAX + 1];
+    rl_presented_as(hold->client->schema, lock->name, as);
+    rl_caller caller = rl_tx_caller(hold->client, mysql);
+    const rl_value values[] = {rl_text(as), rl_u64(lock->version)};
+    rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
+    rl_io io = rl_budget_lock_io(&budget);
+    uint64_t rows = 0;
+    status = rl_caller_run(&caller, RL_SQL_CALLER_PRESENT, values, &io, &rows, NULL, 0, err);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': the connection is gone", lock->name);
     return status;
 }

@@ -7,4 +7,7 @@
 
 rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err) RL_MUST_USE;
 
+/* The token into the session, for the triggers of mode/fences.h. */
+rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err) RL_MUST_USE;
+
 #endif

@@ -9,7 +9,9 @@
 
 #define RL_SQL_MAX_VALUES 16 /* columns, or placeholders, of one statement */
 
-typedef enum rl_type { RL_TYPE_U64, RL_TYPE_I64, RL_TYPE_TEXT } rl_type;
+/* In statements that are sent as text alone: a name of the user's, which is quoted; a word of the
+ * language, which is not. */
+typedef enum rl_type { RL_TYPE_U64, RL_TYPE_I64, RL_TYPE_TEXT, RL_TYPE_NAME, RL_TYPE_WORD } rl_type;
 
 typedef struct rl_sql_param {
     const char *name;

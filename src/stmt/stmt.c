@@ -30,6 +30,16 @@ rl_value rl_text(const char *text)
     return rl_text_n(text, strlen(text));
 }
 
+rl_value rl_quoted(const char *name)
+{
+    return (rl_value){.type = RL_TYPE_NAME, .text = name, .length = strlen(name)};
+}
+
+rl_value rl_word(const char *word)
+{
+    return (rl_value){.type = RL_TYPE_WORD, .text = word, .length = strlen(word)};
+}
+
 rl_value rl_text_n(const char *text, size_t length)
 {
     return (rl_value){.type = RL_TYPE_TEXT, .text = text, .length = length};
@@ -381,6 +391,20 @@ static bool harmless(const char *text, size_t length)
     return strspn(text, allowed) == length;
 }
 
+/* A quote in a name is doubled; the server refuses what else may not be in one. */
+static void render_name(const rl_value *name, rl_buffer *text)
+{
+    if (name->length == 0)
+        return;
+    rl_buffer_puts(text, "`");
+    for (size_t i = 0; i < name->length; i++) {
+        if (name->text[i] == '`')
+            rl_buffer_puts(text, "`");
+        rl_buffer_append(text, &name->text[i], 1);
+    }
+    rl_buffer_puts(text, "`");
+}
+
 static bool render_value(const rl_value *value, rl_buffer *text)
 {
     if (value->type == RL_TYPE_TEXT) {
@@ -390,6 +414,14 @@ static bool render_value(const rl_value *value, rl_buffer *text)
         rl_buffer_append(text, value->text, value->length);
         rl_buffer_puts(text, "'");
         return true;
+    }
+    if (value->type == RL_TYPE_NAME) {
+        render_name(value, text);
+        return true;
+    }
+    if (value->type == RL_TYPE_WORD) {
+        rl_buffer_append(text, value->text, value->length);
+        return harmless(value->text, value->length);
     }
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value->number);
@@ -437,6 +469,24 @@ rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, 
         status = rl_conn_command(conn, sql->name, text.text, io, err);
     else
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rl_buffer_free(&text);
+    return status;
+}
+
+rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, const char *schema,
+                            const rl_value *values, const rl_io *io, rowlock_error *err)
+{
+    rl_buffer text = {0};
+    bool whole = true;
+    for (size_t i = 0; i < count && whole; i++) {
+        whole = rl_render(ids[i], schema, values, &text);
+        rl_buffer_puts(&text, "\n");
+    }
+    rowlock_status status = ROWLOCK_SYSTEM;
+    if (whole && !text.failed)
+        status = rl_conn_command(conn, rl_sql_table[ids[0]].name, text.text, io, err);
+    else
+        rl_fail(err, status, "out of memory");
     rl_buffer_free(&text);
     return status;
 }

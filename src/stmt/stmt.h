@@ -24,6 +24,9 @@ typedef struct rl_value {
 rl_value rl_u64(uint64_t number);
 rl_value rl_text(const char *text);
 rl_value rl_text_n(const char *text, size_t length);
+/* For text statements: `name` with quotes around it ("": nothing at all), and a word of SQL. */
+rl_value rl_quoted(const char *name);
+rl_value rl_word(const char *word);
 
 typedef struct rl_cell {
     bool null;
@@ -70,8 +73,9 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
                           rowlock_error *err) RL_MUST_USE;
 
 /*
- * A statement as text: numbers and identifiers of rowlock's making only (letters, digits,
- * '-', '.'); {schema} becomes the quoted schema. False: a value is not such, or no memory.
+ * A statement as text, put behind what is there: numbers, identifiers of rowlock's making only
+ * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. False: a value
+ * is not such, or no memory.
  */
 bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
 
@@ -79,7 +83,13 @@ bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buff
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                            rowlock_error *err) RL_MUST_USE;
 
-/* The same with a result, each row of which is handed to `each` (a cell is NULL for NULL). */
+/* One statement made of the parts of `ids`; the first is the one that has the values. */
+rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, const char *schema,
+                            const rl_value *values, const rl_io *io,
+                            rowlock_error *err) RL_MUST_USE;
+
+/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL).
+ */
 typedef void (*rl_text_row)(void *data, const char *const *cells);
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err) RL_MUST_USE;

@@ -1,0 +1,124 @@
+-- Fences on tables: triggers that refuse a write by a session that has not presented the token
+-- of the lock's present holder. What a fence is, is in its triggers alone: no table of ours
+-- could disagree with them.
+
+-- The table by its very name (a MariaDB's information_schema takes 'T' for 't').
+-- name: fence_table
+-- params: table_schema text, table_name text
+-- columns: table_schema text(256), table_name text(256), table_type text(64), engine text(256)
+SELECT t.table_schema, t.table_name, t.table_type, COALESCE(t.engine, '')
+  FROM information_schema.tables t
+ WHERE t.table_schema = :table_schema
+   AND t.table_name = :table_name
+   AND (@@lower_case_table_names <> 0
+        OR (CAST(t.table_schema AS BINARY) = CAST(:table_schema AS BINARY) AND CAST(t.table_name AS BINARY) = CAST(:table_name AS BINARY)));
+
+-- Its triggers, ours and others', in the order in which they run.
+-- name: fence_triggers
+-- params: table_schema text, table_name text
+-- columns: trigger_name text(256), event text(8), timing text(8), marker text(4096)
+SELECT t.trigger_name, t.event_manipulation, t.action_timing,
+       IF(LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0,
+          SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1),
+          '')
+  FROM information_schema.triggers t
+ WHERE t.event_object_schema = :table_schema
+   AND t.event_object_table = :table_name
+   AND (@@lower_case_table_names <> 0
+        OR (CAST(t.event_object_schema AS BINARY) = CAST(:table_schema AS BINARY)
+            AND CAST(t.event_object_table AS BINARY) = CAST(:table_name AS BINARY)))
+ ORDER BY t.action_order;
+
+-- Every fence of this server, also those of another rowlock schema (the marker tells).
+-- name: fence_list
+-- columns: table_schema text(256), table_name text(256), event text(8), definer text(512), marker text(4096)
+SELECT t.event_object_schema, t.event_object_table, t.event_manipulation, t.definer,
+       SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1)
+  FROM information_schema.triggers t
+ WHERE LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0
+ ORDER BY CAST(t.event_object_schema AS BINARY), CAST(t.event_object_table AS BINARY), t.event_manipulation;
+
+-- May the trigger read it (the trigger runs with the rights of who makes it), and write it where
+-- it must? Prepared, never run.
+-- name: fence_may_read
+-- params: name text
+-- columns: version u64
+SELECT version FROM resource WHERE resource_name = :name;
+
+-- name: fence_may_write
+-- params: name text
+UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AND status = 'held';
+
+-- The guard, in parts: head, one of the two checks, end. In the first check the row of the lock is
+-- read under a shared lock: what is committed, whatever the transaction's snapshot; and whoever
+-- wants to take the lock waits until this transaction has ended. Several sessions of one holder do
+-- not wait for one another. A renewal writes another row.
+--
+-- `marker` says what the fence is; `presented_as` is where rowlock_present() has put the token in the
+-- session's variable. Compared as bytes: whatever a session puts there raises no other error.
+-- A message has at most 128 characters on MySQL.
+-- name: fence_guard
+-- kind: text
+-- params: at name, trigger_name name, event word, of name, order word, other name, marker text, lock_hex text, table_hex text, presented_as text
+-- ends: $$
+CREATE TRIGGER :at.:trigger_name BEFORE :event ON :at.:of FOR EACH ROW :order :other
+BEGIN
+    DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT :marker;
+    DECLARE the_lock VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONVERT(UNHEX(:lock_hex) USING utf8mb4);
+    DECLARE the_table VARCHAR(160) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONVERT(UNHEX(:table_hex) USING utf8mb4);
+    -- MySQL goes by the type that the variable had when the session used this trigger first.
+    DECLARE the_variable LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONVERT(@rowlock_presented USING utf8mb4);
+    DECLARE presented LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT IF(JSON_VALID(the_variable),
+                   JSON_UNQUOTE(JSON_EXTRACT(the_variable, CONCAT('$."', :presented_as, '"'))), NULL);
+    DECLARE passed INT DEFAULT 0;
+    DECLARE problem VARCHAR(512) CHARACTER SET utf8mb4;
+    IF presented IS NULL THEN
+        SET problem = CONCAT('''', LEFT(the_table, 32), ''' is fenced by lock ''', LEFT(the_lock, 32),
+                             ''': CALL rowlock_present(name, token) first');
+        SIGNAL SQLSTATE 'RLLST' SET MESSAGE_TEXT = problem;
+    END IF;
+$$
+
+-- name: fence_guard_reading
+-- kind: text
+-- ends: $$
+    SET passed = COALESCE((SELECT r.status = 'held'
+                                  AND CAST(r.version AS BINARY) = CAST(presented AS BINARY)
+                             FROM {schema}.resource r
+                            WHERE r.resource_name = the_lock
+                             LOCK IN SHARE MODE), 0);
+$$
+
+-- Where other nodes write too a row's lock is a node's own, and writes alone are certified.
+-- Sessions of one holder wait for one another.
+-- name: fence_guard_writing
+-- kind: text
+-- ends: $$
+    UPDATE {schema}.resource r
+       SET r.fence_count = r.fence_count + 1
+     WHERE r.resource_name = the_lock
+       AND r.status = 'held'
+       AND CAST(r.version AS BINARY) = CAST(presented AS BINARY);
+    SET passed = ROW_COUNT();
+$$
+
+-- name: fence_guard_end
+-- kind: text
+-- ends: $$
+    IF passed < 1 THEN
+        SET problem = CONCAT('lock ''', LEFT(the_lock, 26), ''' is not held with token ',
+                             LEFT(presented, 20), ': ''', LEFT(the_table, 20),
+                             ''' is not written; roll back');
+        SIGNAL SQLSTATE 'RLLST' SET MESSAGE_TEXT = problem;
+    END IF;
+END
+$$
+
+-- name: fence_drop
+-- kind: text
+-- params: at name, trigger_name name
+DROP TRIGGER IF EXISTS :at.:trigger_name;

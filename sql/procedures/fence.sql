@@ -1,0 +1,101 @@
+-- Fences: what src/mode/fence.c does, for who has a token and no hold.
+
+-- From here to the end of the caller's transaction nobody else gets the lock (a lease or a row lock);
+-- renewals go on. A write, not a locking read: a cluster certifies writes alone. A lease whose time
+-- is over and that nobody has taken yet counts: whoever takes it waits.
+CREATE PROCEDURE rowlock_fence(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               IN p_token DECIMAL(40, 6))
+BEGIN
+    DECLARE v_token BIGINT UNSIGNED;
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check(p_token, v_token);
+    CALL rl_within('a fence');
+    CALL rl_writable();
+    SET v_name = p_name;
+    UPDATE resource
+       SET fence_count = fence_count + 1
+     WHERE resource_name = v_name
+       AND version = v_token
+       AND status = 'held';
+    IF ROW_COUNT() = 0 THEN
+        CALL rl_fence_refused(v_name, v_token);
+    END IF;
+END;
+
+-- For what is to last as long as the caller's transaction.
+CREATE PROCEDURE rl_within(IN p_what VARCHAR(64) CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_inside BOOLEAN;
+    CALL rl_inside(v_inside);
+    IF NOT v_inside THEN
+        CALL rl_alone(p_what);
+        CALL rl_signal('RLTXN', '', CONCAT(p_what, ' lasts as long as your transaction: START TRANSACTION first'));
+    END IF;
+END;
+
+CREATE PROCEDURE rl_fence_refused(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_token BIGINT UNSIGNED)
+BEGIN
+    IF (SELECT COUNT(*) FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE) = 0 THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    END IF;
+    CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, '; roll back'));
+END;
+
+-- Into the session's variable, where the triggers of sql/fence.sql look; NULL takes it away. That the
+-- token is good is checked now, for the caller's sake, and by the triggers at each write. In a
+-- transaction it stays good until its end.
+CREATE PROCEDURE rowlock_present(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 IN p_token DECIMAL(40, 6))
+BEGIN
+    DECLARE v_token BIGINT UNSIGNED;
+    DECLARE v_inside BOOLEAN;
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_as TEXT CHARACTER SET ascii;
+    CALL rl_name_check(p_name);
+    SET v_name = p_name, v_as = CONCAT(HEX(DATABASE()), '.', HEX(v_name));
+    IF p_token IS NULL THEN
+        CALL rl_present_forget(v_as);
+    ELSE
+        CALL rl_token_check(p_token, v_token);
+        CALL rl_inside(v_inside);
+        IF v_inside THEN
+            CALL rl_present_inside(v_name, v_token);
+        ELSE
+            CALL rl_present_alone(v_name, v_token);
+        END IF;
+        {{caller_present(presented_as = v_as, version = v_token)}};
+    END IF;
+END;
+
+CREATE PROCEDURE rl_present_forget(IN p_as TEXT CHARACTER SET ascii)
+BEGIN
+    IF JSON_VALID(@rowlock_presented) THEN
+        SET @rowlock_presented = JSON_REMOVE(CONVERT(@rowlock_presented USING utf8mb4),
+                                             CONCAT('$."', p_as, '"'));
+    END IF;
+END;
+
+CREATE PROCEDURE rl_present_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                   IN p_token BIGINT UNSIGNED)
+BEGIN
+    IF COALESCE((SELECT status = 'held' AND version = p_token
+                   FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE), 0) = 0 THEN
+        CALL rl_fence_refused(p_name, p_token);
+    END IF;
+END;
+
+-- In a transaction of its own: the caller gets none by it.
+CREATE PROCEDURE rl_present_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    START TRANSACTION;
+    CALL rl_present_inside(p_name, p_token);
+    COMMIT AND NO CHAIN NO RELEASE;
+END;

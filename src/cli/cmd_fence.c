@@ -1,0 +1,261 @@
+/* cli/cmd_fence.c - fence install, list, remove: tables that want to be shown the lock's token. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "json.h"
+#include "say.h"
+#include "table.h"
+#include "text.h"
+
+enum { ID_JSON = CLI_ID_COMMAND, ID_TABLE, ID_LOCK, IDENTIFIER_BYTES = 256 };
+
+static const char help[] =
+    "Usage: rowlock fence install --table=T --lock=NAME\n"
+    "       rowlock fence list [--json]\n"
+    "       rowlock fence remove --table=T\n"
+    "A fence on a table: triggers that refuse INSERT, UPDATE and DELETE in a session that has\n"
+    "not presented the token of the lock's present holder: CALL rowlock_present(name, token),\n"
+    "or rowlock_present() of the library. Until such a transaction ends, nobody else gets the\n"
+    "lock.\n"
+    "\n"
+    "      --table=T    SCHEMA.TABLE, or TABLE where it is in rowlock's own schema. A name with a\n"
+    "                   dot in it stands in backquotes: 'shop.`order.lines`'\n"
+    "      --lock=NAME  the lock whose token is wanted; it need not exist yet\n"
+    "      --json       list: an array of objects\n"
+    "\n"
+    "Install it as a user who stays: the triggers run with its rights. It needs TRIGGER on the\n"
+    "table. 'list' shows the fences of tables on which this user has TRIGGER.\n"
+    "Triggers do not see TRUNCATE, DDL and a foreign key's cascades.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+typedef struct fencing {
+    cli_context context;
+    const char *table; /* as given */
+    const char *lock;
+    char schema[IDENTIFIER_BYTES]; /* "": rowlock's own */
+    char name[IDENTIFIER_BYTES];
+} fencing;
+
+/* ------------------------------------------------------------------------ the table's name */
+
+/* One identifier, in backquotes or not, up to a dot or the end. NULL: it is none. */
+static const char *take_identifier(const char *at, char *out)
+{
+    bool quoted = *at == '`';
+    size_t n = 0;
+    at += quoted;
+    for (; *at && (quoted || *at != '.'); at++) {
+        if (quoted && *at == '`' && *++at != '`')
+            return n > 0 ? at : NULL;
+        if (n + 1 == IDENTIFIER_BYTES)
+            return NULL;
+        out[n++] = *at;
+        out[n] = '\0';
+    }
+    return n > 0 && !quoted ? at : NULL;
+}
+
+static bool take_table(fencing *f)
+{
+    const char *at = take_identifier(f->table, f->name);
+    if (at && *at == '.') {
+        memcpy(f->schema, f->name, sizeof f->schema);
+        at = take_identifier(at + 1, f->name);
+    }
+    if (at && !*at)
+        return true;
+    cli_usage("--table: '%s' is neither TABLE nor SCHEMA.TABLE", f->table);
+    return false;
+}
+
+static const char *schema_of(const fencing *f)
+{
+    return *f->schema ? f->schema : NULL;
+}
+
+/* --------------------------------------------------------------------------------- install */
+
+static rowlock_status install(rowlock_client *client, const fencing *f, rowlock_error *err)
+{
+    rowlock_status status = rowlock_fence_install(client, schema_of(f), f->name, f->lock, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    char *table = cli_need(cli_printable(f->table));
+    char *lock = cli_need(cli_printable(f->lock));
+    printf("%s is fenced: writing it takes the token of '%s'\n", table, lock);
+    free(lock);
+    free(table);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status take_away(rowlock_client *client, const fencing *f, rowlock_error *err)
+{
+    rowlock_status status = rowlock_fence_remove(client, schema_of(f), f->name, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    char *table = cli_need(cli_printable(f->table));
+    printf("%s is not fenced any more\n", table);
+    free(table);
+    return ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------------------------ list */
+
+static bool is_whole(const rowlock_fenced *fence)
+{
+    return fence->on_insert && fence->on_update && fence->on_delete;
+}
+
+/* What it does not guard, since somebody has dropped a trigger: "insert delete". */
+static const char *missing(const rowlock_fenced *fence, char text[32])
+{
+    snprintf(text, 32, "%s%s%s", fence->on_insert ? "" : "insert ",
+             fence->on_update ? "" : "update ", fence->on_delete ? "" : "delete ");
+    size_t n = strlen(text);
+    if (n > 0)
+        text[n - 1] = '\0';
+    return text;
+}
+
+static void print_item(const rowlock_fenced *fence, size_t index)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "schema", fence->table_schema);
+    cli_json_text(object, "table", fence->table_name);
+    cli_json_text(object, "lock", fence->name);
+    cli_json_text(object, "definer", fence->definer);
+    json_object_object_add(object, "whole", json_object_new_boolean(is_whole(fence)));
+    char text[32];
+    cli_json_text(object, "unguarded", missing(fence, text));
+    cli_json_item(object, index);
+}
+
+static void add_row(cli_table *table, const rowlock_fenced *fence)
+{
+    char name[2 * IDENTIFIER_BYTES];
+    char text[32];
+    snprintf(name, sizeof name, "%s.%s", fence->table_schema, fence->table_name);
+    cli_table_add(table, name, CLI_PLAIN);
+    cli_table_add(table, fence->name, CLI_PLAIN);
+    cli_table_add(table, missing(fence, text), CLI_RED);
+    cli_table_add(table, fence->definer, CLI_PLAIN);
+}
+
+static void print_list(const rowlock_fences *fences, bool json)
+{
+    static const cli_column columns[] = {
+        {.title = "TABLE", .cut = 1},
+        {.title = "LOCK", .cut = 1},
+        {.title = "UNGUARDED"},
+        {.title = "DEFINER", .cut = 2},
+    };
+    size_t count = rowlock_fences_count(fences);
+    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < count; i++) {
+        if (json)
+            print_item(rowlock_fences_at(fences, i), i);
+        else
+            add_row(table, rowlock_fences_at(fences, i));
+    }
+    if (json)
+        cli_json_end(count);
+    else
+        cli_table_print(table);
+    cli_table_free(table);
+}
+
+static rowlock_status list(rowlock_client *client, const fencing *f, rowlock_error *err)
+{
+    rowlock_fences *fences;
+    rowlock_status status = rowlock_fences_get(client, &fences, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    print_list(fences, f->context.json);
+    rowlock_fences_free(fences);
+    return ROWLOCK_OK;
+}
+
+/* ----------------------------------------------------------------------------------- which */
+
+typedef struct action {
+    const char *word;
+    rowlock_status (*run)(rowlock_client *client, const fencing *f, rowlock_error *err);
+    bool takes_table;
+    bool takes_lock;
+} action;
+
+static const action *find_action(const char *word)
+{
+    static const action actions[] = {
+        {"install", install, true, true},
+        {"list", list, false, false},
+        {"remove", take_away, true, false},
+    };
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(actions[i].word, word) == 0)
+            return &actions[i];
+    cli_usage("there is no 'fence %s'; install, list or remove", word);
+    return NULL;
+}
+
+static bool check_options(const action *wanted, const fencing *f)
+{
+    if (wanted->takes_table != (f->table != NULL)) {
+        cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
+                  wanted->word);
+        return false;
+    }
+    if (wanted->takes_lock != (f->lock != NULL)) {
+        cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", wanted->word);
+        return false;
+    }
+    return true;
+}
+
+static int run_action(const action *wanted, fencing *f)
+{
+    rowlock_client *client;
+    rowlock_error err;
+    int exit_status;
+    if (!cli_open(&f->context, &client, &exit_status))
+        return exit_status;
+    rowlock_status status = wanted->run(client, f, &err);
+    rowlock_client_close(client);
+    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+}
+
+static void take_option(fencing *f, int id, const char *value)
+{
+    if (id == ID_JSON)
+        f->context.json = true;
+    else if (id == ID_TABLE)
+        f->table = value;
+    else
+        f->lock = value;
+}
+
+int cli_fence(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {ID_TABLE, "table", CLI_VALUE},
+        {ID_LOCK, "lock", CLI_VALUE},
+        {ID_JSON, "json", CLI_NOTHING},
+        {0},
+    };
+    fencing f = {.context = *context};
+    cli_args args = cli_args_start(help, options, &f.context, argc, argv);
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        take_option(&f, id, args.value);
+    }
+    if (!cli_args_operands(&args, 1, 1, "install, list or remove"))
+        return CLI_EXIT_USAGE;
+    const action *wanted = find_action(args.operands[0]);
+    if (!wanted || !check_options(wanted, &f) || (f.table && !take_table(&f)))
+        return CLI_EXIT_USAGE;
+    return run_action(wanted, &f);
+}
