@@ -11,3 +11,17 @@ SELECT routine_name, routine_comment,
    AND routine_comment LIKE 'rowlock %'
    AND (routine_name LIKE 'rowlock$_%' ESCAPE '$' OR routine_name LIKE 'rl$_%' ESCAPE '$')
  ORDER BY routine_name;
+
+-- MySQL alone forgets what was granted on a routine when it is dropped. Not everybody may look.
+-- name: routine_grants
+-- params: name text
+-- columns: grant_text text(1000)
+SELECT CONCAT('GRANT ', REPLACE(TRIM(BOTH ',' FROM REPLACE(CONCAT(',', proc_priv, ','), ',Grant,', ',')),
+                                ',', ', '),
+              ' ON PROCEDURE `', db, '`.`', routine_name, '` TO ', QUOTE(user), '@', QUOTE(host),
+              IF(FIND_IN_SET('Grant', proc_priv), ' WITH GRANT OPTION', ''))
+  FROM mysql.procs_priv
+ WHERE db = DATABASE()
+   AND routine_name = :name
+   AND routine_type = 'PROCEDURE'
+   AND proc_priv NOT IN ('', 'Grant');

@@ -88,6 +88,53 @@ static rowlock_status create(installer *in, const char *text, const char *commen
     return status;
 }
 
+/* What was granted on it, one statement behind the other, each with its end. Who may not look
+ * there has to grant it again (rowlock-sql(7)). */
+static rowlock_status read_grants(installer *in, const char *name, rl_buffer *grants,
+                                  rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name)};
+    rl_rows rows;
+    rowlock_status status = rl_query(in->conn, RL_SQL_ROUTINE_GRANTS, values, &in->io, &rows, err);
+    if (status == ROWLOCK_DENIED)
+        return ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        return status;
+    while (rl_next(&rows))
+        rl_buffer_append(grants, rows.cells[0].text, strlen(rows.cells[0].text) + 1);
+    rl_end(&rows);
+    if (rows.status == ROWLOCK_OK && grants->failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return rows.status;
+}
+
+static rowlock_status grant_again(installer *in, const rl_buffer *grants, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t at = 0; status == ROWLOCK_OK && at < grants->length;) {
+        const char *text = grants->text + at;
+        status = rl_conn_command(in->conn, "routine_grant", text, &in->io, err);
+        at += strlen(text) + 1;
+    }
+    return status;
+}
+
+/* MySQL has no OR REPLACE. */
+static rowlock_status drop_and_create(installer *in, const routine *old, const char *text,
+                                      const char *comment, rowlock_error *err)
+{
+    rl_buffer grants = {0};
+    rowlock_status status = read_grants(in, old->name, &grants, err);
+    if (status == ROWLOCK_OK)
+        status = drop(in, old, err);
+    if (status == ROWLOCK_OK)
+        status = create(in, text, comment, err);
+    if (status == ROWLOCK_OK)
+        status = grant_again(in, &grants, err);
+    rl_buffer_free(&grants);
+    return status;
+}
+
 /* `text` has its bell already. */
 static rowlock_status install_text(installer *in, const char *name, const char *text,
                                    rowlock_error *err)
@@ -100,14 +147,13 @@ static rowlock_status install_text(installer *in, const char *name, const char *
         old->wanted = true;
     if (old && strcmp(old->comment, comment) == 0)
         return ROWLOCK_OK;
-    /* MariaDB replaces it in one step. */
-    rowlock_status status = ROWLOCK_OK;
-    if (old && in->conn->flavour == RL_MYSQL)
-        status = drop(in, old, err);
-    else
+    rowlock_status status;
+    if (old && in->conn->flavour == RL_MYSQL) {
+        status = drop_and_create(in, old, text, comment, err);
+    } else {
         in->done.changed++;
-    if (status == ROWLOCK_OK)
         status = create(in, text, comment, err);
+    }
     if (status != ROWLOCK_OK)
         rl_error_prefix(err, "the procedure %s: ", name);
     return status;
