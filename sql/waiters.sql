@@ -3,7 +3,7 @@
 -- process list while any statement runs that holds bytes that are not UTF-8: error 3854.
 
 -- Waiters of leases stand in GET_LOCK and say in the text of that statement who they are
--- (bell_wait; rl_bell_wait of the procedures, whose statement has no result). Anybody may run a
+-- (bell_wait; rl_bell_wait of the procedures, which keeps the result). Anybody may run a
 -- statement that looks like one: a text that is not quite so is left out, whatever it holds; what
 -- a label may be is checked by the reader. Without the privilege PROCESS the server shows the
 -- connections of the same user alone.
@@ -11,7 +11,7 @@
 -- params: prefix text, name text
 -- columns: name text(1020), who text(255), owner text(64), connection_id u64, waited_ms u64
 SELECT r.resource_name,
-       LEFT(UNHEX(TRIM(BOTH '''' FROM SUBSTRING_INDEX(p.info, ', ', -1))), 255),
+       LEFT(UNHEX(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -1), ' ', 1))), 255),
        LEFT(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -2), ', ', 1)), 63),
        p.id,
        CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -3), ', ', 1) AS UNSIGNED)
@@ -20,12 +20,11 @@ SELECT r.resource_name,
   STRAIGHT_JOIN resource r
     ON r.id = CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -4), ', ', 1) AS UNSIGNED)
    AND r.kind = 'optimistic'
- WHERE (LEFT(p.info, 17) = 'SELECT GET_LOCK(''' OR LEFT(p.info, 13) = 'DO GET_LOCK(''')
+ WHERE LEFT(p.info, 17) = 'SELECT GET_LOCK('''
    AND CHAR_LENGTH(p.info) <= 1000
-   AND CAST(SUBSTRING(p.info, LOCATE('''', p.info) + 1, CHAR_LENGTH(:prefix)) AS BINARY)
-       = CAST(:prefix AS BINARY)
-   AND SUBSTRING(p.info, LOCATE('''', p.info) + 1 + CHAR_LENGTH(:prefix)) REGEXP
-       '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''$'
+   AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)
+   AND SUBSTRING(p.info, 18 + CHAR_LENGTH(:prefix)) REGEXP
+       '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''( INTO @rowlock_wait(,@rowlock_who){5})?$'
    AND (:name = '' OR r.resource_name = :name);
 
 -- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it

@@ -43,6 +43,34 @@ BEGIN
     END CASE;
 END;
 
+CREATE PROCEDURE rl_wrong_kind(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               IN p_is VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                               IN p_wanted VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    IF p_is NOT IN ('optimistic', 'pessimistic') THEN
+        CALL rl_signal('RLDMG', p_name, CONCAT('%s is of a kind that this program does not know: ', p_is));
+    END IF;
+    CALL rl_signal('RLMOD', p_name, IF(p_wanted = 'pessimistic',
+        '%s is used as a lease (optimistic) lock; it cannot be a row lock too; use another name',
+        '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name'));
+END;
+
+-- KILL QUERY ends a sleep, and on MySQL no more than that: the call is to end, too. An error of
+-- ours runs the handlers, which a killed statement may not.
+CREATE PROCEDURE rl_sleep(IN p_us BIGINT)
+BEGIN
+    DECLARE v_stopped BOOLEAN;
+    SELECT SLEEP(GREATEST(p_us, 0) / 1e6) INTO v_stopped;
+    IF v_stopped THEN
+        CALL rl_stopped();
+    END IF;
+END;
+
+CREATE PROCEDURE rl_stopped()
+BEGIN
+    SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'Query execution was interrupted';
+END;
+
 -- As rl_name_check() in src/base/name.c. The server has seen to it that it is UTF-8.
 CREATE PROCEDURE rl_name_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN

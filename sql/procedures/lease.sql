@@ -89,20 +89,28 @@ BEGIN
 END;
 
 -- Stands in the bell's queue, for whole seconds. The text of the statement says who waits, for
--- `rowlock ls` (sql/bell.sql); so it is made here. It has no result, which the caller would get.
+-- `rowlock ls` (sql/bell.sql); so it is made here. KILL QUERY: MySQL's own error; MariaDB goes on,
+-- with NULL.
 CREATE PROCEDURE rl_bell_wait(IN p_id BIGINT UNSIGNED, IN p_seconds INT UNSIGNED,
                               IN p_waited_ms BIGINT UNSIGNED,
                               IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                               IN p_label VARCHAR(255) CHARACTER SET utf8mb4, OUT p_bell BOOLEAN)
 BEGIN
-    DECLARE CONTINUE HANDLER FOR 1105, 1213, 1235, 1305, 1370, 3058 BEGIN END;
-    SET @rowlock_wait = CONCAT('DO GET_LOCK(''{bell}', p_id, ''', ', p_seconds, '), ''rowlock-waiter'', ', p_id, ', ',
-        p_waited_ms, ', ''', p_owner, ''', ''', LOWER(HEX(p_label)), '''');
+    DECLARE v_refused BOOLEAN DEFAULT FALSE;
+    -- No bells here; or a deadlock with other bells of this session's: it polls.
+    DECLARE CONTINUE HANDLER FOR 1105, 1213, 1235, 1305, 1370, 3058 SET v_refused = TRUE;
+    SET @rowlock_wait = CONCAT('SELECT GET_LOCK(''{bell}', p_id, ''', ', p_seconds, '), ''rowlock-waiter'', ',
+        p_id, ', ', p_waited_ms, ', ''', p_owner, ''', ''', LOWER(HEX(p_label)),
+        ''' INTO @rowlock_wait,@rowlock_who,@rowlock_who,@rowlock_who,@rowlock_who,@rowlock_who');
     PREPARE rowlock_wait FROM @rowlock_wait;
     SET @rowlock_wait = NULL;
     EXECUTE rowlock_wait;
     DEALLOCATE PREPARE rowlock_wait;
-    SET p_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', p_id)) = CONNECTION_ID(), FALSE);
+    SET p_bell = @rowlock_wait, @rowlock_wait = NULL, @rowlock_who = NULL;
+    IF p_bell IS NULL AND NOT v_refused THEN
+        CALL rl_stopped();
+    END IF;
+    SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
 -- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
@@ -160,7 +168,7 @@ BEGIN
     IF NOT v_found THEN
         SET p_outcome = 'again', p_text = '%s was purged just now';
     ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease too; use another name');
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_status = 'held' AND v_left_us > 0 AND NOT p_bell THEN
         SET p_outcome = 'held';
     ELSEIF v_locked IS NULL THEN
@@ -271,8 +279,8 @@ BEGIN
         IF v_quiet OR v_bell OR v_outcome = 'again' OR v_budget_us < 1000000 THEN
             -- Its turn, but not its time; or there is nothing to wait for.
             SET v_delay_us = LEAST(v_delay_us * 2, 250000);
-            DO SLEEP(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
-                           IF(v_outcome = 'held', v_left_us + 1000, v_delay_us)) / 1e6);
+            CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
+                                IF(v_outcome = 'held', v_left_us + 1000, v_delay_us)));
         ELSE
             -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it.
             CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_outcome = 'shut' OR (v_outcome = 'held' AND v_rings),
@@ -280,7 +288,7 @@ BEGIN
                                           FLOOR(v_budget_us / 1e6), 86400),
                               v_waited_us DIV 1000, v_owner, v_label, v_bell);
             IF NOT v_bell THEN
-                DO SLEEP(RAND() / 20);
+                CALL rl_sleep(RAND() * 50000);
             END IF;
         END IF;
     END LOOP;
@@ -503,7 +511,7 @@ BEGIN
     IF p_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
     ELSEIF p_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is a row lock, which has no lease');
+        CALL rl_wrong_kind(p_name, p_kind, 'optimistic');
     ELSEIF p_status <> 'held' OR p_version <> p_token THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
     END IF;
@@ -528,7 +536,7 @@ BEGIN
         IF v_tries > 500 THEN
             CALL rl_signal('RLBSY', p_name, 'the holder of %s has been told to end, and has not ended yet');
         END IF;
-        DO SLEEP(0.02);
+        CALL rl_sleep(20000);
         CALL rl_own('break', p_name, 0, v_connection);
     END WHILE;
 END;

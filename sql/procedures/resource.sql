@@ -14,9 +14,7 @@ BEGIN
     find: LOOP
         CALL rl_resource_find(p_name, p_id, v_kind, v_idle, v_has_lock, v_has_renewal);
         IF p_id IS NOT NULL AND v_kind <> p_kind THEN
-            CALL rl_signal('RLMOD', p_name, IF(p_kind = 'pessimistic',
-                '%s is used as a lease (optimistic) lock; it cannot be a row lock too; use another name',
-                '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name'));
+            CALL rl_wrong_kind(p_name, v_kind, p_kind);
         END IF;
         IF p_id IS NOT NULL AND IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal) THEN
             LEAVE find;
@@ -79,6 +77,9 @@ BEGIN
     SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     IF v_id IS NULL THEN
         {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
+        IF ROW_COUNT() <> 1 THEN
+            CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
+        END IF;
         SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     END IF;
     IF p_kind = 'pessimistic' THEN

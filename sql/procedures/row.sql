@@ -29,8 +29,7 @@ BEGIN
     IF NOT v_inside THEN
         CALL rl_resource(p_name, 'pessimistic', v_id);
     END IF;
-    CALL rl_row_id(p_name, v_id);
-    CALL rl_row_lock(p_name, v_id, p_wait);
+    CALL rl_row_lock(p_name, p_wait);
 END;
 
 -- Where many nodes write, each has row locks of its own.
@@ -43,59 +42,59 @@ BEGIN
     END IF;
 END;
 
-CREATE PROCEDURE rl_row_id(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                           OUT p_id BIGINT UNSIGNED)
-BEGIN
-    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_has_lock BOOLEAN DEFAULT FALSE;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
-    SELECT r.id, r.kind, EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id)
-      INTO p_id, v_kind, v_has_lock
-      FROM resource r
-     WHERE r.resource_name = p_name;
-    IF v_kind <> 'pessimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is used as a lease (optimistic) lock; it cannot be a row lock too; use another name');
-    ELSEIF p_id IS NULL OR NOT v_has_lock THEN
-        CALL rl_signal('RLNOF', p_name, '%s is new: CALL rowlock_row_make(name) once, before the transaction (or its snapshot)');
-    END IF;
-END;
-
+-- Locking reads alone: a plain one would make the transaction's snapshot, and after a wait it would see
+-- what was before that. By the unique name, which locks the row alone when it is there; a gap else.
 CREATE PROCEDURE rl_row_lock(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                             IN p_id BIGINT UNSIGNED, IN p_wait DECIMAL(40, 6))
+                             IN p_wait DECIMAL(40, 6))
 BEGIN
     DECLARE v_seconds INT UNSIGNED DEFAULT IF(p_wait IS NULL OR p_wait < 0, 100000000,
                                               LEAST(CEIL(p_wait), 100000000));
-    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_fenced BOOLEAN;
     DECLARE v_now DATETIME(6);
-    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
     IF v_seconds = 0 THEN
-        SELECT resource_name, fenced INTO v_name, v_fenced
-          FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
-        IF v_name IS NULL THEN
-            CALL rl_signal('RLBSY', p_name, '%s is held by another transaction');
-        END IF;
+        SELECT id, fenced INTO v_id, v_fenced
+          FROM resource_lock WHERE resource_name = p_name FOR UPDATE SKIP LOCKED;
     ELSE
-        CALL rl_row_wait(p_name, p_id, v_seconds, v_name, v_fenced);
+        CALL rl_row_wait(p_name, v_seconds, v_id, v_fenced);
     END IF;
-    IF v_name IS NULL OR v_name <> p_name THEN
-        CALL rl_signal('RLNOF', p_name, '%s was purged just now; CALL rowlock_row_make(name) before the transaction');
+    IF v_id IS NULL THEN
+        CALL rl_row_why_not(p_name, v_seconds = 0);
     END IF;
     -- A holder that died may still be published: its token ends now, as the row's lock was let go.
     IF v_fenced THEN
         CALL rl_now(v_now);
-        {{row_end_stale(id = p_id, now = v_now)}};
+        {{row_end_stale(id = v_id, now = v_now)}};
+    END IF;
+END;
+
+-- No row that could be locked: always an error.
+CREATE PROCEDURE rl_row_why_not(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                IN p_try BOOLEAN)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_has_lock BOOLEAN DEFAULT FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    SELECT r.kind, EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id) INTO v_kind, v_has_lock
+      FROM resource r
+     WHERE r.resource_name = p_name;
+    IF v_kind = 'pessimistic' AND v_has_lock AND p_try THEN
+        CALL rl_signal('RLBSY', p_name, '%s is held by another transaction');
+    ELSEIF v_kind <> 'pessimistic' THEN
+        CALL rl_wrong_kind(p_name, v_kind, 'pessimistic');
+    ELSE
+        CALL rl_signal('RLNOF', p_name, '%s is new: ROLLBACK, and CALL rowlock_row_make(name) once before the transaction');
     END IF;
 END;
 
 -- Whole seconds. MySQL has no limit for one statement that could be computed.
 CREATE PROCEDURE rl_row_wait(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                             IN p_id BIGINT UNSIGNED, IN p_seconds INT UNSIGNED,
-                             OUT p_found VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                             IN p_seconds INT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                              OUT p_fenced BOOLEAN)
 BEGIN
     /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_found = NULL;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
@@ -110,6 +109,6 @@ BEGIN
     END;
     /*!80000 SET SESSION innodb_lock_wait_timeout = p_seconds; */
     /*M! SET STATEMENT innodb_lock_wait_timeout = p_seconds FOR */
-    SELECT resource_name, fenced INTO p_found, p_fenced FROM resource_lock WHERE id = p_id FOR UPDATE;
+    SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
     /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
 END;

@@ -32,7 +32,7 @@ BEGIN
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, '%s is new: CALL rowlock_version(name, @v) once before the transaction');
     ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name');
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_status = 'held' AND v_left_us <= 0 THEN
         CALL rl_writable();
         CALL rl_expire(p_name, v_id, v_version, v_now);
@@ -98,7 +98,7 @@ BEGIN
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
     ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_signal('RLMOD', p_name, '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name');
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_version <> p_expected THEN
         CALL rl_signal('RLCNF', p_name, CONCAT('%s has version ', v_version, ', not ', p_expected));
     ELSEIF v_status <> 'free' THEN
