@@ -416,11 +416,21 @@ static rowlock_status is_current(const row_call *call, rowlock_error *err)
                    hold->locks[0].name);
 }
 
-static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
+/* The ids, and a connection to the server that gave them: a new one may lead elsewhere. */
+static rowlock_status find_rows_and_open(row_call *call, rowlock_error *err)
 {
+    uint64_t asked = atomic_load(&call->hold->client->pool.identity);
     rowlock_status status = find_rows(call, err);
     if (status == ROWLOCK_OK)
         status = open_conn(call, err);
+    if (status == ROWLOCK_OK && call->conn->server.identity != asked)
+        status = find_rows(call, err);
+    return status;
+}
+
+static rowlock_status lock_and_publish(row_call *call, rowlock_error *err)
+{
+    rowlock_status status = find_rows_and_open(call, err);
     if (status == ROWLOCK_OK)
         status = lock_rows(call, err);
     if (status == ROWLOCK_OK)

@@ -49,9 +49,21 @@ static bool is_of(const struct rl_name_slot *slot, const char *name)
     return slot->name && strcmp(slot->name, name) == 0;
 }
 
-static bool recall(rl_names *names, const char *name, const char *kind, uint64_t *id)
+/* With the mutex. What was seen of the tokens stays. */
+static void move_to(rl_names *names, uint64_t identity)
+{
+    if (names->identity == identity)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        names->slots[i].id = 0;
+    names->identity = identity;
+}
+
+static bool recall(rl_names *names, uint64_t identity, const char *name, const char *kind,
+                   uint64_t *id)
 {
     pthread_mutex_lock(&names->mutex);
+    move_to(names, identity);
     const struct rl_name_slot *slot = &names->slots[slot_of(name)];
     bool known = slot->id && strcmp(slot->kind, kind) == 0 && strcmp(slot->name, name) == 0;
     if (known)
@@ -60,8 +72,10 @@ static bool recall(rl_names *names, const char *name, const char *kind, uint64_t
     return known;
 }
 
-/* `kind` is one of the RL_KIND_ literals. Without memory it is simply not remembered. */
-static void remember(rl_names *names, const char *name, const char *kind, uint64_t id)
+/* `kind` is one of the RL_KIND_ literals. Without memory it is simply not remembered, nor is it
+ * when the client's server is another one by now. */
+static void remember(rl_names *names, uint64_t identity, const char *name, const char *kind,
+                     uint64_t id)
 {
     char *copy = strdup(name);
     if (!copy)
@@ -70,8 +84,10 @@ static void remember(rl_names *names, const char *name, const char *kind, uint64
     struct rl_name_slot *slot = &names->slots[slot_of(name)];
     bool known = is_of(slot, name);
     free(slot->name);
-    *slot =
-        (struct rl_name_slot){.name = copy, .kind = kind, .id = id, .seen = known ? slot->seen : 0};
+    *slot = (struct rl_name_slot){.name = copy,
+                                  .kind = kind,
+                                  .id = names->identity == identity ? id : 0,
+                                  .seen = known ? slot->seen : 0};
     pthread_mutex_unlock(&names->mutex);
 }
 
@@ -253,7 +269,8 @@ static void touch(rowlock_client *client, const rl_budget *budget, const found_r
 static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, const char *name,
                             const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
 {
-    if (recall(&client->names, name, kind, id))
+    uint64_t identity = atomic_load(&client->pool.identity);
+    if (recall(&client->names, identity, name, kind, id))
         return ROWLOCK_OK;
     rowlock_error spare;
     err = rl_error_or(err, &spare);
@@ -266,7 +283,7 @@ static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, con
     if (status != ROWLOCK_OK)
         return status;
     touch(client, budget, &resource);
-    remember(&client->names, name, kind, resource.id);
+    remember(&client->names, identity, name, kind, resource.id);
     *id = resource.id;
     return ROWLOCK_OK;
 }

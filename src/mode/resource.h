@@ -12,10 +12,12 @@
 #define RL_KIND_LEASE "optimistic"
 #define RL_KIND_ROW   "pessimistic"
 
-/* Ids that were seen. Hints: every use of one proves the name too. */
+/* Ids that were seen, at one server: another one may have given them to other names. Hints: every
+ * use of one proves the name too, but a wait for a stranger's row lasts as long as any. */
 typedef struct rl_names {
     pthread_mutex_t mutex;
     struct rl_name_slot *slots;
+    uint64_t identity; /* of that server */
 } rl_names;
 
 rowlock_status rl_names_init(rl_names *names, rowlock_error *err) RL_MUST_USE;

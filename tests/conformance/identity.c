@@ -364,6 +364,50 @@ static void test_a_wait_that_began_at_the_old_server(void **state)
     rowlock_client_close(new);
 }
 
+static void set_id(MYSQL *mysql, const char *name, unsigned id)
+{
+    ts_sql(mysql, "UPDATE resource SET id = %u WHERE resource_name = %s", id, ts_quote(name));
+    ts_sql(mysql, "UPDATE resource_lock SET id = %u WHERE resource_name = %s", id, ts_quote(name));
+}
+
+/* The id that the client knows of the old server is another name's at the new one, and that is
+ * held: nobody waits for it. */
+static void test_an_id_is_one_servers(void **state)
+{
+    enum { ID = 777777 };
+    const char *name = ts_name("known");
+    const char *strange = ts_name("stranger");
+    rowlock_client *client = open_through_proxy(NULL);
+    rowlock_client *old = ts_open();
+    MYSQL *mysql = connect_at(here);
+    MYSQL *holder = connect_at(there);
+    (void)state;
+    at(there);
+    rowlock_client *new = ts_open();
+    at(here);
+    WANT(OK, ts_try(old, name, ROWLOCK_PESSIMISTIC));
+    set_id(mysql, name, ID);
+    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    WANT(OK, ts_try(new, strange, ROWLOCK_PESSIMISTIC));
+    for (int i = 0; i < 4; i++) /* its tokens do not go back */
+        WANT(OK, ts_try(new, name, ROWLOCK_PESSIMISTIC));
+    set_id(holder, strange, ID);
+    ts_sql(holder, "BEGIN");
+    ts_sql(holder, "DO (SELECT id FROM resource_lock WHERE id = %d FOR UPDATE)", ID);
+    fail_over(there);
+    rowlock_hold *hold = NULL;
+    const rowlock_acquire_options options = {
+        .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
+    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    WANT(BUSY, ts_try(new, name, ROWLOCK_PESSIMISTIC));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    mysql_close(mysql);
+    mysql_close(holder);
+    rowlock_client_close(client);
+    rowlock_client_close(old);
+    rowlock_client_close(new);
+}
+
 /* ------------------------------------------------------------------- who is the primary */
 
 /* The old one lives on, and so does the connection that holds the row there. */
@@ -476,6 +520,7 @@ int main(void)
          &ts_modes[1]},
         cmocka_unit_test_setup_teardown(test_a_row_lock_is_left_behind, begin, end),
         cmocka_unit_test_setup_teardown(test_a_wait_that_began_at_the_old_server, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_id_is_one_servers, begin, end),
         cmocka_unit_test_setup_teardown(test_a_demoted_server_keeps_no_row_lock, begin, end),
         {"test_the_pool_follows_the_primary (lease)", test_the_pool_follows_the_primary, begin, end,
          &ts_modes[0]},
