@@ -340,13 +340,17 @@ BEGIN
 END;
 
 -- A change in a transaction of its own, again where the server rolled it back to end a deadlock, or a
--- cluster preferred another node's.
+-- cluster preferred another node's. It never waits for a row in its transaction: on MySQL, KILL
+-- QUERY runs no handler in a statement that waits, and the transaction would stay open. For as long as
+-- the session's innodb_lock_wait_timeout says it sleeps between its looks.
 CREATE PROCEDURE rl_own(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                         IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                         IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED)
 BEGIN
     DECLARE v_tries INT DEFAULT 0;
-    DECLARE v_done BOOLEAN DEFAULT FALSE;
+    DECLARE v_waited_us BIGINT DEFAULT 0;
+    DECLARE v_delay_us BIGINT DEFAULT 1000;
+    DECLARE v_done, v_locked BOOLEAN DEFAULT FALSE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -362,24 +366,46 @@ BEGIN
                     RESIGNAL;
                 END IF;
             END;
-            DECLARE EXIT HANDLER FOR 1205
-            BEGIN
-                ROLLBACK AND NO CHAIN NO RELEASE;
-                CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction');
-            END;
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
             START TRANSACTION;
-            CASE p_what
-                WHEN 'release' THEN CALL rl_release(p_name, p_token);
-                WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
-                WHEN 'break' THEN CALL rl_break(p_name, p_number);
-                WHEN 'version' THEN CALL rl_version(p_name, p_number);
-                WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
-            END CASE;
+            CALL rl_own_lock(p_what, p_name, v_locked);
+            IF v_locked THEN
+                CASE p_what
+                    WHEN 'release' THEN CALL rl_release(p_name, p_token);
+                    WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
+                    WHEN 'break' THEN CALL rl_break(p_name, p_number);
+                    WHEN 'version' THEN CALL rl_version(p_name, p_number);
+                    WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+                END CASE;
+            END IF;
             COMMIT AND NO CHAIN NO RELEASE;
-            SET v_done = TRUE;
+            SET v_done = v_locked;
         END;
+        IF NOT v_done THEN
+            IF v_waited_us > @@session.innodb_lock_wait_timeout * 1000000 THEN
+                CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction');
+            END IF;
+            SET v_delay_us = LEAST(v_delay_us * 2, 50000), v_waited_us = v_waited_us + v_delay_us;
+            CALL rl_sleep(v_delay_us * (0.5 + RAND() / 2));
+        END IF;
     END WHILE;
+END;
+
+-- The row that the change is about, if no transaction has it. (A name that is not there is the
+-- change's affair, and a version is only read.)
+CREATE PROCEDURE rl_own_lock(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                             IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                             OUT p_locked BOOLEAN)
+BEGIN
+    DECLARE v_id, v_locked BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
+    IF p_what = 'renew' THEN
+        SELECT id INTO v_locked FROM lease_renewal WHERE id = v_id FOR UPDATE SKIP LOCKED;
+    ELSEIF p_what <> 'version' THEN
+        SELECT id INTO v_locked FROM resource WHERE id = v_id FOR UPDATE SKIP LOCKED;
+    END IF;
+    SET p_locked = v_id IS NULL OR v_locked IS NOT NULL OR p_what = 'version';
 END;
 
 CREATE PROCEDURE rl_release(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

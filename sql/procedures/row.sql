@@ -52,15 +52,9 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_fenced BOOLEAN;
     DECLARE v_now DATETIME(6);
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
-    IF v_seconds = 0 THEN
-        SELECT id, fenced INTO v_id, v_fenced
-          FROM resource_lock WHERE resource_name = p_name FOR UPDATE SKIP LOCKED;
-    ELSE
-        CALL rl_row_wait(p_name, v_seconds, v_id, v_fenced);
-    END IF;
+    CALL rl_row_wait(p_name, v_seconds, v_id, v_fenced);
     IF v_id IS NULL THEN
-        CALL rl_row_why_not(p_name, v_seconds = 0);
+        CALL rl_row_missing(p_name);
     END IF;
     -- A holder that died may still be published: its token ends now, as the row's lock was let go.
     IF v_fenced THEN
@@ -69,26 +63,21 @@ BEGIN
     END IF;
 END;
 
--- No row that could be locked: always an error.
-CREATE PROCEDURE rl_row_why_not(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                IN p_try BOOLEAN)
+-- There is no row to lock: always an error.
+CREATE PROCEDURE rl_row_missing(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_has_lock BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
-    SELECT r.kind, EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id) INTO v_kind, v_has_lock
-      FROM resource r
-     WHERE r.resource_name = p_name;
-    IF v_kind = 'pessimistic' AND v_has_lock AND p_try THEN
-        CALL rl_signal('RLBSY', p_name, '%s is held by another transaction');
-    ELSEIF v_kind <> 'pessimistic' THEN
+    SELECT kind INTO v_kind FROM resource WHERE resource_name = p_name;
+    IF v_kind <> 'pessimistic' THEN
         CALL rl_wrong_kind(p_name, v_kind, 'pessimistic');
     ELSE
         CALL rl_signal('RLNOF', p_name, '%s is new: ROLLBACK, and CALL rowlock_row_make(name) once before the transaction');
     END IF;
 END;
 
--- Whole seconds. MySQL has no limit for one statement that could be computed.
+-- Whole seconds; 0: a try. MySQL has no limit for one statement that could be computed, MariaDB no
+-- NOWAIT in a procedure. A KILL QUERY leaves MySQL's limit behind: it runs no handler then.
 CREATE PROCEDURE rl_row_wait(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_seconds INT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                              OUT p_fenced BOOLEAN)
@@ -100,15 +89,25 @@ BEGIN
         /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
         RESIGNAL;
     END;
-    DECLARE EXIT HANDLER FOR 1205
+    DECLARE EXIT HANDLER FOR 1205, 3572
     BEGIN
         /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
-        CALL rl_signal('RLTMO', p_name, IF(@@global.innodb_rollback_on_timeout,
-            'the wait for %s ended; the server has rolled the transaction back',
-            'the wait for %s ended; the transaction is still open, without it'));
+        CALL rl_signal(IF(p_seconds = 0, 'RLBSY', 'RLTMO'), p_name, CONCAT(
+            IF(p_seconds = 0, '%s is held by another transaction; yours ', 'the wait for %s ended; the transaction '),
+            /*M! IF(@@global.innodb_rollback_on_timeout, 'has been rolled back', 'is still open') */
+            /*!80000 IF(@@global.innodb_rollback_on_timeout AND p_seconds > 0, 'has been rolled back', 'is still open') */));
     END;
-    /*!80000 SET SESSION innodb_lock_wait_timeout = p_seconds; */
-    /*M! SET STATEMENT innodb_lock_wait_timeout = p_seconds FOR */
-    SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
-    /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
+    /*!80000
+    SET SESSION innodb_lock_wait_timeout = GREATEST(p_seconds, 1);
+    IF p_seconds = 0 THEN
+        SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE NOWAIT;
+    ELSE
+        SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
+    END IF;
+    SET SESSION innodb_lock_wait_timeout = v_before;
+    */
+    /*M!
+    SET STATEMENT innodb_lock_wait_timeout = p_seconds FOR
+        SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
+    */
 END;
