@@ -358,6 +358,7 @@ static handover *new_handover(const rl_params *params)
 
 static void *open_there(void *arg)
 {
+    pthread_setname_np(pthread_self(), "rowlock-connect");
     handover *h = arg;
     int64_t limit_ms = h->params.connect_timeout_ms;
     rl_budget budget = rl_budget_start(limit_ms, limit_ms, &h->leave);
@@ -375,16 +376,13 @@ static void *open_there(void *arg)
 }
 
 /* No signal is for this thread: the program's handlers run in its own. */
-static bool start_thread(handover *h)
+static bool start_thread(handover *h, pthread_t *thread)
 {
-    pthread_t thread;
     sigset_t all, was;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    bool started = pthread_create(&thread, NULL, open_there, h) == 0;
+    bool started = pthread_create(thread, NULL, open_there, h) == 0;
     pthread_sigmask(SIG_SETMASK, &was, NULL);
-    if (started)
-        pthread_detach(thread);
     return started;
 }
 
@@ -406,19 +404,20 @@ static rowlock_status take_helper(const rl_io *io)
 }
 
 static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_us,
-                                   rowlock_error *err)
+                                   pthread_t *thread, rowlock_error *err)
 {
     rowlock_status status = take_helper(io);
     if (status != ROWLOCK_OK)
         return gave_up(status, since_us, err);
-    if (start_thread(h))
+    if (start_thread(h, thread))
         return ROWLOCK_OK;
     atomic_fetch_sub(&helpers, 1);
     return rl_fail(err, ROWLOCK_SYSTEM, "cannot start a thread");
 }
 
-/* True when the thread is done; else it is left alone, and frees everything. */
-static bool done_or_left(handover *h)
+/* True when the thread is done, and ended: a host may unload us once its last client is closed.
+ * Else it is left alone, and frees everything. */
+static bool done_or_left(handover *h, pthread_t thread)
 {
     pthread_mutex_lock(&h->mutex);
     bool done = h->done;
@@ -426,6 +425,10 @@ static bool done_or_left(handover *h)
     if (!done)
         eventfd_write(h->leave.fd, 1);
     pthread_mutex_unlock(&h->mutex);
+    if (done)
+        pthread_join(thread, NULL);
+    else
+        pthread_detach(thread);
     return done;
 }
 
@@ -436,14 +439,15 @@ static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, r
     handover *h = new_handover(params);
     if (!h)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
-    rowlock_status status = start_helper(h, io, since_us, err);
+    pthread_t thread;
+    rowlock_status status = start_helper(h, io, since_us, &thread, err);
     if (status != ROWLOCK_OK) {
         free_handover(h);
         return status;
     }
     short revents = 0;
     rl_waited waited = io->wait(io->self, h->fd, POLLIN, &revents, io->deadline_us);
-    if (!done_or_left(h))
+    if (!done_or_left(h, thread))
         return gave_up(waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us, err);
     status = h->status;
     if (status == ROWLOCK_OK)

@@ -209,6 +209,7 @@ static void tell_all(rl_keeper *keeper)
 
 static void *run_teller(void *arg)
 {
+    pthread_setname_np(pthread_self(), "rowlock-teller");
     tell_all(arg);
     return NULL;
 }
@@ -702,6 +703,8 @@ static int64_t next_write(rl_keeper *keeper)
 
 static void *run(void *arg)
 {
+    /* Whoever looks at the host's threads is to see whose this is. */
+    pthread_setname_np(pthread_self(), "rowlock-keeper");
     rl_keeper *keeper = arg;
     while (!atomic_load(&keeper->stop)) {
         int64_t write_at = next_write(keeper);
