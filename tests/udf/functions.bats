@@ -224,17 +224,20 @@ calls() { # TIMES
     client <"$ROOT/sql/udf/udf.sql"
 }
 
-# One function alone: MariaDB may take one that was dropped for another one (docs/udf.md).
-@test "many sessions, while a function is dropped and made again" {
+# While a function is dropped and made again, on MariaDB. One function alone: of several it may take one
+# that was dropped for another. MySQL 9.7 makes no function any more after that (docs/udf.md).
+@test "many sessions at once" {
     calls 400 >"$BATS_TEST_TMPDIR/calls"
     sessions=()
     for i in 1 2 3 4 5 6 7 8; do
         client --force udf <"$BATS_TEST_TMPDIR/calls" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
         sessions+=($!)
     done
-    for i in 1 2 3 4 5 6 7 8 9 10; do
-        grep -h 'rowlock_uuid' "$ROOT/sql/udf/udf-remove.sql" "$ROOT/sql/udf/udf.sql"
-    done | client
+    if [ "$(kind)" = mariadb ]; then
+        for i in 1 2 3 4 5 6 7 8 9 10; do
+            grep -h 'rowlock_uuid' "$ROOT/sql/udf/udf-remove.sql" "$ROOT/sql/udf/udf.sql"
+        done | client
+    fi
     for session in "${sessions[@]}"; do
         wait "$session" || true # with --force: the last statement's status
     done
@@ -244,6 +247,7 @@ calls() { # TIMES
         gone=$(grep -cE '^ERROR (1305|1122)' "$BATS_TEST_TMPDIR/err.$i") || true
         echo "session $i: $good answered, $gone told that it is gone"
         [ $((good + gone)) -eq 400 ]
+        [ "$(kind)" = mariadb ] || [ "$gone" -eq 0 ]
         [ "$(wc -l <"$BATS_TEST_TMPDIR/out.$i")" -eq "$good" ]
     done
     yields 36 'SELECT LENGTH(rowlock_uuid())'

@@ -131,7 +131,7 @@ resident() {
 
 # What a crash, or a library that prints, leaves behind.
 log_is_clean() {
-    if grep -iE 'signal|exception|\[ERROR\]|assert|corrupt' "$SERVER_DIR/error.log"; then
+    if grep -iE 'got signal|got exception|\[ERROR\]|assert|corrupt' "$SERVER_DIR/error.log"; then
         return 1
     fi
 }

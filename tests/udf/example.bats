@@ -1,0 +1,240 @@
+# docs/examples/udf: a function inside the server that takes locks with librowlock, on a connection
+# of its own. Its threads must be gone whenever no statement is in it.
+
+load helpers
+
+setup_file() {
+    : "${ROWLOCK:?set ROWLOCK to the path of the rowlock command}"
+    : "${ROWLOCK_BUILD:?set ROWLOCK_BUILD to the build folder}"
+    export EXAMPLE="$BATS_TEST_DIRNAME/../../docs/examples/udf" INCLUDE="$BATS_TEST_DIRNAME/../../include"
+    export SO="$BATS_FILE_TMPDIR/nightly.so"
+    build_status=0
+    "$EXAMPLE/build" "$SO" "$EXAMPLE/nightly.c" -- -Wpedantic -Werror -I"$INCLUDE" -L"$ROWLOCK_BUILD" || build_status=$?
+    if [ "$build_status" -eq 77 ]; then
+        export NO_ARCHIVE=yes
+        return 0
+    fi
+    [ "$build_status" -eq 0 ]
+    # The server's working folder is that of its data, and the socket lies beside it.
+    export NIGHTLY_URL='mysql://nightly:geheim@localhost/rowlock?socket=../s'
+    udf_setup_file "$SO"
+    rl init -q
+    sql_any "CREATE USER nightly@localhost IDENTIFIED BY 'geheim'"
+    grep -v '^--' "$BATS_TEST_DIRNAME/../../sql/grants.sql" | awk 'BEGIN { RS = ORS = ";" } /TO .batch./' |
+        sed "s/'batch'@/'nightly'@/" | client
+    install_it
+}
+
+teardown_file() {
+    [ -n "${NO_ARCHIVE:-}" ] || udf_teardown_file
+}
+
+setup() {
+    [ -z "${NO_ARCHIVE:-}" ] || skip "there is no libmariadb.a"
+}
+teardown() {
+    [ -z "${NO_ARCHIVE:-}" ] || return 0
+    log_is_clean
+}
+
+install_it() {
+    sql_any "CREATE FUNCTION nightly_work RETURNS STRING SONAME 'nightly.so';
+             CREATE FUNCTION nightly_count RETURNS INTEGER SONAME 'nightly.so'"
+}
+remove_it() {
+    sql_any 'DROP FUNCTION nightly_work; DROP FUNCTION nightly_count'
+}
+
+rl() {
+    local verb=$1
+    shift
+    "$ROWLOCK" "$verb" -S "$SOCKET" -u root "$@"
+}
+
+# The library's threads in the server.
+threads() {
+    cat "/proc/$(server_pid)/task"/*/comm 2>/dev/null | grep -c '^rowlock' || true
+}
+no_threads() {
+    [ "$(threads)" -eq 0 ]
+}
+# hold NAME: by `rowlock run`, until HOLDER is killed.
+hold() {
+    "$ROWLOCK" run -S "$SOCKET" -u root "$1" -- sleep 300 &
+    HOLDER=$!
+    poll 30 held "$1"
+}
+held() { # NAME
+    rl show "$1" --json 2>/dev/null | jq -e '.state == "held"' >/dev/null
+}
+counted_past() { # COUNT
+    [ "$(sql 'SELECT nightly_count()')" -gt "$1" ]
+}
+# Somebody waits for the name: in the server's queue.
+waiting() {
+    [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%rowlock-waiter%' AND info NOT LIKE '%processlist%'")" -ge "$1" ]
+}
+
+@test "it exports its own functions alone, and needs no client library" {
+    [ "$(nm -D --defined-only "$SO" | awk '{ print $3 }' | grep -v '^nightly_')" = '' ]
+    run bash -c 'nm -D --undefined-only "$1" | grep -E " (mysql|mariadb|ma|rowlock|rl)_"' - "$SO"
+    [ -z "$output" ]
+    run bash -c 'objdump -p "$1" | grep -E "NEEDED .*(mariadb|mysql|rowlock)"' - "$SO"
+    [ -z "$output" ]
+}
+
+@test "it works under the lock, and says what went wrong" {
+    yields '1
+1
+2
+2
+5' "SELECT nightly_work('calls', 30, 5, 1); SELECT nightly_count(); SELECT nightly_work('calls', 30, 5, 1);
+        SELECT nightly_count(); SELECT nightly_count() + nightly_work('calls', 30, 5, 0)"
+    yields "INVALID: the lock's name 'calls ' ends with white space" "SELECT nightly_work('calls ', 30, 5, 1)"
+    for wrong in "NULL, 30, 5, 1" "'a', NULL, 5, 1" "'a', 0, 5, 1" "'a', 30, -1, 1" "'a', 30, 61, 1" "'a', 30, 5, -1" \
+        "'a', 30, 5, NULL" "'a', 9223372036854775807, 5, 1" "REPEAT('a', 1000000), 30, 5, 1" "x'610062', 30, 5, 1"; do
+        yields 'INVALID: wanted are a name, a TTL of 1 to 86400 s, a wait of 0 to 60 s and 0 to 60000 steps' \
+            "SELECT nightly_work($wrong)"
+    done
+    fails_with '*use nightly_work(name, ttl_seconds, wait_seconds, steps)' "SELECT nightly_work('a')"
+    fails_with '*takes no argument' 'SELECT nightly_count(1)'
+    yields 2 'SELECT nightly_count()'
+    poll 30 no_threads
+}
+
+@test "a lock of rowlock run keeps it out, and the other way round" {
+    hold mixed
+    [[ $(sql "SELECT nightly_work('mixed', 30, 0, 1)") == "BUSY: 'mixed' is held by"* ]]
+    [[ $(sql "SELECT nightly_work('mixed', 30, 1, 1)") == "TIMEOUT: "* ]]
+    sql "SELECT nightly_work('mixed', 30, 60, 1)" >"$BATS_TEST_TMPDIR/token" &
+    waiter=$!
+    poll 30 waiting 1
+    kill "$HOLDER"
+    wait "$waiter"
+    [ "$(cat "$BATS_TEST_TMPDIR/token")" = 2 ]
+    sql "SELECT nightly_work('mixed', 6, 0, 60000)" >"$BATS_TEST_TMPDIR/token" &
+    working=$!
+    poll 30 held mixed
+    run rl run -n mixed -- true
+    [ "$status" -eq 1 ]
+    # Whoever breaks the lock stops the work: it is seen at the next renewal, TTL/3 later at the most.
+    rl break mixed
+    wait "$working"
+    [[ $(cat "$BATS_TEST_TMPDIR/token") == LOST:* ]]
+    poll 30 no_threads
+}
+
+@test "what only looks leaves nothing open" {
+    sql "EXPLAIN SELECT nightly_work('look', 30, 5, 1)" >/dev/null
+    coproc SESSION { client --unbuffered udf; }
+    session=$SESSION_PID
+    echo "PREPARE p FROM 'SELECT nightly_work(?, 30, 5, 0)'; SET @name = 'look'; EXECUTE p USING @name; EXECUTE p USING @name;
+        CREATE VIEW looks AS SELECT nightly_work('look', 30, 5, 0) AS token; SELECT token FROM looks; SELECT 'here';" >&"${SESSION[1]}"
+    for wanted in 1 2 3 here; do
+        read -r -t 60 line <&"${SESSION[0]}"
+        [ "$line" = "$wanted" ]
+    done
+    # The prepared statement is still there; no client is.
+    poll 30 no_threads
+    eval "exec ${SESSION[1]}>&-"
+    wait "$session"
+}
+
+@test "on a read-only server it says so; afterwards it works" {
+    sql_any 'SET GLOBAL read_only = 1'
+    run sql "SELECT nightly_work('readonly', 30, 0, 1)"
+    sql_any 'SET GLOBAL read_only = 0'
+    [[ $output == READONLY:* ]]
+    yields 1 "SELECT nightly_work('readonly', 30, 0, 1)"
+}
+
+@test "in a procedure, which signals what it was told" {
+    client --delimiter=// udf -e "CREATE PROCEDURE close_the_books() BEGIN
+        DECLARE answer TEXT DEFAULT nightly_work('books', 30, 1, 1);
+        IF answer NOT REGEXP '^[0-9]+\$' THEN SET answer = LEFT(answer, 128); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = answer; END IF;
+        SELECT answer;
+    END//"
+    yields 1 'CALL close_the_books()'
+    hold books
+    fails_with "*(45000)*: TIMEOUT: *" 'CALL close_the_books()'
+    kill "$HOLDER"
+    poll 30 no_threads
+}
+
+@test "many sessions and a shell: no step is lost, no token comes twice; then the file is let go" {
+    before=$(sql 'SELECT nightly_count()')
+    seq 25 | sed "s/.*/SELECT nightly_work('busy', 30, 60, 2);/" >"$BATS_TEST_TMPDIR/calls"
+    sessions=()
+    for i in 1 2 3 4 5 6 7 8; do
+        client <"$BATS_TEST_TMPDIR/calls" >"$BATS_TEST_TMPDIR/tokens.$i" &
+        sessions+=($!)
+    done
+    for i in 1 2 3 4 5; do
+        rl run -w 60 busy -- printenv ROWLOCK_TOKEN
+    done >"$BATS_TEST_TMPDIR/tokens.shell"
+    for session in "${sessions[@]}"; do
+        wait "$session"
+    done
+    yields $((before + 400)) 'SELECT nightly_count()'
+    cat "$BATS_TEST_TMPDIR"/tokens.* | sort -n | diff - <(seq 205)
+    for i in 1 2 3 4 5 6 7 8 shell; do
+        sort -n "$BATS_TEST_TMPDIR/tokens.$i" | diff "$BATS_TEST_TMPDIR/tokens.$i" -
+    done
+    poll 30 no_threads
+    mapped nightly.so
+    remove_it
+    not_mapped nightly.so
+    install_it
+    yields 0 'SELECT nightly_count()'
+}
+
+@test "10,000 calls and 100 clients keep no memory" {
+    sql 'CREATE TABLE ten (i INT); INSERT INTO ten VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)'
+    calls="SELECT SUM(nightly_work('no ', 30, 0, 0) LIKE 'INVALID%') FROM ten a, ten b, ten c, ten d"
+    seq 100 | sed "s/.*/SELECT nightly_work('kept', 30, 60, 0);/" >"$BATS_TEST_TMPDIR/calls"
+    client <"$BATS_TEST_TMPDIR/calls" >/dev/null
+    yields 1000 "${calls/, ten d/}"
+    before=$(resident)
+    yields 10000 "$calls"
+    client <"$BATS_TEST_TMPDIR/calls" | tail -n 1 | grep -qx 200
+    after=$(resident)
+    echo "resident: $before kB, then $after kB"
+    # One forgotten answer in each call is 6 MB, one forgotten client in each statement 10 MB.
+    [ $((after - before)) -lt 5000 ]
+}
+
+@test "a server killed in the middle of the work leaves the lock for its TTL, and no longer" {
+    before=$(sql 'SELECT nightly_count()')
+    sql "SELECT nightly_work('killed', 2, 0, 60000)" >/dev/null 2>&1 &
+    session=$!
+    # Only at work is the lock acknowledged: others see a row before its commit is on the disk.
+    poll 30 counted_past "$before"
+    "$ROWLOCK_TOOLS/server" kill "$SERVER_DIR"
+    wait "$session" || true
+    "$ROWLOCK_TOOLS/server" restart "$SERVER_DIR"
+    expiry=$(sql "SELECT GREATEST(r.lease_expires_at, COALESCE(n.expires_at, r.lease_expires_at))
+        FROM rowlock.resource r LEFT JOIN rowlock.lease_renewal n ON n.id = r.id AND n.version = r.version
+        WHERE r.resource_name = 'killed'")
+    now=$(sql 'SELECT UTC_TIMESTAMP(6)')
+    yields 1 "SELECT '$expiry' < '$now' + INTERVAL 2 SECOND"
+    yields 2 "SELECT nightly_work('killed', 30, 60, 1)"
+    # Taken when the other's time was over, and not long after (the machine may be slow).
+    yields '1	1' "SELECT acquired_at >= '$expiry', acquired_at < GREATEST('$expiry', '$now') + INTERVAL 30 SECOND
+        FROM rowlock.resource WHERE resource_name = 'killed'"
+    poll 30 no_threads
+}
+
+# The last one: MySQL 9.7 then keeps the file until it is restarted.
+@test "dropped while it waits for the lock: that call gets it, and its threads end" {
+    hold dropped
+    sql "SELECT nightly_work('dropped', 30, 60, 1)" >"$BATS_TEST_TMPDIR/token" &
+    waiter=$!
+    poll 30 waiting 1
+    remove_it
+    fails_with '*1305*' "SELECT nightly_work('dropped', 30, 0, 1)"
+    kill "$HOLDER"
+    wait "$waiter"
+    [ "$(cat "$BATS_TEST_TMPDIR/token")" = 2 ]
+    poll 30 no_threads
+    [ "$(kind)" = mysql ] || poll 30 not_mapped nightly.so
+}
