@@ -33,6 +33,16 @@ static void make_and_check(const rowlock_client_options *options)
     expect(broken == 0, "nothing is broken");
 }
 
+/* For those who take locks by CALL (rowlock-sql(7)); here they are taken away again. */
+static void procedures(const rowlock_client_options *options)
+{
+    rowlock_procedures_result result;
+    must(rowlock_procedures_install(options, NULL, &result, &err), &err);
+    printf("%u procedures, %u of them new\n", result.total, result.changed);
+    must(rowlock_procedures_remove(options, NULL, &result, &err), &err);
+    expect(result.total == 0, "there are none left");
+}
+
 /* Page after page; what an info points to lives as long as its list. */
 static void list_held(rowlock_client *client)
 {
@@ -117,6 +127,7 @@ int main(int argc, char **argv)
     rowlock_sweep_result swept;
     printf("librowlock %s; LOST: %s\n", rowlock_version(), rowlock_status_text(ROWLOCK_LOST));
     make_and_check(&options);
+    procedures(&options);
     must(rowlock_client_open(&options, &client, &err), &err);
     break_one(client);
     last_events(client);

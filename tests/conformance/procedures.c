@@ -1,0 +1,204 @@
+/* Installing the stored procedures: again, at once, from older ones; and taking them away. What
+ * they do is in tests/sql. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+static MYSQL *mysql;
+
+static int connect_first(void **state)
+{
+    ts_suite_begin(state);
+    mysql = ts_connect(ts_schema());
+    return 0;
+}
+
+static int disconnect(void **state)
+{
+    mysql_close(mysql);
+    return ts_suite_end(state);
+}
+
+static rowlock_client_options options_for(const char *schema)
+{
+    rowlock_client_options options = ts_options();
+    options.schema = schema;
+    return options;
+}
+
+static rowlock_procedures_result install(const char *schema)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_procedures_result result = {0};
+    WANT(OK, rowlock_procedures_install(&options, NULL, &result, &ts_err));
+    return result;
+}
+
+static rowlock_procedures_result update(const char *schema)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_procedures_result result = {0};
+    WANT(OK, rowlock_procedures_install(
+                 &options, &(rowlock_procedures_options){.update_only = true}, &result, &ts_err));
+    return result;
+}
+
+static unsigned count(const char *schema)
+{
+    return (unsigned)ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM information_schema.routines"
+                                " WHERE routine_schema = '%s'",
+                                schema);
+}
+
+static bool usable(const char *schema)
+{
+    return ts_sql_try(mysql, "CALL `%s`.rowlock_try('installed', 5, @token)", schema) == 0;
+}
+
+/* ---------------------------------------------------------------------------- usual */
+
+static void test_install_and_remove(void **state)
+{
+    const char *schema = ts_extra_schema("procedures", true);
+    rowlock_client_options options = options_for(schema);
+    rowlock_procedures_result result = {0};
+    (void)state;
+    result = update(schema);
+    assert_int_equal(result.total, 0);
+    assert_int_equal(count(schema), 0);
+    result = install(schema);
+    assert_true(result.total > 10);
+    assert_int_equal(result.changed, result.total);
+    assert_int_equal(count(schema), result.total);
+    assert_true(usable(schema));
+    WANT(OK, rowlock_procedures_remove(&options, NULL, &result, &ts_err));
+    assert_true(result.changed > 10);
+    assert_int_equal(result.total, 0);
+    assert_int_equal(count(schema), 0);
+    WANT(OK, rowlock_procedures_remove(&options, NULL, &result, &ts_err));
+    assert_int_equal(result.changed, 0);
+}
+
+static void test_again(void **state)
+{
+    const char *schema = ts_extra_schema("procedures2", true);
+    unsigned total = install(schema).total;
+    (void)state;
+    rowlock_procedures_result result = install(schema);
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(result.total, total);
+    assert_int_equal(update(schema).changed, 0);
+    assert_true(usable(schema));
+}
+
+/* Older ones become these, those that are not wanted any more go, and a stranger's stays. */
+static void test_update(void **state)
+{
+    const char *schema = ts_extra_schema("procedures3", true);
+    unsigned total = install(schema).total;
+    (void)state;
+    ts_sql(mysql, "DROP PROCEDURE `%s`.rowlock_check", schema);
+    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    ts_sql(mysql, "CREATE PROCEDURE `%s`.rl_of_old() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
+    ts_sql(mysql, "CREATE PROCEDURE `%s`.theirs() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
+    ts_sql(mysql, "CREATE PROCEDURE `%s`.rl_theirs() DO 0", schema);
+    rowlock_procedures_result result = update(schema);
+    assert_int_equal(result.changed, 3);
+    assert_int_equal(result.total, total);
+    assert_int_equal(count(schema), total + 2);
+    assert_int_equal(update(schema).changed, 0);
+    assert_true(usable(schema));
+}
+
+/* On MySQL a routine that is dropped takes with it what was granted on it. */
+static void test_rights_on_them_stay(void **state)
+{
+    const char *schema = ts_extra_schema("procedures4", true);
+    (void)state;
+    install(schema);
+    const char *user = ts_user("caller", "secret", NULL, NULL);
+    ts_sql(mysql, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_try TO %s@localhost", schema, user);
+    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    assert_int_equal(update(schema).changed, 1);
+    MYSQL *his = ts_connect_as(user, "secret", NULL);
+    assert_int_equal(ts_sql_try(his, "CALL `%s`.rowlock_try('granted', 5, @token)", schema), 0);
+    assert_int_not_equal(ts_sql_try(his, "CALL `%s`.rowlock_break('granted')", schema), 0);
+    mysql_close(his);
+}
+
+/* -------------------------------------------------------------------------- at once */
+
+static int install_in_child(void *schema)
+{
+    rowlock_client_options options = options_for(schema);
+    rowlock_procedures_result result = {0};
+    rowlock_error err = {0};
+    rowlock_status status = rowlock_procedures_install(&options, NULL, &result, &err);
+    return status == ROWLOCK_OK ? result.changed > 0 : 100 + (int)status;
+}
+
+static void test_many_at_once(void **state)
+{
+    const char *schema = ts_extra_schema("procedures5", true);
+    pid_t pids[4];
+    int worked = 0;
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        pids[i] = ts_fork(install_in_child, (void *)(uintptr_t)schema);
+    for (int i = 0; i < 4; i++) {
+        int status = ts_reap(pids[i], 60000);
+        assert_true(status < 100);
+        worked += status;
+    }
+    assert_int_equal(worked, 1);
+    assert_true(usable(schema));
+}
+
+/* -------------------------------------------------------------------------- refused */
+
+static void test_no_tables(void **state)
+{
+    const char *schema = ts_extra_schema("procedures6", false);
+    rowlock_client_options options = options_for(schema);
+    rowlock_procedures_result result = {.changed = 99};
+    (void)state;
+    WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
+    assert_int_equal(result.changed, 99);
+    options.schema = "rl_nobody_makes_this";
+    WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
+}
+
+/* The least that installs them, which is what they run with (sql/grants.sql). */
+static void test_missing_privileges(void **state)
+{
+    const char *schema = ts_extra_schema("procedures7", true);
+    rowlock_client_options options = options_for(schema);
+    (void)state;
+    options.password = "installer's";
+    ts_secret("installer's");
+    options.user = ts_user("tablesonly", options.password, "SELECT, INSERT, UPDATE", schema);
+    WANT(DENIED, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "CREATE ROUTINE"));
+    assert_int_equal(count(schema), 0);
+    options.user =
+        ts_user("installer", options.password,
+                "SELECT, INSERT, UPDATE, DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE", schema);
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    assert_true(usable(schema));
+    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    assert_true(usable(schema));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONCE(test_install_and_remove),  ONCE(test_again),        ONCE(test_update),
+        ONCE(test_rights_on_them_stay), ONCE(test_many_at_once), ONCE(test_no_tables),
+        ONCE(test_missing_privileges),
+    };
+    return cmocka_run_group_tests_name("procedures", tests, connect_first, disconnect);
+}
