@@ -103,10 +103,16 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     rowlock_client_close(client);
 }
 
+/* Each byte, or each third. */
+static uint64_t every(void)
+{
+    return ts_long() ? 1 : 3;
+}
+
 static void test_cut_at_every_byte_of_a_cycle(void **state)
 {
-    cut_all_bytes(ts_mode(state), TS_UP, 1, false);
-    cut_all_bytes(ts_mode(state), TS_DOWN, 1, false);
+    cut_all_bytes(ts_mode(state), TS_UP, every(), false);
+    cut_all_bytes(ts_mode(state), TS_DOWN, every(), false);
 }
 
 static void test_cut_at_some_bytes_and_nobody_to_ask(void **state)
@@ -119,7 +125,7 @@ static void test_cut_at_some_bytes_and_nobody_to_ask(void **state)
 static void test_cut_while_opening(void **state)
 {
     rowlock_client_options options = through_options();
-    const uint64_t step = ts_rounds(10) < 10 ? 7 : 1; /* a sanitizer is slow */
+    const uint64_t step = every();
     (void)state;
     for (int way = TS_UP; way <= TS_DOWN; way++) {
         uint64_t byte = 0;

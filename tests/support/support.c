@@ -57,6 +57,11 @@ int64_t ts_slack_ms(void)
     return SANITIZED || getenv("ROWLOCK_TEST_URL") ? 600 : 250;
 }
 
+bool ts_long(void)
+{
+    return getenv("ROWLOCK_TEST_LONG") != NULL;
+}
+
 unsigned ts_rounds(unsigned usual)
 {
     return SANITIZED ? usual / 5 + 1 : usual;

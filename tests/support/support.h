@@ -44,6 +44,8 @@ const char *ts_name(const char *word);
 /* How late a wait may end. 100 ms are promised; the rest is for a machine with too much to do,
  * for sanitizers and for TLS. */
 int64_t ts_slack_ms(void);
+/* tools/test --long: everything is tried, where else it is a part. */
+bool ts_long(void);
 /* A count of rounds, less under a sanitizer. */
 unsigned ts_rounds(unsigned usual);
 
