@@ -54,8 +54,8 @@ UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AN
 -- wants to take the lock waits until this transaction has ended. Several sessions of one holder do
 -- not wait for one another. A renewal writes another row.
 --
--- `marker` says what the fence is; `presented_as` is where rowlock_present() has put the token in the
--- session's variable. Compared as bytes: whatever a session puts there raises no other error.
+-- `marker` says what the fence is; `presented_as` is where rowlock_present() has put the token in
+-- the session's variable. Compared as bytes: whatever a session puts there raises no other error.
 -- A message has at most 128 characters on MySQL.
 -- name: fence_guard
 -- kind: text
@@ -65,15 +65,15 @@ CREATE TRIGGER :at.:trigger_name BEFORE :event ON :at.:of FOR EACH ROW :order :o
 BEGIN
     DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT :marker;
     DECLARE the_lock VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-        DEFAULT CONVERT(UNHEX(:lock_hex) USING utf8mb4);
+        DEFAULT CONVERT(X:lock_hex USING utf8mb4);
     DECLARE the_table VARCHAR(160) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-        DEFAULT CONVERT(UNHEX(:table_hex) USING utf8mb4);
-    -- MySQL goes by the type that the variable had when the session used this trigger first.
-    DECLARE the_variable LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-        DEFAULT CONVERT(@rowlock_presented USING utf8mb4);
+        DEFAULT CONVERT(X:table_hex USING utf8mb4);
+    -- Converted, since MySQL goes by the type that the variable had at the session's first use of
+    -- this trigger.
     DECLARE presented LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-        DEFAULT IF(JSON_VALID(the_variable),
-                   JSON_UNQUOTE(JSON_EXTRACT(the_variable, CONCAT('$."', :presented_as, '"'))), NULL);
+        DEFAULT IF(JSON_VALID(CONVERT(@rowlock_presented USING utf8mb4)),
+                   JSON_UNQUOTE(JSON_EXTRACT(CONVERT(@rowlock_presented USING utf8mb4),
+                                             CONCAT('$."', :presented_as, '"'))), NULL);
     DECLARE passed INT DEFAULT 0;
     DECLARE problem VARCHAR(512) CHARACTER SET utf8mb4;
     IF presented IS NULL THEN

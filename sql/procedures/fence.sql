@@ -40,7 +40,7 @@ BEGIN
     IF (SELECT COUNT(*) FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE) = 0 THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
     END IF;
-    CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, '; roll back'));
+    CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
 END;
 
 -- Into the session's variable, where the triggers of sql/fence.sql look; NULL takes it away. That the
@@ -86,16 +86,27 @@ BEGIN
     END IF;
 END;
 
--- In a transaction of its own: the caller gets none by it.
+-- In a transaction of its own: the caller gets none by it. It waits for nobody (MySQL runs no handler
+-- when such a wait is ended by KILL QUERY, and the transaction would stay open).
 CREATE PROCEDURE rl_present_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    CALL rl_present_inside(p_name, p_token);
+    SELECT status, version INTO v_status, v_version FROM resource WHERE resource_name = p_name;
     COMMIT AND NO CHAIN NO RELEASE;
+    IF NOT v_found THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    ELSEIF v_status <> 'held' OR v_version <> p_token THEN
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    END IF;
 END;

@@ -107,7 +107,7 @@ END;
 -- MariaDB lets a definer with the rights of an administrator write there.
 CREATE PROCEDURE rl_writable()
 BEGIN
-    IF @@global.read_only NOT IN ('0', 'OFF') THEN
+    IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
         CALL rl_signal('RLRDO', '', 'this server is read-only; CALL it on the primary');
     END IF;
 END;

@@ -1,0 +1,88 @@
+# rowlock fence install, CALL rowlock_present: who has not the lock writes nothing, old programs too.
+
+user app
+user old
+a> GRANT EXECUTE ON {schema}.* TO {app};
+a> CREATE TABLE ledger (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0) ENGINE = InnoDB;
+a> INSERT INTO ledger (id) VALUES (1), (2), (3);
+a> GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.ledger TO {app};
+a> GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.ledger TO {old};
+login job as app
+login late as app
+login program as old
+$ rowlock fence install --table ledger --lock close
+$ rowlock fence install --table ledger --lock close
+$ rowlock fence install --table ledger --lock another
+$ rowlock fence list --json | tr -d '\n' | sed 's/"schema": "[a-z0-9_]*"/"schema": "S"/'
+
+# A program that has never heard of it.
+program> INSERT INTO ledger (id) VALUES (4);
+program> INSERT IGNORE INTO ledger (id) VALUES (4);
+program> UPDATE ledger SET n = 1;
+program> DELETE FROM ledger;
+program> REPLACE INTO ledger (id) VALUES (1);
+program> SELECT COUNT(*), SUM(n) FROM ledger;
+
+# What cannot be presented.
+job> CALL rowlock_present('close', 1);
+job> CALL rowlock_acquire('close', 1, 0, @token);
+job> CALL rowlock_present('close', @token + 1);
+job> CALL rowlock_present('close', 0);
+job> CALL rowlock_present(' close', @token);
+job> CALL rowlock_present('', @token);
+job> CALL rowlock_present(NULL, NULL);
+job> CALL rowlock_present('close', -1);
+job> CALL rowlock_present('close', 18446744073709551616);
+job> UPDATE ledger SET n = n + 1;
+
+# The holder writes, in or out of a transaction; presenting began none.
+job> CALL rowlock_present('close', @token);
+a> SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {job.id};
+job> UPDATE ledger SET n = n + 1;
+job> SELECT COUNT(*), SUM(n) FROM ledger;
+late> UPDATE ledger SET n = n + 1;
+
+# It is paused, in a transaction that has only read; its lease runs out, another has the lock.
+job> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+job> START TRANSACTION;
+job> SELECT SUM(n) FROM ledger;
+late> CALL rowlock_acquire('close', 30, 60, @token);
+late> CALL rowlock_present('close', @token);
+late> UPDATE ledger SET n = n + 10 WHERE id = 1;
+job> UPDATE ledger SET n = n + 100 WHERE id = 2;
+job> ROLLBACK;
+job> UPDATE ledger SET n = n + 100 WHERE id = 2;
+job> INSERT INTO ledger (id) VALUES (5);
+job> DELETE FROM ledger;
+job> CALL rowlock_present('close', @token);
+late> SELECT COUNT(*), SUM(n) FROM ledger;
+
+# A writer that has not committed yet keeps the lock, though its holder breaks it off.
+late> START TRANSACTION;
+late> UPDATE ledger SET n = n + 10 WHERE id = 3;
+b& CALL rowlock_break('close');
+until b waits
+late> UPDATE ledger SET n = n + 10 WHERE id = 1;
+late> COMMIT;
+b<
+late> UPDATE ledger SET n = n + 10 WHERE id = 1;
+late> SELECT COUNT(*), SUM(n) FROM ledger;
+
+# Several locks, taken back one by one; the session's variable may hold anything.
+job> CALL rowlock_acquire('close', 30, 0, @token);
+job> CALL rowlock_acquire('other', 30, 0, @other);
+job> SET @rowlock_presented = 'no json';
+job> CALL rowlock_present('close', @token);
+job> CALL rowlock_present('other', @other);
+job> UPDATE ledger SET n = 0;
+job> CALL rowlock_present('other', NULL);
+job> UPDATE ledger SET n = 1;
+job> CALL rowlock_present('close', NULL);
+job> UPDATE ledger SET n = 2;
+job> SELECT COUNT(*), SUM(n) FROM ledger;
+job> CALL rowlock_release('close', @token);
+job> CALL rowlock_release('other', @other);
+
+# The token of a job of `rowlock run`; of a row lock, too.
+$ rowlock run close -- sh -c 'mariadb --no-defaults -uroot -S "$ROWLOCK_TEST_SOCKET" {schema} -e "CALL rowlock_present(\"close\", $ROWLOCK_TOKEN); UPDATE ledger SET n = 7"'
+a> SELECT COUNT(*), SUM(n) FROM ledger;
