@@ -56,6 +56,14 @@ works() {
     if [ -f "$BATS_TEST_DIRNAME/../../sql/grants.sql" ]; then
         [ -f "$PREFIX/share/rowlock/grants.sql" ]
     fi
+    if [ -f "$ROWLOCK_BUILD/src/udf/rowlock_udf.so" ]; then
+        [ -f "$LIBDIR/rowlock/plugin/rowlock_udf.so" ]
+        [ -f "$PREFIX/share/rowlock/udf.sql" ]
+        [ -f "$PREFIX/share/rowlock/udf-remove.sql" ]
+        # By itself, too, for a package of its own.
+        cmake --install "$ROWLOCK_BUILD" --component udf --prefix "$BATS_TEST_TMPDIR/udf" >/dev/null
+        [ "$(find "$BATS_TEST_TMPDIR/udf" -type f | wc -l)" -eq 3 ]
+    fi
     # Neither where it was built nor where it was first installed.
     run grep -rIlF -e "$ROWLOCK_BUILD" -e "$BATS_FILE_TMPDIR/first" "$PREFIX"
     echo "$output"

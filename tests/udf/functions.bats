@@ -49,6 +49,14 @@ teardown() {
     yields "$version" 'SELECT rowlock_udf_version()'
 }
 
+@test "each function is in rowlock-udf.7 and in udf.md" {
+    for function in $(sed -nE 's/^CREATE FUNCTION IF NOT EXISTS ([a-z_]+) .*/\1/p' "$ROOT/sql/udf/udf.sql"); do
+        grep -qE "^\.It Fn $function( |\$)" "$ROOT/docs/man/rowlock-udf.7"
+        grep -qF "| \`$function(" "$ROOT/docs/udf.md"
+    done
+    ! command -v mandoc >/dev/null || mandoc -Tlint -W warning "$ROOT/docs/man/rowlock-udf.7"
+}
+
 @test "rowlock_token_valid: two tokens, exactly the same" {
     all_yield "SELECT rowlock_token_valid(@)" <<'CASES'
 1|5, 5
