@@ -153,3 +153,8 @@ SET SESSION sql_mode = :mode;
 -- name: ledger_transaction
 -- kind: text
 START TRANSACTION;
+
+-- The session may have been told to begin another one at each COMMIT (completion_type).
+-- name: ledger_commit
+-- kind: text
+COMMIT AND NO CHAIN;

@@ -211,13 +211,26 @@ static rowlock_status apply_all(job *j, rl_applying *a, rowlock_migrations_resul
     return status;
 }
 
+/* A token above ours in the history: has somebody taken over while this process was paused, and
+ * nobody has told it yet? */
+static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_error *err)
+{
+    rowlock_list *list = NULL;
+    if (status != ROWLOCK_REPAIR || rowlock_list_one(j->client, j->lock, &list, NULL) != ROWLOCK_OK)
+        return status;
+    const rowlock_info *info = rowlock_list_at(list, 0);
+    bool ours = info->token == j->site.token && info->state == ROWLOCK_HELD;
+    rowlock_list_free(list);
+    return ours ? status : rl_fail(err, ROWLOCK_LOST, "the lock %s was lost", j->site.lock_name);
+}
+
 /* With the lock: what is to be done may have been done while we waited for it. */
 static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, rowlock_error *err)
 {
     rl_applying a = applying(j);
     rowlock_status status = rl_ledger_make(&j->site, err);
     if (status == ROWLOCK_OK)
-        status = rl_apply_enter(&a, false, false, err);
+        status = explain_refusal(j, rl_apply_enter(&a, false, false, err), err);
     if (status == ROWLOCK_OK)
         status = make_plan(j, err);
     if (status == ROWLOCK_OK)

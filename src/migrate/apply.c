@@ -414,6 +414,8 @@ static rowlock_status not_sent(run *r, const rl_statement *statement, unsigned s
                                rowlock_status status, rowlock_error *err)
 {
     close_work(r);
+    if (status == ROWLOCK_UNKNOWN)
+        status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection was lost before it was sent");
     r->row.running = 0;
     rl_copy_label(r->trouble, sizeof r->trouble, err->message);
     (void)rl_ledger_note(r->a->site, &r->row, NULL);
@@ -524,7 +526,7 @@ static rowlock_status commit_whole(run *r, rowlock_error *err)
     if (status == ROWLOCK_OK)
         status = still_ours(r->a, err);
     if (status == ROWLOCK_OK) {
-        status = rl_run_text(r->conn, RL_SQL_COMMIT, NULL, &io, err);
+        status = rl_run_text(r->conn, RL_SQL_LEDGER_COMMIT, NULL, &io, err);
         if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
             return look_whole(r, err);
     }

@@ -16,6 +16,7 @@
 #include "base/home.h"
 #include "base/json.h"
 #include "base/name.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "base/url.h"
 
@@ -390,9 +391,43 @@ static void sleep_ends_when_cancelled(void **state)
     assert_int_equal(rowlock_cancel_new(NULL, NULL), ROWLOCK_INVALID);
 }
 
+/* The examples of FIPS 180-4, in pieces of every size. */
+static void sha256_sums(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *sum;
+    } known[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrl"
+         "mno"
+         "pqrsmnopqrstnopqrstu",
+         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        for (size_t piece = 1; piece < 130; piece++) {
+            rl_sha256 sum = rl_sha256_begin();
+            char hex[65];
+            const char *at = known[i].text;
+            for (size_t left = strlen(at); left > 0;) {
+                size_t part = left < piece ? left : piece;
+                rl_sha256_add(&sum, at, part);
+                at += part;
+                left -= part;
+            }
+            rl_sha256_hex(&sum, hex);
+            assert_string_equal(hex, known[i].sum);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sha256_sums),
         cmocka_unit_test(good_names),
         cmocka_unit_test(bad_names),
         cmocka_unit_test(full_url),

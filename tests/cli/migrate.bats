@@ -1,0 +1,387 @@
+#!/usr/bin/env bats
+# rowlock migrate: what files may hold, what the history says, what is refused and how it is
+# mended, and who may work when. What kills and paused processes do to it: migrate_death.bats.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    rowlock_setup_file
+    export APP="${TEST_SCHEMA}_app"
+}
+
+teardown_file() {
+    sql_any "DROP DATABASE IF EXISTS \`$APP\`"
+    rowlock_teardown_file
+}
+
+# A schema and a folder for each test; `seen` notes what was run, in order.
+setup() {
+    sql_any "DROP DATABASE IF EXISTS \`$APP\`; CREATE DATABASE \`$APP\`;
+             CREATE TABLE \`$APP\`.seen (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT)"
+    DIR="$BATS_TEST_TMPDIR/files"
+    mkdir "$DIR"
+    cd "$BATS_TEST_TMPDIR"
+}
+
+# file NAME LINE...
+file() {
+    local name=$1
+    shift
+    printf '%s\n' "$@" >"$DIR/$name"
+}
+
+# see TEXT: a statement that notes it.
+see() {
+    echo "INSERT INTO seen (what) VALUES ('$1');"
+}
+
+seen() {
+    mariadb --defaults-file="$TEST_OPTIONS" -N -B --raw -e "SELECT IFNULL(GROUP_CONCAT(what ORDER BY id SEPARATOR ' '), '-') FROM \`$APP\`.seen"
+}
+
+# migrate [VERB] [OPTION...]: on the test's schema and folder.
+migrate() {
+    rl migrate "$@" --into="$APP" "$DIR"
+}
+
+state_of() { # NUMBER
+    migrate status --json | jq -r ".[] | select(.number == $1).state"
+}
+
+# refuses STATUS PATTERN COMMAND...: one line on stderr with that in it, nothing on stdout.
+refuses() {
+    local wanted=$1 pattern=$2
+    shift 2
+    run --separate-stderr "$@"
+    # shellcheck disable=SC2154
+    echo "status $status, out: $output, err: $stderr"
+    [ "$status" -eq "$wanted" ]
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    # shellcheck disable=SC2053
+    [[ ${stderr_lines[0]} == "rowlock: "$pattern ]]
+}
+
+@test "files are applied in the order of their numbers, once; what is new later" {
+    file 0010_ten.sql "$(see ten)"
+    file 0002_two.sql "$(see two)"
+    file 1_one.sql "$(see one)" "$(see more)"
+    echo "not a migration" >"$DIR/README.md"
+    run migrate
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} =~ ^"1_one.sql: 2 statements in "[0-9.]+m?s$ ]]
+    [ "${lines[3]}" = "$APP is at 10 (3 files applied)" ]
+    [ "$(seen)" = "one more two ten" ]
+    run migrate
+    [ "$status" -eq 0 ]
+    [ "$output" = "$APP is up to date (10)" ]
+    file 20260101120000_date.sql "$(see date)"
+    run migrate -q
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    [ "$(seen)" = "one more two ten date" ]
+    migrate status
+    [ "$(migrate status --json | jq -r '[.[] | .state] | unique | join(" ")')" = applied ]
+}
+
+@test "delimiters, procedures, comments, quotes, results and a file without an end" {
+    cat >"$DIR/0001_all.sql" <<'SQL'
+# a comment; with a semicolon
+/* another; */ INSERT INTO seen (what) VALUES ('a;b'), ("c\";d"), ('e''f;') -- ; no end
+;
+DELIMITER //
+CREATE PROCEDURE p(n INT)
+BEGIN
+  DECLARE i INT DEFAULT 0;
+  WHILE i < n DO
+    INSERT INTO seen (what) VALUES (CONCAT('p', i)); -- //
+    SET i = i + 1;
+  END WHILE;
+  SELECT 'a result'; SELECT 'and another' UNION SELECT 2;
+END //
+CREATE TRIGGER tr BEFORE INSERT ON seen FOR EACH ROW BEGIN SET NEW.what = UPPER(NEW.what); END//
+DELIMITER ;
+CALL p(2);
+SELECT * FROM seen;
+/*!50000 INSERT INTO seen (what) VALUES ('run;') */;
+/*!99999 INSERT INTO seen (what) VALUES ('never') */;
+SQL
+    printf "INSERT INTO seen (what) VALUES ('last')" >>"$DIR/0001_all.sql"
+    migrate
+    [ "$(seen)" = "a;b c\";d e'f; P0 P1 RUN; LAST" ]
+}
+
+@test "a byte order mark, CR LF, and the checksum that does not mind" {
+    printf '\xef\xbb\xbf%s\r\n%s\r\n' "$(see one)" "$(see two)" >"$DIR/0001_a.sql"
+    migrate -q
+    [ "$(seen)" = "one two" ]
+    file 0001_a.sql "$(see one)" "$(see two)"
+    migrate -q
+    file 0001_a.sql "$(see one)" "$(see three)"
+    refuses 68 "0001_a.sql is not what was applied at *" migrate
+}
+
+@test "each file has a session of its own, with the server's defaults" {
+    sql_any "CREATE DATABASE \`${APP}_other\`"
+    file 0001_a.sql "USE \`${APP}_other\`;" "CREATE TABLE here (a INT);" "SET autocommit = 0, @x = 1;" "COMMIT;"
+    file 0002_b.sql "INSERT INTO seen (what) SELECT CONCAT(DATABASE() = '$APP', @x IS NULL, @@autocommit = 1, @@sql_mode = @@GLOBAL.sql_mode);"
+    run migrate -q
+    sql_any "DROP DATABASE \`${APP}_other\`"
+    [ "$status" -eq 0 ]
+    seen
+    [ "$(seen)" = 1111 ]
+}
+
+@test "sql_mode: a file says its own, and may not change how it is read" {
+    file 0001_a.sql "-- rowlock: sql_mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES" \
+        "INSERT INTO \"seen\" (\"what\") VALUES ('a\\');" "INSERT INTO \"seen\" (\"what\") VALUES ('b');"
+    migrate -q
+    [ "$(seen)" = 'a\ b' ]
+    file 0002_b.sql "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES';" "$(see not)"
+    refuses 64 "0002_b.sql, statement 2 of 2 (line 2, *): the file changes its sql_mode *" migrate
+    [ "$(seen)" = 'a\ b' ]
+}
+
+@test "what a file may not be is refused before anything is run" {
+    file 0001_good.sql "$(see good)"
+    refused() { # PATTERN: with the file 0002_bad.sql, or what else the test has made
+        refuses 64 "$1" migrate
+        refuses 64 "$1" migrate status
+        [ "$(seen)" = - ]
+    }
+    file 0002_bad.sql "$(see x)" "SELECT 'open;"
+    refused "0002_bad.sql, line 2: a quote is not closed"
+    file 0002_bad.sql "CREATE PROCEDURE p()" "BEGIN" "  SELECT 1;" "END;"
+    refused "0002_bad.sql, line 1: a body with BEGIN ... END ends at its first semicolon*DELIMITER*"
+    file 0002_bad.sql "$(see x)" "SELECT 1\\G"
+    refused "0002_bad.sql, line 2: a backslash outside of quotes*"
+    file 0002_bad.sql "source other.sql"
+    refused "0002_bad.sql, line 1: that is a command of the mysql client*"
+    file 0002_bad.sql "-- nothing"
+    refused "0002_bad.sql has no statement"
+    file 0002_bad.sql "-- rowlock: transactoin" "$(see x)"
+    refused '0002_bad.sql: "-- rowlock: transactoin" is not known*'
+    file 0002_bad.sql "-- rowlock: transaction" "$(see x)" "ALTER TABLE seen ADD x INT;"
+    refused "0002_bad.sql, line 3: \`ALTER TABLE*would end the transaction*"
+    printf 'SELECT 1;\nSELECT "\xff";' >"$DIR/0002_bad.sql"
+    refused "0002_bad.sql, line 2: that is not UTF-8"
+    printf 'SELECT 1;\n\nSELECT "\0";' >"$DIR/0002_bad.sql"
+    refused "0002_bad.sql, line 3: a NUL byte"
+    rm "$DIR/0002_bad.sql"
+    mkdir "$DIR/0002_bad.sql"
+    refused "0002_bad.sql is not a file"
+    rmdir "$DIR/0002_bad.sql"
+    file 1_same.sql "$(see x)"
+    refused "0001_good.sql and 1_same.sql have the same number*"
+    rm "$DIR/1_same.sql"
+    file seed.sql "$(see x)"
+    refused "seed.sql is not named as a migration*"
+}
+
+@test "a statement that is larger than the server takes is told before anything is run" {
+    [ "$(sql_any "SELECT @@GLOBAL.max_allowed_packet <= 67108864")" = 1 ] || skip "the server takes a lot"
+    file 0001_a.sql "$(see one)"
+    { echo; printf "SELECT '"; head -c 67108865 /dev/zero | tr '\0' x; echo "';"; } >"$DIR/0002_b.sql"
+    refuses 64 "0002_b.sql, line 2: the statement has 6710887? bytes*max_allowed_packet*" migrate
+    [ "$(seen)" = - ]
+}
+
+@test "an error: what was before it stays, and the next run goes on with the mended statement" {
+    file 0001_a.sql "$(see one)" "SET @what = 'two';" "INSERT INTO sene (what) VALUES (@what);" "$(see three)"
+    refuses 67 "0001_a.sql, statement 3 of 4 (line 3, *): *sene'*[(]error 1146)" migrate
+    [ "$(state_of 1)" = stopped ]
+    run migrate status
+    [ "$status" -eq 0 ]
+    [[ $output == *"stopped, the next run goes on: "*sene* ]]
+    run migrate --dry-run
+    [ "${lines[0]}" = "0001_a.sql: 2 statements left" ]
+    # The first ones are not to be touched any more.
+    file 0001_a.sql "$(see uno)" "SET @what = 'two';" "INSERT INTO seen (what) VALUES (@what);" "$(see three)"
+    refuses 68 "0001_a.sql was changed in its first statements (2)*" migrate
+    file 0001_a.sql "$(see one)" "SET @what = 'two';" "INSERT INTO seen (what) VALUES (@what);" "$(see three)"
+    migrate -q
+    [ "$(seen)" = "one two three" ]
+}
+
+@test "an error: what the session has lost is not done without" {
+    file 0001_a.sql "CREATE TEMPORARY TABLE t (a INT);" "INSERT INTO nix VALUES (1);" "$(see end)"
+    run migrate
+    [ "$status" -eq 67 ]
+    file 0001_a.sql "CREATE TEMPORARY TABLE t (a INT);" "INSERT INTO t VALUES (1);" "$(see end)"
+    refuses 68 "0001_a.sql stopped behind statement 1 of 3, and what is left needs*" migrate
+    migrate repair -q --done=2
+    migrate -q
+    [ "$(seen)" = end ]
+}
+
+@test "an open transaction: nothing of it counts before its COMMIT, and a file may not end in one" {
+    file 0001_a.sql "$(see one)" "START TRANSACTION;" "$(see two)" "INSERT INTO nix VALUES (1);" "COMMIT;"
+    run migrate
+    [ "$status" -eq 67 ]
+    [ "$(seen)" = one ]
+    [ "$(migrate status --json | jq '.[0].done')" = 1 ]
+    file 0001_a.sql "$(see one)" "START TRANSACTION;" "$(see two)" "$(see three)"
+    refuses 64 "0001_a.sql ends in a transaction: what is behind its statement 1 was rolled back*" migrate
+    [ "$(seen)" = one ]
+    file 0001_a.sql "$(see one)" "START TRANSACTION;" "$(see two)" "$(see three)" "COMMIT;"
+    migrate -q
+    [ "$(seen)" = "one two three" ]
+}
+
+@test "-- rowlock: transaction: all or nothing, its line in the history with it" {
+    file 0001_a.sql "-- rowlock: transaction" "$(see one)" "INSERT INTO nix VALUES (1);"
+    run migrate
+    [ "$status" -eq 67 ]
+    [ "$(seen)" = - ]
+    [ "$(state_of 1)" = stopped ]
+    file 0001_a.sql "-- rowlock: transaction" "$(see one)" "$(see two)"
+    migrate -q
+    [ "$(seen)" = "one two" ]
+}
+
+@test "--target, --dry-run, --out-of-order, gaps" {
+    for i in 1 2 4; do file "000${i}_x.sql" "$(see $i)"; done
+    run migrate --dry-run --target=2
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "0001_x.sql: 1 statement" ]
+    [ "${lines[1]}" = "  1 (line 1): $(see 1 | tr -d ';')" ]
+    [ "${#lines[@]}" -eq 4 ]
+    [ "$(seen)" = - ]
+    [ "$(sql_any "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '$APP'")" = 1 ]
+    migrate -q --target=2
+    [ "$(seen)" = "1 2" ]
+    refuses 64 "there is no file with the number 3" migrate --target=3
+    migrate -q
+    run migrate status
+    [[ $output == *"note: there is no number between 2 and 4"* ]]
+    file 0003_x.sql "$(see 3)"
+    refuses 68 "0003_x.sql is new, and 4 is in the history already*" migrate
+    [ "$(state_of 3)" = late ]
+    migrate -q --out-of-order
+    [ "$(seen)" = "1 2 4 3" ]
+    run migrate --dry-run
+    [ "$output" = "nothing to do" ]
+}
+
+@test "changed and missing files, and a folder that is older than the schema, are refused; repair" {
+    for i in 1 2 3; do file "000${i}_x.sql" "$(see $i)"; done
+    migrate -q
+    mv "$DIR/0003_x.sql" .
+    refuses 68 "0003_x.sql is in the history and newer than all files here*" migrate
+    mv 0003_x.sql "$DIR"
+    file 0001_x.sql "$(see uno)"
+    refuses 68 "0001_x.sql is not what was applied at *" migrate
+    refuses 68 "0001_x.sql is not what was applied at *" migrate --dry-run
+    run migrate status
+    [ "$status" -eq 68 ]
+    [[ $output == *"needs a decision: 0001_x.sql is not what was applied"*"repair --checksums"* ]]
+    run migrate repair --checksums
+    [ "$status" -eq 0 ]
+    [ "$output" = "repaired: 1 file" ]
+    migrate -q
+    rm "$DIR/0002_x.sql"
+    refuses 68 "0002_x.sql is in the history, and there is no such file*repair --forget=2*" migrate
+    migrate repair -q --forget=2
+    run migrate status
+    [ "$status" -eq 0 ]
+    refuses 66 "the history has no number 2" migrate repair --forget=2
+    refuses 66 "no file was stopped half-way*" migrate repair --done=1
+    [ "$(seen)" = "1 2 3" ]
+}
+
+@test "--baseline: what was there before rowlock came is not run" {
+    for i in 1 2 3; do file "000${i}_x.sql" "$(see $i)"; done
+    run migrate repair --baseline=2
+    [ "$output" = "repaired: 2 files" ]
+    migrate -q
+    [ "$(seen)" = 3 ]
+}
+
+@test "a history belongs to one lock; repair hands it over" {
+    file 0001_x.sql "$(see 1)"
+    migrate -q
+    file 0002_x.sql "$(see 2)"
+    refuses 68 "the history $APP.rowlock_migration is kept under another lock, '$TEST_SCHEMA.migrate:$APP', not*" \
+        migrate --lock=other
+    [ "$(seen)" = 1 ]
+    migrate repair -q --checksums --lock=other
+    migrate -q --lock=other
+    [ "$(seen)" = "1 2" ]
+    # Another history has its own, and its own view of what was applied.
+    migrate -q --history-table=second --target=1
+    [ "$(seen)" = "1 2 1" ]
+}
+
+@test "a token that began anew is refused, and repair says that it may" {
+    file 0001_x.sql "$(see 1)"
+    migrate -q
+    sql_any "UPDATE \`$APP\`.rowlock_migration SET token = 1000000 WHERE version = 0"
+    file 0002_x.sql "$(see 2)"
+    refuses 68 "*was written under the token 1000000*" migrate
+    migrate repair -q --checksums
+    migrate -q
+    [ "$(seen)" = "1 2" ]
+}
+
+@test "while another one is at work: wait so long and no longer; status says running" {
+    file 0001_x.sql "$(see 1)"
+    rl_exec run "migrate:$APP" -- sleep 60 3>&- &
+    holder=$!
+    poll 20 state_is "migrate:$APP" held
+    refuses 1 "another migrator is at work: *" migrate --wait=200ms
+    kill "$holder"
+    wait "$holder" || true
+    [ "$(seen)" = - ]
+    migrate -q
+}
+
+@test "the schema must be there, and be named" {
+    file 0001_x.sql "$(see 1)"
+    refuses 78 "there is no schema 'no_such_schema' to migrate; make it first" rl migrate --into=no_such_schema "$DIR"
+    run rl migrate "$DIR"
+    [ "$status" -eq 64 ]
+    [[ $output == *"--into=SCHEMA is missing"* ]]
+    refuses 64 "there is no folder '*/nowhere'" rl migrate --into="$APP" "$DIR/nowhere"
+    run rl migrate --into="$APP" --done=1 "$DIR"
+    [ "$status" -eq 64 ]
+    run rl migrate repair --into="$APP" "$DIR"
+    [ "$status" -eq 64 ]
+    refuses 64 "the history's name 'a b' is not*" migrate --history-table="a b"
+}
+
+@test "a table of another program's is no history" {
+    file 0001_x.sql "$(see 1)"
+    sql_any "CREATE TABLE \`$APP\`.rowlock_migration (a INT)"
+    refuses 76 "the table $APP.rowlock_migration is no history of *" migrate
+}
+
+@test "a metadata lock in the way ends with the time that was given" {
+    file 0001_x.sql "ALTER TABLE seen ADD extra INT;"
+    mkfifo statements
+    mariadb --defaults-file="$TEST_OPTIONS" -N -B --unbuffered "$APP" <statements >answers 3>&- &
+    blocker=$!
+    exec 7>statements
+    echo "START TRANSACTION; SELECT COUNT(*) FROM seen; SELECT 'begun';" >&7
+    poll 20 grep -q begun answers
+    refuses 67 "0001_x.sql, statement 1 of 1 [(]*): a transaction uses the table or the row*[(]error 1205)" \
+        migrate --table-wait=1
+    [ "$(state_of 1)" = stopped ]
+    exec 7>&-
+    wait "$blocker"
+    migrate -q
+}
+
+@test "progress is for a terminal; a script sees lines" {
+    command -v script >/dev/null || skip "script is not installed"
+    file 0001_x.sql "$(see 1)" "$(see 'a longer one, so that the line must be cut somewhere')"
+    on_terminal 60 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" migrate --into="$APP" "$DIR" >shown
+    cat -v shown
+    grep -q "\[1/1\] 0001_x.sql 1/2: INSERT INTO seen" shown
+    grep -q "^.*0001_x.sql: 2 statements in " shown
+    [ "$(tail -n 1 shown)" = "$APP is at 1 (1 file applied)" ]
+    file 0002_x.sql "$(see 2)"
+    migrate >shown 2>&1
+    [ "$(wc -l <shown)" -eq 2 ]
+    run ! grep -q $'\033' shown
+}
