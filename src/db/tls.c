@@ -172,6 +172,9 @@ rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan 
         set_off(mysql);
     set_files(mysql, &params->tls);
     plan->cert = text_option(mysql, MYSQL_OPT_SSL_CERT);
+    /* Connector/C has forgotten it by the time that it fails. */
+    const char *ca = text_option(mysql, MYSQL_OPT_SSL_CA);
+    snprintf(plan->ca, sizeof plan->ca, "%s", ca ? ca : "");
     rowlock_status status = check_possible(mysql, plan, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -245,8 +248,13 @@ static rowlock_status fail_tls(MYSQL *mysql, const rl_tls_plan *plan, rowlock_er
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server's TLS certificate has another fingerprint than the one that is "
                        "asked for: no login was sent");
-    return rl_fail(err, ROWLOCK_UNAVAILABLE, "no TLS connection to the server could be made: %s",
-                   text);
+    if (*plan->ca)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "no TLS connection to the server could be made: %s (the CA file is '%s')",
+                       text, plan->ca);
+    return rl_fail(
+        err, ROWLOCK_UNAVAILABLE, "no TLS connection to the server could be made: %s%s", text,
+        plan->mode >= ROWLOCK_TLS_VERIFY_CA ? " (no CA file is given: the system's count)" : "");
 }
 
 bool rl_tls_explain(MYSQL *mysql, const rl_tls_plan *plan, rowlock_status *status,

@@ -20,6 +20,7 @@ typedef struct rl_tls_plan {
     bool proven;           /* only to a server that has shown who it is, by its certificate */
     bool cert;             /* with a certificate of the client's */
     char host[256];        /* as given, here or in an option file */
+    char ca[256];          /* likewise its file, "" where none is named */
 } rl_tls_plan;
 
 void rl_tls_begin(MYSQL *mysql);

@@ -88,11 +88,13 @@ keeps_out() {
     lets_in tls 127.0.0.1
     lets_in tls 127.0.0.1 --tls=required
     for mode in verify-ca verify-identity; do
-        keeps_out 69 'rowlock: no TLS connection to the server could be made: *' tls 127.0.0.1 --tls=$mode --tls-ca=right.pem
+        keeps_out 69 "rowlock: no TLS connection to the server could be made: *certificate*(the CA file is 'right.pem')" tls 127.0.0.1 --tls=$mode --tls-ca=right.pem
         lets_in tls 127.0.0.1 --tls=$mode --tls-ca=wrong.pem
     done
+    printf 'no certificate\n' >"$BATS_TEST_TMPDIR/none.pem"
+    keeps_out 69 "rowlock: no TLS connection *(the CA file is '$BATS_TEST_TMPDIR/none.pem')" tls 127.0.0.1 --tls-ca="$BATS_TEST_TMPDIR/none.pem"
     # Without a CA file: the system's.
-    keeps_out 69 'rowlock: no TLS connection to the server could be made: *' tls 127.0.0.1 --tls=verify-identity
+    keeps_out 69 'rowlock: no TLS connection to the server could be made: *certificate*no CA file*' tls 127.0.0.1 --tls=verify-identity
 }
 
 @test "for another host: verify-ca does not mind, verify-identity does" {
