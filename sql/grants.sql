@@ -6,12 +6,25 @@
 -- version's tables may need more; `rowlock doctor` says what is missing.
 
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'sweeper'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'looker'@'localhost' IDENTIFIED BY '…';
 
 -- Whoever runs `rowlock init`: makes the schema, the tables, and what later versions change.
 GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+
+-- Whoever runs `rowlock init --procedures`: they run with this user's rights, those above among them.
+-- DELETE is for the sweep in an EVENT.
+GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+
+-- Whoever takes locks by CALL: no right to any table. (What begins with rl_ runs with the caller's
+-- own rights, or is the library's for such a user.)
+GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
+-- Or on each procedure that it may call; without rowlock_break it takes no lock away from others:
+-- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
+-- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
+-- and so on: _try, _renew, _check, _row_make, _row_lock, _version, _bump, _fence, _present.
 
 -- Whoever takes locks (`rowlock run`, the library), in every mode; and sees who holds what.
 -- Who may take a lease may also `rowlock break` one: both write the same row.

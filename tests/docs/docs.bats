@@ -10,7 +10,7 @@ setup_file() {
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
     export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
-    export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3"
+    export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7"
     export SCHEMA="rowlock_docs_$$_$RANDOM"
     export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
     export OPTIONS="$BATS_FILE_TMPDIR/options.cnf"
@@ -174,7 +174,7 @@ options_of_man() {
 
 @test "man pages: mandoc has nothing to complain of" {
     command -v mandoc >/dev/null || skip "mandoc is not installed"
-    run mandoc -Tlint -W warning "$MAN1" "$MAN3"
+    run mandoc -Tlint -W warning "$MAN1" "$MAN3" "$MAN7"
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
@@ -191,6 +191,41 @@ compile() {
         "${sanitize[@]}" -I"$ROOT/include" ${MARIADB_CFLAGS:-$(pkg-config --cflags libmariadb)} \
         "$1" -o "$2" -L"$ROWLOCK_BUILD" -lrowlock -Xlinker -rpath -Xlinker "$ROWLOCK_BUILD" \
         ${MARIADB_LIBS:-$(pkg-config --libs libmariadb)} -pthread
+}
+
+# ------------------------------------------------------------------- rowlock-sql.7
+
+# Every public procedure with its parameters: name(a,b,OUTc), one on a line.
+procedures() {
+    cat "$ROOT"/sql/procedures/*.sql |
+        awk '/^CREATE PROCEDURE rowlock_/ { on = 1 } /^BEGIN$/ && on { on = 0; print "" } on { printf "%s ", $0 }' |
+        sed -E 's/CREATE PROCEDURE |\bIN |\bp_//g
+                s/ (LONGTEXT|BIGINT UNSIGNED|DECIMAL\(40, 6\))( CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)?//g
+                s/[[:space:]]+//g' | sort
+}
+
+@test "rowlock-sql.7: every procedure with its parameters, and no other" {
+    procedures >"$BATS_TEST_TMPDIR/sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/sql")" -ge 12 ]
+    sed -nE 's/^\.It Ic (rowlock_.*)/\1/p' "$MAN7" | sed -E 's/ Ns Pq /(/; s/\b(Fa|No)\b//g; s/$/)/; s/[[:space:]]+//g' |
+        sort >"$BATS_TEST_TMPDIR/page"
+    diff "$BATS_TEST_TMPDIR/sql" "$BATS_TEST_TMPDIR/page"
+}
+
+@test "rowlock-sql.7 and docs/sql.md: every SQLSTATE, and no other" {
+    grep -ohE "SIGNAL SQLSTATE 'RL[A-Z]+'" "$ROOT"/sql/procedures/*.sql | grep -oE 'RL[A-Z]+' | sort -u >"$BATS_TEST_TMPDIR/sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/sql")" -ge 10 ]
+    sed -nE 's/^\.It Li (RL[A-Z]+)$/\1/p' "$MAN7" | sort | diff "$BATS_TEST_TMPDIR/sql" -
+    sed -nE 's/^\| (RL[A-Z]+) \|.*/\1/p' "$ROOT/docs/sql.md" | sort | diff "$BATS_TEST_TMPDIR/sql" -
+}
+
+@test "docs/sql.md: its statements run, in their order" {
+    "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" init --procedures -q
+    fences "$ROOT/docs/sql.md" sql | sed "s/\browlock\.rowlock_/$SCHEMA.rowlock_/" >"$BATS_TEST_TMPDIR/guide.sql"
+    [ "$(grep -c CALL "$BATS_TEST_TMPDIR/guide.sql")" -ge 12 ]
+    mariadb --defaults-file="$OPTIONS" -N "$SCHEMA" <"$BATS_TEST_TMPDIR/guide.sql" >"$BATS_TEST_TMPDIR/guide.out"
+    [ "$(cat "$BATS_TEST_TMPDIR/guide.out")" = 150 ]
+    [ "$(mariadb --defaults-file="$OPTIONS" -N "$SCHEMA" -e 'SELECT GROUP_CONCAT(balance ORDER BY id) FROM account')" = 90,51 ]
 }
 
 @test "examples: every public function is called in one" {
