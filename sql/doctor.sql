@@ -135,3 +135,29 @@ SELECT COALESCE(LEFT(GROUP_CONCAT(DISTINCT CONCAT(m.table_schema, '.', m.table_n
   FROM information_schema.metadata_lock_info m
  WHERE m.thread_id = :id
    AND m.lock_type = 'Table metadata lock';
+
+-- The last run of the event that sweeps. NULL: not yet.
+-- name: doctor_event
+-- columns: every_s u64, installed_s i64, started_s i64, running u64, runs u64, failures u64, expired u64, events u64, purged u64, error text(1600), scheduler text(16)
+SELECT every_s,
+       TIMESTAMPDIFF(SECOND, installed_at, UTC_TIMESTAMP(6)),
+       TIMESTAMPDIFF(SECOND, started_at, UTC_TIMESTAMP(6)),
+       started_at IS NOT NULL AND (ended_at IS NULL OR ended_at < started_at),
+       runs, failures, expired, events, purged, error,
+       @@global.event_scheduler
+  FROM sweep_event
+ WHERE id = 1;
+
+-- No row: there is none, or this user lacks the privilege EVENT. Accounts are seen by who may read
+-- the schema mysql.
+-- name: doctor_event_state
+-- columns: status text(64), definer text(1200), definer_there u64, accounts u64
+SELECT e.status, e.definer,
+       (SELECT COUNT(*) > 0
+          FROM information_schema.user_privileges u
+         WHERE u.grantee = CONCAT("'", LEFT(e.definer, CHAR_LENGTH(e.definer) - CHAR_LENGTH(SUBSTRING_INDEX(e.definer, '@', -1)) - 1),
+                                  "'@'", SUBSTRING_INDEX(e.definer, '@', -1), "'")),
+       (SELECT COUNT(DISTINCT u.grantee) FROM information_schema.user_privileges u)
+  FROM information_schema.events e
+ WHERE e.event_schema = DATABASE()
+   AND e.event_name = 'rowlock_sweep';

@@ -58,6 +58,10 @@ GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 
 -- Not needed for locks, and not given here:
+-- Whoever installs the event that sweeps (`rowlock init --event`), with whose rights it runs; and who may
+-- see of its last run what `rowlock doctor` tells (the table is there once the event was installed).
+-- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+-- GRANT SELECT ON `rowlock`.sweep_event TO 'looker'@'localhost';
 -- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN).
 -- GRANT CONNECTION ADMIN ON *.* TO 'rowlock_admin'@'localhost';
 -- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for

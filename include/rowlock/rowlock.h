@@ -756,6 +756,33 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_remove(
     const rowlock_client_options *client_options, const rowlock_procedures_options *options,
     rowlock_procedures_result *result, rowlock_error *err);
 
+typedef struct rowlock_sweep_event_options {
+    int64_t every_ms; /* whole seconds, 1000 to 86400000; 0: 60000 */
+    rowlock_sweep_options sweep;
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    uint64_t reserved[4];
+} rowlock_sweep_event_options;
+
+typedef struct rowlock_sweep_event_result {
+    bool there;        /* install: true; remove: there was one */
+    bool scheduler_on; /* the server runs events; else: SET GLOBAL event_scheduler = ON */
+} rowlock_sweep_event_result;
+
+/*
+ * Makes the server sweep by itself: an EVENT in the schema, which runs with the rights of the user
+ * that installs it. Again: changes it. Needs the procedures (rowlock_procedures_install(): SCHEMA
+ * where they are not there) and the privilege EVENT. Whether the server runs events is the
+ * administrator's affair: nothing is switched on. Beside other sweepers it does no harm. DENIED,
+ * INVALID, TIMEOUT. `result` may be NULL.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_install(
+    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
+    rowlock_sweep_event_result *result, rowlock_error *err);
+/* Takes it away again; `options`: wait_ms alone. OK when there is none. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_remove(
+    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
+    rowlock_sweep_event_result *result, rowlock_error *err);
+
 /* ------------------------------------------------------------------ doctor */
 
 typedef enum rowlock_level {

@@ -3,12 +3,15 @@
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
+#include "migrate/event.h"
 #include "migrate/migrate.h"
 #include "migrate/procedures.h"
 #include "mode/doctor.h"
 #include "mode/sweeper.h"
 
-#define SWEEP_MOST_MS (INT64_MAX / 2000)
+#define SWEEP_MOST_MS    (INT64_MAX / 2000)
+#define EVERY_DEFAULT_MS 60000
+#define EVERY_MOST_MS    86400000
 
 static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
 {
@@ -105,6 +108,62 @@ rowlock_status rowlock_procedures_remove(const rowlock_client_options *client_op
 {
     static const rowlock_procedures_options defaults = {0};
     return with_procedures(client_options, options ? options : &defaults, false, result, err);
+}
+
+static rowlock_status make_plan(const rowlock_sweep_event_options *options, rl_event_plan *plan,
+                                rowlock_error *err)
+{
+    int64_t every_ms = options->every_ms ? options->every_ms : EVERY_DEFAULT_MS;
+    rowlock_sweep_options sweep = options->sweep;
+    if (every_ms < 1000 || every_ms > EVERY_MOST_MS || every_ms % 1000 != 0)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "an event runs every 1 to 86400 seconds, whole ones; not every %" PRId64
+                       " ms",
+                       every_ms);
+    rl_sweep_fill_in(&sweep);
+    *plan = (rl_event_plan){
+        .every_s = (uint64_t)every_ms / 1000,
+        .history_us = sweep.history_ms > 0 ? (uint64_t)sweep.history_ms * 1000 : 0,
+        .history_rows = sweep.history_rows,
+        .unused_us = sweep.unused_ms > 0 ? (uint64_t)sweep.unused_ms * 1000 : 0,
+    };
+    return check_sweep(&sweep, err);
+}
+
+static rowlock_status with_event(const rowlock_client_options *client_options,
+                                 const rl_event_plan *plan, int64_t wait_ms,
+                                 rowlock_sweep_event_result *result, rowlock_error *err)
+{
+    rl_params params;
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = plan ? rl_event_install(&params, plan, wait_ms, result, err)
+                  : rl_event_remove(&params, wait_ms, result, err);
+    rl_params_free(&params);
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
+               : status;
+}
+
+rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_options,
+                                           const rowlock_sweep_event_options *given,
+                                           rowlock_sweep_event_result *result, rowlock_error *err)
+{
+    static const rowlock_sweep_event_options defaults = {0};
+    const rowlock_sweep_event_options *options = given ? given : &defaults;
+    rl_event_plan plan;
+    rowlock_status status = make_plan(options, &plan, err);
+    return status == ROWLOCK_OK ? with_event(client_options, &plan, options->wait_ms, result, err)
+                                : status;
+}
+
+rowlock_status rowlock_sweep_event_remove(const rowlock_client_options *client_options,
+                                          const rowlock_sweep_event_options *options,
+                                          rowlock_sweep_event_result *result, rowlock_error *err)
+{
+    return with_event(client_options, NULL, options ? options->wait_ms : 0, result, err);
 }
 
 rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t ttl_ms,

@@ -1,4 +1,5 @@
 /* cli/cmd_init.c - init: make the schema, or bring it up to date. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,18 +8,35 @@
 #include "cli.h"
 #include "say.h"
 
-enum { ID_WAIT = CLI_ID_COMMAND, ID_RESUME, ID_PROCEDURES, ID_REMOVE_PROCEDURES };
+enum {
+    ID_WAIT = CLI_ID_COMMAND,
+    ID_RESUME,
+    ID_PROCEDURES,
+    ID_REMOVE_PROCEDURES,
+    ID_EVENT,
+    ID_REMOVE_EVENT,
+    ID_EVERY,
+    ID_HISTORY,
+    ID_HISTORY_ROWS,
+    ID_UNUSED
+};
 
 typedef struct init_call {
     rowlock_migrate_options migrate;
     bool procedures;
     bool remove_procedures;
+    bool event;
+    bool event_options; /* how it is to sweep */
+    bool remove_event;
+    rowlock_sweep_event_options sweep;
     bool quiet;
 } init_call;
 
 static const char help[] =
     "Usage: rowlock init [-q] [--wait D] [--resume VERSION:DONE]\n"
     "                    [--procedures | --remove-procedures]\n"
+    "                    [--event [--every D] [--history D] [--history-rows N] [--unused D] |\n"
+    "                     --remove-event]\n"
     "Makes the schema (-D, else rowlock) and its tables, or brings them up to date. May be\n"
     "run again, and by many at once: one works, the others wait.\n"
     "\n"
@@ -30,6 +48,13 @@ static const char help[] =
     "      --procedures           also the stored procedures, see rowlock-sql(7); where they\n"
     "                             are, they are brought up to date without it\n"
     "      --remove-procedures    take them away again\n"
+    "      --event                also an EVENT, which sweeps as 'rowlock sweep' does, with no\n"
+    "                             process outside (and the procedures, which it needs); again:\n"
+    "                             changes it\n"
+    "      --every=D              how often; 1m where not given\n"
+    "      --history=D, --history-rows=N, --unused=D\n"
+    "                             as of 'rowlock sweep'\n"
+    "      --remove-event         take it away again\n"
     "\n"
     "It needs the right to create the schema and its tables; the error names the GRANT.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
@@ -62,6 +87,35 @@ static bool take_resume(const char *text, rowlock_migrate_options *options)
     return true;
 }
 
+/* In the library's options a 0 stands for the default; here it is what was asked for. */
+static bool take_age(const cli_args *args, const char *name, const char *word, int64_t *ms)
+{
+    if (!cli_args_duration(args, name, word, ms))
+        return false;
+    if (*ms == 0)
+        *ms = 1;
+    return true;
+}
+
+static bool take_sweep(const cli_args *args, int id, init_call *call)
+{
+    rowlock_sweep_options *sweep = &call->sweep.sweep;
+    call->event_options = true;
+    if (id == ID_HISTORY)
+        return take_age(args, "--history", "forever", &sweep->history_ms);
+    if (id == ID_HISTORY_ROWS)
+        return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->history_rows);
+    if (id == ID_UNUSED)
+        return take_age(args, "--unused", "never", &sweep->unused_ms);
+    if (!cli_args_duration(args, "--every", NULL, &call->sweep.every_ms))
+        return false;
+    if (call->sweep.every_ms >= 1000 && call->sweep.every_ms <= 86400000 &&
+        call->sweep.every_ms % 1000 == 0)
+        return true;
+    cli_usage("--every wants whole seconds, 1s to 24h");
+    return false;
+}
+
 static bool take_option(const cli_args *args, int id, init_call *call)
 {
     if (id == ID_WAIT) {
@@ -77,12 +131,27 @@ static bool take_option(const cli_args *args, int id, init_call *call)
         cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", args->value);
         return false;
     }
+    if (id >= ID_EVERY)
+        return take_sweep(args, id, call);
     call->quiet |= id == 'q';
-    call->procedures |= id == ID_PROCEDURES;
+    call->procedures |= id == ID_PROCEDURES || id == ID_EVENT;
     call->remove_procedures |= id == ID_REMOVE_PROCEDURES;
-    if (!call->procedures || !call->remove_procedures)
+    call->event |= id == ID_EVENT;
+    call->remove_event |= id == ID_REMOVE_EVENT;
+    return true;
+}
+
+static bool options_agree(const init_call *call)
+{
+    if (call->event && call->remove_event)
+        cli_usage("--event and --remove-event exclude each other");
+    else if (call->event_options && !call->event)
+        cli_usage("--every, --history, --history-rows and --unused are options of --event");
+    else if (call->procedures && call->remove_procedures)
+        cli_usage(call->event ? "--event needs the procedures"
+                              : "--procedures and --remove-procedures exclude each other");
+    else
         return true;
-    cli_usage("--procedures and --remove-procedures exclude each other");
     return false;
 }
 
@@ -109,6 +178,43 @@ static int init_procedures(const cli_context *context, const init_call *call)
     return 0;
 }
 
+static void warn_of_scheduler(void)
+{
+    cli_say("the server runs no events now; an administrator switches them on by %s, and "
+            "event_scheduler=ON in the server's option file",
+            "SET GLOBAL event_scheduler = ON"); /* not run */
+}
+
+static int init_event(const cli_context *context, const init_call *call)
+{
+    rowlock_sweep_event_options options = call->sweep;
+    options.wait_ms = call->migrate.wait_ms;
+    rowlock_sweep_event_result result;
+    rowlock_error err;
+    rowlock_status status =
+        call->event ? rowlock_sweep_event_install(&context->client, &options, &result, &err)
+                    : rowlock_sweep_event_remove(&context->client, &options, &result, &err);
+    if (status != ROWLOCK_OK)
+        return cli_fail(&err);
+    if (call->event && !call->quiet)
+        printf("event installed: it sweeps every %" PRId64 " s\n",
+               (options.every_ms ? options.every_ms : 60000) / 1000);
+    if (call->remove_event && !call->quiet)
+        puts(result.there ? "event removed" : "there was no event");
+    if (call->event && !result.scheduler_on)
+        warn_of_scheduler();
+    return 0;
+}
+
+static int init_rest(const cli_context *context, const init_call *call)
+{
+    /* The event before what it needs is taken away, and after it is there. */
+    int exit_status = call->remove_event ? init_event(context, call) : 0;
+    if (exit_status == 0)
+        exit_status = init_procedures(context, call);
+    return exit_status == 0 && call->event ? init_event(context, call) : exit_status;
+}
+
 static int init(cli_context *context, const init_call *call)
 {
     rowlock_migrate_result result;
@@ -121,7 +227,7 @@ static int init(cli_context *context, const init_call *call)
         printf("schema at version %u\n", result.to);
     else if (!call->quiet)
         printf("schema up to date (version %u)\n", result.to);
-    return init_procedures(context, call);
+    return init_rest(context, call);
 }
 
 int cli_init(const cli_context *context, int argc, char **argv)
@@ -132,6 +238,12 @@ int cli_init(const cli_context *context, int argc, char **argv)
         {ID_RESUME, "resume", CLI_VALUE},
         {ID_PROCEDURES, "procedures", CLI_NOTHING},
         {ID_REMOVE_PROCEDURES, "remove-procedures", CLI_NOTHING},
+        {ID_EVENT, "event", CLI_NOTHING},
+        {ID_REMOVE_EVENT, "remove-event", CLI_NOTHING},
+        {ID_EVERY, "every", CLI_VALUE},
+        {ID_HISTORY, "history", CLI_VALUE},
+        {ID_HISTORY_ROWS, "history-rows", CLI_VALUE},
+        {ID_UNUSED, "unused", CLI_VALUE},
         {0},
     };
     cli_context mine = *context;
@@ -143,7 +255,7 @@ int cli_init(const cli_context *context, int argc, char **argv)
         if (!take_option(&args, id, &call))
             return CLI_EXIT_USAGE;
     }
-    if (!cli_args_operands(&args, 0, 0, ""))
+    if (!cli_args_operands(&args, 0, 0, "") || !options_agree(&call))
         return CLI_EXIT_USAGE;
     if (!call.quiet && isatty(STDOUT_FILENO))
         call.migrate.progress = show_progress;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "migrate/event.h"
 #include "migrate/migrate.h"
 #include "migrate/procedures.h"
 #include "stmt/bell.h"
@@ -135,13 +136,18 @@ static rowlock_status drop_and_create(installer *in, const routine *old, const c
     return status;
 }
 
+static void make_comment(const char *text, char comment[COMMENT_SIZE])
+{
+    snprintf(comment, COMMENT_SIZE, "rowlock %s %016" PRIx64, ROWLOCK_VERSION_STRING,
+             rl_hash(text));
+}
+
 /* `text` has its bell already. */
 static rowlock_status install_text(installer *in, const char *name, const char *text,
                                    rowlock_error *err)
 {
     char comment[COMMENT_SIZE];
-    snprintf(comment, sizeof comment, "rowlock %s %016" PRIx64, ROWLOCK_VERSION_STRING,
-             rl_hash(text));
+    make_comment(text, comment);
     routine *old = find_routine(&in->there, name);
     if (old)
         old->wanted = true;
@@ -159,12 +165,17 @@ static rowlock_status install_text(installer *in, const char *name, const char *
     return status;
 }
 
-static rowlock_status install_one(installer *in, const rl_procedure *procedure, rowlock_error *err)
+static void fill_in_bell(rl_buffer *text, const char *template, const char *schema)
 {
     char bell[RL_BELL_PREFIX_MAX + 1];
+    rl_bell_prefix(schema, bell);
+    fill_in(text, template, "{bell}", bell);
+}
+
+static rowlock_status install_one(installer *in, const rl_procedure *procedure, rowlock_error *err)
+{
     rl_buffer text = {0};
-    rl_bell_prefix(in->params->schema, bell);
-    fill_in(&text, procedure->text, "{bell}", bell);
+    fill_in_bell(&text, procedure->text, in->params->schema);
     rowlock_status status = text.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
                                         : install_text(in, procedure->name, text.text, err);
     rl_buffer_free(&text);
@@ -244,8 +255,47 @@ rowlock_status rl_procedures_remove(const rl_params *params,
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
     rowlock_error spare;
     err = rl_error_or(err, &spare);
+    bool event = false;
     rowlock_status status = begin(&in, options->wait_ms, err);
+    if (status == ROWLOCK_OK)
+        status = rl_event_there(in.conn, &in.io, &event, err);
+    if (status == ROWLOCK_OK && event)
+        status = rl_fail(err, ROWLOCK_INVALID,
+                         "the event that sweeps calls them; run `rowlock -D %s init "
+                         "--remove-event` before",
+                         params->schema);
     if (status == ROWLOCK_OK)
         status = drop_unwanted(&in, err);
     return end(&in, status, result, err);
+}
+
+/* ------------------------------------------------------------------------- looking */
+
+static bool is_ours(const routine *row, const char *schema)
+{
+    char comment[COMMENT_SIZE];
+    for (unsigned i = 0; i < rl_procedure_count; i++) {
+        if (strcmp(rl_procedures[i].name, row->name) != 0)
+            continue;
+        rl_buffer text = {0};
+        fill_in_bell(&text, rl_procedures[i].text, schema);
+        make_comment(text.failed ? "" : text.text, comment);
+        rl_buffer_free(&text);
+        return strcmp(comment, row->comment) == 0;
+    }
+    return false;
+}
+
+rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
+                                  rl_procedures_seen *seen, rowlock_error *err)
+{
+    installer in = {.conn = conn, .io = *io};
+    rowlock_status status = read_routines(&in, err);
+    *seen = (rl_procedures_seen){.there = (unsigned)in.there.count};
+    for (size_t i = 0; i < in.there.count; i++)
+        if (is_ours(&in.there.rows[i], schema))
+            seen->same++;
+        else
+            snprintf(seen->other, sizeof seen->other, "%s", in.there.rows[i].comment);
+    return status;
 }

@@ -418,6 +418,8 @@ static void check_all(rl_doctor *d, bool with_schema)
     if (with_schema && check_schema(d)) {
         check_rights(d);
         check_waiters(d);
+        rl_doctor_check_procedures(d);
+        rl_doctor_check_event(d);
     }
 }
 

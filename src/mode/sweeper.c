@@ -339,13 +339,11 @@ static rowlock_status forget_many(sweep *s, uint64_t keep, size_t *size, rowlock
 static rowlock_status bound_history(sweep *s, const rowlock_sweep_options *options,
                                     rowlock_error *err)
 {
-    int64_t age_ms = options->history_ms ? options->history_ms : HISTORY_DEFAULT_MS;
-    uint64_t keep = options->history_rows ? options->history_rows : HISTORY_DEFAULT_ROWS;
     size_t size = PACE_FIRST;
     rowlock_status status = ROWLOCK_OK;
-    if (age_ms > 0)
-        status = forget_old(s, age_ms, &size, err);
-    return status == ROWLOCK_OK ? forget_many(s, keep, &size, err) : status;
+    if (options->history_ms > 0)
+        status = forget_old(s, options->history_ms, &size, err);
+    return status == ROWLOCK_OK ? forget_many(s, options->history_rows, &size, err) : status;
 }
 
 /* ----------------------------------------------------------------------------- purge */
@@ -413,12 +411,26 @@ static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, 
     return status;
 }
 
-rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *options,
+void rl_sweep_fill_in(rowlock_sweep_options *options)
+{
+    if (options->history_ms == 0)
+        options->history_ms = HISTORY_DEFAULT_MS;
+    if (options->history_rows == 0)
+        options->history_rows = HISTORY_DEFAULT_ROWS;
+    if (options->unused_ms == 0)
+        options->unused_ms = UNUSED_DEFAULT_MS;
+}
+
+rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *given,
                         rowlock_sweep_result *result, rowlock_error *err)
 {
+    rowlock_sweep_options filled = *given;
+    const rowlock_sweep_options *options = &filled;
+    rl_sweep_fill_in(&filled);
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    int64_t unused_ms = options->unused_ms > 0 ? options->unused_ms : UNUSED_DEFAULT_MS;
-    sweep s = {.client = client, .budget = &budget, .unused_us = (uint64_t)unused_ms * 1000};
+    sweep s = {.client = client, .budget = &budget};
+    if (options->unused_ms > 0)
+        s.unused_us = (uint64_t)options->unused_ms * 1000;
     batches *batch = malloc(sizeof *batch);
     if (!batch)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");

@@ -4,6 +4,9 @@
 
 #include "mode/client.h"
 
+/* The defaults, in place of 0. */
+void rl_sweep_fill_in(rowlock_sweep_options *options);
+
 rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *options,
                         rowlock_sweep_result *result, rowlock_error *err) RL_MUST_USE;
 

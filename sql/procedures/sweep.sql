@@ -1,0 +1,254 @@
+-- The sweeper in the server: what src/mode/sweeper.c does, by the same statements. The event
+-- rowlock_sweep (rowlock init --event) calls rl_sweep. A batch is a transaction; what somebody else
+-- works on is left to the next sweep.
+
+-- p_history_us, p_unused_us: 0 is for ever.
+CREATE PROCEDURE rl_sweep(IN p_history_us BIGINT UNSIGNED, IN p_history_rows BIGINT UNSIGNED,
+                          IN p_unused_us BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_alone BOOLEAN DEFAULT FALSE;
+    DECLARE v_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_expired, v_rows, v_events, v_purged BIGINT UNSIGNED DEFAULT 0;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        GET DIAGNOSTICS CONDITION 1 v_error = MESSAGE_TEXT;
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        CALL rl_sweep_end(v_expired + v_rows, v_events, v_purged, v_error);
+        DO RELEASE_LOCK('{bell}sweep');
+        RESIGNAL;
+    END;
+    CALL rl_sweep_alone(v_alone);
+    IF v_alone AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') THEN
+        CALL rl_now(v_now);
+        SET SESSION group_concat_max_len = 1000000; -- of JSON_ARRAYAGG, on MariaDB
+        UPDATE sweep_event SET started_at = v_now WHERE id = 1;
+        CALL rl_sweep_leases(v_expired);
+        CALL rl_sweep_rows(v_rows);
+        CALL rl_sweep_history(p_history_us, p_history_rows, v_events);
+        IF p_unused_us > 0 THEN
+            CALL rl_sweep_names(p_unused_us, v_purged);
+        END IF;
+        CALL rl_sweep_end(v_expired + v_rows, v_events, v_purged, '');
+    END IF;
+    IF v_alone THEN
+        DO RELEASE_LOCK('{bell}sweep');
+    END IF;
+END;
+
+-- A sweep that takes longer than the interval is not joined by the next one. Where the server refuses
+-- GET_LOCK, it may be: that does no harm.
+CREATE PROCEDURE rl_sweep_alone(OUT p_alone BOOLEAN)
+BEGIN
+    DECLARE EXIT HANDLER FOR 1105, 1235, 1305, 1370 SET p_alone = TRUE;
+    SET p_alone = COALESCE(GET_LOCK('{bell}sweep', 0), 0);
+END;
+
+-- For `rowlock doctor`.
+CREATE PROCEDURE rl_sweep_end(IN p_expired BIGINT UNSIGNED, IN p_events BIGINT UNSIGNED,
+                              IN p_purged BIGINT UNSIGNED,
+                              IN p_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    CALL rl_now(v_now);
+    UPDATE sweep_event
+       SET ended_at = v_now,
+           runs = runs + 1,
+           failures = IF(p_error = '', 0, failures + 1),
+           expired = p_expired,
+           events = p_events,
+           purged = p_purged,
+           error = p_error
+     WHERE id = 1;
+END;
+
+CREATE PROCEDURE rl_sweep_leases(OUT p_freed BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_count, v_got, v_size INT DEFAULT 100;
+    DECLARE v_after BIGINT UNSIGNED DEFAULT 0;
+    SET p_freed = 0;
+    WHILE v_count = v_size DO
+        CALL rl_now(v_now);
+        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), COALESCE(MAX(x.id), 0)
+          INTO v_names, v_count, v_after
+          FROM ({{sweep_expired(after = v_after, limit = v_size, now = v_now)}}) AS x;
+        IF v_count > 0 THEN
+            CALL rl_sweep_leases_batch(v_names, v_now, v_got);
+            SET p_freed = p_freed + v_got;
+        END IF;
+    END WHILE;
+END;
+
+CREATE PROCEDURE rl_sweep_leases_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4,
+                                       IN p_now DATETIME(6), OUT p_got INT)
+BEGIN
+    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_got = 0;
+    END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*)
+      INTO v_names, p_got
+      FROM ({{sweep_expired_lock(names = p_names, now = p_now)}}) AS x;
+    IF p_got > 0 THEN
+        -- The history first: it tells of the token and the holder that were.
+        {{sweep_expired_record(names = v_names, now = p_now)}};
+        {{sweep_expired_free(names = v_names, now = p_now)}};
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+-- Row locks that are published, and whose row nobody has locked: their holders are dead. One by one.
+-- Where many nodes write they may be another node's, which do not show here.
+CREATE PROCEDURE rl_sweep_rows(OUT p_freed BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_quiet, v_got BOOLEAN;
+    DECLARE v_id, v_version BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_held_us BIGINT;
+    DECLARE v_now DATETIME(6);
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    SET p_freed = 0;
+    CALL rl_quiet(v_quiet);
+    look: WHILE NOT v_quiet DO
+        CALL rl_now(v_now);
+        SET v_found = TRUE;
+        {{sweep_published(after = v_id, limit = 1, now = v_now)}}
+          INTO v_id, v_name, v_version, v_owner, v_label, v_held_us;
+        IF NOT v_found THEN
+            LEAVE look;
+        END IF;
+        CALL rl_sweep_row(v_id, v_name, v_version, v_owner, v_label, v_held_us, v_now, v_got);
+        SET p_freed = p_freed + v_got;
+    END WHILE;
+END;
+
+-- The row of a fenced transaction is not waited for while others wait for the lock.
+CREATE PROCEDURE rl_sweep_row(IN p_id BIGINT UNSIGNED,
+                              IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              IN p_version BIGINT UNSIGNED,
+                              IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                              IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              IN p_held_us BIGINT, IN p_now DATETIME(6), OUT p_got BOOLEAN)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_got = FALSE;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_got = FALSE;
+    END;
+    SET p_got = TRUE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    -- (MariaDB takes no INTO behind a FOR UPDATE; a derived table's rows are locked as well.)
+    SELECT x.resource_name INTO v_name FROM ({{row_probe(id = p_id)}}) AS x;
+    IF p_got THEN
+        SELECT id INTO v_id FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    END IF;
+    IF p_got THEN
+        {{row_unpublish(id = p_id, version = p_version, owner = p_owner, now = p_now)}};
+        SET p_got = ROW_COUNT() > 0;
+    END IF;
+    IF p_got THEN
+        CALL rl_event(p_name, 'pessimistic', 'expired', p_version, p_owner, p_label, p_now, NULL,
+                      p_held_us DIV 1000, 'its connection ended');
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+CREATE PROCEDURE rl_sweep_history(IN p_age_us BIGINT UNSIGNED, IN p_rows BIGINT UNSIGNED,
+                                  OUT p_forgotten BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_upto BIGINT UNSIGNED;
+    DECLARE v_size INT DEFAULT 1000;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    SET p_forgotten = 0;
+    old: WHILE p_age_us > 0 DO
+        CALL rl_now(v_now);
+        {{sweep_events_before(age_us = p_age_us, limit = v_size, now = v_now)}} INTO v_upto;
+        IF v_upto IS NULL THEN
+            LEAVE old;
+        END IF;
+        CALL rl_sweep_forget(v_upto, p_forgotten);
+    END WHILE;
+    SET v_found = TRUE;
+    {{sweep_events_beyond(keep = p_rows)}} INTO v_upto;
+    IF v_found THEN
+        CALL rl_sweep_forget(v_upto, p_forgotten);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_sweep_forget(IN p_upto BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_size, v_rows INT DEFAULT 100;
+    WHILE v_rows = v_size DO
+        {{sweep_events_delete(upto = p_upto, limit = v_size)}};
+        SET v_rows = ROW_COUNT();
+        SET p_forgotten = p_forgotten + v_rows;
+    END WHILE;
+END;
+
+CREATE PROCEDURE rl_sweep_names(IN p_unused_us BIGINT UNSIGNED, OUT p_purged BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_count, v_got, v_size INT DEFAULT 100;
+    DECLARE v_after BIGINT UNSIGNED DEFAULT 0;
+    SET p_purged = 0;
+    WHILE v_count = v_size DO
+        CALL rl_now(v_now);
+        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), COALESCE(MAX(x.id), 0)
+          INTO v_names, v_count, v_after
+          FROM ({{purge_candidates(after = v_after, unused_us = p_unused_us, limit = v_size,
+                                   now = v_now)}}) AS x;
+        IF v_count > 0 THEN
+            CALL rl_sweep_names_batch(v_names, p_unused_us, v_now, v_got);
+            SET p_purged = p_purged + v_got;
+        END IF;
+    END WHILE;
+END;
+
+-- The floor is locked first, and raised before the names go.
+CREATE PROCEDURE rl_sweep_names_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4,
+                                      IN p_unused_us BIGINT UNSIGNED, IN p_now DATETIME(6), OUT p_got INT)
+BEGIN
+    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_floor, v_highest BIGINT UNSIGNED;
+    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_got = 0;
+    END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT x.version INTO v_floor FROM ({{purge_floor()}}) AS x;
+    IF NOT v_found THEN
+        CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
+    END IF;
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), MAX(x.version)
+      INTO v_names, p_got, v_highest
+      FROM (({{purge_names_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})
+            UNION ALL
+            ({{purge_rows_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})) AS x;
+    IF p_got > 0 THEN
+        {{purge_floor_raise(version = v_highest)}};
+        {{purge_lock(names = v_names)}};
+        {{purge_renewal(names = v_names)}};
+        {{purge_resource(names = v_names)}};
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;

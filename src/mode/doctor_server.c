@@ -1,0 +1,181 @@
+/* mode/doctor_server.c - what rowlock has in the server: its procedures, and the event that sweeps.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "migrate/procedures.h"
+#include "mode/doctor_parts.h"
+
+#define LATE_RUNS     3  /* of the event: so many intervals, */
+#define LATE_MORE     60 /* and so many seconds, without one */
+#define NO_SUCH_TABLE 1146
+
+void rl_doctor_check_procedures(rl_doctor *d)
+{
+    rl_procedures_seen seen;
+    if (rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL) != ROWLOCK_OK)
+        return;
+    if (seen.there == 0)
+        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "",
+                       "none that this user sees; `rowlock init --procedures` installs them");
+    else if (seen.same < seen.there)
+        rl_doctor_tell(d, "procedures", ROWLOCK_CARE,
+                       "SQL programs get what that program did, with its bugs",
+                       "`rowlock init` with the newest program in use brings them up to date",
+                       "%u of %u are not this program's, but of %s", seen.there - seen.same,
+                       seen.there, seen.other);
+    else
+        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "", "%u, as of this program (%s)",
+                       seen.there, rowlock_version());
+}
+
+/* -------------------------------------------------------------------------- the event */
+
+typedef struct event {
+    uint64_t every_s;
+    int64_t installed_s; /* ago */
+    int64_t started_s;   /* ago; < 0: never */
+    bool running;
+    bool scheduler;
+    uint64_t failures;
+    uint64_t expired;
+    uint64_t events;
+    uint64_t purged;
+    char error[801];
+    /* As far as this user sees; "" else. */
+    char status[65];
+    char definer[400];
+    bool definer_gone;
+} event;
+
+static rowlock_status read_event(rl_doctor *d, event *e, bool *found, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT, NULL, &d->io, found, &rows, err);
+    if (status != ROWLOCK_OK || !*found)
+        return status;
+    *e = (event){.every_s = rows.cells[0].u64,
+                 .installed_s = rows.cells[1].i64,
+                 .started_s = rows.cells[2].null ? -1 : rows.cells[2].i64,
+                 .running = rows.cells[3].u64 != 0,
+                 .failures = rows.cells[5].u64,
+                 .expired = rows.cells[6].u64,
+                 .events = rows.cells[7].u64,
+                 .purged = rows.cells[8].u64,
+                 .scheduler = strcasecmp(rows.cells[10].text, "ON") == 0};
+    snprintf(e->error, sizeof e->error, "%s", rows.cells[9].text);
+    return status;
+}
+
+static void read_state(rl_doctor *d, event *e)
+{
+    rl_rows rows;
+    bool found = false;
+    if (rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT_STATE, NULL, &d->io, &found, &rows, NULL) !=
+            ROWLOCK_OK ||
+        !found)
+        return;
+    snprintf(e->status, sizeof e->status, "%s", rows.cells[0].text);
+    snprintf(e->definer, sizeof e->definer, "%s", rows.cells[1].text);
+    /* Who sees but one account sees its own. */
+    e->definer_gone = rows.cells[2].u64 == 0 && rows.cells[3].u64 > 1;
+}
+
+static const char not_swept[] =
+    "expired leases stay in `rowlock ls`, the history and unused names grow; locks are right "
+    "without it";
+
+static void tell_run(const rl_doctor *d, const event *e)
+{
+    if (e->running)
+        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
+                       "the server sweeps every %" PRIu64 " s; a run began %" PRId64 " s ago",
+                       e->every_s, e->started_s);
+    else if (e->started_s < 0)
+        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
+                       "the server sweeps every %" PRIu64 " s; it has not run yet", e->every_s);
+    else
+        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
+                       "the server sweeps every %" PRIu64 " s; last %" PRId64
+                       " s ago: expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64
+                       ", names purged: %" PRIu64,
+                       e->every_s, e->started_s, e->expired, e->events, e->purged);
+}
+
+/* In words; the time of the last run, or of the installation. */
+static void put_last(const event *e, char *text, size_t size)
+{
+    if (e->started_s < 0)
+        snprintf(text, size, "it has never run, since it was installed %" PRId64 " s ago",
+                 e->installed_s);
+    else
+        snprintf(text, size, "it ran last %" PRId64 " s ago", e->started_s);
+}
+
+static bool is_late(const event *e)
+{
+    int64_t since_s =
+        e->started_s < 0 || e->installed_s < e->started_s ? e->installed_s : e->started_s;
+    return since_s > (int64_t)e->every_s * LATE_RUNS + LATE_MORE;
+}
+
+static void tell_event(const rl_doctor *d, const event *e)
+{
+    char last[120];
+    put_last(e, last, sizeof last);
+    if (!e->scheduler)
+        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
+                       "event_scheduler=ON in the server's option file, and now: "
+                       "SET GLOBAL event_scheduler = ON;",
+                       "the event that sweeps is there, but the server runs no events: "
+                       "event_scheduler is off; %s",
+                       last);
+    else if (e->definer_gone)
+        rl_doctor_tell(
+            d, "event", ROWLOCK_CARE, not_swept, "`rowlock init --event` by a user that stays",
+            "the event that sweeps runs as %s, and there is no such account; %s", e->definer, last);
+    else if (*e->status && strcmp(e->status, "ENABLED") != 0)
+        rl_doctor_tell(d, "event", ROWLOCK_CARE,
+                       "a replica's is to be so, the primary's sweeps; else nobody does",
+                       "on a primary: ALTER EVENT rowlock_sweep ENABLE;",
+                       "the event that sweeps is %s; %s", e->status, last);
+    else if (e->failures > 0)
+        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
+                       "as it says; `rowlock init --event` makes procedures and event anew",
+                       "the event that sweeps has failed %" PRIu64 " times in a row, last %" PRId64
+                       " s ago: %s",
+                       e->failures, e->started_s, e->error);
+    else if (is_late(e))
+        rl_doctor_tell(
+            d, "event", ROWLOCK_CARE, not_swept,
+            "the server's error log has the reason; `rowlock init --event` makes it anew",
+            "the event that sweeps is to run every %" PRIu64 " s, and %s", e->every_s, last);
+    else
+        tell_run(d, e);
+}
+
+void rl_doctor_check_event(rl_doctor *d)
+{
+    event e = {0};
+    bool found = false;
+    rowlock_error err = {0};
+    char who[600];
+    char remedy[700];
+    rowlock_status status = read_event(d, &e, &found, &err);
+    rl_doctor_grantee(d, who, sizeof who);
+    snprintf(remedy, sizeof remedy, "GRANT SELECT ON `%s`.sweep_event TO %s;", d->params->schema,
+             who);
+    if (status == ROWLOCK_OK && found) {
+        read_state(d, &e);
+        tell_event(d, &e);
+    } else if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE) {
+        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
+                       "the server does not sweep by itself (`rowlock init --event`)");
+    } else {
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", remedy,
+                       "whether the server sweeps by itself is hidden from this user");
+    }
+}
