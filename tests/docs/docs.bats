@@ -356,3 +356,97 @@ anchors() {
         [[ " $reached" == *" $paper "* ]] || { echo "nothing leads to $paper"; false; }
     done
 }
+
+# ---------------------------------------------------------------------- migrations
+
+# A tool of each name that docs/migrations.md runs: it says how it was called, and notes when it began
+# and ended, so that two at once would show.
+stand_in_tools() {
+    mkdir -p "$BATS_TEST_TMPDIR/tools/bin"
+    printf '%s\n' '#!/bin/sh' 'mkdir "$TOOLS/busy" || { echo "two at once" >>"$TOOLS/ran"; exit 3; }' \
+        'echo "$(basename "$0") $* token $ROWLOCK_TOKEN" >>"$TOOLS/ran"' 'sleep 0.05' 'rmdir "$TOOLS/busy"' \
+        >"$BATS_TEST_TMPDIR/tools/flyway"
+    chmod +x "$BATS_TEST_TMPDIR/tools/flyway"
+    for tool in liquibase migrate python alembic npx php goose dbmate gh-ost pt-online-schema-change bin/rails; do
+        ln -s "$BATS_TEST_TMPDIR/tools/flyway" "$BATS_TEST_TMPDIR/tools/$tool"
+    done
+    ln -s "$ROWLOCK" "$BATS_TEST_TMPDIR/tools/rowlock"
+    export TOOLS="$BATS_TEST_TMPDIR/tools" PATH="$BATS_TEST_TMPDIR/tools:$PATH" DATABASE=mysql://shop
+    export ROWLOCK_URL="mysql://root@localhost/$SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
+}
+
+@test "migrations.md: every command runs its tool, as it is shown" {
+    stand_in_tools
+    cd "$TOOLS"
+    mkdir -p docs
+    ln -s "$ROOT/docs/examples" docs/examples
+    printf '#!/bin/sh\nexec mariadb --defaults-file="%s" "$@"\n' "$OPTIONS" >mysql
+    chmod +x mysql
+    fences "$ROOT/docs/migrations.md" sh >commands
+    [ "$(grep -c '^rowlock run ' commands)" -eq "$(wc -l <commands)" ]
+    [ "$(wc -l <commands)" -ge 14 ]
+    while read -r command; do
+        sh -c "$command" </dev/null
+    done <commands
+    cat ran
+    # Liquibase is called twice.
+    [ "$(wc -l <ran)" -eq $(($(wc -l <commands) + 1)) ]
+    grep -q '^flyway migrate token [0-9]' ran
+    grep -q '^liquibase release-locks token' ran
+    grep -q '^rails db:migrate token' ran
+    grep -q '^gh-ost --conf=gh-ost.cnf .*--alter=ADD INDEX (customer) --execute token' ran
+}
+
+@test "migrations.md: ten instances at once, and each tool runs alone; its exit status comes through" {
+    stand_in_tools
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        rowlock run -w 15m migrations -- flyway migrate &
+    done
+    wait
+    [ "$(grep -c '^flyway migrate token' "$TOOLS/ran")" -eq 10 ]
+    run grep -c 'two at once' "$TOOLS/ran"
+    [ "$output" -eq 0 ]
+    run rowlock run -w 15m migrations -- sh -c 'exit 42'
+    [ "$status" -eq 42 ]
+    rowlock run migrations -- sh -c 'touch "$TOOLS/began"; while [ ! -e "$TOOLS/end" ]; do sleep 0.05; done' 3>&- &
+    holder=$!
+    until [ -e "$TOOLS/began" ]; do sleep 0.05; done
+    run rowlock run -n -E 111 migrations -- flyway migrate
+    touch "$TOOLS/end"
+    wait "$holder"
+    [ "$status" -eq 111 ]
+}
+
+@test "migrations.md: what a dead migrator left running at the server is ended before the next begins" {
+    stand_in_tools
+    login="migrator_$$"
+    printf '[client]\nsocket=%s\nuser=%s\n' "$ROWLOCK_TEST_SOCKET" "$login" >"$TOOLS/migrator.cnf"
+    mariadb --defaults-file="$OPTIONS" -e "CREATE USER '$login'@'localhost'"
+    printf '#!/bin/sh\nexec mariadb --defaults-file="%s" "$@"\n' "$TOOLS/migrator.cnf" >"$TOOLS/mysql"
+    chmod +x "$TOOLS/mysql"
+    # A statement without its client, that waits for a row: the client is killed, and InnoDB, which waits,
+    # does not look whether it is there.
+    rowlock run --mode=pessimistic row -- sh -c 'touch "$TOOLS/began"; while [ ! -e "$TOOLS/end" ]; do sleep 0.05; done' 3>&- &
+    holder=$!
+    until [ -e "$TOOLS/began" ]; do sleep 0.05; done
+    mariadb --defaults-file="$OPTIONS" -e "GRANT SELECT, UPDATE ON \`$SCHEMA\`.resource_lock TO '$login'@'localhost'"
+    mysql "$SCHEMA" -e "SET innodb_lock_wait_timeout = 600;
+        SELECT id AS left_over FROM resource_lock WHERE resource_name = 'row' FOR UPDATE" 3>&- &
+    client=$!
+    left() {
+        mariadb --defaults-file="$OPTIONS" -N -e "SELECT COUNT(*) FROM information_schema.processlist
+            WHERE user = '$login' AND info LIKE '%AS left_over%'"
+    }
+    until [ "$(left)" -eq 1 ]; do sleep 0.05; done
+    kill -9 "$client"
+    [ "$(left)" -eq 1 ]
+    run rowlock run -w 1m migrations -- "$ROOT/docs/examples/migrate-locked.sh" flyway migrate
+    after=$(left)
+    mariadb --defaults-file="$OPTIONS" -e "DROP USER '$login'@'localhost'"
+    touch "$TOOLS/end"
+    wait "$holder"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$after" -eq 0 ]
+    grep -q '^flyway migrate token' "$TOOLS/ran"
+}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# migrate-locked.sh COMMAND...: run by `rowlock run`, so that a statement which a migrator before us
+# has left running at the server is ended first. The login of the mysql client (its option files) is
+# the migrators' own, and nobody else's; COMMAND should use it too. It needs no privilege for this.
+set -eu
+left="FROM information_schema.processlist
+      WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND command IN ('Query', 'Execute') AND id <> CONNECTION_ID()"
+for id in $(mysql -N -e "SELECT id $left"); do
+    mysql -e "KILL QUERY $id" 2>/dev/null || true # it has ended meanwhile
+done
+while [ "$(mysql -N -e "SELECT COUNT(*) $left")" -gt 0 ]; do
+    sleep 1 # an ALTER that is being undone
+done
+exec "$@"
