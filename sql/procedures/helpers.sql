@@ -104,11 +104,15 @@ BEGIN
     SET p_ttl_us = p_ttl * 1000000;
 END;
 
--- MariaDB lets a definer with the rights of an administrator write there.
+-- MariaDB lets a definer with the rights of an administrator write there. And insert_id, which only
+-- an INSERT takes away again, could give a new row the last id there is.
 CREATE PROCEDURE rl_writable()
 BEGIN
     IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
         CALL rl_signal('RLRDO', '', 'this server is read-only; CALL it on the primary');
+    END IF;
+    IF @@session.insert_id <> 0 THEN
+        CALL rl_signal('RLINV', '', 'the session has set insert_id; it is for your next INSERT alone');
     END IF;
 END;
 
@@ -150,7 +154,8 @@ BEGIN
                       - CHAR_LENGTH(SUBSTRING_INDEX(v_user, '@', -1)) - 1), 256), 26), '-');
 END;
 
--- A line of the history. The caller's LAST_INSERT_ID() is none of its business.
+-- A line of the history. The caller's LAST_INSERT_ID() is none of its business. Without
+-- unique_checks MariaDB locks a table that is empty.
 CREATE PROCEDURE rl_event(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                           IN p_event VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
@@ -161,9 +166,12 @@ CREATE PROCEDURE rl_event(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE u
                           IN p_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    SET unique_checks = TRUE;
     INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at,
                             waited_ms, held_ms, detail)
     VALUES (p_name, p_kind, p_event, p_version, p_owner, p_label, p_now, p_waited_ms, p_held_ms,
             COALESCE(p_detail, ''));
+    SET unique_checks = v_unique;
     SET v_last = LAST_INSERT_ID(v_last);
 END;

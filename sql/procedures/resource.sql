@@ -81,6 +81,10 @@ BEGIN
             CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
         END IF;
         SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
+        -- On MySQL, SET insert_id = 0 does not look set, and is.
+        IF v_id = 0 THEN
+            CALL rl_signal('RLINV', p_name, 'the session has set insert_id; it is for your next INSERT alone');
+        END IF;
     END IF;
     IF p_kind = 'pessimistic' THEN
         {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
