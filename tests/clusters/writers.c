@@ -220,6 +220,54 @@ void test_a_fence_at_another_node(void **state)
     rowlock_client_close(third);
 }
 
+static bool guarded_at(MYSQL *mysql)
+{
+    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.triggers"
+                             " WHERE event_object_schema = DATABASE()"
+                             " AND event_object_table = 'guarded'") == 3;
+}
+
+/* The same of a table's triggers, which know nothing of transactions at other nodes. */
+void test_a_fenced_table_at_another_node(void **state)
+{
+    (void)state;
+    cluster_needed();
+    const char *name = ts_name("table");
+    rowlock_client *holder = cluster_open(1);
+    rowlock_client *taker = cluster_open(2);
+    cluster_use(3);
+    MYSQL *far = ts_connect(ts_schema());
+    ts_sql(far, "CREATE TABLE guarded (id INT PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB");
+    ts_sql(far, "INSERT INTO guarded VALUES (1, 0)");
+    rowlock_client *third = cluster_open(3);
+    WANT(OK, rowlock_fence_install(third, NULL, "guarded", name, &ts_err));
+    cluster_use(1);
+    MYSQL *mysql = ts_connect(ts_schema());
+    assert_true(POLL_UNTIL(guarded_at(mysql), SOON_MS));
+    assert_int_equal(ts_sql_try(mysql, "UPDATE guarded SET n = 1"), 1644);
+    rowlock_hold *hold = hold_at(holder, name, 30000);
+    WANT(OK, rowlock_present(hold, mysql, &ts_err));
+    WANT(OK, rowlock_present(hold, far, &ts_err));
+    ts_sql(mysql, "UPDATE guarded SET n = 2");
+    assert_true(POLL_UNTIL(shown_at(third, name, rowlock_hold_token(hold)) &&
+                               ts_sql_u64(far, "SELECT n FROM guarded") == 2,
+                           SOON_MS));
+    ts_sql(far, "BEGIN");
+    ts_sql(far, "UPDATE guarded SET n = 3");
+    WANT(OK, rowlock_break(taker, name, "test", &ts_err));
+    rowlock_hold *taken = hold_at(taker, name, 30000);
+    assert_int_not_equal(ts_sql_try(far, "COMMIT"), 0);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT n FROM guarded"), 2);
+    WANT(OK, rowlock_hold_check(taken));
+    (void)rowlock_release(hold, &ts_err);
+    WANT(OK, rowlock_release(taken, &ts_err));
+    mysql_close(mysql);
+    mysql_close(far);
+    rowlock_client_close(holder);
+    rowlock_client_close(taker);
+    rowlock_client_close(third);
+}
+
 /* ------------------------------------------------------------------------- sections */
 
 enum { SECTIONS = 20, SECTION_THREADS = 2 * CLUSTER_NODES };
