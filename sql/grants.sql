@@ -57,6 +57,11 @@ GRANT SELECT ON `rowlock`.`version_floor` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 
+-- Whoever runs `rowlock fence install`, and stays: the triggers run with its rights (in a cluster they
+-- also take UPDATE (fence_count) on `resource`). For each table that is to be fenced:
+-- GRANT SELECT ON `rowlock`.* TO 'fencer'@'localhost';
+-- GRANT SELECT, TRIGGER ON `shop`.`invoice` TO 'fencer'@'localhost';
+
 -- Not needed for locks, and not given here:
 -- Whoever installs the event that sweeps (`rowlock init --event`), with whose rights it runs; and who may
 -- see of its last run what `rowlock doctor` tells (the table is there once the event was installed).

@@ -183,9 +183,9 @@ static void test_a_transaction_from_before_the_take_over(void **state)
     }
 }
 
-static void test_a_take_over_waits_for_the_writer(void **state)
+/* (Under REPEATABLE READ a trigger's reads lock by themselves.) */
+static void take_over_from_a_writer(rowlock_mode mode, const char *level)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("writer");
     const char *table = fenced_table(name);
     rowlock_hold *old = ts_take(client, name, mode, 30000);
@@ -193,7 +193,8 @@ static void test_a_take_over_waits_for_the_writer(void **state)
     WANT(OK, rowlock_present(old, mysql, &ts_err));
     if (mode == ROWLOCK_OPTIMISTIC)
         ts_expire(watch, name, mode); /* nobody has taken it: still good, as to rowlock_fence() */
-    ts_sql(mysql, "BEGIN");
+    ts_sql(mysql, "SET TRANSACTION ISOLATION LEVEL %s", level);
+    ts_sql(mysql, "START TRANSACTION");
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
     if (mode == ROWLOCK_PESSIMISTIC)
         ts_expire(watch, name, mode);
@@ -211,6 +212,12 @@ static void test_a_take_over_waits_for_the_writer(void **state)
     assert_int_equal(checksum(table), 6002);
     WANT(LOST, rowlock_release(old, &ts_err));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
+}
+
+static void test_a_take_over_waits_for_the_writer(void **state)
+{
+    take_over_from_a_writer(ts_mode(state), "READ COMMITTED");
+    take_over_from_a_writer(ts_mode(state), "REPEATABLE READ");
 }
 
 static void test_a_long_writer_keeps_its_lock(void **state)
