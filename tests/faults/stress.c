@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/support.h"
+#include "support/counter.h"
 
 enum { PROCESSES = 16, THREADS = 2, WORKERS = PROCESSES * THREADS, WAIT_MOST_US = 1000 };
 
@@ -34,62 +34,14 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-/* ----------------------------------------------------------------------- the counter */
+/* ----------------------------------------------------------------------- the workers */
 
-static bool query(worker *w, const char *text)
-{
-    if (mysql_query(w->mysql, text) == 0)
-        return true;
-    fprintf(stderr, "counter: %s\n", mysql_error(w->mysql));
-    return false;
-}
-
-static bool read_counter(worker *w, uint64_t *value, uint64_t *token)
-{
-    char text[200];
-    snprintf(text, sizeof text, "SELECT value, token FROM counter WHERE name = '%s'", w->run->name);
-    if (!query(w, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(w->mysql);
-    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
-    if (row) {
-        *value = strtoull(row[0], NULL, 10);
-        *token = strtoull(row[1], NULL, 10);
-    }
-    mysql_free_result(result);
-    return row != NULL;
-}
-
-static bool write_counter(worker *w, uint64_t value, uint64_t token)
-{
-    char text[200];
-    snprintf(text, sizeof text,
-             "UPDATE counter SET value = %" PRIu64 ", token = %" PRIu64 " WHERE name = '%s'", value,
-             token, w->run->name);
-    return query(w, text);
-}
-
-static void wait_a_moment(worker *w)
-{
-    usleep((useconds_t)(rand_r(&w->seed) % (WAIT_MOST_US + 1)));
-}
-
-/* Nothing in here is atomic, and nothing protects it but the lock. */
 static bool add_one(worker *w, uint64_t token)
 {
-    uint64_t value = 0;
-    uint64_t last = 0;
-    if (!read_counter(w, &value, &last))
-        return false;
-    if (w->run->locked && token <= last) {
-        fprintf(stderr, "token %" PRIu64 " in a section after that of %" PRIu64 "\n", token, last);
-        return false;
-    }
-    wait_a_moment(w);
-    return write_counter(w, value + 1, token);
+    uint64_t before = 0;
+    unsigned moment_us = (unsigned)rand_r(&w->seed) % (WAIT_MOST_US + 1);
+    return ts_counter_add(w->mysql, w->run->name, token, moment_us, &before);
 }
-
-/* ----------------------------------------------------------------------- the workers */
 
 static bool section(worker *w)
 {
@@ -172,9 +124,7 @@ static uint64_t run_all(run r, unsigned sections, uint64_t *expected)
     MYSQL *mysql = ts_connect(ts_schema());
     r.sections = (sections + WORKERS - 1) / WORKERS;
     *expected = (uint64_t)r.sections * WORKERS;
-    ts_sql(mysql, "CREATE TABLE IF NOT EXISTS counter (name VARCHAR(80) PRIMARY KEY, value BIGINT"
-                  " UNSIGNED NOT NULL, token BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB");
-    ts_sql(mysql, "INSERT INTO counter VALUES ('%s', 0, 0)", r.name);
+    ts_counter_make(mysql, r.name);
     assert_int_equal(pipe(gate), 0);
     r.gate = gate[0];
     for (int i = 0; i < PROCESSES; i++)
@@ -187,7 +137,7 @@ static uint64_t run_all(run r, unsigned sections, uint64_t *expected)
         failed |= ts_reap(pids[i], 800000);
     assert_int_equal(failed, 0);
     int64_t took = ts_now_ms() - start;
-    uint64_t value = ts_sql_u64(mysql, "SELECT value FROM counter WHERE name = '%s'", r.name);
+    uint64_t value = ts_counter_value(mysql, r.name);
     print_message("# %s: %" PRIu64 " sections in %" PRId64 " ms, counter %" PRIu64 "\n",
                   r.locked ? ts_mode_word(r.mode) : "no lock", *expected, took, value);
     mysql_close(mysql);
