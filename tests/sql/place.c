@@ -68,11 +68,12 @@ void place_begin(void)
     admin = ts_connect(ts_schema());
     is_mysql = ts_is_mysql(admin);
     make_command();
-    /* Owners, points in time, spans of it. */
-    place_mask("/[0-9a-f]{26}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/OWNER/");
+    /* Owners, points in time, spans of it, connections. */
+    place_mask("/[0-9a-f]{26}-[0-9a-f]{32}/OWNER/");
     place_mask("/[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?/TIME/");
     place_mask("/[0-9]+[.][0-9]+ s/N s/");
     place_mask("/connection [0-9]+/connection N/");
+    place_mask("/@localhost [0-9]+/@localhost N/");
 }
 
 static void drop_users(void)
@@ -129,11 +130,21 @@ void place_login(const char *name, const char *words)
         snprintf(p->user, sizeof p->user, "%s_%d", user, (int)getpid());
 }
 
+static bool on_server(uint64_t connection_id)
+{
+    return ts_sql_u64(admin, "SELECT COUNT(*) FROM %s.processlist WHERE id = %llu",
+                      is_mysql ? "performance_schema" : "information_schema",
+                      (unsigned long long)connection_id) > 0;
+}
+
+/* What it had on the server (named locks, rows) is free when this returns. */
 void place_close(const char *name)
 {
     party *p = place_party(name);
-    if (p->mysql)
+    if (p->mysql) {
         mysql_close(p->mysql);
+        POLL_UNTIL(!on_server(p->connection_id), STEP_MOST_MS);
+    }
     if (p->library) {
         session_end(p->library);
         free(p->library);
