@@ -402,6 +402,10 @@ BEGIN
     SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     IF p_what = 'renew' THEN
         SELECT id INTO v_locked FROM lease_renewal WHERE id = v_id FOR UPDATE SKIP LOCKED;
+        -- A row lock has none.
+        IF v_locked IS NULL AND NOT EXISTS (SELECT 1 FROM lease_renewal WHERE id = v_id) THEN
+            SET v_locked = v_id;
+        END IF;
     ELSEIF p_what <> 'version' THEN
         SELECT id INTO v_locked FROM resource WHERE id = v_id FOR UPDATE SKIP LOCKED;
     END IF;
