@@ -205,13 +205,15 @@ calls() { # TIMES
 }
 
 @test "10,000 statements keep no memory" {
-    calls 2000 | client >/dev/null
+    more=$(seq 10 | sed 's/.*/rowlock_name_problem(NULL), /' | tr -d '\n')
+    calls 2000 | sed "s/SELECT /&$more/" | client >/dev/null
     before=$(resident)
-    calls 10000 | sed 's/, rowlock_token/, rowlock_name_problem(NULL)&/' | client >/dev/null
+    calls 10000 | sed "s/SELECT /&$more/" | client >/dev/null
     after=$(resident)
     echo "resident: $before kB, then $after kB"
-    # One forgotten message for each use would be 13 MB.
-    [ $((after - before)) -lt 8000 ]
+    # One forgotten message for each use is 70 MB; some of it may fit where tests before this one
+    # had something.
+    [ $((after - before)) -lt 20000 ]
 }
 
 # MySQL 9.7 keeps a file whose function was dropped in a call until it is restarted.
