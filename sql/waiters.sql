@@ -24,7 +24,7 @@ SELECT r.resource_name,
    AND CHAR_LENGTH(p.info) <= 1000
    AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)
    AND SUBSTRING(p.info, 18 + CHAR_LENGTH(:prefix)) REGEXP
-       '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''( INTO @rowlock_wait(,@rowlock_who){5})?$'
+       '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''( INTO @rowlock_wait(,@rowlock_who){5}){0,1}$'
    AND (:name = '' OR r.resource_name = :name);
 
 -- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it

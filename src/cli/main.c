@@ -81,9 +81,9 @@ static const char help_tail[] =
     "Environment: ROWLOCK_URL (as --url), MYSQL_PWD (the password), NO_COLOR.\n"
     "\n"
     "Exit status: 0 done, 1 not got or not so, 64 wrong usage, 65 another kind of lock,\n"
-    "66 no such lock, 68 migrations need a decision, 69 server not reached, 73 server read-only, "
-    "74 output or reply lost,\n"
-    "75 lock lost, 77 not allowed, 78 schema missing or not fitting. See rowlock(1).\n";
+    "66 no such lock, 68 migrations need a decision, 69 server not reached, 73 server\n"
+    "read-only, 74 output or reply lost, 75 lock lost, 77 not allowed, 78 schema missing or\n"
+    "not fitting. See rowlock(1).\n";
 
 static const cli_option main_options[] = {
     {ID_JSON, "json", CLI_NOTHING},
