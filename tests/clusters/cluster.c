@@ -84,9 +84,7 @@ int cluster_begin(const char *what)
 {
     char line[300];
     char before[60];
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/rowlock-cluster.XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    ts_make_folder("cluster", folder, sizeof folder);
     snprintf(front, sizeof front, "/tmp/rowlock-front.XXXXXX");
     assert_non_null(mkdtemp(front));
     snprintf(sockets[CLUSTER_FRONT], sizeof sockets[0], "%s/s", front);

@@ -38,24 +38,9 @@ static int end(void **state)
 
 /* ----------------------------------------------------------------- what the server sees */
 
-static uint64_t id_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
-}
-
-/* Connections that stand in the queue for its bell. */
-static uint64_t in_queue(const char *name)
-{
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '%s'"
-                      " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
-                      ",%%'",
-                      ts_schema(), id_of(name));
-}
-
 static bool queue_becomes(const char *name, uint64_t count)
 {
-    return POLL_UNTIL(in_queue(name) == count, 5000);
+    return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
 }
 
 /* The connection that has the bell; 0: nobody. */
@@ -64,14 +49,14 @@ static uint64_t bell_holder(const char *name)
     char prefix[RL_BELL_PREFIX_MAX + 1];
     rl_bell_prefix(ts_schema(), prefix);
     return ts_sql_u64(mysql, "SELECT COALESCE(IS_USED_LOCK('%s%" PRIu64 "'), 0)", prefix,
-                      id_of(name));
+                      ts_id_of(mysql, name));
 }
 
 /* A free lease that nobody waits for has no bell. The server may still have to notice that the
  * connection of a wait that was broken off has ended. */
 static void nothing_is_left(const char *name)
 {
-    assert_true(POLL_UNTIL(in_queue(name) == 0 && bell_holder(name) == 0, 2000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 2000));
 }
 
 static uint64_t token_of(const char *name)
@@ -160,7 +145,7 @@ static void test_first_come_first_served(void **state)
         assert_between(0, got_after(&waiters[i], released), SOON);
         hold = waiters[i].hold;
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
-        assert_int_equal(in_queue(name), WAITERS - 1 - i);
+        assert_int_equal(ts_in_queue(mysql, name), WAITERS - 1 - i);
     }
     WANT(OK, rowlock_release(hold, &ts_err));
     nothing_is_left(name);
@@ -193,7 +178,7 @@ static void test_waiters_are_silent(void **state)
          * look needs a connection. Polling would take 160 at least. */
         assert_between(0, sent, round == 0 ? 0 : 10 * WAITERS);
         WANT(OK, rowlock_hold_check(hold));
-        assert_int_equal(in_queue(name), WAITERS);
+        assert_int_equal(ts_in_queue(mysql, name), WAITERS);
         WANT(OK, rowlock_release(hold, &ts_err));
         for (unsigned i = 0; i < WAITERS; i++) {
             WANT(OK, ts_waiter_join(&waiters[i], 5000));
@@ -383,7 +368,7 @@ static unsigned in_line(rowlock_client *client, uint64_t id)
 
 static void line_up(ts_waiter *waiters, unsigned count)
 {
-    uint64_t id = id_of(waiters[0].name);
+    uint64_t id = ts_id_of(mysql, waiters[0].name);
     for (unsigned i = 0; i < count; i++) {
         ts_waiter_start(&waiters[i]);
         assert_true(POLL_UNTIL(in_line(waiters[i].client, id) == i + 1, 5000));
@@ -737,7 +722,7 @@ static void test_a_holder_without_its_bell(void **state)
         WANT(OK, rowlock_hold_check(hold));
         assert_int_equal(token_of(name), token);
     }
-    assert_int_equal(in_queue(name), 2);
+    assert_int_equal(ts_in_queue(mysql, name), 2);
     for (unsigned i = 0; i < 3; i++) {
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(hold, &ts_err));
@@ -910,7 +895,7 @@ static void test_a_break_rings(void **state)
     /* The late release harms nobody, and rings for nobody. */
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_hold_check(waiters[0].hold));
-    assert_int_equal(in_queue(name), 1);
+    assert_int_equal(ts_in_queue(mysql, name), 1);
     WANT(OK, rowlock_release(waiters[0].hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiters[1], SOON));
     WANT(OK, rowlock_release(waiters[1].hold, &ts_err));
@@ -1016,7 +1001,7 @@ static void test_at_least_with_waiters(void **state)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(BUSY, try(holder, name));
     assert_between(1500, got_after(&waiters[0], taken), 2000);
-    assert_int_equal(in_queue(name), 1);
+    assert_int_equal(ts_in_queue(mysql, name), 1);
     WANT(OK, rowlock_release(waiters[0].hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiters[1], 1000));
     WANT(OK, rowlock_release(waiters[1].hold, &ts_err));
@@ -1075,7 +1060,7 @@ static void test_reentrance_with_a_waiter(void **state)
     for (unsigned i = 2; i > 0; i--) {
         WANT(OK, rowlock_release(holds[i], &ts_err));
         ts_pass_ms(50);
-        assert_int_equal(in_queue(name), 1);
+        assert_int_equal(ts_in_queue(mysql, name), 1);
     }
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(holds[0], &ts_err));
@@ -1126,7 +1111,7 @@ static void test_fork_in_a_holder(void **state)
     assert_int_equal(ts_reap(ts_fork(close_it, holder), 10000), 0);
     assert_int_equal(ts_reap(ts_fork(close_it, client), 10000), 0);
     assert_int_equal(bell_holder(name), keeper);
-    assert_int_equal(in_queue(name), 1);
+    assert_int_equal(ts_in_queue(mysql, name), 1);
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_between(0, got_after(&waiter, released), 500);

@@ -424,31 +424,17 @@ static rowlock_hold *end_task(task *t)
     return t->hold;
 }
 
-static uint64_t id_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
-}
-
-static bool stands_in_queue(const char *name)
-{
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.processlist"
-                      " WHERE state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
-                      ",%%'",
-                      id_of(name)) > 0;
-}
-
 /* Has this client just had to wait for it? */
 static void note_wait(const party *p, const char *name, bool waited)
 {
-    rl_line_note(&p->client->lines, id_of(name), waited);
+    rl_line_note(&p->client->lines, ts_id_of(mysql, name), waited);
 }
 
 static void queue_up(task *t, bool waited)
 {
     note_wait(t->party, t->name, waited);
     start_task(t);
-    assert_true(POLL_UNTIL(stands_in_queue(t->name), IN_TIME));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, t->name), IN_TIME));
 }
 
 /* One of the two holds it, the other waits, and gets it: now and then, until every statement

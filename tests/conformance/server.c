@@ -22,6 +22,13 @@ static rowlock_status open_as(const char *user, const char *password, const char
     return rowlock_client_open(&options, client, &ts_err);
 }
 
+static rowlock_client *open_root(const char *schema)
+{
+    rowlock_client *client = NULL;
+    WANT(OK, open_as("root", NULL, schema, &client));
+    return client;
+}
+
 /* --------------------------------------------------------------------------- DENIED */
 
 static void test_wrong_password(void **state)
@@ -263,8 +270,7 @@ static void test_a_lost_column_is_damage(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *schema = ts_extra_schema(mode ? "lost1" : "lost0", true);
     MYSQL *mysql = ts_connect(schema);
-    rowlock_client *client = NULL;
-    WANT(OK, open_as("root", NULL, schema, &client));
+    rowlock_client *client = open_root(schema);
     WANT(OK, ts_try(client, "known", mode));
     ts_sql(mysql, "ALTER TABLE resource DROP COLUMN owner");
     WANT(DAMAGED, ts_try(client, "known", mode));
@@ -320,8 +326,7 @@ static void test_an_unexpected_error(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *schema = ts_extra_schema(mode ? "odd1" : "odd0", true);
     MYSQL *mysql = ts_connect(schema);
-    rowlock_client *client = NULL;
-    WANT(OK, open_as("root", NULL, schema, &client));
+    rowlock_client *client = open_root(schema);
     WANT(OK, ts_try(client, "odd", mode));
     ts_sql(mysql, "CREATE TRIGGER odd BEFORE UPDATE ON resource FOR EACH ROW"
                   " SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1999,"
@@ -341,8 +346,7 @@ static void test_a_trigger_on_the_table(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *schema = ts_extra_schema(mode ? "audit1" : "audit0", true);
     MYSQL *mysql = ts_connect(schema);
-    rowlock_client *client = NULL;
-    WANT(OK, open_as("root", NULL, schema, &client));
+    rowlock_client *client = open_root(schema);
     ts_sql(mysql, "CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, version BIGINT)");
     ts_sql(mysql, "CREATE TRIGGER audit AFTER UPDATE ON resource FOR EACH ROW"
                   " INSERT INTO audit (version) VALUES (NEW.version)");

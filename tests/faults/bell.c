@@ -23,45 +23,18 @@ static pid_t orphan;
 
 /* ------------------------------------------------------------------------------- looks */
 
-static const char *new_lock(const char *word)
-{
-    const char *name = ts_name(word);
-    ts_sql(mysql, "INSERT INTO guard (name) VALUES ('%s')", name);
-    return name;
-}
-
-/* Beats of somebody who was not the holder any more. */
-static void nobody_was_late(const char *name)
-{
-    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM late WHERE name = '%s'", name), 0);
-}
-
-static uint64_t id_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
-}
-
-static uint64_t in_queue(const char *name)
-{
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '%s'"
-                      " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
-                      ",%%'",
-                      ts_schema(), id_of(name));
-}
-
 static uint64_t bell_holder(const char *name)
 {
     char prefix[RL_BELL_PREFIX_MAX + 1];
     rl_bell_prefix(ts_schema(), prefix);
     return ts_sql_u64(mysql, "SELECT COALESCE(IS_USED_LOCK('%s%" PRIu64 "'), 0)", prefix,
-                      id_of(name));
+                      ts_id_of(mysql, name));
 }
 
 /* The server may have to notice first that a connection has ended. */
 static void nothing_is_left(const char *name)
 {
-    assert_true(POLL_UNTIL(in_queue(name) == 0 && bell_holder(name) == 0, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 5000));
 }
 
 /* --------------------------------------------------------------------------- processes */
@@ -77,7 +50,7 @@ static process holder_of(const char *name, int64_t ttl_ms)
 static process waiter_of(const char *name, int64_t ttl_ms, uint64_t nth)
 {
     process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms, "hold");
-    assert_true(POLL_UNTIL(in_queue(name) == nth, 10000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == nth, 10000));
     return p;
 }
 
@@ -104,7 +77,7 @@ static process *who_has_it(process *all, unsigned count, int64_t within_ms)
 
 static void test_processes_in_their_order(void **state)
 {
-    const char *name = new_lock("order");
+    const char *name = ts_guarded(mysql, "order");
     process all[PROCESSES];
     (void)state;
     all[0] = holder_of(name, LONG_TTL);
@@ -113,7 +86,7 @@ static void test_processes_in_their_order(void **state)
     for (unsigned i = 1; i < PROCESSES; i++) {
         release(&all[i - 1]);
         process_expect_token(&all[i], SOON);
-        assert_int_equal(in_queue(name), PROCESSES - 1 - i);
+        assert_int_equal(ts_in_queue(mysql, name), PROCESSES - 1 - i);
         for (unsigned later = i + 1; later < PROCESSES; later++)
             assert_false(process_hear(&all[later], 0));
     }
@@ -121,13 +94,13 @@ static void test_processes_in_their_order(void **state)
     for (unsigned i = 0; i < PROCESSES; i++)
         process_finish(&all[i]);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* The first, one in the middle and the last of those who wait are killed. */
 static void test_dead_waiters(void **state)
 {
-    const char *name = new_lock("dead-waiters");
+    const char *name = ts_guarded(mysql, "dead-waiters");
     process all[PROCESSES];
     (void)state;
     all[0] = holder_of(name, LONG_TTL);
@@ -144,13 +117,13 @@ static void test_dead_waiters(void **state)
     process_finish(&all[2]);
     process_finish(&all[4]);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* Killed at the very moment at which it is its turn. */
 static void test_a_waiter_dies_at_its_turn(void **state)
 {
-    const char *name = new_lock("dies-at-turn");
+    const char *name = ts_guarded(mysql, "dies-at-turn");
     (void)state;
     process a = holder_of(name, TTL);
     for (unsigned round = 0; round < 3; round++) {
@@ -168,14 +141,14 @@ static void test_a_waiter_dies_at_its_turn(void **state)
     release(&a);
     process_finish(&a);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* The first of the queue is stopped: the bell rings for it and nobody answers. The others wait
  * for a time that has a limit; it does no harm when it wakes up. */
 static void test_a_stopped_waiter(void **state)
 {
-    const char *name = new_lock("stopped-waiter");
+    const char *name = ts_guarded(mysql, "stopped-waiter");
     (void)state;
     process a = holder_of(name, TTL);
     process b = waiter_of(name, TTL, 1);
@@ -200,13 +173,13 @@ static void test_a_stopped_waiter(void **state)
     process_finish(next);
     process_finish(last);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* All waiters in the order of their coming, with a holder that is killed before. */
 static void test_a_killed_holder_with_many_waiters(void **state)
 {
-    const char *name = new_lock("killed-holder");
+    const char *name = ts_guarded(mysql, "killed-holder");
     process all[PROCESSES];
     (void)state;
     all[0] = holder_of(name, TTL);
@@ -222,14 +195,14 @@ static void test_a_killed_holder_with_many_waiters(void **state)
     for (unsigned i = 1; i < PROCESSES; i++)
         process_finish(&all[i]);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* A stopped holder has the bell, and its connection lives: the next is in when its lease has
  * ended, and from then on they hand the lease over as ever, and a try is as good as ever. */
 static void test_a_stopped_holder_with_waiters(void **state)
 {
-    const char *name = new_lock("stopped-holder");
+    const char *name = ts_guarded(mysql, "stopped-holder");
     process waiters[3];
     (void)state;
     process a = holder_of(name, TTL);
@@ -255,13 +228,13 @@ static void test_a_stopped_holder_with_waiters(void **state)
     process_expect(&a, "RELEASE LOST", 5000);
     process_finish(&a);
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* A child of the killed holder has its sockets, and with them the bell. */
 static void test_the_child_of_a_killed_holder(void **state)
 {
-    const char *name = new_lock("orphan");
+    const char *name = ts_guarded(mysql, "orphan");
     process waiters[2];
     (void)state;
     process a = holder_of(name, TTL);
@@ -284,7 +257,7 @@ static void test_the_child_of_a_killed_holder(void **state)
     kill(orphan, SIGKILL);
     orphan = 0;
     nothing_is_left(name);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* The sweeper, and somebody by hand, free the lease of a stopped holder. */
@@ -292,7 +265,7 @@ static void test_a_stopped_holder_is_swept_or_broken(void **state)
 {
     (void)state;
     for (unsigned round = 0; round < 2; round++) {
-        const char *name = new_lock(round ? "broken" : "swept");
+        const char *name = ts_guarded(mysql, round ? "broken" : "swept");
         process a = holder_of(name, round ? 3 * TTL : TTL);
         process b = waiter_of(name, TTL, 1);
         process_tell(&a, "pause");
@@ -319,7 +292,7 @@ static void test_a_stopped_holder_is_swept_or_broken(void **state)
         process_finish(&a);
         process_finish(&b);
         nothing_is_left(name);
-        nobody_was_late(name);
+        ts_nobody_was_late(mysql, name);
     }
 }
 
@@ -424,7 +397,7 @@ static void free_again(const char *name, int64_t within_ms)
 /* A waiter's way through the queue: something is lost on it. Another waits behind it. */
 static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bool *fired)
 {
-    const char *name = new_lock("waiter-fault");
+    const char *name = ts_guarded(mysql, "waiter-fault");
     atomic_int inside = 0;
     rowlock_client *client = open_through();
     turn first;
@@ -434,11 +407,11 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     if (!later)
         ts_proxy_arm(proxy, fault, text, nth, false);
     turn_start(&first, client, name, ttl_for(fault), &inside);
-    assert_true(POLL_UNTIL(in_queue(name) == 1 || ts_proxy_fired(proxy), 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1 || ts_proxy_fired(proxy), 5000));
     if (later)
         ts_proxy_arm(proxy, fault, text, nth, false);
     turn_start(&second, direct, name, ttl_for(fault), &inside);
-    assert_true(POLL_UNTIL(in_queue(name) == 2 || ts_proxy_fired(proxy), 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2 || ts_proxy_fired(proxy), 5000));
     WANT(OK, rowlock_release(hold, &ts_err));
     turn_ends_well(&second, MOST, false);
     turn_ends_well(&first, MOST, fault == TS_STALL_REPLY);
@@ -466,7 +439,7 @@ static void test_faults_of_a_waiter(void **state)
 /* A holder takes a free lease, and the bell with it, and gives it back while somebody waits. */
 static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bool *fired)
 {
-    const char *name = new_lock("holder-fault");
+    const char *name = ts_guarded(mysql, "holder-fault");
     atomic_int inside = 0;
     rowlock_client *client = open_through();
     turn second;
@@ -528,7 +501,7 @@ static void test_every_command(void **state)
 static void test_cuts_in_a_crowd(void **state)
 {
     enum { CROWD = 12 };
-    const char *name = new_lock("crowd");
+    const char *name = ts_guarded(mysql, "crowd");
     atomic_int inside = 0;
     turn all[CROWD];
     rowlock_client *clients[CROWD];
@@ -538,9 +511,9 @@ static void test_cuts_in_a_crowd(void **state)
         clients[i] = i % 3 ? open_through() : ts_open();
         turn_start(&all[i], clients[i], name, TTL, &inside);
     }
-    assert_true(POLL_UNTIL(in_queue(name) == CROWD, 10000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == CROWD, 10000));
     ts_proxy_cut(proxy);
-    assert_true(POLL_UNTIL(in_queue(name) == CROWD, 10000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == CROWD, 10000));
     WANT(OK, rowlock_release(hold, &ts_err));
     for (unsigned i = 0; i < 4; i++) {
         ts_pass_ms(15);
@@ -558,7 +531,7 @@ static void test_cuts_in_a_crowd(void **state)
  * know. The others get in; it comes back and waits on. */
 static void test_a_dead_line(void **state)
 {
-    const char *name = new_lock("dead-line");
+    const char *name = ts_guarded(mysql, "dead-line");
     atomic_int inside = 0;
     rowlock_client *client = open_through();
     turn first;
@@ -566,9 +539,9 @@ static void test_a_dead_line(void **state)
     rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, TTL);
     (void)state;
     turn_start(&first, client, name, TTL, &inside);
-    assert_true(POLL_UNTIL(in_queue(name) == 1, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 5000));
     turn_start(&second, direct, name, TTL, &inside);
-    assert_true(POLL_UNTIL(in_queue(name) == 2, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2, 5000));
     ts_proxy_stall(proxy, true);
     WANT(OK, rowlock_release(hold, &ts_err));
     turn_ends_well(&second, MOST, false);

@@ -21,18 +21,6 @@ static void reconnect(void)
     mysql = ts_connect(ts_schema());
 }
 
-static const char *new_lock(const char *word)
-{
-    const char *name = ts_name(word);
-    ts_sql(mysql, "INSERT INTO guard (name) VALUES ('%s')", name);
-    return name;
-}
-
-static void nobody_was_late(const char *name)
-{
-    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM late WHERE name = '%s'", name), 0);
-}
-
 static uint64_t version_of(const char *name)
 {
     return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
@@ -365,7 +353,7 @@ static void expect_beats(const char *name, uint64_t token)
 static void test_holder_exits(void **state)
 {
     rowlock_mode mode = ts_mode(state);
-    const char *name = new_lock("exits");
+    const char *name = ts_guarded(mysql, "exits");
     int64_t ttl = 1500;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
@@ -380,42 +368,50 @@ static void test_holder_exits(void **state)
     expect_beats(name, second);
     assert_int_equal(ts_reap(a.pid, 10000), 0);
     process_finish(&b);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
+}
+
+/* `a` holds it, with the token that is returned; `b` waits, and `c` behind it. */
+static uint64_t three_for_a_row(const char *name, process *a, process *b, process *c)
+{
+    *a = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    uint64_t token = process_expect_token(a, 10000);
+    *b = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    assert_true(ts_server_waits(mysql, "%resource_lock%FOR UPDATE%", 10000));
+    *c = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    assert_false(process_hear(c, 300));
+    return token;
 }
 
 /* The first in line for a row is killed while it waits: the server may give it the row before it
  * notices, and has to pass it on. */
 static void test_dead_waiter_for_a_row(void **state)
 {
-    const char *name = new_lock("dead-waiter");
+    const char *name = ts_guarded(mysql, "dead-waiter");
     (void)state;
-    process a = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    process b = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    assert_true(ts_server_waits(mysql, "%resource_lock%FOR UPDATE%", 10000));
-    process c = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    assert_false(process_hear(&c, 300));
+    process a;
+    process b;
+    process c;
+    uint64_t first = three_for_a_row(name, &a, &b, &c);
     process_bury(&b);
     process_tell(&a, "release");
     process_expect(&a, "RELEASE OK", 10000);
     assert_true(process_expect_token(&c, 2000 + 5000) > first);
     process_finish(&a);
     process_finish(&c);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* Stopped instead: it is given the row, and cannot say so. The server ends its connection when
  * its TTL is over; it finds out when it goes on. */
 static void test_stopped_waiter_for_a_row(void **state)
 {
-    const char *name = new_lock("stopped-waiter");
+    const char *name = ts_guarded(mysql, "stopped-waiter");
     (void)state;
-    process a = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    process b = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    assert_true(ts_server_waits(mysql, "%resource_lock%FOR UPDATE%", 10000));
-    process c = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
-    assert_false(process_hear(&c, 300));
+    process a;
+    process b;
+    process c;
+    uint64_t first = three_for_a_row(name, &a, &b, &c);
     kill(b.pid, SIGSTOP);
     process_tell(&a, "release");
     process_expect(&a, "RELEASE OK", 10000);
@@ -431,7 +427,7 @@ static void test_stopped_waiter_for_a_row(void **state)
     process_finish(&a);
     process_finish(&b);
     process_finish(&c);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* ------------------------------------------------------------------------------- main */

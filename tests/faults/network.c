@@ -128,13 +128,6 @@ static int end(void **state)
 
 /* ----------------------------------------------------------------------------- the tests */
 
-static const char *new_lock(const char *word)
-{
-    const char *name = ts_name(word);
-    ts_sql(mysql, "INSERT INTO guard (name) VALUES ('%s')", name);
-    return name;
-}
-
 static uint64_t start_and_pause(process *p, const char *name, rowlock_mode mode, int64_t ttl)
 {
     *p = start_far(name, mode, ttl);
@@ -145,11 +138,6 @@ static uint64_t start_and_pause(process *p, const char *name, rowlock_mode mode,
     return token;
 }
 
-static void nobody_was_late(const char *name)
-{
-    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM late WHERE name = '%s'", name), 0);
-}
-
 /* The holder's host is gone for the server, and the server for the holder: he is told, and who
  * waits gets in within TTL + 1 s (and what a slow machine takes). */
 static void test_the_holders_host_is_cut_off(void **state)
@@ -158,7 +146,7 @@ static void test_the_holders_host_is_cut_off(void **state)
     rowlock_mode mode = ts_mode(state);
     process a;
     skip_where_impossible();
-    const char *name = new_lock("cut-off");
+    const char *name = ts_guarded(mysql, "cut-off");
     uint64_t token = start_and_pause(&a, name, mode, TTL);
     ts_waiter waiter = {.client = direct, .name = name};
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = 30000};
@@ -184,7 +172,7 @@ static void test_the_holders_host_is_cut_off(void **state)
     WANT(OK, rowlock_hold_check(waiter.hold));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     process_finish(&a);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* Shorter than the TTL: nothing happens. */
@@ -193,7 +181,7 @@ static void test_a_short_cut(void **state)
     rowlock_mode mode = ts_mode(state);
     process a;
     skip_where_impossible();
-    const char *name = new_lock("short-cut");
+    const char *name = ts_guarded(mysql, "short-cut");
     uint64_t token = start_and_pause(&a, name, mode, 12000);
     pull_cable();
     for (int64_t until = ts_now_ms() + 2500; ts_now_ms() < until; ts_pass_ms(50))
@@ -209,7 +197,7 @@ static void test_a_short_cut(void **state)
     assert_true(rowlock_hold_token(next) > token);
     WANT(OK, rowlock_release(next, &ts_err));
     process_finish(&a);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 /* The first in line is cut off, and does not know that it is its turn: the next one gets in when
@@ -219,7 +207,7 @@ static void test_a_waiters_host_is_cut_off(void **state)
     enum { TTL = 2000 };
     rowlock_mode mode = ts_mode(state);
     skip_where_impossible();
-    const char *name = new_lock("waiter-cut-off");
+    const char *name = ts_guarded(mysql, "waiter-cut-off");
     rowlock_hold *hold = ts_take(direct, name, mode, 30000);
     uint64_t token = rowlock_hold_token(hold);
     process b = start_far(name, mode, TTL);
@@ -245,7 +233,7 @@ static void test_a_waiters_host_is_cut_off(void **state)
     assert_true(process_expect_token(&b, 60000) > token);
     process_finish(&b);
     rowlock_client_close(other);
-    nobody_was_late(name);
+    ts_nobody_was_late(mysql, name);
 }
 
 int main(int argc, char **argv)

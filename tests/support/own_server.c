@@ -49,7 +49,6 @@ void ts_own_start_with(const char *options)
 {
     char rest[200];
     snprintf(rest, sizeof rest, "%s%s", *options ? "-- " : "", options);
-    const char *base = getenv("TMPDIR");
     static bool registered;
     if (!registered)
         atexit(remove_at_exit);
@@ -57,8 +56,7 @@ void ts_own_start_with(const char *options)
     owner = getpid();
     const char *usual = getenv("ROWLOCK_TEST_SOCKET");
     snprintf(usual_socket, sizeof usual_socket, "%s", usual ? usual : "");
-    snprintf(folder, sizeof folder, "%s/rowlock-own.XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    ts_make_folder("own", folder, sizeof folder);
     tool("start", rest);
 }
 

@@ -646,6 +646,22 @@ rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
     return waiter->status;
 }
 
+void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms)
+{
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_waiter_join(waiter, within_ms));
+    assert_true(rowlock_hold_token(waiter->hold) > token);
+    WANT(OK, rowlock_release(waiter->hold, &ts_err));
+}
+
+void ts_make_folder(const char *word, char *path, size_t size)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(path, size, "%s/rowlock-%s.XXXXXX", base && *base ? base : "/tmp", word);
+    assert_non_null(mkdtemp(path));
+}
+
 void ts_guard_tables(MYSQL *mysql)
 {
     ts_sql(mysql, "CREATE TABLE guard (name VARCHAR(80) PRIMARY KEY, token BIGINT UNSIGNED"
@@ -654,6 +670,33 @@ void ts_guard_tables(MYSQL *mysql)
     ts_sql(mysql, "CREATE TABLE late (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(80), token"
                   " BIGINT UNSIGNED, owner VARCHAR(80), against BIGINT UNSIGNED)"
                   " ENGINE = InnoDB");
+}
+
+const char *ts_guarded(MYSQL *mysql, const char *word)
+{
+    const char *name = ts_name(word);
+    ts_sql(mysql, "INSERT INTO guard (name) VALUES (%s)", ts_quote(name));
+    return name;
+}
+
+void ts_nobody_was_late(MYSQL *mysql, const char *name)
+{
+    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM late WHERE name = %s", ts_quote(name)),
+                     0);
+}
+
+uint64_t ts_id_of(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
+}
+
+uint64_t ts_in_queue(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '%s'"
+                      " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
+                      ",%%'",
+                      ts_schema(), ts_id_of(mysql, name));
 }
 
 pid_t ts_fork(int (*fn)(void *arg), void *arg)

@@ -181,10 +181,24 @@ typedef struct ts_waiter {
 void ts_waiter_start(ts_waiter *waiter);
 /* Its status; fails the test when it has not ended within so long. */
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
+/* `hold` is given back; the waiter gets in within so long, with a higher token, and gives it back.
+ */
+void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms);
+
+/* A new folder of this test's under TMPDIR, rowlock-WORD.XXXXXX; its path. */
+void ts_make_folder(const char *word, char *path, size_t size);
 
 /* What the processes of tests/faults write to: `guard`, which a later holder's token shuts, and
  * `late`, where those are noted who came after it. */
 void ts_guard_tables(MYSQL *mysql);
+/* A name (ts_name()) with a row in `guard`. */
+const char *ts_guarded(MYSQL *mysql, const char *word);
+/* There was no beat of somebody who was not the holder any more. */
+void ts_nobody_was_late(MYSQL *mysql, const char *name);
+
+/* By the tables: the id of a name; how many connections stand in the queue for its bell. */
+uint64_t ts_id_of(MYSQL *mysql, const char *name);
+uint64_t ts_in_queue(MYSQL *mysql, const char *name);
 
 /* A child process that runs fn(arg) and ends with what it returns. */
 pid_t ts_fork(int (*fn)(void *arg), void *arg);
