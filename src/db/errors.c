@@ -1,6 +1,7 @@
 #include "db/errors.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* What both flavours mean the same by; each one's own numbers are in db/flavour.c. */
 typedef struct meaning {
@@ -106,6 +107,18 @@ rowlock_status rl_server_status(unsigned number, rl_flavour flavour)
         if (meanings[i].number == number)
             return (rowlock_status)meanings[i].status;
     return ROWLOCK_SERVER;
+}
+
+/* A Galera node that has just lost its quorum, at a commit (10.11: "Error while appending streaming
+ * replication fragment(provider status: Not connected to Primary Component)"); 1047 a moment later.
+ * Elsewhere 1180 is a conflict. */
+static const char cut_off[] = "Not connected to Primary Component";
+
+rowlock_status rl_server_status_said(unsigned number, const char *text, rl_flavour flavour)
+{
+    if (number == 1180 && strstr(text, cut_off))
+        return ROWLOCK_READONLY;
+    return rl_server_status(number, flavour);
 }
 
 rowlock_status rl_connect_status(unsigned number, rl_flavour flavour)

@@ -17,7 +17,7 @@ static rl_flavour flavour_of(MYSQL *mysql)
 static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
 {
     unsigned number = mysql_errno(mysql);
-    rowlock_status status = rl_server_status(number, flavour_of(mysql));
+    rowlock_status status = rl_server_status_said(number, mysql_error(mysql), flavour_of(mysql));
     /* Commands out of sync: nothing was sent. */
     if (number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,

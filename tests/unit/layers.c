@@ -66,6 +66,14 @@ static void server_numbers(void **state)
             rl_server_status(expected[i].number, RL_MYSQL) != expected[i].mysql)
             fail_msg("error %u", expected[i].number);
     }
+    /* As a Galera node says it that has just lost its quorum, and a group at a conflict. */
+    assert_int_equal(rl_server_status_said(1180,
+                                           "Error while appending streaming replication fragment"
+                                           "(provider status: Not connected to Primary Component)",
+                                           RL_MARIADB),
+                     ROWLOCK_READONLY);
+    assert_int_equal(rl_server_status_said(1180, "Got error 149 during COMMIT", RL_MYSQL),
+                     ROWLOCK_DEADLOCK);
     /* While connecting nothing has happened yet. */
     assert_int_equal(rl_connect_status(2013, RL_MARIADB), ROWLOCK_UNAVAILABLE);
     assert_int_equal(rl_connect_status(1045, RL_MARIADB), ROWLOCK_DENIED);
