@@ -290,6 +290,20 @@ static bool put_away(rl_pool *pool, rl_conn *conn, bool *keep)
     return true;
 }
 
+rowlock_status rl_pool_ring(const rl_pool *pool, rl_conn *conn, uint64_t resource_id)
+{
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
+    io.abrupt = true;
+    return pool->hooks.ring(conn, pool->bell_prefix, resource_id, &io);
+}
+
+void rl_pool_ring_off(const rl_pool *pool, rl_conn *conn, uint64_t resource_id)
+{
+    if (rl_pool_ring(pool, conn, resource_id) != ROWLOCK_OK)
+        conn->broken = true;
+    conn->bells--;
+}
+
 /* Until it is rung it stays in the list, where rl_pool_rings_due() sees it; what comes meanwhile
  * comes behind it. */
 static void ring_one(rl_pool *pool, rl_conn *conn)
@@ -297,12 +311,7 @@ static void ring_one(rl_pool *pool, rl_conn *conn)
     pthread_mutex_lock(&pool->mutex);
     uint64_t resource_id = conn->rings[0];
     pthread_mutex_unlock(&pool->mutex);
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
-    io.abrupt = true;
-    /* A connection that cannot ring is closed, and the server rings for it. */
-    if (pool->hooks.ring(conn, pool->bell_prefix, resource_id, &io) != ROWLOCK_OK)
-        conn->broken = true;
-    conn->bells--;
+    rl_pool_ring_off(pool, conn, resource_id);
     pthread_mutex_lock(&pool->mutex);
     conn->rings[0] = conn->rings[--conn->ring_count];
     pthread_mutex_unlock(&pool->mutex);

@@ -125,6 +125,12 @@ void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io);
 bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
                         int64_t limit_us);
 
+/* Rings a bell that this connection, which the caller has taken, keeps. */
+rowlock_status rl_pool_ring(const rl_pool *pool, rl_conn *conn, uint64_t resource_id) RL_MUST_USE;
+/* The same, and it is one bell less. One that cannot ring is broken: it is closed, and the server
+ * rings for it. */
+void rl_pool_ring_off(const rl_pool *pool, rl_conn *conn, uint64_t resource_id);
+
 /* Is it likely that rl_pool_kill_query() finds a way to that server? */
 bool rl_pool_reaches(rl_pool *pool, const rl_peer *peer);
 

@@ -26,19 +26,9 @@ rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell)
     return rl_pool_take_that(&client->pool, bell->serial);
 }
 
-static rowlock_status ring(const rowlock_client *client, rl_conn *conn, uint64_t resource_id)
-{
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_RING_LIMIT_US));
-    io.abrupt = true;
-    return rl_bell_ring(conn, client->bell_prefix, resource_id, &io);
-}
-
 static void ring_on(rowlock_client *client, rl_conn *conn, uint64_t resource_id)
 {
-    /* One that cannot ring is closed, and the server rings for it. */
-    if (ring(client, conn, resource_id) != ROWLOCK_OK)
-        conn->broken = true;
-    conn->bells--;
+    rl_pool_ring_off(&client->pool, conn, resource_id);
     rl_pool_give(&client->pool, conn);
 }
 
@@ -178,8 +168,9 @@ static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
  * this call has ended finds the bell free, it is rung first. The KILL QUERY hits one statement. */
 static void ring_at_last(const rl_turn *turn, rl_conn *conn)
 {
-    if (ring(turn->client, conn, turn->resource_id) != ROWLOCK_OK && !conn->broken)
-        (void)!ring(turn->client, conn, turn->resource_id);
+    const rl_pool *pool = &turn->client->pool;
+    if (rl_pool_ring(pool, conn, turn->resource_id) != ROWLOCK_OK && !conn->broken)
+        (void)!rl_pool_ring(pool, conn, turn->resource_id);
 }
 
 /* The bell, with the connection that has it. BUSY: not got. */
