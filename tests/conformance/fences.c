@@ -328,7 +328,7 @@ static void test_what_cannot_be_presented(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("present");
     WANT(INVALID, rowlock_present(NULL, mysql, &ts_err));
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    rowlock_hold *hold = ts_take(client, name, mode, 3000);
     WANT(INVALID, rowlock_present(hold, NULL, &ts_err));
     const char *names[] = {ts_name("present-set"), ts_name("present-set")};
     rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
@@ -339,7 +339,6 @@ static void test_what_cannot_be_presented(void **state)
     rowlock_hold *bare = NULL;
     WANT(OK, rowlock_acquire(client, ts_name("present-bare"), &options, &bare, &ts_err));
     WANT(INVALID, rowlock_present(bare, mysql, &ts_err));
-    ts_sql(watch, "DO 0");
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 15000));
     WANT(LOST, rowlock_present(hold, mysql, &ts_err));
