@@ -71,13 +71,16 @@ BEGIN
     SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'Query execution was interrupted';
 END;
 
--- As rl_name_check() in src/base/name.c. The server has seen to it that it is UTF-8.
+-- As rl_name_check() in src/base/name.c. The server has seen to it that it is UTF-8, nearly.
 CREATE PROCEDURE rl_name_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     IF p_name IS NULL OR p_name = '' THEN
         CALL rl_signal('RLINV', p_name, 'the lock''s name is empty; give one of 1 to 255 characters');
     ELSEIF CHAR_LENGTH(p_name) > 255 THEN
         CALL rl_signal('RLINV', p_name, 'the lock''s name is longer than 255 characters');
+    ELSEIF HEX(p_name) REGEXP '^(..)*ED[AB]' THEN
+        -- MariaDB takes halves of UTF-16's pairs for characters.
+        CALL rl_signal('RLINV', p_name, 'the lock''s name is not UTF-8');
     ELSEIF p_name REGEXP '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]' THEN
         CALL rl_signal('RLINV', p_name, 'the lock''s name has a control character');
     ELSEIF p_name REGEXP '^[\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}\\x{feff}]' THEN
