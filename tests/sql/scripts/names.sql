@@ -7,7 +7,7 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
        DECLARE state CHAR(5);
        DECLARE said TEXT DEFAULT '';
        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION GET DIAGNOSTICS CONDITION 1 state = RETURNED_SQLSTATE;
-       WHILE step < 10 DO
+       WHILE step < 12 DO
            SET state = '00000';
            CASE step
                WHEN 0 THEN CALL rowlock_acquire(name, 30, 0, token);
@@ -20,6 +20,8 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
                WHEN 7 THEN CALL rowlock_bump(name, token);
                WHEN 8 THEN START TRANSACTION; CALL rowlock_row_lock(name, 0); COMMIT;
                WHEN 9 THEN CALL rowlock_row_make(name);
+               WHEN 10 THEN START TRANSACTION; CALL rowlock_fence(name, 1); COMMIT;
+               WHEN 11 THEN CALL rowlock_present(name, 1);
            END CASE;
            SET said = CONCAT(said, ' ', state);
            SET step = step + 1;
@@ -92,6 +94,15 @@ a> CALL rowlock_release('\\''); DROP TABLE resource; --', @t);
 a> CALL rowlock_acquire(REPEAT(_utf8mb4 X'F09F9092', 255), 30, 0, @t);
 $ rowlock run -n "$(printf '🐒%.0s' $(seq 255))" -- echo not reached 2>/dev/null
 
+# A token that is presented stands under the name, whatever that is.
+a> CALL rowlock_acquire('{"a": [1, "b"]}', 30, 0, @t);
+a> CALL rowlock_present('{"a": [1, "b"]}', @t);
+a> CALL rowlock_acquire('"', 30, 0, @t);
+a> CALL rowlock_present('"', @t);
+a> SELECT JSON_VALID(@rowlock_presented), JSON_LENGTH(@rowlock_presented);
+a> CALL rowlock_present('"', NULL);
+a> SELECT JSON_VALID(@rowlock_presented), JSON_LENGTH(@rowlock_presented);
+
 # In the words of an error, too
 a> CALL rowlock_check('x''; DELETE FROM resource; #', 1);
 a> CALL rowlock_check('%s%n%d', 1);
@@ -114,6 +125,8 @@ a> CALL rowlock_release('café', @t);
 a> CALL rowlock_acquire(_binary X'636166C3', 30, 0, @t);
 a> CALL rowlock_acquire('caf{xC3}', 30, 0, @t);
 a> CALL rowlock_acquire('{xF0}{x9F}{x90}', 30, 0, @t);
+mask /ERROR RLINV: the lock's name is not UTF-8/ERROR no such value/
+a> CALL rowlock_acquire('x{xED}{xA0}{x80}', 30, 0, @t);
 a> SET NAMES binary;
 a> CALL rowlock_acquire('caf{xC3}', 30, 0, @t);
 a> CALL rowlock_acquire('bin{xFF}', 30, 0, @t);

@@ -6,13 +6,15 @@ a> CREATE PROCEDURE every_token(token TEXT)
        DECLARE state CHAR(5);
        DECLARE said TEXT DEFAULT '';
        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION GET DIAGNOSTICS CONDITION 1 state = RETURNED_SQLSTATE;
-       WHILE step < 4 DO
+       WHILE step < 6 DO
            SET state = '00000';
            CASE step
                WHEN 0 THEN CALL rowlock_check('x', token);
                WHEN 1 THEN CALL rowlock_renew('x', token, 30);
                WHEN 2 THEN CALL rowlock_bump('v', token);
-               WHEN 3 THEN CALL rowlock_release('x', token);
+               WHEN 3 THEN START TRANSACTION; CALL rowlock_fence('x', token); COMMIT;
+               WHEN 4 THEN CALL rowlock_present('x', token);
+               WHEN 5 THEN CALL rowlock_release('x', token);
            END CASE;
            SET said = CONCAT(said, ' ', state);
            SET step = step + 1;
@@ -48,7 +50,7 @@ a> CALL rowlock_acquire('x', 600, 0, @t);
 a> CALL rowlock_version('v', @v);
 a> SELECT @t, @v;
 
-# No tokens, and tokens that are nobody's: check, renew, bump, release
+# No tokens, and tokens that are nobody's: check, renew, bump, fence, present, release
 a> CALL every_token(NULL);
 a> CALL every_token('0');
 a> CALL every_token('-1');

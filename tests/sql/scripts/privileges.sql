@@ -20,6 +20,8 @@ nobody> CALL {schema}.rowlock_row_make('x');
 nobody> CALL {schema}.rowlock_row_lock('x', 0);
 nobody> CALL {schema}.rowlock_version('x', @v);
 nobody> CALL {schema}.rowlock_bump('x', 0);
+nobody> CALL {schema}.rowlock_fence('x', 1);
+nobody> CALL {schema}.rowlock_present('x', 1);
 nobody> SELECT * FROM {schema}.resource;
 
 # Each one with the right to it alone: it works, the next one is refused.
@@ -35,8 +37,18 @@ a> REVOKE EXECUTE ON PROCEDURE {schema}.rowlock_renew FROM {app};
 a> GRANT EXECUTE ON PROCEDURE {schema}.rowlock_check TO {app};
 app> CALL {schema}.rowlock_renew('mine', @t, 700);
 app> CALL {schema}.rowlock_check('mine', @t);
-app> CALL {schema}.rowlock_release('mine', @t);
+app> CALL {schema}.rowlock_fence('mine', @t);
 a> REVOKE EXECUTE ON PROCEDURE {schema}.rowlock_check FROM {app};
+a> GRANT EXECUTE ON PROCEDURE {schema}.rowlock_fence TO {app};
+app> START TRANSACTION;
+app> CALL {schema}.rowlock_fence('mine', @t);
+app> COMMIT;
+app> CALL {schema}.rowlock_present('mine', @t);
+a> REVOKE EXECUTE ON PROCEDURE {schema}.rowlock_fence FROM {app};
+a> GRANT EXECUTE ON PROCEDURE {schema}.rowlock_present TO {app};
+app> CALL {schema}.rowlock_present('mine', @t);
+app> CALL {schema}.rowlock_release('mine', @t);
+a> REVOKE EXECUTE ON PROCEDURE {schema}.rowlock_present FROM {app};
 a> GRANT EXECUTE ON PROCEDURE {schema}.rowlock_release TO {app};
 app> CALL {schema}.rowlock_release('mine', @t);
 app> CALL {schema}.rowlock_try('mine', 30, @t);
@@ -111,9 +123,13 @@ again> CALL rowlock_renew('his', 1, 600);
 again> CALL rowlock_release('his', 1);
 other> CALL rowlock_check('his', @t);
 
-# A token that is passed on is enough to check with, and for nothing else.
+# A token that is passed on is enough to check, to fence and to present, and for nothing else.
 a> CALL rowlock_acquire('passed', 600, 0, @t);
 app> CALL rowlock_check('passed', 1);
+app> CALL rowlock_present('passed', 1);
+app> START TRANSACTION;
+app> CALL rowlock_fence('passed', 1);
+app> COMMIT;
 app> CALL rowlock_release('passed', 1);
 a> CALL rowlock_release('passed', @t);
 c! acquire in-c lease

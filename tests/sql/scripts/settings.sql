@@ -49,6 +49,10 @@ a> SET sql_safe_updates = 1, sql_select_limit = 0, sql_big_selects = 0, max_join
 a> CALL rowlock_acquire('safe', 30, 0, @t);
 a> CALL rowlock_renew('safe', @t, 30);
 a> CALL rowlock_check('safe', @t);
+a> CALL rowlock_present('safe', @t);
+a> START TRANSACTION;
+a> CALL rowlock_fence('safe', @t);
+a> COMMIT;
 a> CALL rowlock_release('safe', @t);
 a> CALL rowlock_version('safe v', @v);
 a> CALL rowlock_bump('safe v', @v);
@@ -85,9 +89,48 @@ a> CALL rowlock_try('only', 30, @t);
 a> CALL rowlock_release('only', @t);
 
 # What it last inserted is its own.
-a> CREATE TABLE mine (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB;
+a> CREATE TABLE mine (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB;
 a> INSERT INTO mine VALUES (), ();
 a> CALL rowlock_acquire('wished', 30, 0, @t);
 a> SELECT LAST_INSERT_ID();
 a> CALL rowlock_release('wished', @t);
 a> SELECT LAST_INSERT_ID(), ROW_COUNT() IS NOT NULL;
+
+# An id that it wishes for its next row is for its own: one at the end of the range would be the last.
+a> SET insert_id = 18446744073709551614;
+a> CALL rowlock_acquire('new', 30, 0, @t);
+a> CALL rowlock_try('new', 30, @t);
+a> CALL rowlock_version('new', @v);
+a> CALL rowlock_row_make('new');
+b> CALL rowlock_acquire('wished', 30, 0, @t);
+a> CALL rowlock_release('wished', 1);
+a> CALL rowlock_break('wished');
+a> INSERT INTO mine VALUES ();
+a> SELECT MAX(id) FROM mine;
+b> CALL rowlock_release('wished', @t);
+a> SELECT (SELECT MAX(id) FROM resource) < 1000, (SELECT MAX(id) FROM lock_event) < 1000;
+
+# Without checks two may make a name at the same moment: it is one row all the same.
+b> SET unique_checks = 0, foreign_key_checks = 0;
+c> SET unique_checks = 0, foreign_key_checks = 0;
+a> START TRANSACTION;
+a> SELECT id FROM version_floor WHERE id = 1 FOR UPDATE;
+b& CALL rowlock_version('at once', @v);
+until b waits
+c& CALL rowlock_version('at once', @v);
+until c waits
+a> COMMIT;
+b<
+c<
+a> START TRANSACTION;
+a> SELECT id FROM version_floor WHERE id = 1 FOR UPDATE;
+b& CALL rowlock_row_make('row at once');
+until b waits
+c& CALL rowlock_row_make('row at once');
+until c waits
+a> COMMIT;
+b<
+c<
+a> SELECT COUNT(*) FROM resource WHERE resource_name LIKE '%at once';
+a> SELECT COUNT(*) FROM resource_lock WHERE resource_name LIKE '%at once';
+b> SELECT @@unique_checks, @@foreign_key_checks;
