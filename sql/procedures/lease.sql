@@ -543,7 +543,23 @@ BEGIN
     ELSEIF p_kind <> 'optimistic' THEN
         CALL rl_wrong_kind(p_name, p_kind, 'optimistic');
     ELSEIF p_status <> 'held' OR p_version <> p_token THEN
+        CALL rl_bell_drop(p_name);
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+    END IF;
+END;
+
+-- The bell of a lease that this session has lost and hears of it now: others wait for it.
+CREATE PROCEDURE rl_bell_drop(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_id, v_connection BIGINT UNSIGNED;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR 1105, 1235, 1305, 1370 BEGIN END;
+    SELECT id, status, connection_id INTO v_id, v_status, v_connection
+      FROM resource WHERE resource_name = p_name;
+    IF IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID()
+       AND (v_status = 'free' OR v_connection <> CONNECTION_ID()) THEN
+        CALL rl_bell_ring(v_id);
     END IF;
 END;
 

@@ -1,0 +1,28 @@
+# The bell of a lease is its session's: kept while it holds, rung when it releases, and when it hears that it
+# has lost. One that kept it would be in the way of all that come after.
+a> SET @bell = (SELECT REGEXP_SUBSTR(routine_definition, 'rowlock[.][^'']+[.]') FROM information_schema.routines
+    WHERE routine_schema = '{schema}' AND routine_name = 'rl_bell_ring');
+a> CALL rowlock_acquire('x', 30, 0, @t);
+a> SELECT IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID() AS rings, connection_id = CONNECTION_ID() FROM resource;
+a> CALL rowlock_release('x', @t);
+a> SELECT IS_USED_LOCK(CONCAT(@bell, id)) AS rings FROM resource;
+
+# Its time is over and another has it: which that one takes without the bell.
+a> CALL rowlock_acquire('x', 0.5, 0, @t);
+b> CALL rowlock_acquire('x', 30, 30, @t);
+a> SELECT IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID() AS rings, connection_id FROM resource;
+a> CALL rowlock_check('x', @t);
+a> SELECT IS_USED_LOCK(CONCAT(@bell, id)) AS rings FROM resource;
+b> CALL rowlock_release('x', @t);
+
+# A wait that ends without the lease leaves no bell behind: the holder's connection is gone, its lease is not.
+d> CALL rowlock_acquire('x', 30, 0, @t);
+close d
+a> CALL rowlock_acquire('x', 30, 3, @t);
+a> SELECT COALESCE(IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID(), 0) AS rings FROM resource;
+a> CALL rowlock_break('x');
+
+# Nor does one that fails for another reason.
+a> SET insert_id = 5;
+a> CALL rowlock_acquire('x', 30, 1, @t);
+a> SELECT COALESCE(IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID(), 0) AS rings FROM resource;
