@@ -339,13 +339,24 @@ static void say_where(const run *r, const rl_statement *statement, unsigned step
                     r->file->steps, statement->line, r->title);
 }
 
+/* How it ended, with the error, into the history. LOST in place of `status` where another migrator
+ * has taken over: that is why. */
+static rowlock_status note_end(run *r, rowlock_status status, rowlock_error *err)
+{
+    rowlock_error spare;
+    rl_copy_label(r->trouble, sizeof r->trouble, err->message);
+    if (rl_ledger_note(r->a->site, &r->row, &spare) == ROWLOCK_LOST)
+        return lost(r->a, err);
+    return status;
+}
+
 /* It failed, and the server said so: it has not taken effect. A procedure may have committed. */
-static void note_failure(run *r, const rl_statement *statement, unsigned step, rowlock_error *err)
+static rowlock_status note_failure(run *r, const rl_statement *statement, unsigned step,
+                                   rowlock_status status, rowlock_error *err)
 {
     /* A word, not run. */
     r->row.running = rl_statement_is(statement, "CALL") ? step : 0;
-    rl_copy_label(r->trouble, sizeof r->trouble, err->message);
-    (void)rl_ledger_note(r->a->site, &r->row, NULL);
+    return note_end(r, status, err);
 }
 
 /* LOST where that is why it was stopped. */
@@ -377,12 +388,7 @@ static rowlock_status failed(run *r, const rl_statement *statement, unsigned ste
         status = rl_fail(err, ROWLOCK_UNKNOWN, "the connection was lost");
     if (!known || stopped)
         status = why_stopped(r, status, err);
-    if (known) {
-        note_failure(r, statement, step, err);
-    } else {
-        rl_copy_label(r->trouble, sizeof r->trouble, err->message);
-        (void)rl_ledger_note(r->a->site, &r->row, NULL);
-    }
+    status = known ? note_failure(r, statement, step, status, err) : note_end(r, status, err);
     say_where(r, statement, step, err);
     if (!known)
         say_outcome(r,
@@ -404,9 +410,9 @@ static rowlock_status committed_early(run *r, const rl_statement *statement, uns
     rl_sha256_hex(&r->sum, r->row.done_checksum);
     rl_fail(err, ROWLOCK_INVALID,
             "it ended the transaction that the file asks for; what was before it took effect");
-    note_failure(r, statement, step, err);
+    rowlock_status status = note_failure(r, statement, step, ROWLOCK_INVALID, err);
     say_where(r, statement, step, err);
-    return ROWLOCK_INVALID;
+    return status;
 }
 
 /* What was before it is as noted, and it itself has done nothing. */
@@ -417,8 +423,7 @@ static rowlock_status not_sent(run *r, const rl_statement *statement, unsigned s
     if (status == ROWLOCK_UNKNOWN)
         status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection was lost before it was sent");
     r->row.running = 0;
-    rl_copy_label(r->trouble, sizeof r->trouble, err->message);
-    (void)rl_ledger_note(r->a->site, &r->row, NULL);
+    status = note_end(r, status, err);
     say_where(r, statement, step, err);
     return status;
 }
@@ -480,9 +485,7 @@ static rowlock_status left_open(run *r, rowlock_error *err)
             r->file->name, r->row.done);
     close_work(r);
     r->row.running = 0;
-    rl_copy_label(r->trouble, sizeof r->trouble, err->message);
-    (void)rl_ledger_note(r->a->site, &r->row, NULL);
-    return ROWLOCK_INVALID;
+    return note_end(r, ROWLOCK_INVALID, err);
 }
 
 static void set_applied(run *r)

@@ -174,7 +174,7 @@ idle() {
         ends=0
         wait "$pid" || ends=$?
         echo "ended with $ends"
-        [[ $ends == 0 || $ends == 75 || $ends == 74 ]]
+        [[ $ends == 0 || $ends == 75 ]]
     done
     [ "$(seen)" = "$(seq -s ' ' 200)" ]
     migrate status
