@@ -62,6 +62,11 @@ GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 -- GRANT SELECT ON `rowlock`.* TO 'fencer'@'localhost';
 -- GRANT SELECT, TRIGGER ON `shop`.`invoice` TO 'fencer'@'localhost';
 
+-- Whoever runs `rowlock migrate`: what takes locks (above), and in the schema that is migrated what
+-- its files need, and for the history:
+-- GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `shop`.* TO 'migrator'@'localhost';
+-- All migrators should be one user: another one may not end their connections.
+
 -- Not needed for locks, and not given here:
 -- Whoever installs the event that sweeps (`rowlock init --event`), with whose rights it runs; and who may
 -- see of its last run what `rowlock doctor` tells (the table is there once the event was installed).

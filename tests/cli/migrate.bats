@@ -385,3 +385,16 @@ SQL
     [ "$(wc -l <shown)" -eq 2 ]
     run ! grep -q $'\033' shown
 }
+
+@test "ten at once: each file is applied once, and all ten end well" {
+    for i in $(seq 9); do file "000${i}_x.sql" "$(see "$i")" "CREATE TABLE t$i (a INT);" "DROP TABLE t$i;"; done
+    pids=()
+    for i in $(seq 10); do
+        migrate >"out$i" 2>&1 3>&- &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    [ "$(seen)" = "$(seq -s ' ' 9)" ]
+    [ "$(cat out* | grep -c '^000._x.sql: 3 statements in ')" = 9 ]
+    [ "$(cat out* | grep -cE "^$APP is (at 9|up to date)")" = 10 ]
+}
