@@ -107,6 +107,16 @@ static bool catch_end(rowlock_error *err)
     return sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0;
 }
 
+static void forget_end(void)
+{
+    if (!cancelled)
+        return;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    rowlock_cancel_free(cancelled);
+    cancelled = NULL;
+}
+
 /* --------------------------------------------------------------------------- progress */
 
 static void clear_line(migrating *m)
@@ -172,12 +182,11 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
 
 /* ------------------------------------------------------------------------------ apply */
 
-static int end_of(const migrating *m, rowlock_status status, const rowlock_error *err)
+static int end_of(rowlock_status status, const rowlock_error *err)
 {
     if (status == ROWLOCK_OK)
         return 0;
     int exit_status = cli_fail(err);
-    (void)m;
     return status == ROWLOCK_CANCELLED && end_signal ? 128 + end_signal : exit_status;
 }
 
@@ -207,7 +216,7 @@ static int apply(migrating *m, rowlock_client *client)
     clear_line(m);
     if (status == ROWLOCK_OK)
         tell_result(m, &result);
-    return end_of(m, status, &err);
+    return end_of(status, &err);
 }
 
 /* ---------------------------------------------------------------------------- dry run */
@@ -440,7 +449,7 @@ static int repair(migrating *m, rowlock_client *client)
         rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
     if (outcome == ROWLOCK_OK && !m->quiet)
         printf("repaired: %u file%s\n", repaired, repaired == 1 ? "" : "s");
-    return end_of(m, outcome, &err);
+    return end_of(outcome, &err);
 }
 
 /* -------------------------------------------------------------------------- arguments */
@@ -601,6 +610,6 @@ int cli_migrate(const cli_context *context, int argc, char **argv)
         return exit_status;
     exit_status = verb(&m, client);
     rowlock_client_close(client);
-    rowlock_cancel_free(cancelled);
+    forget_end();
     return exit_status;
 }
