@@ -300,6 +300,7 @@ static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_con
  */
 typedef struct handover {
     pthread_mutex_t mutex;
+    pthread_t thread;
     int fd; /* eventfd, readable when it is done */
     bool done;
     bool left;            /* nobody waits any more */
@@ -376,12 +377,12 @@ static void *open_there(void *arg)
 }
 
 /* No signal is for this thread: the program's handlers run in its own. */
-static bool start_thread(handover *h, pthread_t *thread)
+static bool start_thread(handover *h)
 {
     sigset_t all, was;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    bool started = pthread_create(thread, NULL, open_there, h) == 0;
+    bool started = pthread_create(&h->thread, NULL, open_there, h) == 0;
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     return started;
 }
@@ -404,12 +405,12 @@ static rowlock_status take_helper(const rl_io *io)
 }
 
 static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_us,
-                                   pthread_t *thread, rowlock_error *err)
+                                   rowlock_error *err)
 {
     rowlock_status status = take_helper(io);
     if (status != ROWLOCK_OK)
         return gave_up(status, since_us, err);
-    if (start_thread(h, thread))
+    if (start_thread(h))
         return ROWLOCK_OK;
     atomic_fetch_sub(&helpers, 1);
     return rl_fail(err, ROWLOCK_SYSTEM, "cannot start a thread");
@@ -417,8 +418,9 @@ static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_u
 
 /* True when the thread is done, and ended: a host may unload us once its last client is closed.
  * Else it is left alone, and frees everything. */
-static bool done_or_left(handover *h, pthread_t thread)
+static bool done_or_left(handover *h)
 {
+    pthread_t thread = h->thread; /* which may be the one that frees h */
     pthread_mutex_lock(&h->mutex);
     bool done = h->done;
     h->left = !done;
@@ -439,15 +441,14 @@ static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, r
     handover *h = new_handover(params);
     if (!h)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
-    pthread_t thread;
-    rowlock_status status = start_helper(h, io, since_us, &thread, err);
+    rowlock_status status = start_helper(h, io, since_us, err);
     if (status != ROWLOCK_OK) {
         free_handover(h);
         return status;
     }
     short revents = 0;
     rl_waited waited = io->wait(io->self, h->fd, POLLIN, &revents, io->deadline_us);
-    if (!done_or_left(h, thread))
+    if (!done_or_left(h))
         return gave_up(waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us, err);
     status = h->status;
     if (status == ROWLOCK_OK)
