@@ -228,3 +228,24 @@ swept_after() {
         [ "$status" -eq 64 ]
     done
 }
+
+# As sql/grants.sql has them: what init needs, and what the event takes beside that.
+@test "the rights in sql/grants.sql are enough to install the event, for its runs, and to remove it" {
+    sql_any "CREATE USER '$(user_of a)'@'localhost'"
+    grep -hE "^(-- )?GRANT .*'rowlock_admin'@" "$BATS_TEST_DIRNAME/../../sql/grants.sql" |
+        grep -E 'GRANT (CREATE|EVENT),' | sed "s/^-- //; s/\`rowlock\`/\`$TEST_SCHEMA\`/; s/'rowlock_admin'/'$(user_of a)'/" >"$BATS_TEST_TMPDIR/grants"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/grants")" -eq 2 ]
+    sql_any "$(cat "$BATS_TEST_TMPDIR/grants")"
+    rl init -q --remove-procedures
+    as_user init -q --event --every=1s --history=1s --unused=1s
+    killed_holder dead-lease-too --ttl=1s
+    killed_holder dead-row-too --mode=pessimistic --ttl=2s
+    poll 60 purged_too
+    finding '.level == "fine"'
+    as_user init -q --remove-event --remove-procedures
+    finding '.found | contains("does not sweep by itself")'
+}
+
+purged_too() {
+    [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name LIKE 'dead-%-too'")" -eq 0 ]
+}
