@@ -126,7 +126,10 @@ all_gone() {
     one=$!
     rl sweep --json >"$BATS_TEST_TMPDIR/two" 3>&- &
     two=$!
-    wait "$one" "$two"
+    # And as the event does, at the same moment.
+    sql "CALL rl_sweep(0, 1000000, 0)" 3>&- &
+    three=$!
+    wait "$one" "$two" "$three"
     poll 60 none_held
     [ "$(sql "SELECT COUNT(*), COUNT(DISTINCT resource_name), MIN(version), MAX(version) FROM lock_event WHERE resource_name LIKE 'many-%'")" = $'400\t400\t7\t7' ]
     [ "$(sql "SELECT MIN(version), MAX(version) FROM resource WHERE resource_name LIKE 'many-%'")" = $'8\t8' ]
