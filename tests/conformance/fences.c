@@ -497,12 +497,13 @@ static void test_outdated_triggers_are_replaced(void **state)
     const char *name = ts_name("outdated");
     const char *table = fenced_table(name);
     (void)state;
-    ts_sql(
-        watch,
-        "CREATE TRIGGER older BEFORE INSERT ON %s FOR EACH ROW BEGIN DECLARE rowlock_fence "
-        "VARCHAR(4096) CHARACTER SET ascii DEFAULT '0.r.%s'; END",
-        table,
-        ts_sql_text(watch, "SELECT CONCAT(HEX('%s'), '.', HEX(%s))", ts_schema(), ts_quote(name)));
+    char *which =
+        ts_sql_text(watch, "SELECT CONCAT(HEX('%s'), '.', HEX(%s))", ts_schema(), ts_quote(name));
+    ts_sql(watch,
+           "CREATE TRIGGER older BEFORE INSERT ON %s FOR EACH ROW BEGIN DECLARE rowlock_fence "
+           "VARCHAR(4096) CHARACTER SET ascii DEFAULT '0.r.%s'; END",
+           table, which);
+    free(which);
     assert_int_equal(triggers_of(table), 4);
     WANT(OK, rowlock_fence_install(client, shop, table, name, &ts_err));
     assert_int_equal(triggers_of(table), 3);
