@@ -19,7 +19,7 @@ function begin_statement(n) {
     if (n !~ /^[a-z][a-z0-9_]*$/ || length(n) > 47) fail("bad statement name '" n "'")
     if (n in seen) fail("statement '" n "' is defined twice")
     seen[n] = 1
-    name = n; text = ""; kind = "prepared"; ender = ""; nparams = 0; ncolumns = 0; done = 0
+    name = n; text = ""; kind = "prepared"; ender = ""; via = ""; nparams = 0; ncolumns = 0; done = 0
     delete params; delete ptypes; delete columns; delete ctypes; delete csizes
 }
 
@@ -79,6 +79,15 @@ function placeholders(s,    before, word, result, in_string) {
     return result s
 }
 
+# How the statement is run through its procedure (cmake/via_procedures.awk): {schema} only where
+# it is sent as text.
+function call_text(    i, list) {
+    if (via == "") return "NULL"
+    list = ""
+    for (i = 0; i < nparams; i++) list = list (i ? ", ?" : "?")
+    return "\"CALL " (index(text, "{schema}") ? "{schema}." : "") "rl_via_" name "(" list ")\""
+}
+
 function finish_statement(    sql, i, list, found, j) {
     if (name == "") return
     if (!done) fail("statement '" name "' does not end with ;")
@@ -108,8 +117,8 @@ function finish_statement(    sql, i, list, found, j) {
     list = ""
     for (i = 0; i < nused; i++) list = list (i ? ", " : "") used[i]
     if (nused) printf "static const unsigned char %s_uses[] = {%s};\n", name, list
-    table = table sprintf("    [RL_SQL_%s] = {\"%s\", \"%s\", %s, %d, %s, %d, %s, %d, %s},\n", \
-        upper(name), name, c_string(sql), kind == "text" ? "true" : "false", \
+    table = table sprintf("    [RL_SQL_%s] = {\"%s\", \"%s\", %s, %s, %d, %s, %d, %s, %d, %s},\n", \
+        upper(name), name, c_string(sql), call_text(), kind == "text" ? "true" : "false", \
         nparams, nparams ? name "_params" : "NULL", nused, nused ? name "_uses" : "NULL", \
         ncolumns, ncolumns ? name "_columns" : "NULL")
     name = ""
@@ -130,6 +139,7 @@ BEGIN {
 
 /^-- name:/    { begin_statement(trim(substr($0, 9))); next }
 /^-- kind:/    { kind = trim(substr($0, 9)); if (kind != "text") fail("bad kind"); next }
+/^-- via:/     { via = trim(substr($0, 8)); if (via !~ /^(own|by hand)$/) fail("bad via"); next }
 /^-- params:/  { parse_params(substr($0, 11)); next }
 /^-- columns:/ { parse_columns(substr($0, 12)); next }
 # A statement with statements inside: it goes on to that line, and keeps its own lines.

@@ -74,6 +74,7 @@ function statement_text(reference,    open, name, s, result) {
     delete unused
     read_arguments(substr(reference, open + 1, length(reference) - open - 1))
     s = statements[name]
+    gsub(/\{schema\}\./, "", s) # a routine is where the tables are
     result = ""
     while (match(s, /:[a-z_][a-z0-9_]*|UTC_TIMESTAMP\(6\)/)) {
         result = result substr(s, 1, RSTART - 1)

@@ -1,9 +1,12 @@
--- Looking, and the doctor.
+-- Looking, and the doctor. Without `open`, an owner's id is shown as a hash of it: it is what gives
+-- somebody the right to release.
 
 -- name: list_names
--- params: after text, all u64, limit u64
+-- via: own
+-- params: after text, all u64, limit u64, open u64
 -- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
-SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_label,
+SELECT v.id, v.resource_name, v.kind, v.status, v.version,
+       IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
        v.connection_id, v.acquired_at, v.expires_at, v.not_before,
        TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
        TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
@@ -25,9 +28,11 @@ SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_labe
  ORDER BY v.resource_name;
 
 -- name: list_name
--- params: name text
+-- via: own
+-- params: name text, open u64
 -- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
-SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_label,
+SELECT v.id, v.resource_name, v.kind, v.status, v.version,
+       IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
        v.connection_id, v.acquired_at, v.expires_at, v.not_before,
        TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
        TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
@@ -46,6 +51,7 @@ SELECT v.id, v.resource_name, v.kind, v.status, v.version, v.owner, v.owner_labe
 
 -- What client_open holds the schema against: engines and the keys that matter.
 -- name: schema_shape
+-- via: own
 -- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64
 SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALESCE(k.name_unique, 0)
   FROM information_schema.tables t

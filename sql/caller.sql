@@ -1,29 +1,34 @@
 -- Statements that run on the caller's own connection: sent as text, so that they work
 -- on any MYSQL *, with nothing filled in but numbers and owner ids of rowlock's making.
+-- `key` is for their procedures: see session_key.
 
 -- name: caller_row_lock
+-- via: by hand
 -- kind: text
--- params: id u64
+-- params: id u64, key text
 -- columns: name text(1020)
-SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id FOR UPDATE;
+SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id AND :key IS NOT NULL FOR UPDATE;
 
 -- name: caller_row_try
+-- via: by hand
 -- kind: text
--- params: id u64
+-- params: id u64, key text
 -- columns: name text(1020)
-SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id AND :key IS NOT NULL FOR UPDATE NOWAIT;
 
 -- A write, not a locking read: a cluster certifies writes alone. Renewals do not touch
 -- this row; a take-over, a break and a release do, and wait for the transaction.
 -- name: caller_fence
+-- via: by hand
 -- kind: text
--- params: id u64, version u64, owner text
+-- params: id u64, version u64, owner text, key text
 UPDATE {schema}.resource
    SET fence_count = fence_count + 1
  WHERE id = :id
    AND version = :version
    AND owner = :owner
-   AND status = 'held';
+   AND status = 'held'
+   AND :key IS NOT NULL;
 
 -- Into the session's variable, beside what it has presented of other locks: what the triggers of
 -- sql/fence.sql look at. It begins no transaction and waits for nobody.
@@ -36,8 +41,9 @@ SET @rowlock_presented =
              CONCAT('$."', :presented_as, '"'), CAST(:version AS CHAR));
 
 -- name: caller_section_swap
+-- via: by hand
 -- kind: text
--- params: owner text, id u64, expected u64
+-- params: owner text, id u64, expected u64, key text
 UPDATE {schema}.resource
    SET version = version + 1,
        owner = :owner,
@@ -45,7 +51,8 @@ UPDATE {schema}.resource
  WHERE id = :id
    AND kind = 'optimistic'
    AND status = 'free'
-   AND version = :expected;
+   AND version = :expected
+   AND :key IS NOT NULL;
 
 -- name: caller_nothing
 -- kind: text

@@ -8,6 +8,7 @@
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'sweeper'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'looker'@'localhost' IDENTIFIED BY '…';
 
@@ -40,6 +41,11 @@ GRANT SELECT, INSERT (id), UPDATE (version, expires_at)
 GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
 GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
+
+-- Whoever takes locks and is not to touch a table: EXECUTE alone. In SQL by the procedures
+-- (`rowlock init --procedures` first), in the library and the command with via=procedures. Who
+-- calls the procedures by hand can take locks, but none that another has; see docs/security.md.
+GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 
 -- Whoever runs `rowlock sweep`: ends what the dead hold, forgets old history, purges old names.
 GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource` TO 'sweeper'@'localhost';

@@ -2,13 +2,17 @@
 
 -- Many at once: `events` is a JSON array of objects, every member given, absent numbers as
 -- null. `age_us` is how long ago it happened, by the monotonic clock of who saw it: no
--- client's wall clock goes into the history.
+-- client's wall clock goes into the history. Labels end with `login` (through procedures: who says
+-- so), and no event is older than `oldest_us` (else one with a date of old would make the sweeper
+-- forget all that came before it).
 -- name: event_add_many
--- params: events text
+-- via: by hand
+-- params: events text, login text, oldest_us u64
 INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label,
                         happened_at, waited_ms, held_ms, exit_status, detail)
-SELECT e.name, e.kind, e.event, e.version, e.owner, e.label,
-       UTC_TIMESTAMP(6) - INTERVAL e.age_us MICROSECOND,
+SELECT e.name, e.kind, e.event, e.version, e.owner,
+       CONCAT(LEFT(e.label, 255 - CHAR_LENGTH(:login)), :login),
+       UTC_TIMESTAMP(6) - INTERVAL LEAST(e.age_us, :oldest_us) MICROSECOND,
        e.waited_ms, e.held_ms, e.exit_status, e.detail
   FROM JSON_TABLE(:events, '$[*]' COLUMNS (
            ord FOR ORDINALITY,

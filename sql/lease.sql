@@ -9,6 +9,7 @@
 -- connection_id: of the holder that has the bell; 0: it has not. GET_LOCK depends on the row, so it is called only for a row that
 -- is free, when all other conditions hold.
 -- name: lease_acquire
+-- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
@@ -34,6 +35,7 @@ UPDATE resource
 -- memory, that it has given up this very version (lease_waive): a hand-over with one write to the
 -- disk, not two.
 -- name: lease_inherit
+-- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
@@ -55,6 +57,7 @@ UPDATE resource
 
 -- Where there is no bell.
 -- name: lease_acquire_quiet
+-- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
@@ -75,11 +78,12 @@ UPDATE resource
 -- Why not: who has it and for how long. remaining_us is the later of the two expiries;
 -- a renewal counts only for the version it was made for. rung_us: how long ago the holder of a
 -- free lease rang for the next one, at least; a day where nobody rang, or the server's clock
--- has been put back.
+-- has been put back. Whose it is, is told to nobody: only whether it is the asker's.
 -- name: lease_look
--- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64, read_only u64
-SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
+-- via: own
+-- params: id u64, name text, owner text
+-- columns: kind text(16), status text(8), version u64, ours u64, owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64, read_only u64
+SELECT r.kind, r.status, r.version, r.owner = :owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
            GREATEST(r.lease_expires_at,
@@ -88,7 +92,7 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
        IF(r.connection_id = 0 OR r.update_time > UTC_TIMESTAMP(6), 86400000000,
           TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
-       r.connection_id, @@global.read_only NOT IN ('0', 'OFF')
+       r.connection_id, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -98,6 +102,7 @@ SELECT r.kind, r.status, r.version, r.owner, r.owner_label,
 -- seen. Both rows change, the resource first: it may be fenced by a transaction, and
 -- waiting for that must not hold the renewal row, which other leases' renewal wants.
 -- name: lease_take_over
+-- via: own
 -- params: seen u64, owner text, label text, connection_id u64, ttl_us u64, id u64, name text
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
@@ -125,6 +130,7 @@ UPDATE resource r
 -- UPDATE over two tables locks both (seen on MariaDB 10.11). It need not be: whoever
 -- takes a lease away raises l.version above its holder's.
 -- name: lease_renew
+-- via: by hand
 -- params: leases text
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
@@ -136,6 +142,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
 
 -- Which of them the renewal reached.
 -- name: lease_renewed
+-- via: own
 -- params: leases text
 -- columns: id u64, version u64
 SELECT l.id, l.version
@@ -153,6 +160,7 @@ SELECT l.id, l.version
 -- now; 0: nobody waits, and the row must be freed. `last` is what this connection waived
 -- before. The columns are evaluated in this order. No row: it was not the holder's to give.
 -- name: lease_waive
+-- via: own
 -- params: last text, bell text, id u64, version u64, owner text
 -- columns: waived u64, waiver text(64), unsaid u64, rung u64, heir u64
 SELECT COALESCE(GET_LOCK(CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20)), 0), 0),
@@ -170,6 +178,7 @@ SELECT COALESCE(GET_LOCK(CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner,
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
 -- commits, which is before the log is flushed. So the flushes of both go together.
 -- name: lease_release
+-- via: own
 -- params: at_least_us u64, id u64, version u64, owner text, bell text
 UPDATE resource
    SET status = 'free',
@@ -185,6 +194,7 @@ UPDATE resource
 -- from earlier holds, "17,23"), or when nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
 -- is 0); else the first who waits has it, and will come.
 -- name: lease_release_apart
+-- via: own
 -- params: at_least_us u64, id u64, version u64, owner text, bell text, own u64, due text
 UPDATE resource
    SET status = 'free',
@@ -200,6 +210,7 @@ UPDATE resource
 
 -- Where there is no bell.
 -- name: lease_release_quiet
+-- via: own
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
    SET status = 'free',
@@ -215,6 +226,7 @@ UPDATE resource
 -- section). The version rises, which ends late renewals and late fences. Without a
 -- connection: nobody rang for it.
 -- name: lease_expire
+-- via: own
 -- params: seen u64, id u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id

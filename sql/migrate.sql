@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS rowlock_schema_version (
 ) ENGINE = InnoDB COMMENT = 'rowlock: applied migrations';
 
 -- name: migration_list
+-- via: own
 -- columns: version u64, name text(128), checksum text(64), breaking u64, steps u64, steps_done u64, running u64, applied u64
 SELECT version, name, checksum, breaking, steps, steps_done, running, applied_at IS NOT NULL
   FROM rowlock_schema_version

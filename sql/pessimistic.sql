@@ -2,16 +2,18 @@
 -- or over a secondary index locks more than the row.
 
 -- A read-only server grants the row, too: MySQL to everybody, MariaDB 10.11 to administrators.
--- But somebody else is the primary then.
+-- But somebody else is the primary then. `ticket`: see row_ticket.
 -- name: row_lock
+-- via: by hand
 -- params: id u64
--- columns: name text(1020), fenced u64, read_only u64
-SELECT resource_name, fenced, @@global.read_only NOT IN ('0', 'OFF') FROM resource_lock WHERE id = :id FOR UPDATE;
+-- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
+SELECT resource_name, fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), '' FROM resource_lock WHERE id = :id FOR UPDATE;
 
 -- name: row_try
+-- via: by hand
 -- params: id u64
--- columns: name text(1020), fenced u64, read_only u64
-SELECT resource_name, fenced, @@global.read_only NOT IN ('0', 'OFF') FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+-- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
+SELECT resource_name, fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), '' FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
 -- Of the release. Prepared: it comes as often as row_lock.
 -- name: row_commit
@@ -19,25 +21,40 @@ COMMIT;
 
 -- Before a name is published for the first time, and committed before that. See row_stale.
 -- name: row_fence
+-- via: by hand
 -- params: id u64
 UPDATE resource_lock SET fenced = TRUE WHERE id = :id;
 
 -- Having its row's lock: is a dead holder still published? Not asked for a name that is not
 -- `fenced`: a subquery in row_lock, or this, would be a good part of its cost.
 -- name: row_stale
+-- via: by hand
 -- params: id u64
 -- columns: id u64
 SELECT id FROM resource WHERE id = :id AND status = 'held';
 
 -- name: row_probe
+-- via: by hand
 -- params: id u64
 -- columns: name text(1020)
 SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE SKIP LOCKED;
 
+-- Through procedures anybody may call what follows; that somebody published is dead is known to who
+-- has the row's lock, and proven by this. Whoever sees it now has the lock, and it is of no use as
+-- soon as the row has changed. It is given to nobody else: the procedure looks.
+-- name: row_ticket
+-- via: by hand
+-- params: id u64
+-- columns: ticket text(40)
+SELECT LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40)
+  FROM resource
+ WHERE id = :id;
+
 -- On a second connection, in autocommit, while the row lock is held on the first. The
 -- usual case: the last holder has put it back.
 -- name: row_publish
--- params: owner text, label text, connection_id u64, id u64, name text
+-- via: own
+-- params: owner text, label text, connection_id u64, id u64, name text, ticket text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
        status = 'held',
@@ -49,11 +66,13 @@ UPDATE resource
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'pessimistic'
-   AND status = 'free';
+   AND status = 'free'
+   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);
 
 -- The other case: it died. Its row lock is gone, or we would not be here.
 -- name: row_publish_over
--- params: seen u64, owner text, label text, connection_id u64, id u64, name text
+-- via: own
+-- params: seen u64, owner text, label text, connection_id u64, id u64, name text, ticket text
 UPDATE resource
    SET version = LAST_INSERT_ID(:seen + 1),
        status = 'held',
@@ -66,12 +85,14 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'pessimistic'
    AND status = 'held'
-   AND version = :seen;
+   AND version = :seen
+   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);
 
 -- name: row_look
--- params: id u64, name text
--- columns: kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, held_us i64
-SELECT kind, status, version, owner, owner_label, connection_id,
+-- via: own
+-- params: id u64, name text, owner text
+-- columns: kind text(16), status text(8), version u64, ours u64, owner_label text(1024), connection_id u64, held_us i64
+SELECT kind, status, version, owner = :owner, owner_label, connection_id,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, acquired_at, UTC_TIMESTAMP(6)), 0)
   FROM resource
  WHERE id = :id
@@ -79,6 +100,7 @@ SELECT kind, status, version, owner, owner_label, connection_id,
 
 -- Before the COMMIT that frees the row, so that the next holder finds it free.
 -- name: row_unpublish
+-- via: own
 -- params: id u64, version u64, owner text
 UPDATE resource
    SET status = 'free',
@@ -92,7 +114,8 @@ UPDATE resource
 -- We have the row lock and do not publish ourselves: whoever is still published is dead, and
 -- a fence with its token must not pass. Waits for a transaction that has fenced it.
 -- name: row_end_stale
--- params: id u64
+-- via: own
+-- params: id u64, ticket text
 UPDATE resource
    SET version = version + 1,
        status = 'free',
@@ -100,4 +123,5 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND kind = 'pessimistic'
-   AND status = 'held';
+   AND status = 'held'
+   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);

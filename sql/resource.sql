@@ -1,6 +1,7 @@
 -- Names: which id and kind a name has, and making a new one.
 
 -- name: resource_find
+-- via: own
 -- params: name text
 -- columns: id u64, kind text(16), idle_s i64, has_lock u64, has_renewal u64
 SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
@@ -13,6 +14,7 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
 -- under REPEATABLE READ deadlock. The lock on the floor makes a purge of this very
 -- name wait, so that a row never starts below a token it once had.
 -- name: resource_create
+-- via: by hand
 -- params: name text, kind text
 INSERT INTO resource (resource_name, kind, version, update_time)
 SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
@@ -22,25 +24,32 @@ SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
 
 -- Somebody may be published although there was no row (it was deleted by hand).
 -- name: resource_create_lock
+-- via: own
 -- params: name text, fenced u64, id u64
 INSERT INTO resource_lock (id, resource_name, fenced, update_time)
-SELECT id, :name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
+SELECT id, resource_name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
   FROM resource
- WHERE id = :id;
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'pessimistic';
 
 -- name: resource_create_renewal
+-- via: own
 -- params: id u64
-INSERT INTO lease_renewal (id) VALUES (:id);
+INSERT INTO lease_renewal (id)
+SELECT id FROM resource WHERE id = :id AND kind = 'optimistic';
 
 -- Locks that are taken without a token leave no trace in this row; seen now and then is enough
 -- to keep them from being purged as unused.
 -- name: resource_touch
+-- via: own
 -- params: id u64
-UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = :id AND status = 'free';
+UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = :id AND kind = 'pessimistic' AND status = 'free';
 
 -- By its holder, whose token is not above one that was seen before: the server has lost what it had
 -- committed. The lock is free again, and the next token is above `seen`.
 -- name: resource_raise
+-- via: by hand
 -- params: seen u64, id u64, version u64, owner text
 UPDATE resource
    SET version = GREATEST(version, :seen),

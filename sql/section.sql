@@ -1,6 +1,7 @@
 -- The optimistic section: compare and swap on the version.
 
 -- name: section_read
+-- via: own
 -- params: id u64, name text
 -- columns: kind text(16), status text(8), version u64, remaining_us i64
 SELECT r.kind, r.status, r.version,
@@ -15,6 +16,7 @@ SELECT r.kind, r.status, r.version,
 
 -- A lease on the same name keeps sections out.
 -- name: section_swap
+-- via: own
 -- params: owner text, label text, id u64, name text, expected u64
 UPDATE resource
    SET version = version + 1,
@@ -29,6 +31,7 @@ UPDATE resource
 
 -- After a lost reply: was it us who made the version?
 -- name: section_whose
--- params: id u64, name text
--- columns: version u64, owner text(64), status text(8)
-SELECT version, owner, status FROM resource WHERE id = :id AND resource_name = :name;
+-- via: own
+-- params: id u64, name text, owner text
+-- columns: version u64, ours u64, status text(8)
+SELECT version, owner = :owner, status FROM resource WHERE id = :id AND resource_name = :name;

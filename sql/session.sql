@@ -83,6 +83,23 @@ SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF')
 -- params: connection_id u64
 KILL QUERY :connection_id;
 
+-- While a procedure runs, its connection is that of whoever made the procedure: KILL by its own user
+-- is refused (1095). So a connection that works through procedures takes a named lock whose name
+-- nobody else knows; who knows it may stop it by a procedure, which has the same maker.
+-- name: session_key
+-- kind: text
+-- params: key text
+DO GET_LOCK(:key, 0);
+
+-- name: session_forget_key
+-- kind: text
+-- params: key text
+DO RELEASE_LOCK(:key);
+
+-- name: session_insert_id
+-- kind: text
+SELECT LAST_INSERT_ID();
+
 -- name: kill_connection
 -- kind: text
 -- params: connection_id u64

@@ -5,14 +5,15 @@
 -- Waiters of leases stand in GET_LOCK and say in the text of that statement who they are
 -- (bell_wait; rl_bell_wait of the procedures, which keeps the result). Anybody may run a
 -- statement that looks like one: a text that is not quite so is left out, whatever it holds; what
--- a label may be is checked by the reader. Without the privilege PROCESS the server shows the
--- connections of the same user alone.
+-- a label may be is checked by the reader. The owner that a waiter will be is shown only if `open`.
+-- Without the privilege PROCESS the server shows the connections of the same user alone.
 -- name: waiters_of_leases
--- params: prefix text, name text
+-- via: own
+-- params: prefix text, name text, open u64
 -- columns: name text(1020), who text(255), owner text(64), connection_id u64, waited_ms u64
 SELECT r.resource_name,
        LEFT(UNHEX(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -1), ' ', 1))), 255),
-       LEFT(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -2), ', ', 1)), 63),
+       IF(:open, LEFT(TRIM(BOTH '''' FROM SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -2), ', ', 1)), 63), ''),
        p.id,
        CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -3), ', ', 1) AS UNSIGNED)
            + /*M! CAST(GREATEST(p.time_ms, 0) AS UNSIGNED) */ /*!80000 GREATEST(p.time, 0) * 1000 */
@@ -33,6 +34,7 @@ SELECT r.resource_name,
 -- PROCESS, MySQL for that and for SELECT on performance_schema.data_locks. On a MySQL whose
 -- performance_schema is off, that and its process list are empty: a row of connection 0 says so.
 -- name: waiters_of_rows
+-- via: own
 -- params: name text
 -- columns: name text(1020), who text(1020), owner text(64), connection_id u64, waited_ms u64
 SELECT r.resource_name,

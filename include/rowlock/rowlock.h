@@ -179,6 +179,23 @@ typedef enum rowlock_waiting {
     ROWLOCK_WAITING_POLL = 1
 } rowlock_waiting;
 
+/* What a client works with. */
+typedef enum rowlock_via {
+    ROWLOCK_VIA_TABLES = 0,
+    /*
+     * The procedures that `rowlock init --procedures` (rowlock_procedures_install()) has put into
+     * the schema, for a user who may EXECUTE and has no right on any table: it takes, renews and
+     * releases locks, lists them, and can do nothing to those of others. Such clients and others
+     * exclude and wake each other. A cycle costs the server more, see rowlock-sql(7). Labels end
+     * with the login, "[name]", put there by the server. Owner ids of others are shown as a hash.
+     * rowlock_break(), rowlock_sweep(), rowlock_purge() and rowlock_history_get() take rights on
+     * the tables and answer DENIED. rowlock_fence() and rowlock_tx_version_bump() roll the
+     * transaction back when they answer LOST, CONFLICT or BUSY under a lease. SCHEMA: there are
+     * no procedures, or another version's.
+     */
+    ROWLOCK_VIA_PROCEDURES = 1
+} rowlock_via;
+
 /*
  * How connections are encrypted. Nothing here is ever weakened by an option file; what it says
  * about TLS counts where these options and the URL say nothing, and then means REQUIRED at
@@ -215,7 +232,8 @@ typedef struct rowlock_tls_options {
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, connect-timeout (milliseconds), waiting (auto or poll);
+     * percent-encoded; keys: socket, connect-timeout (milliseconds), waiting (auto or poll),
+     * via (tables or procedures);
      * tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert, tls-key,
      * tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
@@ -248,7 +266,8 @@ typedef struct rowlock_client_options {
     rowlock_log_fn log; /* NULL: silence */
     void *log_data;
     const rowlock_tls_options *tls; /* NULL: as the URL and the option files say. Copied */
-    uint64_t reserved[7];
+    rowlock_via via;                /* TABLES: what the URL says, if it says something */
+    uint64_t reserved[6];
 } rowlock_client_options;
 
 /*

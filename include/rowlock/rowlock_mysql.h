@@ -2,7 +2,8 @@
  * rowlock/rowlock_mysql.h - calls that work on the caller's own MYSQL *.
  *
  * The connection must be Connector/C's and reach the same server as the client's,
- * and its user needs the privileges of sql/grants.sql on rowlock's schema. One
+ * and its user needs the privileges of sql/grants.sql on rowlock's schema (of a client that works
+ * through procedures, EXECUTE is enough here, too). One
  * thread at a time may use it (Connector/C's rule). rowlock never changes its
  * session variables (but for @rowlock_presented), its default schema or its autocommit, and runs
  * nothing on it but the statements named here.

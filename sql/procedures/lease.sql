@@ -131,7 +131,7 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_ours BOOLEAN;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_locked, v_version, v_connection BIGINT UNSIGNED;
@@ -161,8 +161,8 @@ BEGIN
     SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
     CALL rl_now(v_now);
     SET v_found = TRUE;
-    {{lease_look(id = p_id, name = p_name, now = v_now)}}
-      INTO v_kind, v_status, v_version, v_owner, v_label, v_held_us, v_left_us, v_shut_us, v_rung_us,
+    {{lease_look(id = p_id, name = p_name, owner = p_owner, now = v_now)}}
+      INTO v_kind, v_status, v_version, v_ours, v_label, v_held_us, v_left_us, v_shut_us, v_rung_us,
            v_connection, v_read_only;
     SET p_rings = v_connection <> 0;
     IF NOT v_found THEN
@@ -618,7 +618,7 @@ BEGIN
     ELSEIF v_status = 'held' AND v_locked IS NULL AND p_connection IN (0, v_connection) THEN
         SET p_connection = v_connection;
     ELSEIF v_status = 'held' AND p_connection IN (0, v_connection) THEN
-        {{row_end_stale(id = v_id, now = v_now)}};
+        {{row_end_stale(id = v_id, ticket = '', now = v_now)}};
         SET p_connection = 0;
     ELSE
         SET p_connection = 0;

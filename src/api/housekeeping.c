@@ -20,6 +20,19 @@ static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_
     return ROWLOCK_OK;
 }
 
+/* A user of procedures may release what is his own, and no more. */
+static rowlock_status check_rights(const rowlock_client *client, const char *what,
+                                   rowlock_error *err)
+{
+    if (!rl_client_via(client))
+        return ROWLOCK_OK;
+    return rl_fail(
+        err, ROWLOCK_DENIED,
+        "%s takes rights on rowlock's tables, and there is no procedure for it; do it as "
+        "a user who has them (sql/grants.sql), without via=procedures",
+        what);
+}
+
 rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options *given,
                              rowlock_sweep_result *result, rowlock_error *err)
 {
@@ -28,6 +41,8 @@ rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options
     rowlock_status status = rl_client_check(client, err);
     if (status == ROWLOCK_OK)
         status = check_sweep(options, err);
+    if (status == ROWLOCK_OK)
+        status = check_rights(client, "sweeping", err);
     if (status == ROWLOCK_OK)
         status = rl_sweep(client, options, result, err);
     /* Whatever it was doing, the next sweep does it again. */
@@ -42,6 +57,8 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
     rowlock_status status = rl_client_check(client, err);
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
+    if (status == ROWLOCK_OK)
+        status = check_rights(client, "breaking a lock", err);
     if (status != ROWLOCK_OK)
         return status;
     char text[256];
@@ -57,6 +74,8 @@ rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_e
     rowlock_status status = rl_client_check(client, err);
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
+    if (status == ROWLOCK_OK)
+        status = check_rights(client, "purging a name", err);
     return status == ROWLOCK_OK ? rl_purge(client, name, err) : status;
 }
 
@@ -72,6 +91,7 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
     if (status != ROWLOCK_OK)
         return status;
     rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
+    params.via = false; /* they may not be there yet */
     status = rl_migrate(&params, given ? given : &defaults, label, result, err);
     rl_params_free(&params);
     return status;
@@ -86,6 +106,7 @@ static rowlock_status with_procedures(const rowlock_client_options *client_optio
     rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
     if (status != ROWLOCK_OK)
         return status;
+    params.via = false;
     status = install ? rl_procedures_install(&params, options, result, err)
                      : rl_procedures_remove(&params, options, result, err);
     rl_params_free(&params);

@@ -85,6 +85,22 @@ static rowlock_status choose_waiting(const rowlock_client_options *options, cons
     return ROWLOCK_OK;
 }
 
+static rowlock_status choose_via(const rowlock_client_options *options, const rl_url *url,
+                                 bool *via, rowlock_error *err)
+{
+    *via = options->via == ROWLOCK_VIA_PROCEDURES;
+    if (options->via != ROWLOCK_VIA_TABLES && options->via != ROWLOCK_VIA_PROCEDURES)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no way %d to the tables (via)",
+                       (int)options->via);
+    if (options->via != ROWLOCK_VIA_TABLES || !url->via)
+        return ROWLOCK_OK;
+    *via = strcmp(url->via, "procedures") == 0;
+    if (!*via && strcmp(url->via, "tables") != 0)
+        /* Not shown, as with waiting. */
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's via is neither tables nor procedures");
+    return ROWLOCK_OK;
+}
+
 static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *url, rl_tls *tls,
                                 rowlock_error *err)
 {
@@ -124,6 +140,8 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
         status = merge(options, &url, params, err);
     if (status == ROWLOCK_OK)
         status = choose_waiting(options, &url, waiting, err);
+    if (status == ROWLOCK_OK)
+        status = choose_via(options, &url, &params->via, err);
     if (status == ROWLOCK_OK)
         status = merge_tls(options, &url, &params->tls, err);
     if (status == ROWLOCK_OK)

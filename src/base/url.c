@@ -129,6 +129,7 @@ static char **text_member(rl_url *url, const char *key, const char *end)
     } texts[] = {
         {"socket", &url->socket},
         {"waiting", &url->waiting},
+        {"via", &url->via},
         {"tls", &url->tls_mode},
         {"tls-ca", &url->tls.ca},
         {"ssl-ca", &url->tls.ca}, /* its name until 0.1 */
@@ -162,7 +163,7 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     else
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an unknown option '%.*s'; known: socket, connect-timeout, "
-                       "waiting, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
+                       "waiting, via, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
                        (int)(equals - from), from);
     if (!good)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
@@ -235,6 +236,7 @@ void rl_url_free(rl_url *url)
     free(url->schema);
     free(url->socket);
     free(url->waiting);
+    free(url->via);
     free(url->tls_mode);
     rl_tls_free(&url->tls);
     *url = (rl_url){0};

@@ -16,6 +16,7 @@ typedef struct rl_url {
     char *schema;
     char *socket;
     char *waiting;
+    char *via;
     char *tls_mode;             /* the word */
     rl_tls tls;                 /* without the mode */
     unsigned port;              /* 0: not given */

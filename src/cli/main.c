@@ -60,6 +60,7 @@ static const char help_tail[] =
     "      --no-defaults         read no option file\n"
     "      --connect-timeout=D   how long to try to connect; 10s where not given\n"
     "      --waiting=auto|poll   a waiter of a lease is woken (where the server can), or polls\n"
+    "      --via=tables|procedures  procedures: for a user with EXECUTE alone\n"
     "      --single-writer       of a cluster that writes everywhere, this node alone is used\n"
     "      --tls=MODE            off, preferred (the default over TCP), required, verify-ca, or\n"
     "                            verify-identity (the default with --tls-ca)\n"

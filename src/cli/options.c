@@ -14,6 +14,7 @@ enum {
     ID_URL,
     ID_CONNECT_TIMEOUT,
     ID_WAITING,
+    ID_VIA,
     ID_SINGLE_WRITER,
     ID_TLS,
     ID_TLS_CA,
@@ -36,6 +37,7 @@ const cli_option cli_connection_options[] = {
     {ID_URL, "url", CLI_VALUE},
     {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
     {ID_WAITING, "waiting", CLI_VALUE},
+    {ID_VIA, "via", CLI_VALUE},
     {ID_SINGLE_WRITER, "single-writer", CLI_NOTHING},
     {ID_TLS, "tls", CLI_VALUE},
     {ID_TLS_CA, "tls-ca", CLI_VALUE},
@@ -82,6 +84,17 @@ static bool take_waiting(cli_context *context, const char *value)
         return false;
     }
     context->client.waiting = poll ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
+    return true;
+}
+
+static bool take_via(cli_context *context, const char *value)
+{
+    bool procedures = strcmp(value, "procedures") == 0;
+    if (!procedures && strcmp(value, "tables") != 0) {
+        cli_usage("--via wants tables or procedures, not '%s'", value);
+        return false;
+    }
+    context->client.via = procedures ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES;
     return true;
 }
 
@@ -182,6 +195,8 @@ bool cli_connection_take(cli_context *context, int id, const char *value)
         return take_connect_timeout(context, value);
     case ID_WAITING:
         return take_waiting(context, value);
+    case ID_VIA:
+        return take_via(context, value);
     case ID_SINGLE_WRITER:
         context->client.single_writer = true;
         return true;

@@ -144,7 +144,7 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
 rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
-    rowlock_status status = rl_server_status_said(number, text, conn->flavour);
+    rowlock_status status = rl_answer_status(number, sqlstate, text, conn->flavour);
     char grant[400];
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
@@ -329,6 +329,7 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
     if (status != ROWLOCK_OK)
         return status;
     query_op op = {.mysql = conn->mysql};
+    conn->calling = false;
     rl_hush hush = rl_hush_begin(conn);
     int pending = mysql_real_query_start(&op.result, conn->mysql, text, strlen(text));
     rl_hush_end(&hush);

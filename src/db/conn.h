@@ -32,6 +32,7 @@ typedef struct rl_params {
     rl_tls tls;
     unsigned port;
     bool read_defaults;
+    bool via; /* statements are run through the procedures, where there is one */
     int64_t connect_timeout_ms;
 } rl_params;
 
@@ -54,6 +55,8 @@ rl_peer rl_peer_of(int fd);
 bool rl_peer_same(const rl_peer *one, const rl_peer *other);
 
 typedef struct rl_conn rl_conn;
+
+#define RL_KEY_SIZE 45
 
 struct rl_conn {
     MYSQL *mysql;
@@ -79,6 +82,9 @@ struct rl_conn {
     bool tls;              /* encrypted: see rl_hush_begin() */
     bool local;            /* over a unix socket */
     bool proven;           /* the server has shown who it is, by its certificate */
+    bool via;              /* works through procedures: see stmt/stmt.h */
+    char key[RL_KEY_SIZE]; /* then: who knows it may stop it (sql/session.sql, session_key) */
+    bool calling;          /* what runs, or ran last, is a procedure */
     bool broken;           /* no statement may follow */
     bool demoted;          /* it said that it is read-only, or not the primary (any more) */
     bool unseen;           /* taken from the pool without a look whether it is alive */

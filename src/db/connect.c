@@ -271,6 +271,7 @@ static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_con
     if (!conn)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     conn->pid = getpid();
+    conn->via = params->via;
     conn->mysql = mysql_init(NULL);
     if (!conn->mysql) {
         free(conn);

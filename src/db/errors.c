@@ -121,6 +121,28 @@ rowlock_status rl_server_status_said(unsigned number, const char *text, rl_flavo
     return rl_server_status(number, flavour);
 }
 
+typedef struct signal_meaning {
+    const char *sqlstate;
+    rowlock_status status;
+} signal_meaning;
+
+static const signal_meaning signal_meanings[] = {
+    {"RLBSY", ROWLOCK_BUSY},     {"RLTMO", ROWLOCK_TIMEOUT},   {"RLLST", ROWLOCK_LOST},
+    {"RLCNF", ROWLOCK_CONFLICT}, {"RLINV", ROWLOCK_INVALID},   {"RLTXN", ROWLOCK_INVALID},
+    {"RLMOD", ROWLOCK_MODE},     {"RLNOF", ROWLOCK_NOT_FOUND}, {"RLRDO", ROWLOCK_READONLY},
+    {"RLDMG", ROWLOCK_DAMAGED},
+};
+
+rowlock_status rl_answer_status(unsigned number, const char *sqlstate, const char *text,
+                                rl_flavour flavour)
+{
+    for (size_t i = 0; number == 1644 && i < sizeof signal_meanings / sizeof signal_meanings[0];
+         i++)
+        if (strcmp(signal_meanings[i].sqlstate, sqlstate) == 0)
+            return signal_meanings[i].status;
+    return rl_server_status_said(number, text, flavour);
+}
+
 rowlock_status rl_connect_status(unsigned number, rl_flavour flavour)
 {
     rowlock_status status = rl_server_status(number, flavour);

@@ -14,6 +14,10 @@ rowlock_status rl_server_status(unsigned number, rl_flavour flavour);
 /* The same, where the server's words (`text`) say what its number does not. */
 rowlock_status rl_server_status_said(unsigned number, const char *text, rl_flavour flavour);
 
+/* The same for a SIGNAL (1644), where it is one of rowlock's procedures' (SQLSTATE RLxxx). */
+rowlock_status rl_answer_status(unsigned number, const char *sqlstate, const char *text,
+                                rl_flavour flavour);
+
 /* The same for a connection that could not be made: nothing has happened yet. */
 rowlock_status rl_connect_status(unsigned number, rl_flavour flavour);
 

@@ -31,7 +31,8 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
 
 static void interrupt_through_pool(void *data, const rl_conn *conn)
 {
-    (void)rl_pool_kill_query(data, &conn->peer, conn->id, KILL_LIMIT_US);
+    const char *key = conn->calling ? conn->key : "";
+    (void)rl_pool_kill_query(data, &conn->peer, conn->id, key, KILL_LIMIT_US);
 }
 
 /* ----------------------------------------------------------------- the two lists */
@@ -434,7 +435,7 @@ void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io)
     }
 }
 
-bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id, const char *key,
                         int64_t limit_us)
 {
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), limit_us));
@@ -443,7 +444,7 @@ bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_
         return false;
     /* This one is not to be interrupted in its turn. */
     conn->interrupt = NULL;
-    rowlock_status status = pool->hooks.kill_query(conn, connection_id, &io);
+    rowlock_status status = pool->hooks.kill_query(conn, connection_id, key, &io);
     conn->interrupt = interrupt_through_pool;
     rl_pool_give(pool, conn);
     return status == ROWLOCK_OK;

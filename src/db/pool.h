@@ -17,7 +17,8 @@ typedef enum rl_purpose {
 typedef struct rl_pool_hooks {
     /* Fills conn->server, too. */
     rowlock_status (*setup)(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err);
-    rowlock_status (*kill_query)(rl_conn *conn, uint64_t connection_id, const rl_io *io);
+    rowlock_status (*kill_query)(rl_conn *conn, uint64_t connection_id, const char *key,
+                                 const rl_io *io);
     rowlock_status (*ring)(rl_conn *conn, const char *prefix, uint64_t resource_id,
                            const rl_io *io);
 } rl_pool_hooks;
@@ -120,9 +121,9 @@ void rl_pool_touch_bells(rl_pool *pool, int64_t before_us, const rl_io *io);
 /*
  * KILL QUERY for a connection of any program of ours, on a connection to the same server. False
  * when it did not succeed within so long, or there is no way to that server; the KILL may
- * have arrived all the same.
+ * have arrived all the same. `key`: that connection's, if it is in a procedure; else "".
  */
-bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id,
+bool rl_pool_kill_query(rl_pool *pool, const rl_peer *peer, uint64_t connection_id, const char *key,
                         int64_t limit_us);
 
 /* Rings a bell that this connection, which the caller has taken, keeps. */

@@ -217,7 +217,8 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
     rowlock_status status = json.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
                                         : rl_pool_take_aside(pool, io, &conn, err);
     if (status == ROWLOCK_OK) {
-        const rl_value values[] = {rl_text_n(json.text, json.length)};
+        const rl_value values[] = {rl_text_n(json.text, json.length), rl_text(""),
+                                   rl_u64(UINT64_MAX)};
         status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, NULL, err);
     }
     rl_pool_give(pool, conn);

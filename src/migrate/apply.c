@@ -150,7 +150,7 @@ typedef struct run {
 static void stop_statement(void *data, const rl_conn *conn)
 {
     const run *r = data;
-    (void)rl_pool_kill_query(&r->a->site->pool, &conn->peer, conn->id, STOP_LIMIT_US);
+    (void)rl_pool_kill_query(&r->a->site->pool, &conn->peer, conn->id, "", STOP_LIMIT_US);
 }
 
 static rl_io work_io(const rl_applying *a)

@@ -13,9 +13,10 @@
 
 /* ------------------------------------------------------------------------ connecting */
 
-static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
+static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const char *key,
+                                 const rl_io *io)
 {
-    return rl_stmt_pool_hooks.kill_query(conn, connection_id, io);
+    return rl_stmt_pool_hooks.kill_query(conn, connection_id, key, io);
 }
 
 static rowlock_status setup(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err)
@@ -87,6 +88,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
     rl_params params;
     rl_conn *conn = NULL;
     bool copied = rl_params_copy(&params, from);
+    params.via = false; /* the user's own tables */
     free(params.schema);
     params.schema = rl_strdup(site->schema);
     if (!copied || !params.schema) {

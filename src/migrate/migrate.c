@@ -4,6 +4,7 @@
  * Whoever finds an unfinished migration knows which statement was under way.
  */
 #include "migrate/migrate.h"
+#include "migrate/via.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,11 +114,40 @@ static rowlock_status check_complete(const records *all, const char *schema, row
     return ROWLOCK_OK;
 }
 
+/* Of a user that works through them. 1370: for all that this user may see, there are none. */
+static rowlock_status check_procedures(rl_conn *conn, const char *schema, const rl_io *io,
+                                       rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_VIA_STAMP, NULL, io, &found, &rows, err);
+    if (status == ROWLOCK_DENIED)
+        rl_error_prefix(err,
+                        "this user may not EXECUTE rowlock's procedures in '%s' (or there are "
+                        "none: `rowlock -D %s init --procedures`); GRANT EXECUTE ON `%s`.*: ",
+                        schema, schema, schema);
+    if (status == ROWLOCK_SCHEMA)
+        return rl_fail(
+            err, status,
+            "the schema '%s' has no procedures of rowlock's (or not all); run `rowlock -D "
+            "%s init --procedures`",
+            schema, schema);
+    if (status == ROWLOCK_OK && (!found || rows.cells[0].u64 != RL_VIA_STAMP))
+        return rl_fail(err, ROWLOCK_SCHEMA,
+                       "the procedures in the schema '%s' are of another version of rowlock; run "
+                       "`rowlock -D %s init --procedures` of this one (%s)",
+                       schema, schema, ROWLOCK_VERSION_STRING);
+    return status;
+}
+
 rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io *io,
                                  unsigned *version, rowlock_error *err)
 {
     records all = {.count = 0};
-    rowlock_status status = read_records(conn, io, &all, err);
+    rowlock_status status = conn->via ? check_procedures(conn, schema, io, err) : ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        return status;
+    status = read_records(conn, io, &all, err);
     if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0))
         return no_schema(schema, err);
     if (status == ROWLOCK_OK)

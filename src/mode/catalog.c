@@ -151,10 +151,11 @@ rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
     listing to = {.list = calloc(1, sizeof *to.list)};
     if (!to.list)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    const rl_value one[] = {rl_text(name ? name : "")};
+    uint64_t open = !rl_client_via(client);
+    const rl_value one[] = {rl_text(name ? name : ""), rl_u64(open)};
     const rl_value many[] = {rl_text(options->after ? options->after : ""),
                              rl_u64(options->all ? 1 : 0),
-                             rl_u64(options->limit ? options->limit : LIST_DEFAULT)};
+                             rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
     rowlock_status status =
         rl_client_read_all(client, &budget, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES,
                            name ? one : many, add_info, &to, err);

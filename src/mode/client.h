@@ -40,6 +40,12 @@ struct rowlock_client {
     rowlock_hold *holds;
 };
 
+/* Works through procedures, and its user may have no right on any table. */
+static inline bool rl_client_via(const rowlock_client *client)
+{
+    return client->pool.params.via;
+}
+
 /* A fresh owner id: the client's UUID and a number. */
 void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
 
@@ -63,6 +69,7 @@ typedef struct rl_trace {
     uint64_t identity; /* and whose word the outcome is (rl_server) */
     bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;
+    char key[RL_KEY_SIZE]; /* the connection's, if it works through procedures */
 } rl_trace;
 
 /*

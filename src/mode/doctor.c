@@ -269,7 +269,7 @@ static bool check_schema(rl_doctor *d)
 /* What every user of locks runs; the migrator's statements are not among them. */
 static bool everyday(rl_sql_id id)
 {
-    static const char *const others[] = {"migration_", "schema_", "migrate_", "ledger_",
+    static const char *const others[] = {"migration_", "schema_", "migrate_", "ledger_", "via_",
                                          "routine_",   "doctor_", "session_", "waiters_"};
     if (rl_sql_table[id].as_text)
         return false;
@@ -302,7 +302,7 @@ static void try_statements(rl_doctor *d, trial *t)
 {
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         rowlock_error err = {0};
-        if (!everyday((rl_sql_id)id))
+        if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
             continue;
         rowlock_status status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
         if (status == ROWLOCK_DENIED && of_some((rl_sql_id)id)) {

@@ -36,12 +36,15 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     if (rl_hold_lost(hold))
         return lost(lock, err);
     rl_caller caller = rl_tx_caller(hold->client, mysql);
-    const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+    const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner),
+                               rl_text(caller.key)};
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
     rl_io io = rl_budget_lock_io(&budget);
     uint64_t rows = 0;
     status = rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
-    status = rl_tx_outcome(&caller, lock->name, status, err);
+    /* Its procedure has rolled back what did not match. */
+    if (status != ROWLOCK_OK || rows > 0 || !caller.via)
+        status = rl_tx_outcome(&caller, lock->name, status, err);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         return rl_fail(err, ROWLOCK_BUSY, "another transaction fences '%s' and is still open",
                        lock->name);

@@ -6,11 +6,14 @@
 #include "mode/client.h"
 #include "mode/turn.h"
 
+#define RL_TICKET_MAX 40
+
 typedef struct rl_lock {
     const char *name;
     uint64_t id;
-    uint64_t version; /* the fencing token; 0: unfenced */
-    bool fenced;      /* row lock: somebody may be published, or have been */
+    uint64_t version;               /* the fencing token; 0: unfenced */
+    bool fenced;                    /* row lock: somebody may be published, or have been */
+    char ticket[RL_TICKET_MAX + 1]; /* row lock, through procedures: sql/pessimistic.sql */
 } rl_lock;
 
 struct rowlock_hold {

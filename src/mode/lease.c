@@ -46,7 +46,7 @@ typedef struct lease_row {
     char kind[17];
     bool held;
     uint64_t version;
-    char owner[ROWLOCK_OWNER_MAX + 1];
+    bool ours; /* the owner id is the asking hold's */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
     int64_t held_us;
     int64_t remaining_us;
@@ -78,7 +78,7 @@ static void keep_row(void *data, const rl_cell *cells)
     snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
     row->held = strcmp(cells[1].text, "held") == 0;
     row->version = cells[2].u64;
-    snprintf(row->owner, sizeof row->owner, "%s", cells[3].text);
+    row->ours = cells[3].u64 != 0;
     snprintf(row->label, sizeof row->label, "%s", cells[4].text);
     row->held_us = cells[5].i64;
     row->remaining_us = cells[6].i64;
@@ -88,11 +88,13 @@ static void keep_row(void *data, const rl_cell *cells)
     row->read_only = cells[10].u64 != 0;
 }
 
-static rowlock_status look(rowlock_client *client, const rl_budget *budget, const rl_lock *lock,
-                           bool *found, lease_row *row, rowlock_error *err)
+static rowlock_status look(const rowlock_hold *hold, const rl_budget *budget, bool *found,
+                           lease_row *row, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
-    return rl_client_read(client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, found, err);
+    const rl_lock *lock = &hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name), rl_text(hold->owner)};
+    return rl_client_read(hold->client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, found,
+                          err);
 }
 
 /* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
@@ -101,13 +103,13 @@ static rowlock_status read_token(lease_call *call, const rl_trace *trace, rowloc
 {
     lease_row row = {0};
     bool found = false;
-    rowlock_status status = look(call->hold->client, call->budget, call->lock, &found, &row, err);
+    rowlock_status status = look(call->hold, call->budget, &found, &row, err);
     if (status != ROWLOCK_OK) {
         call->open = true;
         call->lost_request = *trace;
         return ROWLOCK_UNAVAILABLE;
     }
-    if (!found || !row.held || strcmp(row.owner, call->hold->owner) != 0)
+    if (!found || !row.held || !row.ours)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     call->lock->version = row.version;
     return ROWLOCK_OK;
@@ -319,7 +321,7 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
 {
     if (strcmp(row->kind, RL_KIND_LEASE) != 0)
         return rl_resource_wrong_kind(call->lock->name, row->kind, RL_KIND_LEASE, err);
-    if (row->held && call->open && strcmp(row->owner, call->hold->owner) == 0)
+    if (row->held && call->open && row->ours)
         return adopt(call, row);
     call->open = false;
     if (row->held && row->remaining_us > 0) {
@@ -352,7 +354,7 @@ static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowloc
     if (call->open)
         status = rl_settle(call->hold->client, call->budget, &call->lost_request, err);
     if (status == ROWLOCK_OK)
-        status = look(call->hold->client, call->budget, call->lock, &found, &row, err);
+        status = look(call->hold, call->budget, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
     if (found)
@@ -403,7 +405,7 @@ static bool look_from_queue(void *data, int64_t *again_us)
     /* Over before the call's own deadline is. */
     rl_budget budget = rl_budget_start(0, look_limit_ms(call->budget), call->budget->cancel);
     budget.abrupt = true;
-    if (look(call->hold->client, &budget, call->lock, &found, &row, NULL) != ROWLOCK_OK) {
+    if (look(call->hold, &budget, &found, &row, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
         return false;
     }
@@ -434,8 +436,7 @@ static void tell_holder(const lease_call *call, rowlock_error *err)
     lease_row row = {0};
     bool found = false;
     budget.abrupt = true;
-    if (!err || look(call->hold->client, &budget, call->lock, &found, &row, NULL) != ROWLOCK_OK ||
-        !found || !row.held)
+    if (!err || look(call->hold, &budget, &found, &row, NULL) != ROWLOCK_OK || !found || !row.held)
         return;
     (void)held_by(call, &row, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
@@ -634,16 +635,15 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
     const rl_lock *lock = &call->hold->locks[0];
     lease_row row = {0};
     bool found = false;
-    rowlock_status status = look(call->hold->client, call->budget, lock, &found, &row, err);
+    rowlock_status status = look(call->hold, call->budget, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
-    bool ours = strcmp(row.owner, call->hold->owner) == 0;
-    if (found && !row.held && row.version == lock->version && ours)
+    if (found && !row.held && row.version == lock->version && row.ours)
         return ROWLOCK_OK;
     /* Before our deadline nobody could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(call->hold);
     bool heirs = row.version > lock->version && call->waived;
-    if (heirs || (in_time && found && row.version == lock->version + 1 && !ours))
+    if (heirs || (in_time && found && row.version == lock->version + 1 && !row.ours))
         return ROWLOCK_OK;
     if (in_time && (!found || row.version > lock->version + 1))
         return rl_fail(err, ROWLOCK_UNKNOWN,

@@ -100,6 +100,7 @@ static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err
     if (found && rows.cells[2].u64 != 0)
         return not_primary(call->conn, lock, err);
     lock->fenced = found && rows.cells[1].u64 != 0;
+    snprintf(lock->ticket, sizeof lock->ticket, "%s", found ? rows.cells[3].text : "");
     if (found && strcmp(rows.cells[0].text, lock->name) == 0)
         return ROWLOCK_OK;
     /* Purged since we learned its id. */
@@ -167,7 +168,7 @@ typedef struct published {
     bool held;
     uint64_t version;
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
-    char owner[ROWLOCK_OWNER_MAX + 1];
+    bool ours; /* the owner id is the asking hold's */
     char kind[17];
 } published;
 
@@ -177,16 +178,17 @@ static void keep_published(void *data, const rl_cell *cells)
     snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
     row->held = strcmp(cells[1].text, "held") == 0;
     row->version = cells[2].u64;
-    snprintf(row->owner, sizeof row->owner, "%s", cells[3].text);
+    row->ours = cells[3].u64 != 0;
     snprintf(row->label, sizeof row->label, "%s", cells[4].text);
 }
 
-static rowlock_status read_published(rowlock_client *client, const rl_budget *budget,
+static rowlock_status read_published(const rowlock_hold *hold, const rl_budget *budget,
                                      const rl_lock *lock, bool *found, published *row,
                                      rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name)};
-    return rl_client_read(client, budget, RL_SQL_ROW_LOOK, values, keep_published, row, found, err);
+    const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name), rl_text(hold->owner)};
+    return rl_client_read(hold->client, budget, RL_SQL_ROW_LOOK, values, keep_published, row, found,
+                          err);
 }
 
 /* Only if the holding connection answers now was the bump made under the lock. */
@@ -201,6 +203,23 @@ static rowlock_status confirm(row_call *call, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* The proof, made of the row as it is now, that we have its lock. */
+static rowlock_status renew_ticket(row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(call->budget);
+    const rl_value values[] = {rl_u64(lock->id)};
+    rl_rows rows;
+    bool found = false;
+    int64_t sent_us = rl_now_us();
+    rowlock_status status =
+        rl_query_one(call->conn, RL_SQL_ROW_TICKET, values, &io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return stopped(call, ROWLOCK_UNKNOWN, err);
+    snprintf(lock->ticket, sizeof lock->ticket, "%s", found ? rows.cells[0].text : "");
+    call->sent_us = sent_us;
+    return ROWLOCK_OK;
+}
+
 /* The row says that somebody holds it, and we have the row lock: its holder is dead (or it
  * is us, and our first reply was lost). */
 static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done, rowlock_error *err)
@@ -208,7 +227,7 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     rowlock_client *client = call->hold->client;
     published row = {0};
     bool found = false;
-    rowlock_status status = read_published(client, call->budget, lock, &found, &row, err);
+    rowlock_status status = read_published(call->hold, call->budget, lock, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
     if (found && strcmp(row.kind, RL_KIND_ROW) != 0)
@@ -219,21 +238,24 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     }
     if (!row.held) {
         call->patient = true;
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
+        status = call->conn->via ? renew_ticket(call, lock, err) : ROWLOCK_OK;
+        return status == ROWLOCK_OK
+                   ? rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name)
+                   : status;
     }
     /* Alive after the look, and so the last to have the row's lock before the swap: whoever is
      * published is not somebody who got the lock when our own connection died. */
-    status = confirm(call, err);
+    status = call->conn->via ? renew_ticket(call, lock, err) : confirm(call, err);
     if (status != ROWLOCK_OK)
         return status;
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
-                               rl_u64(lock->id),       rl_text(lock->name)};
+                               rl_u64(lock->id),       rl_text(lock->name),
+                               rl_text(lock->ticket)};
     rl_trace trace;
     status = rl_client_change(client, call->budget, call->conn, false, RL_SQL_ROW_PUBLISH_OVER,
                               values, &trace, done, err);
-    bool ours = strcmp(row.owner, call->hold->owner) == 0;
-    if (status == ROWLOCK_OK && done->rows > 0 && !ours) {
+    if (status == ROWLOCK_OK && done->rows > 0 && !row.ours) {
         call->over = true;
         char label[LABEL_IN_DETAIL];
         rl_copy_label(label, sizeof label, row.label);
@@ -244,9 +266,10 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
 }
 
 rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
-                                const rl_conn *beside, uint64_t id, rowlock_error *err)
+                                const rl_conn *beside, uint64_t id, const char *ticket,
+                                rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(id)};
+    const rl_value values[] = {rl_u64(id), rl_text(ticket)};
     rl_trace trace;
     rowlock_status status = rl_client_change(client, budget, beside, false, RL_SQL_ROW_END_STALE,
                                              values, &trace, NULL, err);
@@ -262,23 +285,32 @@ static rowlock_status read_token(const row_call *call, rl_lock *lock, rowlock_er
 {
     published row = {0};
     bool found = false;
-    rowlock_status status =
-        read_published(call->hold->client, call->budget, lock, &found, &row, err);
+    rowlock_status status = read_published(call->hold, call->budget, lock, &found, &row, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (!found || !row.held || strcmp(row.owner, call->hold->owner) != 0)
+    if (!found || !row.held || !row.ours)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", lock->name);
     lock->version = row.version;
     return ROWLOCK_OK;
+}
+
+static rowlock_status end_stale(row_call *call, rl_lock *lock, rowlock_error *err)
+{
+    rowlock_status status = call->conn->via ? renew_ticket(call, lock, err) : ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        return status;
+    return rl_row_end_stale(call->hold->client, call->budget, call->conn, lock->id, lock->ticket,
+                            err);
 }
 
 static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
     rowlock_client *client = call->hold->client;
     if (call->hold->unfenced)
-        return rl_row_end_stale(client, call->budget, call->conn, lock->id, err);
+        return end_stale(call, lock, err);
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
-                               rl_u64(call->conn->id), rl_u64(lock->id), rl_text(lock->name)};
+                               rl_u64(call->conn->id),     rl_u64(lock->id),
+                               rl_text(lock->name),        rl_text(lock->ticket)};
     rl_done done = {0};
     rl_trace trace;
     rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
@@ -470,10 +502,9 @@ static rowlock_status not_got(const row_call *call, rowlock_status status, rowlo
     published row = {0};
     bool found = false;
     budget.abrupt = true;
-    bool known =
-        lock->id &&
-        read_published(call->hold->client, &budget, lock, &found, &row, NULL) == ROWLOCK_OK &&
-        found && row.held;
+    bool known = lock->id &&
+                 read_published(call->hold, &budget, lock, &found, &row, NULL) == ROWLOCK_OK &&
+                 found && row.held;
     const char *set = call->hold->count > 1 ? " (or another name of the set)" : "";
     const char *before =
         status == ROWLOCK_TIMEOUT ? "the wait ended before the lock was free: " : "";
@@ -574,8 +605,7 @@ static rowlock_status who_has_it(rowlock_hold *hold, const rl_budget *budget, ro
     for (size_t i = 0; i < hold->count; i++) {
         published row = {0};
         bool found = false;
-        rowlock_status status =
-            read_published(hold->client, budget, &hold->locks[i], &found, &row, err);
+        rowlock_status status = read_published(hold, budget, &hold->locks[i], &found, &row, err);
         if (status != ROWLOCK_OK)
             return rl_fail(err, ROWLOCK_UNKNOWN,
                            "the connection that held '%s' broke at its release, and the server "

@@ -33,6 +33,7 @@ int64_t rl_row_ttl_ms(int64_t ttl_ms);
 /* Holding its row lock without publishing (on `beside`, where that is a connection of ours): ends
  * the publication of a dead holder. BUSY: fenced. */
 rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
-                                const rl_conn *beside, uint64_t id, rowlock_error *err) RL_MUST_USE;
+                                const rl_conn *beside, uint64_t id, const char *ticket,
+                                rowlock_error *err) RL_MUST_USE;
 
 #endif

@@ -15,7 +15,7 @@
 
 typedef struct version_row {
     char kind[17];
-    char owner[ROWLOCK_OWNER_MAX + 1];
+    bool ours; /* the owner id is the asker's */
     bool held;
     uint64_t version;
     int64_t remaining_us;
@@ -34,7 +34,7 @@ static void keep_whose(void *data, const rl_cell *cells)
 {
     version_row *row = data;
     row->version = cells[0].u64;
-    snprintf(row->owner, sizeof row->owner, "%s", cells[1].text);
+    row->ours = cells[1].u64 != 0;
     row->held = strcmp(cells[2].text, "held") == 0;
 }
 
@@ -91,7 +91,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
 rowlock_status rl_version_why_not(rowlock_client *client, const rl_budget *budget, const char *name,
                                   uint64_t id, uint64_t expected, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(id), rl_text(name)};
+    const rl_value values[] = {rl_u64(id), rl_text(name), rl_text("")};
     version_row row = {0};
     bool found = false;
     rowlock_status status =
@@ -160,7 +160,7 @@ static void do_not_count(section_call *call)
  */
 static rowlock_status whose(section_call *call, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(call->id), rl_text(call->name)};
+    const rl_value values[] = {rl_u64(call->id), rl_text(call->name), rl_text(call->owner)};
     version_row row = {0};
     bool found = false;
     rowlock_status status = rl_client_read(call->client, call->budget, RL_SQL_SECTION_WHOSE, values,
@@ -168,7 +168,7 @@ static rowlock_status whose(section_call *call, rowlock_error *err)
     if (status != ROWLOCK_OK)
         return status;
     call->open = false;
-    if (found && strcmp(row.owner, call->owner) == 0) {
+    if (found && row.ours) {
         call->result.version = row.version;
         return ended(call, ROWLOCK_OK);
     }

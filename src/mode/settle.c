@@ -47,11 +47,31 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
     return status;
 }
 
+/* end_on() for one that works through procedures. While it runs one it can be ended by its key
+ * alone, and between two of them by its user alone. */
+static rowlock_status end_by_key(rl_conn *conn, const rl_io *io, const rl_trace *trace,
+                                 rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(trace->key)};
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(conn, RL_SQL_VIA_KILL_CONNECTION, values, io, &found, &rows, err);
+    if (status != ROWLOCK_OK || rows.cells[0].u64 == 0)
+        return status;
+    status = rl_kill_on(conn, io, rows.cells[0].u64, NULL);
+    (void)status;
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "the server is still working on a request whose reply was lost");
+}
+
 /* OK: it has gone. BUSY: not yet. */
 static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *trace,
                              rowlock_error *err)
 {
     bool restarted = false;
+    if (*trace->key)
+        return end_by_key(conn, io, trace, err);
     rowlock_status status = restarted_since(conn, io, trace->sent_us, &restarted, err);
     if (status != ROWLOCK_OK || restarted)
         return status;

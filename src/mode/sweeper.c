@@ -502,7 +502,7 @@ static rowlock_status free_killed(void *data, int64_t *hint_us, rowlock_error *e
     if (status != ROWLOCK_OK || freed)
         return status;
     /* A waiter may have had the row at once, and be the holder already. */
-    const rl_value values[] = {rl_text(k->name)};
+    const rl_value values[] = {rl_text(k->name), rl_u64(1)};
     status = rl_client_read(k->client, k->budget, RL_SQL_LIST_NAME, values, keep_victim, &now,
                             &found, err);
     if (status == ROWLOCK_OK && found && now.held && now.version == k->v->version)
@@ -585,7 +585,7 @@ rowlock_status rl_break(rowlock_client *client, const char *name, const char *re
                         rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    const rl_value values[] = {rl_text(name)};
+    const rl_value values[] = {rl_text(name), rl_u64(1)};
     victim v = {0};
     bool found = false;
     bool broken = false;
@@ -624,7 +624,7 @@ static rowlock_status purge_batch(rowlock_client *client, const rl_budget *budge
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    const rl_value values[] = {rl_text(name)};
+    const rl_value values[] = {rl_text(name), rl_u64(1)};
     victim v = {0};
     bool found = false;
     rowlock_status status =

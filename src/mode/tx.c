@@ -4,6 +4,7 @@
 
 #include "mode/pessimistic.h"
 #include "mode/section.h"
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 #define FIRST_DELAY_US 2000
@@ -11,7 +12,14 @@
 
 rl_caller rl_tx_caller(rowlock_client *client, MYSQL *mysql)
 {
-    return (rl_caller){.mysql = mysql, .pool = &client->pool, .schema = client->schema};
+    rl_caller caller = {.mysql = mysql,
+                        .pool = &client->pool,
+                        .schema = client->schema,
+                        .via = rl_client_via(client)};
+    /* Without a key it cannot be stopped before its time. */
+    if (caller.via && !rl_key_make(caller.key))
+        caller.key[0] = '\0';
+    return caller;
 }
 
 rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err)
@@ -57,13 +65,13 @@ typedef struct tx_call {
     const rl_budget *budget;
     rl_caller caller;
     const char *name;
-    bool waits_in_server; /* KILL QUERY can end the wait */
+    bool waits_in_server; /* KILL QUERY can end the wait: of the same user, or by its key */
     uint64_t id;
 } tx_call;
 
 static rowlock_status lock_row(tx_call *call, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(call->id)};
+    const rl_value values[] = {rl_u64(call->id), rl_text(call->caller.key)};
     rl_io io = rl_budget_lock_io(call->budget);
     char name[ROWLOCK_NAME_MAX * 4 + 1] = "";
     uint64_t rows = 0;
@@ -76,6 +84,9 @@ static rowlock_status lock_row(tx_call *call, rowlock_error *err)
         return ROWLOCK_OK;
     /* Final: the locking read of a missing row has locked the gap it would be made in again. */
     rl_resource_forget(call->client, call->name);
+    if (call->caller.via)
+        return rl_fail(err, ROWLOCK_DEADLOCK,
+                       "'%s' was purged just now; the transaction was rolled back", call->name);
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", call->name);
 }
 
@@ -96,8 +107,11 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
         return status;
     status = lock_row(call, err);
     status = rl_tx_outcome(&call->caller, call->name, status, err);
+    /* The procedure has ended it in the caller's transaction: it knows who has the row's lock. */
+    if (status == ROWLOCK_OK && call->caller.via)
+        return status;
     if (status == ROWLOCK_OK)
-        return rl_row_end_stale(call->client, call->budget, NULL, call->id, err);
+        return rl_row_end_stale(call->client, call->budget, NULL, call->id, "", err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
         *hint_us = RL_AT_ONCE;
@@ -114,12 +128,10 @@ rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *n
                              const rowlock_tx_options *options, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
-    tx_call call = {.client = client,
-                    .budget = &budget,
-                    .caller = rl_tx_caller(client, mysql),
-                    .name = name,
-                    .waits_in_server =
-                        options->wait_ms != 0 && rl_caller_same_user(mysql, client->user)};
+    tx_call call = {
+        .client = client, .budget = &budget, .caller = rl_tx_caller(client, mysql), .name = name};
+    call.waits_in_server =
+        options->wait_ms != 0 && (*call.caller.key || rl_caller_same_user(mysql, client->user));
     tx_end end = {.call = &call, .status = ROWLOCK_OK};
     rowlock_status status = rl_row_check(client, err);
     if (status != ROWLOCK_OK)
@@ -145,12 +157,14 @@ rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget 
                           rowlock_error *err)
 {
     rl_caller caller = rl_tx_caller(client, mysql);
-    const rl_value values[] = {rl_text(owner), rl_u64(id), rl_u64(expected)};
+    const rl_value values[] = {rl_text(owner), rl_u64(id), rl_u64(expected), rl_text(caller.key)};
     rl_io io = rl_budget_lock_io(budget);
     uint64_t rows = 0;
     rowlock_status status =
         rl_caller_run(&caller, RL_SQL_CALLER_SECTION_SWAP, values, &io, &rows, NULL, 0, err);
-    status = rl_tx_outcome(&caller, name, status, err);
+    /* Its procedure has rolled back what did not match. */
+    if (status != ROWLOCK_OK || rows > 0 || !caller.via)
+        status = rl_tx_outcome(&caller, name, status, err);
     if (status != ROWLOCK_OK || rows > 0)
         return status;
     return rl_version_why_not(client, budget, name, id, expected, err);

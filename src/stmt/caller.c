@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -17,7 +18,8 @@ static rl_flavour flavour_of(MYSQL *mysql)
 static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
 {
     unsigned number = mysql_errno(mysql);
-    rowlock_status status = rl_server_status_said(number, mysql_error(mysql), flavour_of(mysql));
+    rowlock_status status =
+        rl_answer_status(number, mysql_sqlstate(mysql), mysql_error(mysql), flavour_of(mysql));
     /* Commands out of sync: nothing was sent. */
     if (number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,
@@ -61,7 +63,7 @@ static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
             return stopped;
         if (stopped == ROWLOCK_OK)
             stopped = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
-        (void)rl_pool_kill_query(caller->pool, &peer, mysql_thread_id(caller->mysql),
+        (void)rl_pool_kill_query(caller->pool, &peer, mysql_thread_id(caller->mysql), caller->key,
                                  STOP_LIMIT_US);
         now = rl_io_until(rl_time_add(rl_now_us(), STOP_LIMIT_US));
     }
@@ -72,6 +74,25 @@ static void read_first(MYSQL_RES *result, char *text, size_t size)
     MYSQL_ROW row = mysql_fetch_row(result);
     if (row && text)
         snprintf(text, size, "%s", row[0] ? row[0] : "");
+}
+
+/* Of a procedure: a change answers one row with how many it changed (src/stmt/stmt.c). */
+static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *text, size_t size)
+{
+    char number[24] = "";
+    bool change = rl_sql_table[id].column_count == 0;
+    read_first(result, change ? number : text, change ? sizeof number : size);
+    if (change)
+        *rows = strtoull(number, NULL, 10);
+}
+
+/* Behind what a procedure answers comes the reply to the CALL itself. */
+static rowlock_status read_to_end(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+{
+    int more;
+    while ((more = mysql_next_result(mysql)) == 0)
+        mysql_free_result(mysql_use_result(mysql));
+    return more > 0 ? reply_failed(mysql, id, err) : ROWLOCK_OK;
 }
 
 static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, char *text,
@@ -87,19 +108,23 @@ static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, cha
     if (!result)
         return reply_failed(mysql, id, err);
     *rows = mysql_num_rows(result);
-    read_first(result, text, size);
+    read_answer(result, id, rows, text, size);
     mysql_free_result(result);
-    return ROWLOCK_OK;
+    return read_to_end(mysql, id, err);
 }
 
 /*
  * KILL QUERY may have come too late for our statement, or a second one after the first had
  * worked, or somebody else's before ours; it must not hit the caller's next.
  */
-static void absorb_kill(MYSQL *mysql)
+static void absorb_kill(const rl_caller *caller)
 {
-    const char *text = rl_sql_table[RL_SQL_CALLER_NOTHING].text;
-    (void)mysql_real_query(mysql, text, strlen(text));
+    const rl_value values[] = {rl_text(caller->key)};
+    rl_sql_id id = caller->via ? RL_SQL_SESSION_FORGET_KEY : RL_SQL_CALLER_NOTHING;
+    rl_buffer sql = {0};
+    if (rl_render(id, "", values, &sql))
+        (void)mysql_real_query(caller->mysql, sql.text, sql.length);
+    rl_buffer_free(&sql);
 }
 
 /* Nobody could end a wait at a server that the pool has no way to. */
@@ -117,7 +142,8 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
 {
     rl_sql_id id = wait_or_try(caller, wanted);
     rl_buffer sql = {0};
-    if (!rl_render(id, caller->schema, values, &sql)) {
+    bool call = caller->via && rl_sql_table[id].call;
+    if (!(call ? rl_render_call : rl_render)(id, caller->schema, values, &sql)) {
         rl_buffer_free(&sql);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
@@ -128,7 +154,7 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
     rowlock_status stopped = await_reply(caller, io);
     rowlock_status status = read_reply(caller->mysql, id, rows, text, size, err);
     if (stopped != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
-        absorb_kill(caller->mysql);
+        absorb_kill(caller);
     if (stopped != ROWLOCK_OK && status == ROWLOCK_CANCELLED)
         return rl_fail(err, stopped, "%s", rowlock_status_text(stopped));
     if (status == ROWLOCK_CANCELLED)

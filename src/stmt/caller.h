@@ -13,6 +13,8 @@ typedef struct rl_caller {
     MYSQL *mysql;
     rl_pool *pool; /* sends KILL QUERY when the time is over */
     const char *schema;
+    bool via; /* through procedures, where there is one: this user may have no other rights */
+    char key[RL_KEY_SIZE]; /* then: by which the call may be stopped */
 } rl_caller;
 
 /*

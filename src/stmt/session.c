@@ -1,5 +1,8 @@
 #include "stmt/session.h"
 
+#include <string.h>
+
+#include "base/random.h"
 #include "stmt/bell.h"
 
 /* How long a statement of ours may wait for a row lock: a holder's as long as it likes
@@ -50,6 +53,20 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
 
 /* -------------------------------------------------------------------------- set-up */
 
+bool rl_key_make(char key[RL_KEY_SIZE])
+{
+    char *random = stpcpy(key, "rowlock.key.");
+    return rl_random_hex(random, (RL_KEY_SIZE - sizeof "rowlock.key.") / 2);
+}
+
+static rowlock_status give_key(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    if (!rl_key_make(conn->key))
+        return rl_fail(err, ROWLOCK_SYSTEM, "the system gives no random number");
+    const rl_value values[] = {rl_text(conn->key)};
+    return rl_run_text(conn, RL_SQL_SESSION_KEY, values, io, err);
+}
+
 rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *io,
                                 rowlock_error *err)
 {
@@ -60,6 +77,8 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
     rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
     if (status == ROWLOCK_OK)
         conn->idle_limit_s = WORK_IDLE_S;
+    if (status == ROWLOCK_OK && conn->via)
+        status = give_key(conn, io, err);
     return status == ROWLOCK_OK ? find_server(conn, io, err) : status;
 }
 
@@ -71,9 +90,13 @@ static rowlock_status setup_joined(rl_conn *conn, rl_purpose purpose, const rl_i
     return status == ROWLOCK_OK ? rl_server_join_check(&conn->server, err) : status;
 }
 
-static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const rl_io *io)
+static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const char *key,
+                                 const rl_io *io)
 {
     const rl_value values[] = {rl_u64(connection_id)};
+    const rl_value by_key[] = {rl_text(key)};
+    if (*key)
+        return rl_run_text(conn, RL_SQL_VIA_KILL_QUERY, by_key, io, NULL);
     return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
 }
 

@@ -16,4 +16,8 @@ extern const rl_pool_hooks rl_stmt_pool_hooks;
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err) RL_MUST_USE;
 
+/* A key of a connection that works through procedures (sql/session.sql); false: no random number.
+ */
+bool rl_key_make(char key[RL_KEY_SIZE]);
+
 #endif

@@ -27,6 +27,7 @@ typedef struct rl_sql_column {
 typedef struct rl_sql {
     const char *name;
     const char *text; /* one ? for each use of a parameter */
+    const char *call; /* of its procedure, one ? for each parameter; NULL: it has none */
     bool as_text;     /* sent as text, values filled in */
     unsigned param_count;
     const rl_sql_param *params;

@@ -2,7 +2,8 @@
  * stmt/stmt.h - running the named statements of sql/.
  *
  * Values are given in the order of the statement's `-- params:`. Prepared statements are
- * prepared once for each connection, with buffers that live as long.
+ * prepared once for each connection, with buffers that live as long. On a connection that works
+ * through procedures (conn->via), a statement that has one is its CALL; its answers are the same.
  */
 #ifndef RL_STMT_H
 #define RL_STMT_H
@@ -78,6 +79,9 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
  * is not such, or no memory.
  */
 bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
+
+/* The CALL of its procedure, likewise; the statement has one. */
+bool rl_render_call(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
 
 /* A text statement of numbers alone, on a connection of rowlock's own: COMMIT, KILL, SET ... */
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,

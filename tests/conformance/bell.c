@@ -889,7 +889,7 @@ static void test_a_break_rings(void **state)
         queue_up(&waiters[i], i + 1);
     }
     int64_t broken = ts_now_ms();
-    WANT(OK, rowlock_break(breaker, name, "a test", &ts_err));
+    WANT(OK, ts_break(breaker, name, "a test"));
     assert_between(0, got_after(&waiters[0], broken), SOON);
     assert_true(rowlock_hold_token(waiters[0].hold) > rowlock_hold_token(hold));
     /* The late release harms nobody, and rings for nobody. */
@@ -916,7 +916,7 @@ static void test_who_is_broken_hears_of_it(void **state)
     (void)state;
     ts_waiter waiter = waiter_of(other, name);
     queue_up(&waiter, 1);
-    WANT(OK, rowlock_break(other, name, "a test", &ts_err));
+    WANT(OK, ts_break(other, name, "a test"));
     WANT(OK, ts_waiter_join(&waiter, SOON));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 1500));
     WANT(OK, rowlock_hold_check(waiter.hold));
@@ -936,7 +936,7 @@ static void test_a_try_after_a_break(void **state)
     for (unsigned i = 0; i < 20; i++) {
         const char *name = ts_name("break-try");
         rowlock_hold *hold = take(holder, name);
-        WANT(OK, rowlock_break(breaker, name, "a test", &ts_err));
+        WANT(OK, ts_break(breaker, name, "a test"));
         WANT(OK, try(i % 2 ? other : breaker, name));
         WANT(LOST, rowlock_release(hold, &ts_err));
         WANT(OK, try(other, name));

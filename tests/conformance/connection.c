@@ -441,9 +441,9 @@ static void test_nothing_is_killed_at_another_server(void **state)
     WANT(OK, rl_pool_init(&pool, &params, &rl_stmt_pool_hooks, "rowlock.", 2, &ts_err));
     uint64_t id = mysql_thread_id(victim);
     for (int i = 0; i < 2; i++) {
-        assert_false(rl_pool_kill_query(&pool, &to[1], id, 1000000));
-        assert_false(rl_pool_kill_query(&pool, &unknown, id, 1000000));
-        assert_true(rl_pool_kill_query(&pool, &to[0], id, 1000000));
+        assert_false(rl_pool_kill_query(&pool, &to[1], id, "", 1000000));
+        assert_false(rl_pool_kill_query(&pool, &unknown, id, "", 1000000));
+        assert_true(rl_pool_kill_query(&pool, &to[0], id, "", 1000000));
     }
     assert_true(rl_pool_reaches(&pool, &to[0]));
     assert_false(rl_pool_reaches(&pool, &to[1]));

@@ -412,14 +412,14 @@ static void test_bump_in_a_transaction(void **state)
     assert_true(version_of(name) == made);
     ts_sql(mysql, "BEGIN");
     WANT(CONFLICT, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
-    /* The transaction is the caller's to end. */
-    assert_true(in_transaction(mysql));
+    /* The transaction is the caller's to end (a procedure has done it). */
+    assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
     rowlock_hold *hold = ts_take(rival, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_sql(mysql, "BEGIN");
     WANT(BUSY,
          rowlock_tx_version_bump(client, mysql, name, rowlock_hold_token(hold), &made, &ts_err));
-    assert_true(in_transaction(mysql));
+    assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
     WANT(OK, rowlock_release(hold, &ts_err));
 }

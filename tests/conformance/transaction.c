@@ -210,7 +210,7 @@ static void test_a_wait_beyond_the_servers_patience(void **state)
 static void test_another_users_connection(void **state)
 {
     const char *name = ts_name("tx-user");
-    const char *all = "SELECT, INSERT, UPDATE, DELETE";
+    const char *all = "SELECT, INSERT, UPDATE, DELETE, EXECUTE";
     rowlock_client_options options = ts_options();
     (void)state;
     options.user = ts_user("client", "one-pass", all, ts_schema());
@@ -341,7 +341,7 @@ static void test_a_fence_after_the_loss(void **state)
     rowlock_hold *hold = ts_take(other, name, mode, 30000);
     begin(name);
     WANT(LOST, rowlock_fence(old, mysql, &ts_err));
-    assert_true(in_transaction(mysql));
+    assert_true(in_transaction(mysql) || ts_via());
     ts_sql(mysql, "ROLLBACK");
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
@@ -360,7 +360,7 @@ static void test_a_fence_after_a_break(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("fence-broken");
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+    WANT(OK, ts_break(other, name, NULL));
     begin(name);
     WANT(LOST, rowlock_fence(hold, mysql, &ts_err));
     ts_sql(mysql, "ROLLBACK");
@@ -485,7 +485,9 @@ static void test_release_while_fenced(void **state)
     uint64_t token = rowlock_hold_token(hold);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
-    WANT(BUSY, rowlock_release(hold, &ts_err));
+    /* A procedure that is stopped in the end may have been done. */
+    rowlock_status busy = rowlock_release(hold, &ts_err);
+    assert_true(busy == ROWLOCK_BUSY || (ts_via() && busy == ROWLOCK_UNKNOWN));
     WANT(BUSY, ts_try(other, name, mode));
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);

@@ -93,7 +93,7 @@ static bool is_word(const char *text)
 /* Filled in, a statement has the same shape: one statement, its quotes closed. */
 static void check_rendered(const char *text, uint64_t number)
 {
-    const rl_value values[] = {rl_u64(number), rl_u64(number), rl_text(text)};
+    const rl_value values[] = {rl_u64(number), rl_u64(number), rl_text(text), rl_text("")};
     char owner[300];
     rl_buffer out = {0};
     bool good = rl_render(RL_SQL_CALLER_FENCE, "rowlock", values, &out);

@@ -135,7 +135,15 @@ static void migrate(const char *schema)
     options.schema = schema;
     options.user = "root";
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
+    if (ts_via())
+        WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     grant_roles(schema);
+}
+
+bool ts_via(void)
+{
+    const char *roles = getenv("ROWLOCK_TEST_ROLES");
+    return roles && strcmp(roles, "app") == 0;
 }
 
 int ts_suite_begin(void **state)
@@ -279,6 +287,7 @@ rowlock_client_options ts_options(void)
                                     .socket = ts_socket(),
                                     .user = role(),
                                     .schema = schema_name,
+                                    .via = ts_via() ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES,
                                     .connect_timeout_ms = 5000};
 }
 
@@ -288,6 +297,20 @@ rowlock_client *ts_open(void)
     rowlock_client *client = NULL;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     return client;
+}
+
+rowlock_status ts_break(rowlock_client *client, const char *name, const char *reason)
+{
+    rowlock_client_options options = ts_options();
+    rowlock_client *roots = NULL;
+    if (!ts_via())
+        return rowlock_break(client, name, reason, &ts_err);
+    options.user = "root";
+    options.via = ROWLOCK_VIA_TABLES;
+    WANT(OK, rowlock_client_open(&options, &roots, &ts_err));
+    rowlock_status status = rowlock_break(roots, name, reason, &ts_err);
+    rowlock_client_close(roots);
+    return status;
 }
 
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)

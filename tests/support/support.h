@@ -4,7 +4,8 @@
  *
  * From outside: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root
  * has no password; ROWLOCK_TEST_ROLES, where set, users of sql/grants.sql ("batch sweeper"): the
- * clients under test then are of one that has their rights; ROWLOCK_TEST_URL, where set, a URL for
+ * clients under test then are of one that has their rights (of "app" alone: through procedures);
+ * ROWLOCK_TEST_URL, where set, a URL for
  * the clients under test (its options count: tls=...).
  */
 #ifndef TS_SUPPORT_H
@@ -34,6 +35,12 @@ const char *ts_schema(void);
 /* cmocka group set-up and tear-down: makes and drops the schema. */
 int ts_suite_begin(void **state);
 int ts_suite_end(void **state);
+
+/* The clients under test may EXECUTE, and nothing else. */
+bool ts_via(void);
+
+/* rowlock_break() by who may: of a client that may not, by root. */
+rowlock_status ts_break(rowlock_client *client, const char *name, const char *reason);
 
 /* Another schema ("<ts_schema()>_<suffix>"), empty or migrated; dropped by ts_suite_end(). */
 const char *ts_extra_schema(const char *suffix, bool migrated);

@@ -112,7 +112,7 @@ static void render(void **state)
 {
     (void)state;
     rl_buffer text = {0};
-    const rl_value good[] = {rl_u64(7), rl_u64(UINT64_MAX), rl_text("0a-b.12")};
+    const rl_value good[] = {rl_u64(7), rl_u64(UINT64_MAX), rl_text("0a-b.12"), rl_text("")};
     assert_true(rl_render(RL_SQL_CALLER_FENCE, "locks$1", good, &text));
     assert_non_null(strstr(text.text, "`locks$1`.resource"));
     assert_non_null(strstr(text.text, "id = 7"));
@@ -121,7 +121,7 @@ static void render(void **state)
     rl_buffer_free(&text);
     static const char *const foreign[] = {"a'b", "a b", "a\\", "a;b", "é", "`"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
-        const rl_value bad[] = {rl_u64(7), rl_u64(8), rl_text(foreign[i])};
+        const rl_value bad[] = {rl_u64(7), rl_u64(8), rl_text(foreign[i]), rl_text("")};
         assert_false(rl_render(RL_SQL_CALLER_FENCE, "s", bad, &text));
         rl_buffer_free(&text);
     }

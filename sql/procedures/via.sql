@@ -1,0 +1,338 @@
+-- For clients that work through procedures (sql/via.sql): what an attacker who calls them by hand
+-- could misuse if they were made like the others (cmake/via_procedures.awk).
+--
+-- Those of row locks run in the caller's transaction. They look at nothing there but at rows of which
+-- the caller has, or gets, the row lock; who has not, or names a row that is not there, has his
+-- transaction rolled back. Otherwise what they locked in vain (under REPEATABLE READ a row that did not
+-- match, or the gap where none was; under SERIALIZABLE all that was read) would stay locked for
+-- as long as he likes.
+
+-- Is the caller's lease, or nobody's? A renewal looks at no resource (sql/lease.sql), so it believes any
+-- version: one of 2^64 - 1 would end the renewals of the holder for ever. The resource is read
+-- without a lock, as a fence may have it; should it change hands in between, the row of the
+-- renewal has a higher version.
+CREATE PROCEDURE rl_via_lease_renew(p_leases LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    IF NOT COALESCE(@@autocommit AND JSON_VALID(p_leases), FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the argument of rl_via_lease_renew is not valid, or autocommit is off';
+    END IF;
+    CALL rl_writable();
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    /*M! SET STATEMENT group_concat_max_len = 1073741824 FOR */
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(k.id, k.version, k.ttl_us)) INTO v_theirs
+      FROM JSON_TABLE(p_leases, '$[*]' COLUMNS (
+               id BIGINT UNSIGNED PATH '$[0]',
+               version BIGINT UNSIGNED PATH '$[1]',
+               ttl_us BIGINT UNSIGNED PATH '$[2]',
+               owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+      STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
+       AND r.status = 'held' AND r.kind = 'optimistic'
+     WHERE k.ttl_us BETWEEN 1 AND 86400000000
+       AND SUBSTRING(k.owner, 37, 1) = '.';
+    IF v_theirs IS NOT NULL THEN
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{lease_renew(leases = v_theirs, now = v_now)}};
+    END IF;
+    SELECT v_theirs IS NOT NULL, 0;
+END;
+
+CREATE PROCEDURE rl_via_resource_create(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                        p_kind LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    IF NOT COALESCE(@@autocommit AND p_kind IN ('optimistic', 'pessimistic'), FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic or pessimistic; and autocommit must be on';
+    END IF;
+    -- Without unique_checks InnoDB may take a name twice; insert_id could be the last one there is.
+    IF NOT @@unique_checks OR @@insert_id <> 0 THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'unique_checks must be on, and insert_id not set';
+    END IF;
+    CALL rl_name_check(p_name);
+    CALL rl_writable();
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
+    SELECT ROW_COUNT(), 0;
+END;
+
+-- By a million at a time: what was seen is only said to have been, and nothing may come near 2^64.
+CREATE PROCEDURE rl_via_resource_raise(p_seen BIGINT UNSIGNED, p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
+                                       p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    IF NOT COALESCE(@@autocommit AND p_seen IS NOT NULL AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'an argument of rl_via_resource_raise is not valid, or autocommit is off';
+    END IF;
+    CALL rl_writable();
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{resource_raise(seen = LEAST(p_seen, p_version + 1000000), id = p_id, version = p_version, owner = p_owner, now = v_now)}};
+    SELECT ROW_COUNT(), 0;
+END;
+
+-- The login that says so stands behind each label, and nothing is dated back by more than a day.
+CREATE PROCEDURE rl_via_event_add_many(p_events LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                       p_login LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                       p_oldest_us BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_login VARCHAR(140) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT CONCAT(' [', LEFT(USER(),
+        CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1), ']');
+    IF NOT COALESCE(@@autocommit AND @@insert_id = 0 AND JSON_VALID(p_events), FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the events are not valid, autocommit is off, or insert_id is set';
+    END IF;
+    CALL rl_writable();
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{event_add_many(events = p_events, login = v_login, oldest_us = 86400000000, now = v_now)}};
+    SELECT ROW_COUNT(), 0;
+END;
+
+-- Does the caller have the row's lock, in a transaction that goes on?
+CREATE PROCEDURE rl_via_has_row(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT id INTO v_id FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    IF v_id IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'the row lock is not yours; the transaction was rolled back';
+    END IF;
+END;
+
+CREATE PROCEDURE rl_via_row_lock(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_fenced BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT resource_name, fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
+      FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+-- MariaDB has no NOWAIT in a procedure.
+CREATE PROCEDURE rl_via_row_try(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_fenced, v_there BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT resource_name, fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        -- Not IF EXISTS (SELECT ...): there MariaDB reads with a lock.
+        SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        IF v_there THEN
+            SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
+        END IF;
+    END IF;
+    SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
+      FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+CREATE PROCEDURE rl_via_row_ticket(p_id BIGINT UNSIGNED)
+BEGIN
+    CALL rl_via_has_row(p_id);
+    {{row_ticket(id = p_id)}};
+END;
+
+CREATE PROCEDURE rl_via_row_stale(p_id BIGINT UNSIGNED)
+BEGIN
+    CALL rl_via_has_row(p_id);
+    {{row_stale(id = p_id)}};
+END;
+
+CREATE PROCEDURE rl_via_row_fence(p_id BIGINT UNSIGNED)
+BEGIN
+    CALL rl_via_has_row(p_id);
+    CALL rl_writable();
+    {{row_fence(id = p_id)}};
+    SELECT ROW_COUNT(), 0;
+END;
+
+CREATE PROCEDURE rl_via_row_probe(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT resource_name INTO v_name FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    SELECT v_name FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+-- In the caller's own transaction, on a connection that is not the library's. A dead holder who is
+-- still published is ended here, final when the transaction commits: until then nobody else gets the row.
+CREATE PROCEDURE rl_via_caller_row_lock(p_id BIGINT UNSIGNED, p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_name VARBINARY(1020);
+    DECLARE v_fenced, v_inside BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_inside(v_inside);
+    CALL rl_via_key(p_key);
+    IF NOT v_inside THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
+    END IF;
+    CALL rl_writable();
+    SELECT CAST(resource_name AS BINARY), fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    ELSEIF v_fenced THEN
+        CALL rl_now(v_now);
+        {{row_end_stale(id = p_id, ticket = '', now = v_now)}};
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_name FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+CREATE PROCEDURE rl_via_caller_row_try(p_id BIGINT UNSIGNED, p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_name VARBINARY(1020);
+    DECLARE v_fenced, v_inside BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_inside = v_inside;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_inside(v_inside);
+    CALL rl_via_key(p_key);
+    IF NOT v_inside THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
+    END IF;
+    CALL rl_writable();
+    SELECT CAST(resource_name AS BINARY), fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    IF v_name IS NULL THEN
+        SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
+    END IF;
+    IF v_fenced THEN
+        SELECT id INTO v_id FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+        IF v_id IS NULL THEN
+            SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'a transaction is using it';
+        END IF;
+        CALL rl_now(v_now);
+        {{row_end_stale(id = p_id, ticket = '', now = v_now)}};
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_name;
+END;
+
+-- Who has lost the lock is to roll back; it is done here, so that nobody keeps a row locked
+-- that is not his.
+CREATE PROCEDURE rl_via_caller_fence(p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
+                                     p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                     p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_rows BIGINT;
+    DECLARE v_inside BOOLEAN;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_inside(v_inside);
+    CALL rl_via_key(p_key);
+    IF NOT COALESCE(v_inside AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
+    END IF;
+    CALL rl_writable();
+    {{caller_fence(id = p_id, version = p_version, owner = p_owner, key = p_key)}};
+    SET v_rows = ROW_COUNT();
+    IF v_rows < 1 THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_rows, 0;
+END;
+
+CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                            p_id BIGINT UNSIGNED, p_expected BIGINT UNSIGNED,
+                                            p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_rows BIGINT;
+    DECLARE v_inside BOOLEAN;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_inside(v_inside);
+    CALL rl_via_key(p_key);
+    IF NOT COALESCE(v_inside AND LENGTH(p_owner) <= 63 AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
+    END IF;
+    CALL rl_writable();
+    CALL rl_now(v_now);
+    {{caller_section_swap(owner = p_owner, id = p_id, expected = p_expected, key = p_key, now = v_now)}};
+    SET v_rows = ROW_COUNT();
+    IF v_rows < 1 THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_rows, 0;
+END;
+
+-- A connection of the library's says its key when it is made (session_key in sql/session.sql), a
+-- caller's for the time of one call. Only who has one may give it up: it is random, and no secret
+-- of anybody else's is stopped by it.
+CREATE PROCEDURE rl_via_key(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    IF NOT COALESCE(p_key LIKE 'rowlock.key.%' AND LENGTH(p_key) = 44, FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'that is no key of a connection';
+    END IF;
+    DO GET_LOCK(p_key, 0);
+END;
+
+-- Sent as text, and without an answer of its own: it is urgent.
+CREATE PROCEDURE rl_via_via_kill_query(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_connection BIGINT UNSIGNED DEFAULT IS_USED_LOCK(p_key);
+    DECLARE CONTINUE HANDLER FOR 1094, 1095 SET v_connection = 0;
+    IF NOT COALESCE(p_key LIKE 'rowlock.key.%' AND LENGTH(p_key) = 44, FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'that is no key of a connection';
+    END IF;
+    IF v_connection IS NOT NULL THEN
+        KILL QUERY v_connection;
+    END IF;
+END;
+
+-- Between two statements its own user may end it, and does.
+CREATE PROCEDURE rl_via_via_kill_connection(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_connection BIGINT UNSIGNED DEFAULT IS_USED_LOCK(p_key);
+    DECLARE CONTINUE HANDLER FOR 1094, 1095 SET v_connection = v_connection;
+    IF NOT COALESCE(p_key LIKE 'rowlock.key.%' AND LENGTH(p_key) = 44, FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'that is no key of a connection';
+    END IF;
+    IF v_connection IS NOT NULL THEN
+        KILL CONNECTION v_connection;
+    END IF;
+    SELECT COALESCE(v_connection, 0);
+END;
