@@ -107,7 +107,7 @@ start() {
     echo "$output"
     [ "$status" -ne 0 ]
     [[ $output == *"(RLLST)"*"'invoice' is fenced by lock 'example billing'"* ]]
-    run ! billed 1
+    [ "$(sql "SELECT SUM(billed) FROM rowlock_fenced.invoice")" = 0 ]
     "$JOB" "$OPTIONS" "$SCHEMA" remove
 }
 
