@@ -61,7 +61,8 @@ c> START TRANSACTION;
 c> CALL rowlock_row_lock('row', 0);
 c> COMMIT;
 
-# Killed while it waits for a transaction that has checked the lock: no transaction is left open.
+# Killed while it waits for a transaction that has checked the lock. (On MySQL, whose handlers do not run
+# then, the killed call's own transaction may be open still: ROLLBACK, docs/sql.md.)
 c> CALL rowlock_acquire('x', 60, 10, @t);
 a> START TRANSACTION;
 a> CALL rowlock_check('x', 5);
@@ -69,17 +70,17 @@ c& CALL rowlock_release('x', @t);
 until c waits
 a> KILL QUERY {c.id};
 c<
-c> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+c> ROLLBACK;
 c& CALL rowlock_break('x');
 until c waits
 a> KILL QUERY {c.id};
 c<
-c> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+c> ROLLBACK;
 c& CALL rowlock_bump('x', 5);
 until c waits
 a> KILL QUERY {c.id};
 c<
-c> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+c> ROLLBACK;
 c> CALL rowlock_renew('x', @t, 60);
 a> COMMIT;
 c> CALL rowlock_release('x', @t);
