@@ -73,6 +73,7 @@ until b waits
 c> SELECT RELEASE_LOCK('{schema}.go');
 a<
 b<
+a> SELECT RELEASE_LOCK('{schema}.go');
 b> SELECT @t, n FROM fires;
 a> UPDATE fires SET n = @t;
 b> UPDATE fires SET n = @t;
