@@ -77,7 +77,9 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
     if (status != ROWLOCK_OK)
         return status;
     io = rl_budget_change_io(budget, patient);
-    return rl_run(conn, id, values, &io, done, err);
+    status = rl_run(conn, id, values, &io, done, err);
+    trace->stopped = conn->interrupted;
+    return status;
 }
 
 typedef struct reading {

@@ -69,6 +69,7 @@ typedef struct rl_trace {
     uint64_t identity; /* and whose word the outcome is (rl_server) */
     bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;
+    bool stopped;          /* broken off by us, for the time was over */
     char key[RL_KEY_SIZE]; /* the connection's, if it works through procedures */
 } rl_trace;
 

@@ -222,7 +222,8 @@ static rowlock_status renew_ticket(row_call *call, rl_lock *lock, rowlock_error 
 
 /* The row says that somebody holds it, and we have the row lock: its holder is dead (or it
  * is us, and our first reply was lost). */
-static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done, rowlock_error *err)
+static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_trace *trace, rl_done *done,
+                                   rowlock_error *err)
 {
     rowlock_client *client = call->hold->client;
     published row = {0};
@@ -252,9 +253,8 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name),
                                rl_text(lock->ticket)};
-    rl_trace trace;
     status = rl_client_change(client, call->budget, call->conn, false, RL_SQL_ROW_PUBLISH_OVER,
-                              values, &trace, done, err);
+                              values, trace, done, err);
     if (status == ROWLOCK_OK && done->rows > 0 && !row.ours) {
         call->over = true;
         char label[LABEL_IN_DETAIL];
@@ -265,14 +265,26 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_done *done,
     return status;
 }
 
+/* A change that we broke off, and a busy server that has not answered the KILL QUERY in time: it is
+ * our time that was over, although the connection had to go. */
+static rowlock_status broken_off(const rl_budget *budget, const rl_trace *trace,
+                                 rowlock_status status, rowlock_error *err)
+{
+    bool ours = budget->try_once ? trace->stopped : rl_budget_spent(budget);
+    if (status != ROWLOCK_UNKNOWN || !ours)
+        return status;
+    return rl_fail(err, ROWLOCK_TIMEOUT, "%s", rowlock_status_text(ROWLOCK_TIMEOUT));
+}
+
 rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
                                 const rl_conn *beside, uint64_t id, const char *ticket,
                                 rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(id), rl_text(ticket)};
-    rl_trace trace;
+    rl_trace trace = {0};
     rowlock_status status = rl_client_change(client, budget, beside, false, RL_SQL_ROW_END_STALE,
                                              values, &trace, NULL, err);
+    status = broken_off(budget, &trace, status, err);
     if (status == ROWLOCK_TIMEOUT && budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
     return status == ROWLOCK_UNKNOWN
@@ -312,18 +324,16 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
                                rl_u64(call->conn->id),     rl_u64(lock->id),
                                rl_text(lock->name),        rl_text(lock->ticket)};
     rl_done done = {0};
-    rl_trace trace;
+    rl_trace trace = {0};
     rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
                                              RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
     bool stuck = status == ROWLOCK_TIMEOUT && call->budget->try_once;
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
-        status = publish_over(call, lock, &done, err);
+        status = publish_over(call, lock, &trace, &done, err);
+    /* The version may have risen once more; a token that nobody got does no harm. */
+    status = broken_off(call->budget, &trace, status, err);
     if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
-    /* The version may have risen once more; a token that nobody got does no harm. At the deadline
-     * it is ours to break off: a busy server may not answer the KILL QUERY in time. */
-    if (status == ROWLOCK_UNKNOWN && !call->budget->try_once && rl_budget_spent(call->budget))
-        return rl_fail(err, ROWLOCK_TIMEOUT, "%s", rowlock_status_text(ROWLOCK_TIMEOUT));
     if (status == ROWLOCK_UNKNOWN)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     if (status == ROWLOCK_OK && done.rows == 0)
