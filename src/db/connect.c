@@ -334,6 +334,7 @@ bool rl_params_copy(rl_params *to, const rl_params *from)
 {
     *to = (rl_params){.port = from->port,
                       .read_defaults = from->read_defaults,
+                      .via = from->via,
                       .connect_timeout_ms = from->connect_timeout_ms};
     return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
            copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&

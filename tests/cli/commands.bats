@@ -788,6 +788,14 @@ lines_are() {
 
 # ---------------------------------------------------------------- where stdout ends
 
+@test "--via=procedures holds with option files, too: in a schema without procedures, 78" {
+    run rl --via=procedures ls
+    [ "$status" -eq 78 ]
+    [[ "$output" == *"init --procedures"* ]]
+    ROWLOCK_URL="mysql:///$TEST_SCHEMA?via=procedures" run "$ROWLOCK" --defaults-file="$TEST_OPTIONS" ls
+    [ "$status" -eq 78 ]
+}
+
 @test "a full disk is told: 74" {
     a_lock nightly-close
     an_event nightly-close acquired
