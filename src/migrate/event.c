@@ -56,10 +56,11 @@ static rowlock_status create(installer *in, const rl_event_plan *plan, rowlock_e
     const rl_value values[] = {note[0], rl_u64(plan->history_us), rl_u64(plan->history_rows),
                                rl_u64(plan->unused_us)};
     rowlock_status status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &in->io, err);
-    if (status == ROWLOCK_OK)
-        status = rl_run(in->conn, RL_SQL_MIGRATE_EVENT_NOTE, note, &in->io, NULL, err);
+    /* Refused without the privilege EVENT: what is noted of the event that is there stays, then. */
     if (status == ROWLOCK_OK)
         status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &in->io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run(in->conn, RL_SQL_MIGRATE_EVENT_NOTE, note, &in->io, NULL, err);
     if (status == ROWLOCK_OK)
         status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_CREATE, values, &in->io, err);
     in->done.there = status == ROWLOCK_OK;

@@ -206,10 +206,12 @@ swept_after() {
 @test "the privilege EVENT is named where it is missing; who may not look is told so" {
     sql_any "CREATE USER '$(user_of a)'@'localhost'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO '$(user_of a)'@'localhost';
              REVOKE EVENT ON \`$TEST_SCHEMA\`.* FROM '$(user_of a)'@'localhost'"
+    rl init -q --event --every=2s
     run as_user init --event
     [ "$status" -eq 77 ]
     [[ "$output" == *"GRANT EVENT"*"ON $TEST_SCHEMA.*"* ]]
-    rl init -q --event
+    # It has changed nothing: not what the doctor measures the event by, either.
+    [ "$(sql "SELECT every_s FROM sweep_event")" = 2 ]
     sql_any "REVOKE ALL ON \`$TEST_SCHEMA\`.* FROM '$(user_of a)'@'localhost'; GRANT SELECT ON \`$TEST_SCHEMA\`.resource TO '$(user_of a)'@'localhost';
              GRANT SELECT ON \`$TEST_SCHEMA\`.rowlock_schema_version TO '$(user_of a)'@'localhost'"
     run as_user doctor --json
