@@ -237,6 +237,8 @@ static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, ro
         status = rl_plan_check(&j->plan, err);
     if (status == ROWLOCK_OK)
         status = rl_apply_check_sizes(&j->site, &j->plan, err);
+    if (status == ROWLOCK_OK)
+        status = rl_apply_check_modes(&j->site, &j->plan, err);
     result->version = newest_applied(&j->plan);
     a.files = j->plan.wanted;
     return status == ROWLOCK_OK ? apply_all(j, &a, result, err) : status;

@@ -30,6 +30,7 @@
 #define CLIENT_GONE     2006
 #define WAS_KILLED      1927
 #define LOCK_WAIT_ENDED 1205
+#define WRONG_VALUE     1231
 
 /* --------------------------------------------------------------------------- telling */
 
@@ -215,6 +216,17 @@ static rowlock_status take_mark(const run *r, rowlock_error *err)
     }
 }
 
+static rowlock_status set_mode(rl_conn *conn, const rl_file *file, rowlock_error *err)
+{
+    const rl_value mode[] = {rl_text(file->sql_mode)};
+    rl_io io = short_io();
+    rowlock_status status = rl_run(conn, RL_SQL_LEDGER_SQL_MODE, mode, &io, NULL, err);
+    if (status != ROWLOCK_OK && err && err->server_errno == WRONG_VALUE)
+        return rl_fail(err, ROWLOCK_INVALID, "%s: this server takes no sql_mode=%s", file->name,
+                       file->sql_mode);
+    return status;
+}
+
 static rowlock_status set_session(const run *r, rowlock_error *err)
 {
     const rl_value wait[] = {rl_u64(r->a->table_wait_s)};
@@ -222,8 +234,7 @@ static rowlock_status set_session(const run *r, rowlock_error *err)
     rowlock_status status = rl_run_text(r->conn, RL_SQL_LEDGER_SESSION, wait, &io, err);
     if (status != ROWLOCK_OK || !r->file->sql_mode)
         return status;
-    const rl_value mode[] = {rl_text(r->file->sql_mode)};
-    return rl_run(r->conn, RL_SQL_LEDGER_SQL_MODE, mode, &io, NULL, err);
+    return set_mode(r->conn, r->file, err);
 }
 
 static rowlock_status open_work(run *r, rowlock_error *err)
@@ -606,4 +617,27 @@ rowlock_status rl_apply_check_sizes(const rl_site *site, const rl_plan *plan, ro
                            file->name, file->longest_line, file->longest, site->packet);
     }
     return ROWLOCK_OK;
+}
+
+/* On a connection that is closed again: a history that begins a file which cannot run would refuse
+ * every folder without it. */
+rowlock_status rl_apply_check_modes(rl_site *site, const rl_plan *plan, rowlock_error *err)
+{
+    rl_io io = short_io();
+    rl_conn *conn = NULL;
+    rowlock_error spare;
+    rowlock_status status = ROWLOCK_OK;
+    err = rl_error_or(err, &spare);
+    for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++) {
+        const rl_file *file = plan->entries[i].file;
+        if (!plan->entries[i].wanted || !file->sql_mode)
+            continue;
+        if (!conn)
+            status = rl_pool_take(&site->pool, RL_HOLD, &io, &conn, err);
+        if (status == ROWLOCK_OK)
+            status = set_mode(conn, file, err);
+    }
+    if (conn)
+        rl_conn_close(conn);
+    return status;
 }

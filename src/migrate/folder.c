@@ -225,27 +225,61 @@ static rowlock_status take_directive(rl_file *file, const char *what, rowlock_er
     return ROWLOCK_OK;
 }
 
+/* The line at `at`, without what is white at its end; the next one's begin. */
+static const char *take_line(const char *at, char *line, size_t size)
+{
+    size_t length = strcspn(at, "\n");
+    snprintf(line, size, "%.*s", (int)(length < size ? length : size), at);
+    size_t used = strlen(line);
+    while (used > 0 && isspace((unsigned char)line[used - 1]))
+        line[--used] = '\0';
+    return at + length + (at[length] == '\n');
+}
+
+/* What a line "-- rowlock: ..." says; NULL: it is none. */
+static const char *directive(const char *line)
+{
+    static const char prefix[] = "-- rowlock:";
+    if (strncmp(line, prefix, sizeof prefix - 1) != 0)
+        return NULL;
+    const char *what = line + sizeof prefix - 1;
+    return what + strspn(what, " ");
+}
+
+/* Below other comments or a statement it would do nothing, and somebody relies on it. */
+static rowlock_status refuse_directives(const rl_file *file, const char *at, rowlock_error *err)
+{
+    char line[SQL_MODE_MOST + 40];
+    while (*at) {
+        const char *next = take_line(at, line, sizeof line);
+        const char *what = directive(line);
+        if (what && (strcmp(what, "transaction") == 0 || strcmp(what, "resumable") == 0 ||
+                     strncmp(what, "sql_mode=", 9) == 0))
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "%s, line %u: \"-- rowlock: %s\" counts at the top of the file alone, "
+                           "above everything but lines that begin with --",
+                           file->name, line_at(file, (size_t)(at - file->text)), what);
+        at = next;
+    }
+    return ROWLOCK_OK;
+}
+
 /* Lines "-- rowlock: ..." among the comments and empty lines with which a file begins. */
 static rowlock_status read_directives(rl_file *file, rowlock_error *err)
 {
-    static const char prefix[] = "-- rowlock:";
     rowlock_status status = ROWLOCK_OK;
     char line[SQL_MODE_MOST + 40];
-    for (const char *at = file->text; *at && status == ROWLOCK_OK;) {
-        size_t length = strcspn(at, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line), at);
-        size_t used = strlen(line);
-        while (used > 0 && isspace((unsigned char)line[used - 1]))
-            line[--used] = '\0';
-        if (used > 0 && strncmp(line, "--", 2) != 0)
+    const char *at = file->text;
+    while (*at && status == ROWLOCK_OK) {
+        const char *next = take_line(at, line, sizeof line);
+        if (*line && strncmp(line, "--", 2) != 0)
             break;
-        if (strncmp(line, prefix, sizeof prefix - 1) == 0) {
-            const char *what = line + sizeof prefix - 1;
-            status = take_directive(file, what + strspn(what, " "), err);
-        }
-        at += length + (at[length] == '\n');
+        const char *what = directive(line);
+        if (what)
+            status = take_directive(file, what, err);
+        at = next;
     }
-    return status;
+    return status == ROWLOCK_OK ? refuse_directives(file, at, err) : status;
 }
 
 /* -------------------------------------------------------------------------- the whole */

@@ -141,6 +141,15 @@ SQL
     file 0002_b.sql "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES';" "$(see not)"
     refuses 64 "0002_b.sql, statement 2 of 2 (line 2, *): the file changes its sql_mode *" migrate
     [ "$(seen)" = 'a\ b' ]
+    rm "$DIR"/0002_b.sql
+    migrate -q repair --forget=2
+    # One that the server does not have: before anything is run, and the history knows nothing of it.
+    file 0002_b.sql "$(see not)"
+    file 0003_c.sql "-- rowlock: sql_mode=ANSI_QUOTE" "$(see not)"
+    refuses 64 "0003_c.sql: this server takes no sql_mode=ANSI_QUOTE" migrate
+    [ "$(seen)" = 'a\ b' ]
+    rm "$DIR"/0002_b.sql "$DIR"/0003_c.sql
+    migrate -q
 }
 
 @test "what a file may not be is refused before anything is run" {
@@ -162,6 +171,8 @@ SQL
     refused "0002_bad.sql has no statement"
     file 0002_bad.sql "-- rowlock: transactoin" "$(see x)"
     refused '0002_bad.sql: "-- rowlock: transactoin" is not known*'
+    file 0002_bad.sql "/* licence */" "-- rowlock: transaction" "$(see x)"
+    refused '0002_bad.sql, line 2: "-- rowlock: transaction" counts at the top of the file alone*'
     file 0002_bad.sql "-- rowlock: transaction" "$(see x)" "ALTER TABLE seen ADD x INT;"
     refused "0002_bad.sql, line 3: \`ALTER TABLE*would end the transaction*"
     printf 'SELECT 1;\nSELECT "\xff";' >"$DIR/0002_bad.sql"
