@@ -20,17 +20,16 @@ static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_
     return ROWLOCK_OK;
 }
 
-/* A user of procedures may release what is his own, and no more. */
+/* A user of procedures may release what is his own, and no more. `instead`: what else he can do. */
 static rowlock_status check_rights(const rowlock_client *client, const char *what,
-                                   rowlock_error *err)
+                                   const char *instead, rowlock_error *err)
 {
     if (!rl_client_via(client))
         return ROWLOCK_OK;
-    return rl_fail(
-        err, ROWLOCK_DENIED,
-        "%s takes rights on rowlock's tables, and there is no procedure for it; do it as "
-        "a user who has them (sql/grants.sql), without via=procedures",
-        what);
+    return rl_fail(err, ROWLOCK_DENIED,
+                   "%s takes rights on rowlock's tables; do it as a user who has them "
+                   "(sql/grants.sql), without via=procedures%s",
+                   what, instead);
 }
 
 rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options *given,
@@ -42,7 +41,7 @@ rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options
     if (status == ROWLOCK_OK)
         status = check_sweep(options, err);
     if (status == ROWLOCK_OK)
-        status = check_rights(client, "sweeping", err);
+        status = check_rights(client, "sweeping", "", err);
     if (status == ROWLOCK_OK)
         status = rl_sweep(client, options, result, err);
     /* Whatever it was doing, the next sweep does it again. */
@@ -58,7 +57,7 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
     if (status == ROWLOCK_OK)
-        status = check_rights(client, "breaking a lock", err);
+        status = check_rights(client, "breaking a lock", ", or CALL rowlock_break(name)", err);
     if (status != ROWLOCK_OK)
         return status;
     char text[256];
@@ -75,7 +74,7 @@ rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_e
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
     if (status == ROWLOCK_OK)
-        status = check_rights(client, "purging a name", err);
+        status = check_rights(client, "purging a name", "", err);
     return status == ROWLOCK_OK ? rl_purge(client, name, err) : status;
 }
 

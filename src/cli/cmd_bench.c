@@ -306,6 +306,16 @@ static bool make_prefix(bench *self)
     return true;
 }
 
+/* Who can never remove names (via=procedures) is told before there are any. */
+static int try_to_remove(rowlock_client *client, const char *name)
+{
+    rowlock_error err;
+    if (rowlock_purge(client, name, &err) != ROWLOCK_DENIED)
+        return 0;
+    cli_say("its names could not be removed: %s", err.message);
+    return rowlock_status_exit(ROWLOCK_DENIED);
+}
+
 static int run_bench(bench *self)
 {
     rowlock_client *client;
@@ -314,11 +324,15 @@ static int run_bench(bench *self)
     /* What would stop every client is better said once; and clients fork, so it is closed. */
     if (!cli_open(self->context, &client, &exit_status))
         return exit_status;
+    bool random = make_prefix(self);
+    exit_status = random ? try_to_remove(client, self->prefix) : 0;
     rowlock_client_close(client);
-    if (!make_prefix(self)) {
+    if (!random) {
         cli_say("no random numbers");
         return rowlock_status_exit(ROWLOCK_SYSTEM);
     }
+    if (exit_status)
+        return exit_status;
     catch_end();
     bool good = measure_all(self, &why);
     if (self->context->json)

@@ -140,6 +140,15 @@ is_gone() {
     ! kill -0 "$1" 2>/dev/null
 }
 
+@test "--via=procedures cannot remove names: refused before there are any" {
+    rl init -q --procedures
+    run rl --via=procedures bench --seconds 50ms --clients 1
+    rl init -q --remove-procedures
+    [ "$status" -eq 77 ]
+    [[ "$output" == "rowlock: its names could not be removed: "* ]]
+    nothing_is_left
+}
+
 @test "its help" {
     run --separate-stderr rl bench --help
     [ "$status" -eq 0 ]
