@@ -8,7 +8,6 @@
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
--- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'sweeper'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'looker'@'localhost' IDENTIFIED BY '…';
 
@@ -19,8 +18,10 @@ GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'l
 -- DELETE is for the sweep in an EVENT.
 GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 
--- Whoever takes locks by CALL: no right to any table. (What begins with rl_ runs with the caller's
--- own rights, or is the library's for such a user.)
+-- Whoever takes locks and is not to touch a table: EXECUTE alone (`rowlock init --procedures` first). In
+-- SQL by CALL, in the library and the command with via=procedures. (What begins with rl_ runs with the
+-- caller's own rights, or is the library's for such a user.) Who calls the procedures by hand can
+-- take locks, and with rowlock_break take them away from others; see docs/security.md.
 GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- Or on each procedure that it may call; without rowlock_break it takes no lock away from others:
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
@@ -41,11 +42,6 @@ GRANT SELECT, INSERT (id), UPDATE (version, expires_at)
 GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
 GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
-
--- Whoever takes locks and is not to touch a table: EXECUTE alone. In SQL by the procedures
--- (`rowlock init --procedures` first), in the library and the command with via=procedures. Who
--- calls the procedures by hand can take locks, but none that another has; see docs/security.md.
-GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 
 -- Whoever runs `rowlock sweep`: ends what the dead hold, forgets old history, purges old names.
 GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource` TO 'sweeper'@'localhost';
