@@ -6,17 +6,33 @@
 
 -- The time, UTC. In a function or a trigger UTC_TIMESTAMP(6) is that of the whole statement, and
 -- `SET timestamp` moves it anywhere; SYSDATE(6) is neither, but in the session's time zone.
+-- A server with --sysdate-is-now makes no difference between them: there the two are the same to
+-- the microsecond, and the time is taken out of a UUID, which nobody can set.
 -- What is decided by it was true a moment before it is written: leases get shorter by that.
 CREATE PROCEDURE rl_now(OUT p_now DATETIME(6))
 BEGIN
     DECLARE v_zone VARCHAR(64) CHARACTER SET utf8mb4 DEFAULT @@session.time_zone;
+    DECLARE v_stands BOOLEAN;
     IF v_zone = '+00:00' THEN
         SET p_now = SYSDATE(6);
+        SET v_stands = p_now = CURRENT_TIMESTAMP(6);
     ELSE
         SET time_zone = '+00:00';
         SET p_now = SYSDATE(6);
+        SET v_stands = p_now = CURRENT_TIMESTAMP(6);
         SET time_zone = v_zone;
     END IF;
+    IF v_stands THEN
+        CALL rl_uuid_time(UUID(), p_now);
+    END IF;
+END;
+
+-- Of version 1: units of 100 ns since 15 October 1582, in three parts, the lowest first.
+CREATE PROCEDURE rl_uuid_time(IN p_uuid CHAR(36) CHARACTER SET ascii, OUT p_time DATETIME(6))
+BEGIN
+    DECLARE v_units BIGINT UNSIGNED DEFAULT
+        CONV(CONCAT(SUBSTR(p_uuid, 16, 3), SUBSTR(p_uuid, 10, 4), LEFT(p_uuid, 8)), 16, 10);
+    SET p_time = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (v_units - 122192928000000000) DIV 10 MICROSECOND;
 END;
 
 -- The one place where errors are made. %s in the text: the lock's name. MySQL takes 128 characters.
@@ -131,9 +147,14 @@ BEGIN
     END IF;
 END;
 
--- A transaction, which uses up the isolation that was set.
+-- A transaction, which uses up the isolation that was set. It would end a LOCK TABLES of the caller's,
+-- and nothing would say so: under one the table that is looked at cannot be opened (1100).
 CREATE PROCEDURE rl_nothing()
 BEGIN
+    DECLARE v_rows BIGINT;
+    DECLARE EXIT HANDLER FOR 1100
+        CALL rl_signal('RLTXN', '', 'the session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first');
+    SELECT COUNT(*) INTO v_rows FROM version_floor WHERE FALSE;
     START TRANSACTION;
     COMMIT AND NO CHAIN NO RELEASE;
 END;

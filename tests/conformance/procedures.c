@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/own_server.h"
 #include "support/support.h"
 
 static MYSQL *mysql;
@@ -193,12 +194,38 @@ static void test_missing_privileges(void **state)
     assert_true(usable(schema));
 }
 
+/* --sysdate-is-now makes the clock of the procedures one that a session can set. */
+static void test_sysdate_is_now(void **state)
+{
+    (void)state;
+    ts_own_start_with("--sysdate-is-now");
+    rowlock_client_options options = ts_options();
+    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    MYSQL *own = ts_connect(ts_schema());
+    ts_sql(own, "CALL rowlock_acquire('x', 600, 0, @t)");
+    const uint64_t future = ts_sql_u64(own, "SELECT UNIX_TIMESTAMP() + 100000");
+    ts_sql(own, "SET timestamp = %llu", (unsigned long long)future);
+    assert_int_equal(ts_sql_u64(own, "SELECT UNIX_TIMESTAMP(SYSDATE())"), future);
+    ts_sql(own, "CALL rowlock_try('x', 30, @u)");
+    assert_int_equal(ts_sql_u64(own, "SELECT COALESCE(@u, 0)"), 0);
+    ts_sql(own, "CALL rowlock_try('y', 60, @u)");
+    ts_sql(own, "SET timestamp = DEFAULT, time_zone = '+03:00'");
+    ts_sql(own, "CALL rowlock_try('z', 60, @u)");
+    assert_int_equal(ts_sql_u64(own, "SELECT COUNT(*) FROM resource WHERE resource_name <> 'x' AND"
+                                     " ABS(TIMESTAMPDIFF(SECOND, lease_expires_at,"
+                                     " UTC_TIMESTAMP())) <= 60"),
+                     2);
+    mysql_close(own);
+    ts_own_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONCE(test_install_and_remove),  ONCE(test_again),        ONCE(test_update),
-        ONCE(test_rights_on_them_stay), ONCE(test_many_at_once), ONCE(test_no_tables),
-        ONCE(test_missing_privileges),
+        ONCE(test_install_and_remove),  ONCE(test_again),          ONCE(test_update),
+        ONCE(test_rights_on_them_stay), ONCE(test_many_at_once),   ONCE(test_no_tables),
+        ONCE(test_missing_privileges),  ONCE(test_sysdate_is_now),
     };
     return cmocka_run_group_tests_name("procedures", tests, connect_first, disconnect);
 }

@@ -89,6 +89,23 @@ a> COMMIT;
 b> SELECT status FROM resource WHERE resource_name = 'x';
 a> SELECT @@autocommit;
 
+# A transaction would end LOCK TABLES, so there is none: what was locked stays so.
+a> COMMIT;
+a> SET autocommit = 1;
+a> CREATE TABLE locked (id INT PRIMARY KEY) ENGINE = InnoDB;
+a> LOCK TABLES locked WRITE;
+a> CALL rowlock_try('x', 30, @t);
+a> CALL rowlock_check('x', 1);
+a> CALL rowlock_present('x', 1);
+a> CALL rowlock_row_make('row');
+a> CALL rowlock_version('x', @v);
+b& INSERT INTO locked VALUES (2);
+until b waits
+a> INSERT INTO locked VALUES (1);
+a> UNLOCK TABLES;
+b<
+a> SET autocommit = 0;
+
 # The session is as it was: nothing that a procedure set stays.
 a> SET time_zone = '+05:30', innodb_lock_wait_timeout = 17, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES';
 a> COMMIT;
