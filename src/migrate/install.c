@@ -291,7 +291,7 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
 {
     installer in = {.conn = conn, .io = *io};
     rowlock_status status = read_routines(&in, err);
-    *seen = (rl_procedures_seen){.there = (unsigned)in.there.count};
+    *seen = (rl_procedures_seen){.there = (unsigned)in.there.count, .all = rl_procedure_count};
     for (size_t i = 0; i < in.there.count; i++)
         if (is_ours(&in.there.rows[i], schema))
             seen->same++;

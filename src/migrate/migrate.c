@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "migrate/migrations.h"
+#include "migrate/procedures.h"
 #include "migrate/script.h"
 #include "stmt/session.h"
 
@@ -232,12 +233,23 @@ static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error 
     return ROWLOCK_OK;
 }
 
+/* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
+static void hint_procedures(rl_conn *conn, const char *schema, const rl_io *io, rowlock_error *err)
+{
+    rl_procedures_seen seen;
+    if (rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)
+        rl_error_prefix(err, "this user may EXECUTE rowlock's procedures: use via=procedures; for "
+                             "the tables, ");
+}
+
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err)
 {
     unsigned version = 0;
     rowlock_error denied;
     rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
+    if (status == ROWLOCK_DENIED && err && !conn->via)
+        hint_procedures(conn, schema, io, err);
     if (status == ROWLOCK_OK)
         status = check_shape(conn, schema, io, err);
     if (status != ROWLOCK_DAMAGED || check_sight(conn, io, &denied) == ROWLOCK_OK)

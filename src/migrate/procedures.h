@@ -27,6 +27,7 @@ rowlock_status rl_procedures_remove(const rl_params *params,
 typedef struct rl_procedures_seen {
     unsigned there;
     unsigned same;  /* as this program would make them */
+    unsigned all;   /* that it would make */
     char other[65]; /* the comment of one that is not, "rowlock 0.1.0 ..."; or "" */
 } rl_procedures_seen;
 

@@ -26,6 +26,13 @@ void rl_doctor_check_procedures(rl_doctor *d)
                        "`rowlock init` with the newest program in use brings them up to date",
                        "%u of %u are not this program's, but of %s", seen.there - seen.same,
                        seen.there, seen.other);
+    else if (seen.there < seen.all)
+        rl_doctor_tell(d, "procedures", ROWLOCK_NOTE,
+                       "a CALL of one of the others fails, with error 1305 or 1370",
+                       "`rowlock init` makes what is missing; what is there and not seen takes the "
+                       "privilege EXECUTE",
+                       "%u of %u are there and this user's to see, as of this program (%s)",
+                       seen.there, seen.all, rowlock_version());
     else
         rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "", "%u, as of this program (%s)",
                        seen.there, rowlock_version());

@@ -754,6 +754,17 @@ lines_are() {
     [[ "$output" == *BROKEN*"GRANT"* ]]
 }
 
+@test "doctor: procedures of which one is missing" {
+    rl init -q --procedures
+    rl doctor --json | jq -e '.[] | select(.check == "procedures") | .level == "fine"'
+    sql "DROP PROCEDURE rowlock_try"
+    rl doctor --json >"$BATS_TEST_TMPDIR/missing"
+    rl init | grep -q '^procedures installed: 1 of '
+    rl doctor --json | jq -e '.[] | select(.check == "procedures") | .level == "fine"'
+    rl init -q --remove-procedures
+    jq -e '.[] | select(.check == "procedures") | .level == "note" and (.remedy | contains("rowlock init"))' "$BATS_TEST_TMPDIR/missing"
+}
+
 @test "doctor on a terminal keeps to its width" {
     NO_COLOR=1 run on_terminal 70 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" doctor
     [ "$status" -eq 0 ]
@@ -794,6 +805,17 @@ lines_are() {
     [[ "$output" == *"init --procedures"* ]]
     ROWLOCK_URL="mysql:///$TEST_SCHEMA?via=procedures" run "$ROWLOCK" --defaults-file="$TEST_OPTIONS" ls
     [ "$status" -eq 78 ]
+}
+
+@test "with EXECUTE alone and without via=procedures: 77, and what to use" {
+    user=$(user_of bare)
+    rl init -q --procedures
+    sql_any "CREATE OR REPLACE USER '$user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    run "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "$TEST_SCHEMA" ls
+    rl init -q --remove-procedures
+    echo "$output"
+    [ "$status" -eq 77 ]
+    [[ "$output" == *"may EXECUTE rowlock's procedures: use via=procedures;"*"GRANT SELECT ON"* ]]
 }
 
 @test "a full disk is told: 74" {
