@@ -56,7 +56,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/sql/procedures DESTINATION ${CMAKE_INSTALL
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/migrations DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
   FILES_MATCHING PATTERN "*.sql")
 foreach(paper LICENSE README.md docs/guarantees.md docs/architecture.md docs/performance.md
-    docs/reliability.md docs/security.md docs/servers.md docs/udf.md docs/sql.md)
+    docs/reliability.md docs/security.md docs/servers.md docs/udf.md docs/sql.md
+    docs/fences.md docs/migrations.md)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${paper})
     install(FILES ${CMAKE_SOURCE_DIR}/${paper} DESTINATION ${CMAKE_INSTALL_DOCDIR})
   endif()
