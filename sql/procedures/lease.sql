@@ -616,6 +616,7 @@ BEGIN
             CALL rl_bell_ring(v_id);
         END IF;
     ELSEIF v_status = 'held' AND v_locked IS NULL AND p_connection IN (0, v_connection) THEN
+        CALL rl_break_whose(p_name, v_connection, v_label);
         SET p_connection = v_connection;
     ELSEIF v_status = 'held' AND p_connection IN (0, v_connection) THEN
         {{row_end_stale(id = v_id, ticket = '', now = v_now)}};
@@ -627,6 +628,22 @@ BEGIN
         CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,
                       TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000,
                       CONCAT('by ', USER(), ' ', CONNECTION_ID(), ' sql'));
+    END IF;
+END;
+
+-- Who publishes by a procedure may say any number to be his connection's; his login stands behind the
+-- label (cmake/via_procedures.awk). Nobody else's connection is ended for him.
+CREATE PROCEDURE rl_break_whose(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                IN p_connection BIGINT UNSIGNED,
+                                IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_user VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_user = NULL;
+    IF RIGHT(p_label, 1) = ']' THEN
+        SELECT user INTO v_user FROM information_schema.processlist WHERE id = p_connection;
+        IF v_user IS NULL OR RIGHT(p_label, CHAR_LENGTH(v_user) + 3) <> CONCAT(' [', v_user, ']') THEN
+            CALL rl_signal('RLBSY', p_name, 'the connection of the holder of %s is not one of its user''s (that shows)');
+        END IF;
     END IF;
 END;
 

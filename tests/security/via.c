@@ -459,6 +459,31 @@ static void test_nobodys_connection_is_ended(void **state)
     ts_sql(root, "DO RELEASE_LOCK('%s')", bell);
 }
 
+/* Who publishes a row lock may call any connection his own: that one is not ended when it is
+ * broken. */
+static void test_a_published_connection_of_anothers(void **state)
+{
+    const char *name = ts_name("published");
+    MYSQL *mysql = connect_as(mallory);
+    MYSQL *stranger = connect_as(app);
+    (void)state;
+    assert_int_equal(call(mysql, "CALL rowlock_row_make(%s)", ts_quote(name)), 0);
+    uint64_t id = id_of(name);
+    ts_sql(mysql, "SET autocommit = 0");
+    assert_int_equal(call(mysql, "CALL rl_via_row_lock(%" PRIu64 ")", id), 0);
+    char ticket[64];
+    snprintf(ticket, sizeof ticket, "%.40s", strrchr(answers, '|') - 40);
+    assert_int_equal(
+        call(attacker, "CALL rl_via_row_publish('" STRANGER "', 'm', %lu, %" PRIu64 ", %s, '%s')",
+             mysql_thread_id(stranger), id, ts_quote(name), ticket),
+        0);
+    assert_int_equal(version_of(name), 1);
+    assert_int_equal(call(attacker, "CALL rowlock_break(%s)", ts_quote(name)), 1644);
+    assert_int_equal(ts_sql_u64(stranger, "SELECT CONNECTION_ID()"), mysql_thread_id(stranger));
+    mysql_close(stranger);
+    mysql_close(mysql);
+}
+
 /* ------------------------------------------------------------------------ beside the others */
 
 static void wait_behind(rowlock_client *holder, rowlock_client *waiter, rowlock_mode mode,
@@ -599,6 +624,7 @@ int main(void)
         ONCE(test_versions_do_not_jump),
         ONCE(test_who_wrote_it_stands_there),
         ONCE(test_nobodys_connection_is_ended),
+        ONCE(test_a_published_connection_of_anothers),
         BOTH(test_both_ways_exclude_and_wake_each_other),
         ONCE(test_in_its_own_transaction),
         ONCE(test_a_dead_holders_row),
