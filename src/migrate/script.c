@@ -350,11 +350,27 @@ unsigned rl_script_count(const char *text)
     return count;
 }
 
+/* Where the first quote behind the words of a password begins; `length`: nowhere. */
+static size_t before_secret(const char *text, size_t length)
+{
+    static const char *const words[] = {"IDENTIFIED", "PASSWORD"};
+    bool secret = false;
+    for (size_t i = 0; i < length; i++) {
+        if (secret && (text[i] == '\'' || text[i] == '"'))
+            return i;
+        for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+            secret = secret || (length - i >= strlen(words[w]) &&
+                                strncasecmp(text + i, words[w], strlen(words[w])) == 0);
+    }
+    return length;
+}
+
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
     size_t n = 0;
     while (n < statement->length && n + 1 < size && statement->text[n] != '\n')
         n++;
+    n = before_secret(statement->text, n);
     /* Not in the middle of a character. */
     if (n < statement->length)
         while (n > 0 && ((unsigned char)statement->text[n] & 0xc0) == 0x80)

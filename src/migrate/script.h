@@ -42,7 +42,8 @@ bool rl_script_next(rl_script *script, rl_statement *statement);
 /* Of a script of our own. */
 unsigned rl_script_count(const char *text);
 
-/* Copies its first line, for people: at most size - 1 bytes, cut between characters. */
+/* Copies its first line, for people: at most size - 1 bytes, cut between characters, and before
+ * what may be a password. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size);
 
 /* Is its first word this one (in capitals)? */

@@ -250,6 +250,17 @@ static void statement_lines_and_titles(void **state)
     char title[12];
     rl_statement_title(&long_name, title, sizeof title);
     assert_string_equal(title, "SELECT '\xc3\xa9");
+    static const char *const secrets[][2] = {
+        {"CREATE USER 'a'@'%' identified by 'pw'", "CREATE USER 'a'@'%' identified by"},
+        {"SET PASSWORD FOR a = PASSWORD(\"pw\")", "SET PASSWORD FOR a = PASSWORD"},
+        {"ALTER TABLE t ADD password CHAR(80)", "ALTER TABLE t ADD password CHAR(80)"},
+    };
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        char whole[80];
+        const rl_statement of = {.text = secrets[i][0], .length = strlen(secrets[i][0])};
+        rl_statement_title(&of, whole, sizeof whole);
+        assert_string_equal(whole, secrets[i][1]);
+    }
 }
 
 static void migrations(void **state)
