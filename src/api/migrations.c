@@ -325,7 +325,8 @@ static void fill(rowlock_migrations_file *file, const rl_entry *entry)
                                       .duration_ms = -1};
     if (!record)
         return;
-    file->steps_done = record->done;
+    /* What was applied may be a file of other statements than the one it was repaired to be. */
+    file->steps_done = entry->state == ROWLOCK_MIGRATIONS_DONE ? file->steps : record->done;
     file->running = record->running;
     file->statement = record->statement;
     file->error = record->error;

@@ -60,8 +60,8 @@ static rowlock_status add_file(rl_folder *folder, const char *name, rowlock_erro
     uint64_t version = number_of(name);
     if (version == 0 || !is_clean(name))
         return rl_fail(err, ROWLOCK_INVALID,
-                       "%s is not named as a migration (0001_what_it_does.sql); rename it, or "
-                       "keep it elsewhere",
+                       "%s is not named as a migration (0001_what_it_does.sql, from 1 on); rename "
+                       "it, or keep it elsewhere",
                        name);
     rl_file *files = realloc(folder->files, (folder->count + 1) * sizeof *files);
     if (!files)

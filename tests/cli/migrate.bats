@@ -281,7 +281,7 @@ SQL
     mv "$DIR/0003_x.sql" .
     refuses 68 "0003_x.sql is in the history and newer than all files here*" migrate
     mv 0003_x.sql "$DIR"
-    file 0001_x.sql "$(see uno)"
+    file 0001_x.sql "$(see uno)" "$(see due)"
     refuses 68 "0001_x.sql is not what was applied at *" migrate
     refuses 68 "0001_x.sql is not what was applied at *" migrate --dry-run
     run migrate status
@@ -290,6 +290,7 @@ SQL
     run migrate repair --checksums
     [ "$status" -eq 0 ]
     [ "$output" = "repaired: 1 file" ]
+    migrate status --json | jq -e '.[0] | .state == "applied" and .statements == 2 and .done == 2'
     migrate -q
     rm "$DIR/0002_x.sql"
     refuses 68 "0002_x.sql is in the history, and there is no such file*repair --forget=2*" migrate
