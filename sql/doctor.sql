@@ -149,10 +149,19 @@ SELECT every_s,
  WHERE id = 1;
 
 -- No row: there is none, or this user lacks the privilege EVENT. Accounts are seen by who may read
--- the schema mysql.
+-- the schema mysql. An interval that ALTER EVENT gave it may be of a unit that is not counted here: 0.
 -- name: doctor_event_state
--- columns: status text(64), definer text(1200), definer_there u64, accounts u64
+-- columns: status text(64), definer text(1200), every_s u64, definer_there u64, accounts u64
 SELECT e.status, e.definer,
+       CAST(e.interval_value *
+            CASE e.interval_field
+                WHEN 'SECOND' THEN 1
+                WHEN 'MINUTE' THEN 60
+                WHEN 'HOUR' THEN 3600
+                WHEN 'DAY' THEN 86400
+                WHEN 'WEEK' THEN 604800
+                ELSE 0
+            END AS UNSIGNED),
        (SELECT COUNT(*) > 0
           FROM information_schema.user_privileges u
          WHERE u.grantee = CONCAT("'", LEFT(e.definer, CHAR_LENGTH(e.definer) - CHAR_LENGTH(SUBSTRING_INDEX(e.definer, '@', -1)) - 1),
@@ -161,3 +170,9 @@ SELECT e.status, e.definer,
   FROM information_schema.events e
  WHERE e.event_schema = DATABASE()
    AND e.event_name = 'rowlock_sweep';
+
+-- Refused without the privilege EVENT, where information_schema has no row.
+-- name: doctor_event_right
+-- kind: text
+-- columns: db text(256), name text(256)
+SHOW EVENTS LIKE 'rowlock_sweep';

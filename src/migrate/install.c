@@ -286,6 +286,25 @@ static bool is_ours(const routine *row, const char *schema)
     return false;
 }
 
+/* Who sees a helper sees all: nobody is granted one by itself. */
+static bool shows_all(const routines *there)
+{
+    for (size_t i = 0; i < there->count; i++)
+        if (strncmp(there->rows[i].name, "rl_", 3) == 0)
+            return true;
+    return false;
+}
+
+static const char *a_missing_one(routines *there)
+{
+    if (!shows_all(there))
+        return "";
+    for (unsigned i = 0; i < rl_procedure_count; i++)
+        if (!find_routine(there, rl_procedures[i].name))
+            return rl_procedures[i].name;
+    return "";
+}
+
 rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
                                   rl_procedures_seen *seen, rowlock_error *err)
 {
@@ -297,5 +316,6 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
             seen->same++;
         else
             snprintf(seen->other, sizeof seen->other, "%s", in.there.rows[i].comment);
+    seen->missing = status == ROWLOCK_OK ? a_missing_one(&in.there) : "";
     return status;
 }

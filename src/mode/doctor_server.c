@@ -26,6 +26,12 @@ void rl_doctor_check_procedures(rl_doctor *d)
                        "`rowlock init` with the newest program in use brings them up to date",
                        "%u of %u are not this program's, but of %s", seen.there - seen.same,
                        seen.there, seen.other);
+    else if (*seen.missing)
+        rl_doctor_tell(d, "procedures", ROWLOCK_CARE, "what calls them fails",
+                       "`rowlock init` makes them again; what was granted on each by itself may "
+                       "have to be granted again",
+                       "%u of %u are missing, %s for one", seen.all - seen.there, seen.all,
+                       seen.missing);
     else if (seen.there < seen.all)
         rl_doctor_tell(d, "procedures", ROWLOCK_NOTE,
                        "a CALL of one of the others fails, with error 1305 or 1370",
@@ -40,6 +46,8 @@ void rl_doctor_check_procedures(rl_doctor *d)
 
 /* -------------------------------------------------------------------------- the event */
 
+typedef enum event_sight { EVENT_HIDDEN, EVENT_GONE, EVENT_SEEN } event_sight;
+
 typedef struct event {
     uint64_t every_s;
     int64_t installed_s; /* ago */
@@ -51,7 +59,8 @@ typedef struct event {
     uint64_t events;
     uint64_t purged;
     char error[801];
-    /* As far as this user sees; "" else. */
+    event_sight sight;
+    /* When it is seen; "" else. */
     char status[65];
     char definer[400];
     bool definer_gone;
@@ -77,18 +86,38 @@ static rowlock_status read_event(rl_doctor *d, event *e, bool *found, rowlock_er
     return status;
 }
 
+static void count_one(void *data, const char *const *cells)
+{
+    (void)cells;
+    ++*(unsigned *)data;
+}
+
+static event_sight why_unseen(rl_doctor *d)
+{
+    unsigned count = 0;
+    rowlock_status status =
+        rl_query_text(d->conn, RL_SQL_DOCTOR_EVENT_RIGHT, NULL, &d->io, count_one, &count, NULL);
+    return status == ROWLOCK_OK && count == 0 ? EVENT_GONE : EVENT_HIDDEN;
+}
+
+/* sweep_event has what was installed; since then ALTER EVENT and DROP EVENT may have come. */
 static void read_state(rl_doctor *d, event *e)
 {
     rl_rows rows;
     bool found = false;
-    if (rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT_STATE, NULL, &d->io, &found, &rows, NULL) !=
-            ROWLOCK_OK ||
-        !found)
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT_STATE, NULL, &d->io, &found, &rows, NULL);
+    if (status == ROWLOCK_OK && !found)
+        e->sight = why_unseen(d);
+    if (status != ROWLOCK_OK || !found)
         return;
+    e->sight = EVENT_SEEN;
+    if (rows.cells[2].u64 > 0)
+        e->every_s = rows.cells[2].u64;
     snprintf(e->status, sizeof e->status, "%s", rows.cells[0].text);
     snprintf(e->definer, sizeof e->definer, "%s", rows.cells[1].text);
     /* Who sees but one account sees its own. */
-    e->definer_gone = rows.cells[2].u64 == 0 && rows.cells[3].u64 > 1;
+    e->definer_gone = rows.cells[3].u64 == 0 && rows.cells[4].u64 > 1;
 }
 
 static const char not_swept[] =
@@ -149,6 +178,11 @@ static void tell_event(const rl_doctor *d, const event *e)
                        "a replica's is to be so, the primary's sweeps; else nobody does",
                        "on a primary: ALTER EVENT rowlock_sweep ENABLE;",
                        "the event that sweeps is %s; %s", e->status, last);
+    else if (e->sight == EVENT_GONE)
+        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
+                       "`rowlock init --event`; or, if it is to be so, `rowlock init "
+                       "--remove-event`",
+                       "the event that sweeps was installed, and is not there any more; %s", last);
     else if (e->failures > 0)
         rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
                        "as it says; `rowlock init --event` makes procedures and event anew",
@@ -160,6 +194,13 @@ static void tell_event(const rl_doctor *d, const event *e)
             d, "event", ROWLOCK_CARE, not_swept,
             "the server's error log has the reason; `rowlock init --event` makes it anew",
             "the event that sweeps is to run every %" PRIu64 " s, and %s", e->every_s, last);
+    else if (e->sight == EVENT_HIDDEN)
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE,
+                       "that it is disabled or gone shows here only when its runs are late",
+                       "let a user look who has the privilege EVENT on the schema",
+                       "an event sweeps every %" PRIu64
+                       " s, as it was installed; %s; the event itself is hidden from this user",
+                       e->every_s, last);
     else
         tell_run(d, e);
 }

@@ -186,11 +186,53 @@ swept_after() {
     poll 60 finding '.level == "care" and (.found | contains("has failed ")) and (.found | contains("rl_quiet"))'
     rl init | grep -q '^procedures installed: 1 of '
     poll 60 finding '.level == "fine"'
-    rl init -q --event --every=1h
-    poll 60 finding '.level == "fine" and (.found | contains("; last "))'
+    anew_and_idle
+    finding '.level == "fine" and (.found | contains("; last "))'
     sql "UPDATE sweep_event SET installed_at = installed_at - INTERVAL 1 DAY, started_at = started_at - INTERVAL 1 DAY,
                 ended_at = ended_at - INTERVAL 1 DAY"
     finding '.level == "care" and (.found | test("is to run every 3600 s, and it ran last 864[0-9]{2} s ago"))'
+}
+
+# An event that has run once, and does not again before an hour is over.
+anew_and_idle() {
+    rl init -q --remove-event
+    rl init -q --event --every=1h
+    poll 60 has_run
+}
+
+# What ALTER EVENT and DROP EVENT made of it, and what a user is told who cannot see it.
+@test "doctor: an event that was altered or dropped by hand; one that is hidden" {
+    anew_and_idle
+    finding '.level == "fine" and (.found | contains("every 3600 s; last "))'
+    sql "ALTER EVENT rowlock_sweep ON SCHEDULE EVERY 30 MINUTE STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR"
+    finding '.level == "fine" and (.found | contains("every 1800 s; last "))'
+    # Late by its own schedule, not by the one that was noted.
+    sql "UPDATE sweep_event SET every_s = 86400, installed_at = installed_at - INTERVAL 1 DAY,
+                started_at = started_at - INTERVAL 1 DAY, ended_at = ended_at - INTERVAL 1 DAY"
+    finding '.level == "care" and (.found | contains("is to run every 1800 s, and it ran last 864"))'
+    anew_and_idle
+    finding '.level == "fine" and (.found | contains("; last "))'
+    sql_any "CREATE USER '$(user_of a)'@'localhost'; GRANT SELECT ON \`$TEST_SCHEMA\`.* TO '$(user_of a)'@'localhost'"
+    hidden
+    sql "ALTER EVENT rowlock_sweep DISABLE"
+    hidden
+    sql_any "GRANT EVENT ON \`$TEST_SCHEMA\`.* TO '$(user_of a)'@'localhost'"
+    his '.level == "care" and (.found | contains("is DISABLED; it ran last "))'
+    sql "DROP EVENT rowlock_sweep"
+    his '.level == "care" and (.found | contains("is not there any more; it ran last ")) and (.remedy | contains("init --event"))'
+    finding '.level == "care" and (.found | contains("is not there any more; it ran last "))'
+    rl init -q --remove-event
+    finding '.level == "fine" and (.found | contains("does not sweep by itself"))'
+}
+
+# his FILTER: what the doctor says of the event to that user.
+his() {
+    as_user doctor --json >"$BATS_TEST_TMPDIR/his" || [ "$?" -eq 1 ]
+    jq -e "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)" "$BATS_TEST_TMPDIR/his"
+}
+
+hidden() {
+    his '.level == "note" and (.found | contains("hidden from this user")) and (.remedy | contains("EVENT"))'
 }
 
 @test "doctor: an event whose user is gone" {
