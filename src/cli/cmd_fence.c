@@ -133,11 +133,30 @@ static void print_item(const rowlock_fenced *fence, size_t index)
     cli_json_item(object, index);
 }
 
+/* As --table takes it; where the name goes on. */
+static char *put_identifier(char *to, const char *name)
+{
+    bool quoted = strpbrk(name, ".`") != NULL;
+    if (quoted)
+        *to++ = '`';
+    for (; *name; name++) {
+        if (*name == '`')
+            *to++ = '`';
+        *to++ = *name;
+    }
+    if (quoted)
+        *to++ = '`';
+    *to = '\0';
+    return to;
+}
+
 static void add_row(cli_table *table, const rowlock_fenced *fence)
 {
-    char name[2 * IDENTIFIER_BYTES];
+    char name[4 * IDENTIFIER_BYTES + 8];
     char text[32];
-    snprintf(name, sizeof name, "%s.%s", fence->table_schema, fence->table_name);
+    char *end = put_identifier(name, fence->table_schema);
+    *end++ = '.';
+    put_identifier(end, fence->table_name);
     cli_table_add(table, name, CLI_PLAIN);
     cli_table_add(table, fence->name, CLI_PLAIN);
     cli_table_add(table, missing(fence, text), CLI_RED);

@@ -83,6 +83,9 @@ LINES
     echo "$output"
     [[ $output != *$'\e'* ]]
     [[ $output == *'.e\x1b[31m f'* ]]
+    # As --table takes them.
+    [[ $output == *"$TEST_SCHEMA.\`a.b\` "* ]]
+    [[ $output == *"$TEST_SCHEMA.\`c\`\`d\` "* ]]
     run rl fence list --json
     [ "$(jq -r '[.[].table] | sort | join("|")' <<<"$output")" = "a.b|c\`d|e$(printf '\e')[31m f" ]
     [ "$(jq -r '.[] | select(.table == "c`d") | [.schema, .lock, .whole, .unguarded] | join("|")' <<<"$output")" = "$TEST_SCHEMA|two 'quoted'|true|" ]
