@@ -410,16 +410,11 @@ static void test_bad_client_options(void **state)
     ts_secret("sEcr3t-url");
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++)
         refuse_to_open((rowlock_client_options){.url = urls[i]});
-    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
-        rowlock_client_options options = ts_options();
-        options.schema = schemas[i];
-        refuse_to_open(options);
-    }
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
+        refuse_to_open(ts_options_on(schemas[i]));
     repeat(long_schema, "s", 65);
+    refuse_to_open(ts_options_on(long_schema));
     rowlock_client_options options = ts_options();
-    options.schema = long_schema;
-    refuse_to_open(options);
-    options = ts_options();
     options.port = 65536;
     refuse_to_open(options);
     static const int64_t timeouts[] = {-1, 1, 99, INT64_MIN};

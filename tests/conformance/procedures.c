@@ -7,31 +7,9 @@
 #include "support/own_server.h"
 #include "support/support.h"
 
-static MYSQL *mysql;
-
-static int connect_first(void **state)
-{
-    ts_suite_begin(state);
-    mysql = ts_connect(ts_schema());
-    return 0;
-}
-
-static int disconnect(void **state)
-{
-    mysql_close(mysql);
-    return ts_suite_end(state);
-}
-
-static rowlock_client_options options_for(const char *schema)
-{
-    rowlock_client_options options = ts_options();
-    options.schema = schema;
-    return options;
-}
-
 static rowlock_procedures_result install(const char *schema)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {0};
     WANT(OK, rowlock_procedures_install(&options, NULL, &result, &ts_err));
     return result;
@@ -39,7 +17,7 @@ static rowlock_procedures_result install(const char *schema)
 
 static rowlock_procedures_result update(const char *schema)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {0};
     WANT(OK, rowlock_procedures_install(
                  &options, &(rowlock_procedures_options){.update_only = true}, &result, &ts_err));
@@ -48,7 +26,7 @@ static rowlock_procedures_result update(const char *schema)
 
 static unsigned count(const char *schema)
 {
-    return (unsigned)ts_sql_u64(mysql,
+    return (unsigned)ts_sql_u64(ts_mysql,
                                 "SELECT COUNT(*) FROM information_schema.routines"
                                 " WHERE routine_schema = '%s'",
                                 schema);
@@ -56,7 +34,7 @@ static unsigned count(const char *schema)
 
 static bool usable(const char *schema)
 {
-    return ts_sql_try(mysql, "CALL `%s`.rowlock_try('installed', 5, @token)", schema) == 0;
+    return ts_sql_try(ts_mysql, "CALL `%s`.rowlock_try('installed', 5, @token)", schema) == 0;
 }
 
 /* ---------------------------------------------------------------------------- usual */
@@ -64,7 +42,7 @@ static bool usable(const char *schema)
 static void test_install_and_remove(void **state)
 {
     const char *schema = ts_extra_schema("procedures", true);
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {0};
     (void)state;
     result = update(schema);
@@ -101,11 +79,11 @@ static void test_update(void **state)
     const char *schema = ts_extra_schema("procedures3", true);
     unsigned total = install(schema).total;
     (void)state;
-    ts_sql(mysql, "DROP PROCEDURE `%s`.rowlock_check", schema);
-    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
-    ts_sql(mysql, "CREATE PROCEDURE `%s`.rl_of_old() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
-    ts_sql(mysql, "CREATE PROCEDURE `%s`.theirs() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
-    ts_sql(mysql, "CREATE PROCEDURE `%s`.rl_theirs() DO 0", schema);
+    ts_sql(ts_mysql, "DROP PROCEDURE `%s`.rowlock_check", schema);
+    ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    ts_sql(ts_mysql, "CREATE PROCEDURE `%s`.rl_of_old() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
+    ts_sql(ts_mysql, "CREATE PROCEDURE `%s`.theirs() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
+    ts_sql(ts_mysql, "CREATE PROCEDURE `%s`.rl_theirs() DO 0", schema);
     rowlock_procedures_result result = update(schema);
     assert_int_equal(result.changed, 3);
     assert_int_equal(result.total, total);
@@ -121,8 +99,8 @@ static void test_rights_on_them_stay(void **state)
     (void)state;
     install(schema);
     const char *user = ts_user("caller", "secret", NULL, NULL);
-    ts_sql(mysql, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_try TO %s@localhost", schema, user);
-    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    ts_sql(ts_mysql, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_try TO %s@localhost", schema, user);
+    ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
     assert_int_equal(update(schema).changed, 1);
     MYSQL *his = ts_connect_as(user, "secret", NULL);
     assert_int_equal(ts_sql_try(his, "CALL `%s`.rowlock_try('granted', 5, @token)", schema), 0);
@@ -134,7 +112,7 @@ static void test_rights_on_them_stay(void **state)
 
 static int install_in_child(void *schema)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {0};
     rowlock_error err = {0};
     rowlock_status status = rowlock_procedures_install(&options, NULL, &result, &err);
@@ -163,7 +141,7 @@ static void test_many_at_once(void **state)
 static void test_no_tables(void **state)
 {
     const char *schema = ts_extra_schema("procedures6", false);
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {.changed = 99};
     (void)state;
     WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
@@ -176,7 +154,7 @@ static void test_no_tables(void **state)
 static void test_missing_privileges(void **state)
 {
     const char *schema = ts_extra_schema("procedures7", true);
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     (void)state;
     options.password = "installer's";
     ts_secret("installer's");
@@ -189,7 +167,7 @@ static void test_missing_privileges(void **state)
                 "SELECT, INSERT, UPDATE, DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE", schema);
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     assert_true(usable(schema));
-    ts_sql(mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
+    ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     assert_true(usable(schema));
 }
@@ -227,5 +205,5 @@ int main(void)
         ONCE(test_rights_on_them_stay), ONCE(test_many_at_once),   ONCE(test_no_tables),
         ONCE(test_missing_privileges),  ONCE(test_sysdate_is_now),
     };
-    return cmocka_run_group_tests_name("procedures", tests, connect_first, disconnect);
+    return cmocka_run_group_tests_name("procedures", tests, ts_suite_begin_sql, ts_suite_end_sql);
 }

@@ -7,33 +7,18 @@
 
 #include "support/support.h"
 
-static MYSQL *mysql;
 static unsigned newest; /* the version this library makes */
 
-static int connect_first(void **state)
+static int look_at_newest(void **state)
 {
-    ts_suite_begin(state);
-    mysql = ts_connect(ts_schema());
-    newest = (unsigned)ts_sql_u64(mysql, "SELECT MAX(version) FROM rowlock_schema_version");
+    ts_suite_begin_sql(state);
+    newest = (unsigned)ts_sql_u64(ts_mysql, "SELECT MAX(version) FROM rowlock_schema_version");
     return 0;
-}
-
-static int disconnect(void **state)
-{
-    mysql_close(mysql);
-    return ts_suite_end(state);
-}
-
-static rowlock_client_options options_for(const char *schema)
-{
-    rowlock_client_options options = ts_options();
-    options.schema = schema;
-    return options;
 }
 
 static rowlock_migrate_result migrate(const char *schema)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_migrate_result result = {0};
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
     return result;
@@ -41,7 +26,7 @@ static rowlock_migrate_result migrate(const char *schema)
 
 static rowlock_status try_migrate(const char *schema, const rowlock_migrate_options *how)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_migrate_result result = {.from = 99};
     rowlock_status status = rowlock_migrate(&options, how, &result, &ts_err);
     if (status != ROWLOCK_OK)
@@ -51,7 +36,7 @@ static rowlock_status try_migrate(const char *schema, const rowlock_migrate_opti
 
 static rowlock_status try_open(const char *schema)
 {
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_client *client = NULL;
     rowlock_status status = rowlock_client_open(&options, &client, &ts_err);
     if (status == ROWLOCK_OK)
@@ -65,27 +50,27 @@ static rowlock_status try_open(const char *schema)
  * has its own collation; the tables' default is that of a schema somebody else made). */
 static char *shape(const char *schema)
 {
-    ts_sql(mysql, "SET SESSION group_concat_max_len = 1000000");
+    ts_sql(ts_mysql, "SET SESSION group_concat_max_len = 1000000");
     char *columns = ts_sql_text(
-        mysql,
+        ts_mysql,
         "SELECT GROUP_CONCAT(table_name, '.', column_name, ' ', column_type, ' ', is_nullable,"
         " ' ', COALESCE(column_default, '-'), ' ', COALESCE(collation_name, '-'), ' ', column_key"
         " ORDER BY table_name, ordinal_position SEPARATOR '\\n')"
         " FROM information_schema.columns WHERE table_schema = '%s'",
         schema);
     char *tables = ts_sql_text(
-        mysql,
+        ts_mysql,
         "SELECT GROUP_CONCAT(table_name, ' ', engine, ' ', row_format ORDER BY table_name"
         " SEPARATOR '\\n') FROM information_schema.tables WHERE table_schema = '%s'",
         schema);
     char *steps = ts_sql_text(
-        mysql,
+        ts_mysql,
         "SELECT GROUP_CONCAT(version, ' ', name, ' ', checksum, ' ', breaking, ' ', steps, ' ',"
         " steps_done, ' ', running, ' ', applied_at IS NOT NULL ORDER BY version SEPARATOR '\\n')"
         " FROM `%s`.rowlock_schema_version",
         schema);
     char *floor = ts_sql_text(
-        mysql, "SELECT CONCAT(COUNT(*), '/', MAX(version)) FROM `%s`.version_floor", schema);
+        ts_mysql, "SELECT CONCAT(COUNT(*), '/', MAX(version)) FROM `%s`.version_floor", schema);
     char *all = NULL;
     assert_true(asprintf(&all, "%s\n%s\n%s\n%s", columns, tables, steps, floor) > 0);
     free(columns);
@@ -123,20 +108,20 @@ static void test_from_nothing(void **state)
     assert_int_equal(result.applied, newest);
     assert_same_shape(name);
     WANT(OK, try_open(name));
-    ts_sql(mysql, "DROP DATABASE `%s`", name);
+    ts_sql(ts_mysql, "DROP DATABASE `%s`", name);
 }
 
 static void test_again(void **state)
 {
     const char *schema = ts_extra_schema("again", true);
     (void)state;
-    ts_sql(mysql, "UPDATE `%s`.version_floor SET version = 41", schema);
+    ts_sql(ts_mysql, "UPDATE `%s`.version_floor SET version = 41", schema);
     rowlock_migrate_result result = migrate(schema);
     assert_int_equal(result.from, newest);
     assert_int_equal(result.to, newest);
     assert_int_equal(result.applied, 0);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM `%s`.version_floor", schema), 41);
-    ts_sql(mysql, "UPDATE `%s`.version_floor SET version = 0", schema);
+    assert_int_equal(ts_sql_u64(ts_mysql, "SELECT version FROM `%s`.version_floor", schema), 41);
+    ts_sql(ts_mysql, "UPDATE `%s`.version_floor SET version = 0", schema);
     assert_same_shape(schema);
 }
 
@@ -145,10 +130,10 @@ static void test_where_other_tables_are(void **state)
 {
     const char *schema = ts_extra_schema("others", false);
     (void)state;
-    ts_sql(mysql, "CREATE TABLE `%s`.mine (id INT PRIMARY KEY)", schema);
-    ts_sql(mysql, "INSERT INTO `%s`.mine VALUES (7)", schema);
+    ts_sql(ts_mysql, "CREATE TABLE `%s`.mine (id INT PRIMARY KEY)", schema);
+    ts_sql(ts_mysql, "INSERT INTO `%s`.mine VALUES (7)", schema);
     migrate(schema);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT id FROM `%s`.mine", schema), 7);
+    assert_int_equal(ts_sql_u64(ts_mysql, "SELECT id FROM `%s`.mine", schema), 7);
     WANT(OK, try_open(schema));
 }
 
@@ -177,7 +162,7 @@ static void note_progress(void *data, const rowlock_migration *m)
 
 static unsigned steps_of_all(void)
 {
-    return (unsigned)ts_sql_u64(mysql, "SELECT SUM(steps) FROM rowlock_schema_version");
+    return (unsigned)ts_sql_u64(ts_mysql, "SELECT SUM(steps) FROM rowlock_schema_version");
 }
 
 static void test_progress(void **state)
@@ -219,7 +204,7 @@ static void act(void *data, const rowlock_migration *m)
 static int migrate_in_child(void *arg)
 {
     migrator *this = arg;
-    rowlock_client_options options = options_for(this->schema);
+    rowlock_client_options options = ts_options_on(this->schema);
     rowlock_migrate_options how = {
         .wait_ms = this->wait_ms, .progress = act, .progress_data = this};
     rowlock_migrate_result result = {0};
@@ -318,15 +303,15 @@ static void test_killed_again_and_again(void **state)
 /* The statement had taken effect when the machine died, but nobody wrote that down. */
 static void test_a_step_that_was_not_noted(void **state)
 {
-    unsigned steps =
-        (unsigned)ts_sql_u64(mysql, "SELECT steps FROM rowlock_schema_version WHERE version = 1");
+    unsigned steps = (unsigned)ts_sql_u64(
+        ts_mysql, "SELECT steps FROM rowlock_schema_version WHERE version = 1");
     (void)state;
     for (unsigned step = 1; step <= steps; step++) {
         char suffix[32];
         snprintf(suffix, sizeof suffix, "note%u", step);
         const char *schema = ts_extra_schema(suffix, true);
-        ts_sql(mysql, "DELETE FROM `%s`.rowlock_schema_version WHERE version > 1", schema);
-        ts_sql(mysql,
+        ts_sql(ts_mysql, "DELETE FROM `%s`.rowlock_schema_version WHERE version > 1", schema);
+        ts_sql(ts_mysql,
                "UPDATE `%s`.rowlock_schema_version SET steps_done = %u, running = %u,"
                " applied_at = NULL WHERE version = 1",
                schema, step - 1, step);
@@ -340,12 +325,12 @@ static void test_killed_before_its_first_note(void **state)
 {
     const char *schema = ts_extra_schema("first_note", true);
     (void)state;
-    ts_sql(mysql, "DELETE FROM `%s`.rowlock_schema_version", schema);
+    ts_sql(ts_mysql, "DELETE FROM `%s`.rowlock_schema_version", schema);
     WANT(SCHEMA, try_open(schema));
     migrate(schema);
     assert_same_shape(schema);
     schema = ts_extra_schema("no_notes", true);
-    ts_sql(mysql, "DROP TABLE `%s`.rowlock_schema_version", schema);
+    ts_sql(ts_mysql, "DROP TABLE `%s`.rowlock_schema_version", schema);
     WANT(SCHEMA, try_open(schema));
     migrate(schema);
     assert_same_shape(schema);
@@ -355,7 +340,7 @@ static void test_killed_before_its_first_note(void **state)
 
 static void add_version(const char *schema, unsigned version, bool breaking)
 {
-    ts_sql(mysql,
+    ts_sql(ts_mysql,
            "INSERT INTO `%s`.rowlock_schema_version (version, name, checksum, breaking, steps,"
            " steps_done, running, applied_by, started_at, applied_at) VALUES (%u,"
            " '%04u_of_tomorrow', REPEAT('a', 64), %d, 3, 3, 0, 'tomorrow', UTC_TIMESTAMP(6),"
@@ -381,11 +366,11 @@ static void test_newer_and_breaking(void **state)
     const char *schema = ts_extra_schema("breaking", true);
     (void)state;
     add_version(schema, newest + 1, true);
-    char *before = ts_dump(mysql, schema);
+    char *before = ts_dump(ts_mysql, schema);
     WANT(SCHEMA, try_open(schema));
     assert_non_null(strstr(ts_err.message, "newer"));
     WANT(SCHEMA, try_migrate(schema, NULL));
-    char *after = ts_dump(mysql, schema);
+    char *after = ts_dump(ts_mysql, schema);
     assert_string_equal(before, after);
     free(before);
     free(after);
@@ -395,13 +380,13 @@ static void test_a_changed_file(void **state)
 {
     const char *schema = ts_extra_schema("changed", true);
     (void)state;
-    ts_sql(mysql,
+    ts_sql(ts_mysql,
            "UPDATE `%s`.rowlock_schema_version SET checksum = REPEAT('b', 64)"
            " WHERE version = 1",
            schema);
-    char *before = ts_dump(mysql, schema);
+    char *before = ts_dump(ts_mysql, schema);
     WANT(SCHEMA, try_migrate(schema, NULL));
-    char *after = ts_dump(mysql, schema);
+    char *after = ts_dump(ts_mysql, schema);
     assert_string_equal(before, after);
     free(before);
     free(after);
@@ -414,7 +399,7 @@ static void test_missing_privileges(void **state)
     const char *schema = ts_extra_schema("rights", false);
     rowlock_migrate_result result = {.from = 99};
     (void)state;
-    rowlock_client_options options = options_for(schema);
+    rowlock_client_options options = ts_options_on(schema);
     options.password = "migrator's";
     ts_secret("migrator's");
     options.user = ts_user("nocreate", options.password, "SELECT, INSERT, UPDATE", schema);
@@ -431,7 +416,7 @@ static void test_missing_privileges(void **state)
 /* A schema that is not there, and a user who may make tables but no schema. */
 static void test_no_right_to_make_the_schema(void **state)
 {
-    rowlock_client_options options = options_for("rl_nobody_makes_this");
+    rowlock_client_options options = ts_options_on("rl_nobody_makes_this");
     (void)state;
     options.user = ts_user("noschema", "pass", "ALL", ts_schema());
     options.password = "pass";
@@ -457,5 +442,5 @@ int main(void)
         ONCE(test_missing_privileges),
         ONCE(test_no_right_to_make_the_schema),
     };
-    return cmocka_run_group_tests_name("schema", tests, connect_first, disconnect);
+    return cmocka_run_group_tests_name("schema", tests, look_at_newest, ts_suite_end_sql);
 }

@@ -16,8 +16,7 @@ static rowlock_client *client;
 static void begin(const char *suffix, bool no_history)
 {
     const char *schema = ts_extra_schema(suffix, true);
-    rowlock_client_options options = ts_options();
-    options.schema = schema;
+    rowlock_client_options options = ts_options_on(schema);
     options.no_history = no_history;
     mysql = ts_connect(schema);
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));

@@ -384,8 +384,7 @@ static void test_statements_that_are_none(void **state)
 /* Both are new, and their names have the same id. */
 static rowlock_client *open_schema(const char *suffix)
 {
-    rowlock_client_options options = ts_options();
-    options.schema = ts_extra_schema(suffix, true);
+    rowlock_client_options options = ts_options_on(ts_extra_schema(suffix, true));
     rowlock_client *opened = NULL;
     WANT(OK, rowlock_client_open(&options, &opened, &ts_err));
     return opened;

@@ -45,8 +45,7 @@ static void test_all_is_well(void **state)
 static void test_no_schema(void **state)
 {
     (void)state;
-    rowlock_client_options options = ts_options();
-    options.schema = "there_is_no_such_schema";
+    rowlock_client_options options = ts_options_on("there_is_no_such_schema");
     findings f = look_for("schema", &options, 0);
     assert_int_equal(f.level, ROWLOCK_BROKEN);
     assert_non_null(strstr(f.remedy, "there_is_no_such_schema"));
@@ -55,8 +54,7 @@ static void test_no_schema(void **state)
 static void test_an_empty_schema(void **state)
 {
     (void)state;
-    rowlock_client_options options = ts_options();
-    options.schema = ts_extra_schema("empty", false);
+    rowlock_client_options options = ts_options_on(ts_extra_schema("empty", false));
     assert_int_equal(look_for("schema", &options, 0).level, ROWLOCK_BROKEN);
 }
 
@@ -76,8 +74,7 @@ static void test_a_user_who_may_only_read(void **state)
 static void test_a_column_is_missing(void **state)
 {
     (void)state;
-    rowlock_client_options options = ts_options();
-    options.schema = ts_extra_schema("maimed", true);
+    rowlock_client_options options = ts_options_on(ts_extra_schema("maimed", true));
     MYSQL *mysql = ts_connect(options.schema);
     ts_sql(mysql, "ALTER TABLE resource DROP COLUMN description");
     ts_sql(mysql, "ALTER TABLE lock_event DROP COLUMN detail");

@@ -25,6 +25,7 @@
 
 rowlock_mode ts_modes[2] = {ROWLOCK_OPTIMISTIC, ROWLOCK_PESSIMISTIC};
 rowlock_error ts_err;
+MYSQL *ts_mysql;
 
 static char schema_name[64];
 static char extra_schemas[MANY][80];
@@ -130,9 +131,8 @@ static void grant_roles(const char *schema)
 
 static void migrate(const char *schema)
 {
-    rowlock_client_options options = ts_options();
+    rowlock_client_options options = ts_options_on(schema);
     rowlock_migrate_result result;
-    options.schema = schema;
     options.user = "root";
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
     if (ts_via())
@@ -169,6 +169,19 @@ int ts_suite_end(void **state)
         ts_sql_try(mysql, "DROP USER IF EXISTS '%s'@'localhost'", user_names[i]);
     mysql_close(mysql);
     return 0;
+}
+
+int ts_suite_begin_sql(void **state)
+{
+    ts_suite_begin(state);
+    ts_mysql = ts_connect(schema_name);
+    return 0;
+}
+
+int ts_suite_end_sql(void **state)
+{
+    mysql_close(ts_mysql);
+    return ts_suite_end(state);
 }
 
 const char *ts_extra_schema(const char *suffix, bool migrated)
@@ -289,6 +302,13 @@ rowlock_client_options ts_options(void)
                                     .schema = schema_name,
                                     .via = ts_via() ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES,
                                     .connect_timeout_ms = 5000};
+}
+
+rowlock_client_options ts_options_on(const char *schema)
+{
+    rowlock_client_options options = ts_options();
+    options.schema = schema;
+    return options;
 }
 
 rowlock_client *ts_open(void)

@@ -35,6 +35,10 @@ const char *ts_schema(void);
 /* cmocka group set-up and tear-down: makes and drops the schema. */
 int ts_suite_begin(void **state);
 int ts_suite_end(void **state);
+/* The same with a session of root on that schema. */
+extern MYSQL *ts_mysql;
+int ts_suite_begin_sql(void **state);
+int ts_suite_end_sql(void **state);
 
 /* The clients under test may EXECUTE, and nothing else. */
 bool ts_via(void);
@@ -98,6 +102,8 @@ void ts_secret(const char *text);
 /* A client of root (see ROWLOCK_TEST_ROLES) on this binary's schema. */
 rowlock_client *ts_open(void);
 rowlock_client_options ts_options(void);
+/* The same on another schema; `schema` must stay. */
+rowlock_client_options ts_options_on(const char *schema);
 /* Acquires or fails the test. */
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms);
 /* One try, put back at once if it succeeds. */
