@@ -177,6 +177,44 @@ void test_a_sweep_beside_turns(void **state)
 
 /* -------------------------------------------------------------------------- the fence */
 
+/* A holder and who takes its lock away, and sessions that write, one of them at a third node. */
+typedef struct fenced {
+    rowlock_client *holder; /* node 1 */
+    rowlock_client *taker;  /* node 2 */
+    rowlock_client *third;  /* node 3 */
+    MYSQL *mysql;           /* node 1 */
+    MYSQL *far;             /* node 3 */
+} fenced;
+
+static fenced fenced_open(void)
+{
+    fenced f = {.holder = cluster_open(1), .taker = cluster_open(2), .third = cluster_open(3)};
+    cluster_use(3);
+    f.far = ts_connect(ts_schema());
+    cluster_use(1);
+    f.mysql = ts_connect(ts_schema());
+    return f;
+}
+
+/* Somebody else takes the lock, and then what `late` wrote cannot be committed. */
+static void want_no_commit(fenced *f, const char *name, MYSQL *late)
+{
+    WANT(OK, rowlock_break(f->taker, name, "test", &ts_err));
+    rowlock_hold *taken = hold_at(f->taker, name, 30000);
+    assert_int_not_equal(ts_sql_try(late, "COMMIT"), 0);
+    WANT(OK, rowlock_hold_check(taken));
+    WANT(OK, rowlock_release(taken, &ts_err));
+}
+
+static void fenced_close(fenced *f)
+{
+    mysql_close(f->mysql);
+    mysql_close(f->far);
+    rowlock_client_close(f->holder);
+    rowlock_client_close(f->taker);
+    rowlock_client_close(f->third);
+}
+
 /* A fence at one node, the lease taken at another: when it has been broken and taken anew, the
  * transaction cannot commit, wherever the two happened. */
 void test_a_fence_at_another_node(void **state)
@@ -184,36 +222,22 @@ void test_a_fence_at_another_node(void **state)
     (void)state;
     cluster_needed();
     const char *name = ts_name("fence");
-    rowlock_client *holder = cluster_open(1);
-    rowlock_client *taker = cluster_open(2);
-    rowlock_hold *hold = hold_at(holder, name, 30000);
-    cluster_use(1);
-    MYSQL *mysql = ts_connect(ts_schema());
-    cluster_use(3);
-    MYSQL *far = ts_connect(ts_schema());
+    fenced f = fenced_open();
+    rowlock_hold *hold = hold_at(f.holder, name, 30000);
     /* While it is held: at its own node, and at another as soon as that knows of it. */
-    ts_sql(mysql, "BEGIN");
-    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
-    ts_sql(mysql, "COMMIT");
-    rowlock_client *third = cluster_open(3);
-    assert_true(POLL_UNTIL(shown_at(third, name, rowlock_hold_token(hold)), SOON_MS));
-    ts_sql(far, "BEGIN");
-    WANT(OK, rowlock_fence(hold, far, &ts_err));
-    ts_sql(far, "COMMIT");
+    ts_sql(f.mysql, "BEGIN");
+    WANT(OK, rowlock_fence(hold, f.mysql, &ts_err));
+    ts_sql(f.mysql, "COMMIT");
+    assert_true(POLL_UNTIL(shown_at(f.third, name, rowlock_hold_token(hold)), SOON_MS));
+    ts_sql(f.far, "BEGIN");
+    WANT(OK, rowlock_fence(hold, f.far, &ts_err));
+    ts_sql(f.far, "COMMIT");
     /* Fenced and not committed, while somebody else takes it at another node. */
-    ts_sql(mysql, "BEGIN");
-    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
-    WANT(OK, rowlock_break(taker, name, "test", &ts_err));
-    rowlock_hold *taken = hold_at(taker, name, 30000);
-    assert_int_not_equal(ts_sql_try(mysql, "COMMIT"), 0);
-    WANT(OK, rowlock_hold_check(taken));
+    ts_sql(f.mysql, "BEGIN");
+    WANT(OK, rowlock_fence(hold, f.mysql, &ts_err));
+    want_no_commit(&f, name, f.mysql);
     (void)rowlock_release(hold, &ts_err);
-    WANT(OK, rowlock_release(taken, &ts_err));
-    mysql_close(mysql);
-    mysql_close(far);
-    rowlock_client_close(holder);
-    rowlock_client_close(taker);
-    rowlock_client_close(third);
+    fenced_close(&f);
 }
 
 static bool guarded_at(MYSQL *mysql)
@@ -229,39 +253,25 @@ void test_a_fenced_table_at_another_node(void **state)
     (void)state;
     cluster_needed();
     const char *name = ts_name("table");
-    rowlock_client *holder = cluster_open(1);
-    rowlock_client *taker = cluster_open(2);
-    cluster_use(3);
-    MYSQL *far = ts_connect(ts_schema());
-    ts_sql(far, "CREATE TABLE guarded (id INT PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB");
-    ts_sql(far, "INSERT INTO guarded VALUES (1, 0)");
-    rowlock_client *third = cluster_open(3);
-    WANT(OK, rowlock_fence_install(third, NULL, "guarded", name, &ts_err));
-    cluster_use(1);
-    MYSQL *mysql = ts_connect(ts_schema());
-    assert_true(POLL_UNTIL(guarded_at(mysql), SOON_MS));
-    assert_int_equal(ts_sql_try(mysql, "UPDATE guarded SET n = 1"), 1644);
-    rowlock_hold *hold = hold_at(holder, name, 30000);
-    WANT(OK, rowlock_present(hold, mysql, &ts_err));
-    WANT(OK, rowlock_present(hold, far, &ts_err));
-    ts_sql(mysql, "UPDATE guarded SET n = 2");
-    assert_true(POLL_UNTIL(shown_at(third, name, rowlock_hold_token(hold)) &&
-                               ts_sql_u64(far, "SELECT n FROM guarded") == 2,
+    fenced f = fenced_open();
+    ts_sql(f.far, "CREATE TABLE guarded (id INT PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB");
+    ts_sql(f.far, "INSERT INTO guarded VALUES (1, 0)");
+    WANT(OK, rowlock_fence_install(f.third, NULL, "guarded", name, &ts_err));
+    assert_true(POLL_UNTIL(guarded_at(f.mysql), SOON_MS));
+    assert_int_equal(ts_sql_try(f.mysql, "UPDATE guarded SET n = 1"), 1644);
+    rowlock_hold *hold = hold_at(f.holder, name, 30000);
+    WANT(OK, rowlock_present(hold, f.mysql, &ts_err));
+    WANT(OK, rowlock_present(hold, f.far, &ts_err));
+    ts_sql(f.mysql, "UPDATE guarded SET n = 2");
+    assert_true(POLL_UNTIL(shown_at(f.third, name, rowlock_hold_token(hold)) &&
+                               ts_sql_u64(f.far, "SELECT n FROM guarded") == 2,
                            SOON_MS));
-    ts_sql(far, "BEGIN");
-    ts_sql(far, "UPDATE guarded SET n = 3");
-    WANT(OK, rowlock_break(taker, name, "test", &ts_err));
-    rowlock_hold *taken = hold_at(taker, name, 30000);
-    assert_int_not_equal(ts_sql_try(far, "COMMIT"), 0);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT n FROM guarded"), 2);
-    WANT(OK, rowlock_hold_check(taken));
+    ts_sql(f.far, "BEGIN");
+    ts_sql(f.far, "UPDATE guarded SET n = 3");
+    want_no_commit(&f, name, f.far);
+    assert_int_equal(ts_sql_u64(f.mysql, "SELECT n FROM guarded"), 2);
     (void)rowlock_release(hold, &ts_err);
-    WANT(OK, rowlock_release(taken, &ts_err));
-    mysql_close(mysql);
-    mysql_close(far);
-    rowlock_client_close(holder);
-    rowlock_client_close(taker);
-    rowlock_client_close(third);
+    fenced_close(&f);
 }
 
 /* ------------------------------------------------------------------------- sections */

@@ -69,13 +69,18 @@ start() {
     pids+=($!)
 }
 
-@test "fenced.c: a job that is killed is gone on with, and nothing is billed twice" {
+# The second waits for the first, which is at work.
+start_both() {
     "$JOB" "$OPTIONS" "$SCHEMA" prepare
     start one
     one=$!
     until_true 30 billed 3
     start two
     two=$!
+}
+
+@test "fenced.c: a job that is killed is gone on with, and nothing is billed twice" {
+    start_both
     kill -KILL "$one" 2>/dev/null || true
     wait "$two"
     each_billed_once
@@ -83,12 +88,7 @@ start() {
 }
 
 @test "fenced.c: a job that was stopped comes back and bills nothing" {
-    "$JOB" "$OPTIONS" "$SCHEMA" prepare
-    start one
-    one=$!
-    until_true 30 billed 3
-    start two
-    two=$!
+    start_both
     kill -STOP "$one"
     until_true 30 grep -q '^token' "$BATS_TEST_TMPDIR/two"
     until_true 30 billed 8
