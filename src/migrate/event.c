@@ -75,6 +75,13 @@ static rowlock_status drop(installer *in, rowlock_error *err)
     return status;
 }
 
+static rowlock_status begin(installer *in, int64_t wait_ms, rowlock_error *err)
+{
+    err->server_errno = 0;
+    rowlock_status status = rl_migrate_open(in->params, wait_ms, &in->io, &in->conn, err);
+    return status == ROWLOCK_OK ? look_at_scheduler(in, err) : status;
+}
+
 static rowlock_status end(installer *in, rowlock_status status, const char *rights,
                           rowlock_sweep_event_result *result, rowlock_error *err)
 {
@@ -94,10 +101,7 @@ rowlock_status rl_event_install(const rl_params *params, const rl_event_plan *pl
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
     rowlock_error spare;
     err = rl_error_or(err, &spare);
-    err->server_errno = 0;
-    rowlock_status status = rl_migrate_open(params, wait_ms, &in.io, &in.conn, err);
-    if (status == ROWLOCK_OK)
-        status = look_at_scheduler(&in, err);
+    rowlock_status status = begin(&in, wait_ms, err);
     if (status == ROWLOCK_OK)
         status = check_procedure(&in, err);
     if (status == ROWLOCK_OK)
@@ -111,10 +115,7 @@ rowlock_status rl_event_remove(const rl_params *params, int64_t wait_ms,
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
     rowlock_error spare;
     err = rl_error_or(err, &spare);
-    err->server_errno = 0;
-    rowlock_status status = rl_migrate_open(params, wait_ms, &in.io, &in.conn, err);
-    if (status == ROWLOCK_OK)
-        status = look_at_scheduler(&in, err);
+    rowlock_status status = begin(&in, wait_ms, err);
     if (status == ROWLOCK_OK)
         status = rl_event_there(in.conn, &in.io, &in.done.there, err);
     if (status == ROWLOCK_OK)
