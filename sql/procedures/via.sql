@@ -179,25 +179,33 @@ BEGIN
     SELECT v_name FROM DUAL WHERE v_name IS NOT NULL;
 END;
 
--- In the caller's own transaction, on a connection that is not the library's. A dead holder who is
--- still published is ended here, final when the transaction commits: until then nobody else gets the row.
-CREATE PROCEDURE rl_via_caller_row_lock(p_id BIGINT UNSIGNED, p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+-- On a connection that is not the library's, in a transaction of the caller's. Who calls this gives
+-- the key back, on an error too.
+CREATE PROCEDURE rl_caller_begin(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
-    DECLARE v_now DATETIME(6);
-    DECLARE v_name VARBINARY(1020);
-    DECLARE v_fenced, v_inside BOOLEAN;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION
-    BEGIN
-        DO RELEASE_LOCK(p_key);
-        RESIGNAL;
-    END;
+    DECLARE v_inside BOOLEAN;
     CALL rl_inside(v_inside);
     CALL rl_via_key(p_key);
     IF NOT v_inside THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
     END IF;
     CALL rl_writable();
+END;
+
+-- In the caller's own transaction, on a connection that is not the library's. A dead holder who is
+-- still published is ended here, final when the transaction commits: until then nobody else gets the row.
+CREATE PROCEDURE rl_via_caller_row_lock(p_id BIGINT UNSIGNED, p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_name VARBINARY(1020);
+    DECLARE v_fenced BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_caller_begin(p_key);
     SELECT CAST(resource_name AS BINARY), fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE;
     IF v_name IS NULL THEN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -214,19 +222,14 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_name VARBINARY(1020);
-    DECLARE v_fenced, v_inside BOOLEAN;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_inside = v_inside;
+    DECLARE v_fenced BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         DO RELEASE_LOCK(p_key);
         RESIGNAL;
     END;
-    CALL rl_inside(v_inside);
-    CALL rl_via_key(p_key);
-    IF NOT v_inside THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
-    END IF;
-    CALL rl_writable();
+    CALL rl_caller_begin(p_key);
     SELECT CAST(resource_name AS BINARY), fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
     IF v_name IS NULL THEN
         SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
