@@ -94,12 +94,13 @@ UPDATE {table} AS file
        file.applied_at = IF(:applied = 1, UTC_TIMESTAMP(6), NULL)
  WHERE file.version = :version;
 
--- What was applied, from a file that is not what it was: its checksum (and name) as they are now.
+-- What was applied, from a file that is not what it was: what it is now.
 -- name: ledger_adopt
--- params: token u64, name text, checksum text, version u64
+-- params: token u64, name text, checksum text, steps u64, done_checksum text, version u64
 UPDATE {table} AS file
   JOIN {table} AS guard ON guard.version = 0 AND guard.token = :token
-   SET file.name = :name, file.checksum = :checksum
+   SET file.name = :name, file.checksum = :checksum, file.steps = :steps,
+       file.steps_done = :steps, file.done_checksum = :done_checksum
  WHERE file.version = :version;
 
 -- name: ledger_forget

@@ -26,7 +26,7 @@
  *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Statements end as the mysql client has it:
  *   with a semicolon, or what a line "DELIMITER //" says. Each file has a connection of its own,
  *   with the server's defaults for its session. Lines at its top may say
- *     -- rowlock: transaction        all of it in one transaction (no DDL then)
+ *     -- rowlock: transaction        all of it in one transaction (no DDL, no CALL then)
  *     -- rowlock: resumable          each statement may be run again after an interruption
  *     -- rowlock: sql_mode=A,B       the session's sql_mode, by which quotes are read, too
  *
@@ -127,7 +127,8 @@ typedef struct rowlock_migrations_file {
     const char *problem;    /* why that call refuses, and what to do */
     unsigned steps;         /* statements in the file (or that were in it) */
     unsigned steps_done;    /* of those, that have taken effect for good */
-    unsigned running;       /* the one that was begun after them; 0: none */
+    unsigned running;       /* the one that was begun after them; 0: none, or all
+                               of it is one transaction */
     const char *statement;  /* the first line of the one begun last */
     const char *error;      /* what the server answered to it */
     const char *checksum;   /* SHA-256, as applied; CR LF counts as LF */

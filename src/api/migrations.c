@@ -20,6 +20,7 @@ typedef struct job {
     rowlock_client *client;
     rowlock_migrations_options options; /* with the defaults filled in */
     char lock[ROWLOCK_NAME_MAX * 4 + 1];
+    char where[300]; /* how to repair this history from the shell, for messages */
     rl_site site;
     rl_folder folder;
     rl_ledger ledger;
@@ -62,6 +63,37 @@ static rowlock_status check_options(rowlock_migrations_options *options, rowlock
     return check_table(options->table, err);
 }
 
+/* " --into=shop", quoted where a shell would take it apart. */
+static void put_word(rl_buffer *to, const char *option, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,";
+    bool quote = word[strspn(word, plain)] != '\0';
+    rl_buffer_puts(to, to->length ? " " : "");
+    rl_buffer_puts(to, option);
+    rl_buffer_puts(to, quote ? "'" : "");
+    for (; *word; word++)
+        if (*word == '\'')
+            rl_buffer_puts(to, "'\\''");
+        else
+            rl_buffer_append(to, word, 1);
+    rl_buffer_puts(to, quote ? "'" : "");
+}
+
+static void say_where(job *j)
+{
+    rl_buffer words = {0};
+    put_word(&words, "--into=", j->options.schema);
+    if (j->options.lock)
+        put_word(&words, "--lock=", j->options.lock);
+    if (strcmp(j->options.table, ROWLOCK_MIGRATIONS_TABLE) != 0)
+        put_word(&words, "--history-table=", j->options.table);
+    put_word(&words, "", j->options.folder);
+    bool fits = !words.failed && words.length < sizeof j->where;
+    snprintf(j->where, sizeof j->where, "%s", fits ? words.text : "--into=... DIR");
+    rl_buffer_free(&words);
+}
+
 static rowlock_status begin(job *j, rowlock_client *client,
                             const rowlock_migrations_options *options, rowlock_error *err)
 {
@@ -83,6 +115,8 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
+    say_where(j);
+    j->site.where = j->where;
     snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
     return rl_folder_read(j->options.folder, &j->folder, err);
 }
@@ -109,7 +143,8 @@ static rowlock_status connect_and_split(job *j, rowlock_error *err)
 
 static rowlock_status make_plan(job *j, rowlock_error *err)
 {
-    const rl_aim aim = {.target = j->options.target, .out_of_order = j->options.out_of_order};
+    const rl_aim aim = {
+        .target = j->options.target, .out_of_order = j->options.out_of_order, .where = j->where};
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rowlock_status status = rl_ledger_read(&j->site, &j->ledger, err);
@@ -470,8 +505,8 @@ static rowlock_status repair_checksums(job *j, unsigned *repaired, rowlock_error
             strcmp(entry->file->checksum, entry->record->checksum) == 0)
             continue;
         ++*repaired;
-        status = rl_ledger_adopt(&j->site, entry->version, entry->file->name, entry->file->checksum,
-                                 err);
+        const rl_record record = record_for(entry->file, entry->file->steps);
+        status = rl_ledger_adopt(&j->site, entry->file->name, &record, err);
     }
     return status;
 }

@@ -29,7 +29,8 @@ enum {
     ID_CHECKSUMS,
     ID_FORGET,
     ID_BASELINE,
-    ID_GONE
+    ID_GONE,
+    ID_RELOCK
 };
 
 static const char help[] =
@@ -65,6 +66,9 @@ static const char help[] =
     "      --forget=N         remove number N from the history\n"
     "      --baseline=N       the files up to number N are applied already: do not run them\n"
     "      --gone             the last migrator's connection to another server has ended\n"
+    "      --relock           the history goes over to this lock, or to its tokens that have "
+    "begun\n"
+    "                         anew; nobody is at work under the old one\n"
     "\n"
     "A file is UTF-8; statements end with a semicolon, or what a line DELIMITER says. Lines at\n"
     "its top may say '-- rowlock: transaction' (all in one; no DDL), '-- rowlock: resumable'\n"
@@ -357,8 +361,12 @@ static void print_gap(const rowlock_migrations_file *before, const rowlock_migra
 static void print_running(const rowlock_migrations_file *file)
 {
     char *name = cli_need(cli_printable(file->name));
-    printf("running: %s, statement %u of %u: ", name, file->running, file->steps);
-    print_line("", file->statement);
+    if (file->running > 0) {
+        printf("running: %s, statement %u of %u: ", name, file->running, file->steps);
+        print_line("", file->statement);
+    } else {
+        printf("running: %s\n", name);
+    }
     free(name);
 }
 
@@ -441,7 +449,7 @@ static int repair(migrating *m, rowlock_client *client)
     unsigned repaired = 0;
     if (!m->repairs)
         return cli_usage("repair wants to be told what to set right: --done=N, --checksums, "
-                         "--forget=N, --baseline=N or --gone");
+                         "--forget=N, --baseline=N, --gone or --relock");
     if (!catch_end(&err))
         return cli_fail(&err);
     m->options.cancel = cancelled;
@@ -471,6 +479,7 @@ static const cli_option options[] = {
     {ID_FORGET, "forget", CLI_VALUE},
     {ID_BASELINE, "baseline", CLI_VALUE},
     {ID_GONE, "gone", CLI_NOTHING},
+    {ID_RELOCK, "relock", CLI_NOTHING},
     {0},
 };
 
@@ -506,6 +515,8 @@ static bool take_repair(const cli_args *args, int id, migrating *m)
         return cli_args_number(args, "--baseline", 1, UINT64_MAX, &m->repair.baseline);
     case ID_GONE:
         m->repair.gone = true;
+        return true;
+    case ID_RELOCK: /* what every repair does */
         return true;
     default:
         m->repair.checksums = true;
@@ -584,8 +595,8 @@ static bool take_operands(cli_args *args, migrating *m, verb_fn verb)
         return false;
     }
     if (m->repairs && verb != repair) {
-        cli_usage(
-            "--done, --checksums, --forget, --baseline and --gone belong to 'migrate repair'");
+        cli_usage("--done, --checksums, --forget, --baseline, --gone and --relock belong to "
+                  "'migrate repair'");
         return false;
     }
     return true;

@@ -6,7 +6,8 @@
  *   2. It ends the connection that the one before has registered there, and waits until the marker,
  *      a named lock of that connection, is free: the server has undone its statement then.
  *   3. It opens its own connection, registers it (its token is compared), and takes the marker.
- *   4. Before each statement it notes which one, comparing the token; then it sends it.
+ *   4. Before each statement it notes which one, comparing the token; then it sends it. (In a file
+ *      that is one transaction, before its first and with its COMMIT: begin_whole().)
  *
  * One that was stopped before its note finds another token. One that was stopped between its note
  * and its statement had registered its connection before, which step 2 has ended: the statement
@@ -123,8 +124,8 @@ rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_er
         return rl_fail(err, ROWLOCK_REPAIR,
                        "the last migrator (%s) did not end as it should, and worked on another "
                        "server than this one: when its connection %" PRIu64
-                       " has ended there, run `rowlock migrate repair --gone`",
-                       before.who, before.connection_id);
+                       " has ended there, run `rowlock migrate repair --gone %s`",
+                       before.who, before.connection_id, a->site->where);
     status = evict(a, &before, err);
     return status == ROWLOCK_OK ? rl_guard_register(a->site, 0, err) : status;
 }
@@ -254,8 +255,6 @@ static rowlock_status open_work(run *r, rowlock_error *err)
         status = set_session(r, err);
     if (status == ROWLOCK_OK)
         status = take_mark(r, err);
-    if (status == ROWLOCK_OK && r->row.whole)
-        status = rl_run_text(r->conn, RL_SQL_LEDGER_TRANSACTION, NULL, &io, err);
     return status;
 }
 
@@ -296,6 +295,21 @@ static rowlock_status note(run *r, rowlock_error *err)
     return rl_ledger_note(r->a->site, &r->row, err);
 }
 
+/* From here to its end nobody else writes the file's row: where a transaction may not write what
+ * was changed behind its snapshot (innodb_snapshot_isolation), it could not commit it. And the
+ * statement is prepared before the file may say USE, which would lead it to another history. */
+static rowlock_status begin_whole(run *r, rowlock_error *err)
+{
+    rl_io io = short_io();
+    r->conn->table = r->a->site->table;
+    rowlock_status status = rl_prepare(r->conn, RL_SQL_LEDGER_NOTE, &io, err);
+    if (status == ROWLOCK_OK)
+        status = note(r, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(r->conn, RL_SQL_LEDGER_TRANSACTION, NULL, &io, err);
+    return status;
+}
+
 /* In a transaction nothing takes effect before its COMMIT, which is noted: rows by the thousand
  * need not be. */
 static bool is_bulk(const run *r, const rl_statement *statement)
@@ -315,7 +329,7 @@ static rowlock_status announce(run *r, const rl_statement *statement, unsigned s
 {
     bool got = false;
     rl_statement_title(statement, r->title, sizeof r->title);
-    r->row.running = step;
+    r->row.running = r->row.whole ? 0 : step;
     tell(r->a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_STATEMENT,
                                               .name = r->file->name,
                                               .statement = r->title,
@@ -327,7 +341,7 @@ static rowlock_status announce(run *r, const rl_statement *statement, unsigned s
     status = try_mark(r, &got, err);
     if (status == ROWLOCK_OK && !got)
         status = rl_fail(err, ROWLOCK_LOST, "another migrator has taken over");
-    if (status == ROWLOCK_OK)
+    if (status == ROWLOCK_OK && !r->row.whole)
         status = note(r, err);
     return status == ROWLOCK_OK ? still_ours(r->a, err) : status;
 }
@@ -361,12 +375,11 @@ static rowlock_status note_end(run *r, rowlock_status status, rowlock_error *err
     return status;
 }
 
-/* It failed, and the server said so: it has not taken effect. A procedure may have committed. */
+/* It failed, and the server said so: it has not taken effect, but for what it has committed. */
 static rowlock_status note_failure(run *r, const rl_statement *statement, unsigned step,
                                    rowlock_status status, rowlock_error *err)
 {
-    /* A word, not run. */
-    r->row.running = rl_statement_is(statement, "CALL") ? step : 0;
+    r->row.running = rl_commits_in_parts(statement) ? step : 0;
     return note_end(r, status, err);
 }
 
@@ -463,13 +476,19 @@ static rowlock_status run_step(run *r, const rl_statement *statement, unsigned s
 }
 
 /* One that took effect in an earlier run; what it said to its session is said again. */
-static rowlock_status pass_step(run *r, const rl_statement *statement, rowlock_error *err)
+static rowlock_status pass_step(run *r, const rl_statement *statement, unsigned step,
+                                rowlock_error *err)
 {
     rl_done_add(&r->sum, statement);
     if (!rl_is_of_session(statement))
         return ROWLOCK_OK;
     rl_io io = work_io(r->a);
-    return rl_conn_run_foreign(r->conn, "migration", statement->text, statement->length, &io, err);
+    rl_statement_title(statement, r->title, sizeof r->title);
+    rowlock_status status =
+        rl_conn_run_foreign(r->conn, "migration", statement->text, statement->length, &io, err);
+    if (status == ROWLOCK_CANCELLED)
+        status = why_stopped(r, status, err);
+    return status == ROWLOCK_OK ? status : not_sent(r, statement, step, status, err);
 }
 
 static rowlock_status run_steps(run *r, rowlock_error *err)
@@ -479,7 +498,7 @@ static rowlock_status run_steps(run *r, rowlock_error *err)
     rowlock_status status = ROWLOCK_OK;
     for (unsigned step = 1; status == ROWLOCK_OK && rl_script_next(&script, &statement); step++) {
         if (step <= r->first)
-            status = pass_step(r, &statement, err);
+            status = pass_step(r, &statement, step, err);
         else
             status = run_step(r, &statement, step, err);
     }
@@ -579,17 +598,18 @@ static run begin_run(rl_applying *a, const rl_entry *entry)
 
 rowlock_status rl_apply_entry(rl_applying *a, const rl_entry *entry, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
+    rowlock_status status;
     rowlock_error spare;
     run r = begin_run(a, entry);
     r.row.statement = r.title;
     r.row.error = r.trouble;
     err = rl_error_or(err, &spare);
     a->file++;
-    if (!entry->record)
+    status = open_work(&r, err);
+    if (status == ROWLOCK_OK && !entry->record)
         status = rl_ledger_begin(a->site, entry->version, entry->file->name, err);
-    if (status == ROWLOCK_OK)
-        status = open_work(&r, err);
+    if (status == ROWLOCK_OK && r.row.whole)
+        status = begin_whole(&r, err);
     if (status == ROWLOCK_OK)
         status = run_steps(&r, err);
     if (status == ROWLOCK_OK)

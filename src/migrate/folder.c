@@ -327,6 +327,29 @@ void rl_folder_free(rl_folder *folder)
 
 /* -------------------------------------------------------------------------- splitting */
 
+static bool is_one_of(const rl_statement *statement, const char *const *words)
+{
+    for (; *words; words++)
+        if (rl_statement_is(statement, *words))
+            return true;
+    return false;
+}
+
+bool rl_commits_in_parts(const rl_statement *statement)
+{
+    /* Words, not run. MariaDB takes what a procedure's body may have outside of one, too. */
+    static const char *const words[] = {"CALL", "EXECUTE", "BEGIN",  "IF",  "CASE",
+                                        "LOOP", "WHILE",   "REPEAT", "FOR", NULL};
+    static const char at_once[] = "BEGIN NOT ATOMIC"; /* not run */
+    bool wrapped =
+        rl_statement_is(statement, "SET") && rl_statement_mentions(statement, "STATEMENT");
+    if (wrapped && (rl_statement_mentions(statement, "CALL") ||   /* not run */
+                    rl_statement_mentions(statement, "EXECUTE"))) /* not run */
+        return true;
+    /* Behind a label, too. */
+    return is_one_of(statement, words) || rl_statement_mentions(statement, at_once);
+}
+
 /* In one transaction these would end it. */
 static bool ends_transaction(const rl_statement *statement)
 {
@@ -334,25 +357,23 @@ static bool ends_transaction(const rl_statement *statement)
     static const char *const words[] = {
         "ALTER", "CREATE", "DROP",   "RENAME",   "TRUNCATE", "GRANT",   "REVOKE", /* not run */
         "LOCK",  "UNLOCK", "XA",     "OPTIMIZE", "ANALYZE",  "INSTALL", "FLUSH",  /* not run */
-        "BEGIN", "START",  "COMMIT", "ROLLBACK",                                  /* not run */
+        "BEGIN", "START",  "COMMIT", "ROLLBACK", NULL,                            /* not run */
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (rl_statement_is(statement, words[i]))
-            return true;
-    return false;
+    return is_one_of(statement, words);
 }
 
 static rowlock_status check_whole(const rl_file *file, const rl_statement *statement,
                                   rowlock_error *err)
 {
     char title[60];
-    if (!file->whole || !ends_transaction(statement))
+    bool ends = ends_transaction(statement);
+    if (!file->whole || !(ends || rl_commits_in_parts(statement)))
         return ROWLOCK_OK;
     rl_statement_title(statement, title, sizeof title);
     return rl_fail(err, ROWLOCK_INVALID,
-                   "%s, line %u: `%s` would end the transaction that the file asks for; take it "
+                   "%s, line %u: `%s` %s end the transaction that the file asks for; take it "
                    "out, or \"-- rowlock: transaction\"",
-                   file->name, statement->line, title);
+                   file->name, statement->line, title, ends ? "would" : "may");
 }
 
 static rowlock_status split_file(rl_file *file, rowlock_error *err)

@@ -330,15 +330,16 @@ static rowlock_status not_entered(rl_site *site, rowlock_error *err)
     if (status != ROWLOCK_OK)
         return status;
     if (strcmp(guard.lock_name, site->lock_name) != 0)
-        return rl_fail(err, ROWLOCK_REPAIR,
-                       "the history %s.%s is kept under another lock, '%s', not '%s'; use that one "
-                       "(--lock, -D), or, when nobody does any more, run `rowlock migrate repair`",
-                       site->schema, site->table, guard.lock_name, site->lock_name);
+        return rl_fail(
+            err, ROWLOCK_REPAIR,
+            "the history %s.%s is kept under another lock, '%s', not '%s'; use that one "
+            "(--lock, -D), or, when nobody does any more, run `rowlock migrate repair --relock %s`",
+            site->schema, site->table, guard.lock_name, site->lock_name, site->where);
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
                    ": the lock's rows were made anew, or another migrator "
-                   "has taken over; when none is at work, run `rowlock migrate repair`",
-                   site->schema, site->table, guard.token, site->token);
+                   "has taken over; when none is at work, run `rowlock migrate repair --relock %s`",
+                   site->schema, site->table, guard.token, site->token, site->where);
 }
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
@@ -409,11 +410,15 @@ rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
     return status == ROWLOCK_OK && done.rows == 0 ? taken_over(site, err) : status;
 }
 
-rowlock_status rl_ledger_adopt(rl_site *site, uint64_t version, const char *name,
-                               const char *checksum, rowlock_error *err)
+rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record *record,
+                               rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(site->token), rl_text(name), rl_text(checksum),
-                               rl_u64(version)};
+    const rl_value values[] = {rl_u64(site->token),
+                               rl_text(name),
+                               rl_text(record->checksum),
+                               rl_u64(record->steps),
+                               rl_text(record->done_checksum),
+                               rl_u64(record->version)};
     return write_ours(site, RL_SQL_LEDGER_ADOPT, values, err);
 }
 

@@ -53,6 +53,7 @@ typedef struct rl_site {
     const char *schema;
     const char *table;
     const char *who;
+    const char *where;    /* as rl_aim's */
     char lock_name[1281]; /* with the schema it lives in */
     uint64_t token;       /* ours */
     rowlock_cancel *cancel;
@@ -96,8 +97,9 @@ rowlock_status rl_ledger_note(rl_site *site, const rl_record *record, rowlock_er
 /* The same on a connection of the caller's, once, in its transaction. */
 rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
                                  const rl_record *record, rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_ledger_adopt(rl_site *site, uint64_t version, const char *name,
-                               const char *checksum, rowlock_error *err) RL_MUST_USE;
+/* An applied file's name, checksums and number of statements; the rest of its row stays. */
+rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record *record,
+                               rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *err) RL_MUST_USE;
 
 /* Which connection keeps the marker; 0: none. */

@@ -1,5 +1,6 @@
 #include "migrate/plan.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,21 +10,27 @@
 
 /* --------------------------------------------------------------- what a session knows */
 
-static bool mentions(const rl_statement *statement, const char *what)
+static bool mentions_any(const rl_statement *statement, const char *const *words)
 {
-    size_t length = strlen(what);
-    for (size_t i = 0; i + length <= statement->length; i++)
-        if (strncasecmp(statement->text + i, what, length) == 0)
+    for (; *words; words++)
+        if (rl_statement_mentions(statement, *words))
             return true;
     return false;
 }
 
-static bool mentions_any(const rl_statement *statement, const char *const *words)
+/* "SET STATEMENT ... FOR INSERT ..." of MariaDB; with a comment between the words one may be. */
+static bool sets_for_another(const rl_statement *statement)
 {
-    for (; *words; words++)
-        if (mentions(statement, *words))
-            return true;
-    return false;
+    rl_statement rest = *statement;
+    rest.text += strlen("SET");
+    rest.length -= strlen("SET");
+    while (rest.length > 0 && isspace((unsigned char)*rest.text)) {
+        rest.text++;
+        rest.length--;
+    }
+    bool comment = rest.length > 0 && strchr("/-#", *rest.text);
+    return rl_statement_is(&rest, "STATEMENT") ||
+           (comment && rl_statement_mentions(&rest, "STATEMENT"));
 }
 
 bool rl_is_of_session(const rl_statement *statement)
@@ -33,20 +40,37 @@ bool rl_is_of_session(const rl_statement *statement)
                                          "DEFAULT ROLE", "(",       NULL};
     if (rl_statement_is(statement, "USE"))
         return true;
-    return rl_statement_is(statement, "SET") && !mentions_any(statement, beyond);
+    return rl_statement_is(statement, "SET") && !sets_for_another(statement) &&
+           !mentions_any(statement, beyond);
+}
+
+/* A variable gets a value: behind INTO, or as what a procedure is given. */
+static bool fills_variable(const rl_statement *statement)
+{
+    const char *end = statement->text + statement->length;
+    for (const char *at = statement->text; end - at > 4; at++) {
+        if (strncasecmp(at, "INTO", 4) != 0)
+            continue;
+        const char *to = at + 4;
+        while (to < end && isspace((unsigned char)*to))
+            to++;
+        if (to < end && to > at + 4 && *to == '@')
+            return true;
+    }
+    return rl_commits_in_parts(statement) && rl_statement_mentions(statement, "@");
 }
 
 /* What it leaves in its session cannot be had again by running it again. */
 static bool leaves_something(const rl_statement *statement)
 {
     /* Words, not run. */
-    static const char *const ways[] = {"TEMPORARY", ":=", "INTO @", NULL};
-    static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", NULL};
+    static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", NULL};
+    static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", "GET", NULL};
     for (const char *const *word = first; *word; word++)
         if (rl_statement_is(statement, *word))
             return true;
-    bool computed = rl_statement_is(statement, "SET") && mentions(statement, "(");
-    return computed || mentions_any(statement, ways);
+    bool computed = rl_statement_is(statement, "SET") && rl_statement_mentions(statement, "(");
+    return computed || fills_variable(statement) || mentions_any(statement, ways);
 }
 
 /* What it needs from the statement before it, in the same session. */
@@ -88,12 +112,12 @@ static void unknown(rl_entry *entry)
     char done[60];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u: `%.120s`; %swhether %u did is not known%s: look, "
-            "then run `rowlock migrate repair --done=%u` if it did, or --done=%u if not",
+            "then run `rowlock migrate repair --done=%u %s` if it did, or with --done=%u if not",
             record->name, record->running, record->steps, record->statement,
             done_words(record, done, sizeof done), record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
-            record->running, record->done);
+            record->running, entry->where, record->done);
 }
 
 /* The statements that took effect, as the file has them now; and whether what they left in their
@@ -134,16 +158,16 @@ static void check_rest(rl_entry *entry)
         problem(entry, ROWLOCK_MIGRATIONS_CHANGED,
                 "%s was changed in its first statements (%u), which took effect already; put them "
                 "back as they were, or, where the schema is as the file says, run `rowlock migrate "
-                "repair --done=%u`",
-                file->name, record->done, record->done);
+                "repair --done=%u %s`",
+                file->name, record->done, record->done, entry->where);
     else if (!record->decided && (r.left_line || r.needed))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
                 "left in their session%s: finish it by hand and run `rowlock migrate repair "
-                "--done=%u`, or, if the rest can do without, --done=%u",
+                "--done=%u %s`, or, if the rest can do without, with --done=%u",
                 file->name, record->done, file->steps,
                 r.left_line ? " (temporary tables, locks, variables)" : "", file->steps,
-                record->done);
+                entry->where, record->done);
 }
 
 static void judge_stopped(rl_entry *entry)
@@ -168,9 +192,9 @@ static void judge_applied(rl_entry *entry)
             entry, ROWLOCK_MIGRATIONS_CHANGED,
             "%s is not what was applied at %.19s (checksum %.12s there, %.12s here); put it back "
             "and write a new file for the change, or, where the schema is as it says now, run "
-            "`rowlock migrate repair --checksums`",
+            "`rowlock migrate repair --checksums %s`",
             entry->file->name, entry->record->applied_at, entry->record->checksum,
-            entry->file->checksum);
+            entry->file->checksum, entry->where);
 }
 
 static void judge_missing(rl_entry *entry, uint64_t newest_file)
@@ -184,8 +208,8 @@ static void judge_missing(rl_entry *entry, uint64_t newest_file)
     else
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
                 "%s is in the history, and there is no such file; put it back, or run `rowlock "
-                "migrate repair --forget=%" PRIu64 "`",
-                record->name, entry->version);
+                "migrate repair --forget=%" PRIu64 " %s`",
+                record->name, entry->version, entry->where);
 }
 
 static void judge_new(rl_entry *entry, uint64_t newest_record, const rl_aim *aim)
@@ -225,7 +249,8 @@ static const rl_file *file_at(const rl_folder *folder, size_t i)
     return i < folder->count ? &folder->files[i] : NULL;
 }
 
-static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *plan)
+static void merge(const rl_folder *folder, const rl_ledger *ledger, const char *where,
+                  rl_plan *plan)
 {
     for (size_t f = 0, r = 0; f < folder->count || r < ledger->count;) {
         const rl_file *file = file_at(folder, f);
@@ -236,8 +261,10 @@ static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *pla
             else
                 file = NULL;
         }
-        plan->entries[plan->count++] = (rl_entry){
-            .version = file ? file->version : record->version, .file = file, .record = record};
+        plan->entries[plan->count++] = (rl_entry){.version = file ? file->version : record->version,
+                                                  .file = file,
+                                                  .record = record,
+                                                  .where = where};
         f += file != NULL;
         r += record != NULL;
     }
@@ -263,7 +290,7 @@ rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, co
     plan->entries = calloc(folder->count + ledger->count + 1, sizeof *plan->entries);
     if (!plan->entries)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    merge(folder, ledger, plan);
+    merge(folder, ledger, aim->where, plan);
     uint64_t newest_file = folder->count ? folder->files[folder->count - 1].version : 0;
     uint64_t newest_record = ledger->count ? ledger->records[ledger->count - 1].version : 0;
     for (size_t i = 0; i < plan->count; i++) {

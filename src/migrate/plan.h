@@ -14,6 +14,7 @@ typedef struct rl_entry {
     rowlock_migrations_state state;
     bool wanted;
     char problem[600]; /* "": none */
+    const char *where; /* as rl_aim's */
 } rl_entry;
 
 /* By version. Points into the folder and the ledger. */
@@ -26,6 +27,7 @@ typedef struct rl_plan {
 typedef struct rl_aim {
     uint64_t target; /* 0: all */
     bool out_of_order;
+    const char *where; /* what a repair on the command line is given, behind what it repairs */
 } rl_aim;
 
 /* INVALID: the target is no file's number. Free it on every status. */

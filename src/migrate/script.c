@@ -387,3 +387,12 @@ bool rl_statement_is(const rl_statement *statement, const char *word)
     return statement->length >= length && strncasecmp(statement->text, word, length) == 0 &&
            (statement->length == length || !is_word(statement->text[length]));
 }
+
+bool rl_statement_mentions(const rl_statement *statement, const char *what)
+{
+    size_t length = strlen(what);
+    for (size_t i = 0; i + length <= statement->length; i++)
+        if (strncasecmp(statement->text + i, what, length) == 0)
+            return true;
+    return false;
+}

@@ -46,6 +46,9 @@ unsigned rl_script_count(const char *text);
  * what may be a password. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size);
 
+/* Is that anywhere in it, in quotes and comments too? Case does not matter. */
+bool rl_statement_mentions(const rl_statement *statement, const char *what);
+
 /* Is its first word this one (in capitals)? */
 bool rl_statement_is(const rl_statement *statement, const char *word);
 

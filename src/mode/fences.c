@@ -255,7 +255,8 @@ static void describe(guard *g, const fencing *f, const char *name)
 static bool is_own_table(const fencing *f)
 {
     static const char *const own[] = {"resource",      "resource_lock", "lease_renewal",
-                                      "version_floor", "lock_event",    "rowlock_schema_version"};
+                                      "version_floor", "lock_event",    "rowlock_schema_version",
+                                      "sweep_event"};
     if (strcmp(f->schema, f->client->schema) != 0)
         return false;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)

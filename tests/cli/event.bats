@@ -76,6 +76,8 @@ killed_holder() {
 
 @test "the event alone frees what killed holders had, and nobody else's" {
     rl init --event --every=1s | grep -q 'event installed: it sweeps every 1 s'
+    run -64 rl fence install --table=sweep_event --lock=any
+    [[ $output == *"is one of rowlock's own tables"* ]]
     rl_exec run --mode=pessimistic alive -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
         "$BATS_TEST_TMPDIR/alive" "$BATS_TEST_TMPDIR/end" 3>&- &
     alive=$!

@@ -45,6 +45,11 @@ migrate() {
     rl migrate "$@" --into="$APP" "$DIR"
 }
 
+# What MariaDB alone has.
+mariadb_only() {
+    [[ $(sql_any "SELECT VERSION()") == *MariaDB* ]] || skip "the rest is MariaDB's"
+}
+
 state_of() { # NUMBER
     migrate status --json | jq -r ".[] | select(.number == $1).state"
 }
@@ -251,6 +256,71 @@ SQL
     [ "$(seen)" = "one two" ]
 }
 
+@test "-- rowlock: transaction: its line goes into its own history, also behind USE and a snapshot" {
+    # A history of the same lock's token in the schema that the file turns to.
+    sql_any "DROP DATABASE IF EXISTS \`${APP}_2\`; CREATE DATABASE \`${APP}_2\`"
+    file 0001_a.sql "DO 1;"
+    rl migrate -q --into="${APP}_2" "$DIR"
+    file 0001_a.sql "-- rowlock: transaction" "SELECT COUNT(*) FROM seen;" "SELECT SLEEP(0.6);" \
+        "$(see one)" "DO 1;" "USE \`${APP}_2\`;"
+    migrate -q
+    migrate -q
+    [ "$(seen)" = one ]
+    [ "$(state_of 1)" = applied ]
+    file 0001_a.sql "DO 1;"
+    run rl migrate --into="${APP}_2" "$DIR"
+    sql_any "DROP DATABASE \`${APP}_2\`"
+    [ "$output" = "${APP}_2 is up to date (1)" ]
+}
+
+@test "what may commit in its midst is not taken for undone" {
+    sql_any "CREATE PROCEDURE \`$APP\`.half() INSERT INTO nix SELECT 1 FROM (SELECT 1) AS one"
+    for statement in "CALL half();" "EXECUTE x;"; do
+        file 0001_a.sql "-- rowlock: transaction" "$(see one)" "$statement"
+        refuses 64 "0001_a.sql, line 3: \`${statement%;}\` may end the transaction*" migrate
+    done
+    file 0001_a.sql "PREPARE x FROM 'CALL half()';" "EXECUTE x;"
+    run migrate
+    [ "$status" -eq 67 ]
+    refuses 68 "0001_a.sql stopped in statement 2 of 2*whether 2 did is not known*" migrate
+    mariadb_only
+    file 0001_b.sql "DO 1;" && rm "$DIR/0001_a.sql"
+    migrate repair -q --forget=1
+    file 0001_b.sql "DELIMITER //" "BEGIN NOT ATOMIC" "$(see one)" "INSERT INTO nix VALUES (1);" "END //"
+    run migrate
+    [ "$status" -eq 67 ]
+    refuses 68 "0001_b.sql stopped in statement 1 of 1*whether 1 did is not known*" migrate
+    [ "$(seen)" = one ]
+}
+
+@test "SET STATEMENT is not said again to the next session; a variable that a procedure filled is missed" {
+    sql_any "CREATE PROCEDURE \`$APP\`.give(OUT x INT) SET x = 5"
+    file 0001_a.sql "CALL give(@x);" "INSERT INTO seen (what) SELECT @x FROM nix;"
+    run migrate
+    [ "$status" -eq 67 ]
+    refuses 68 "0001_a.sql stopped behind statement 1 of 2, and what is left needs*" migrate
+    migrate repair -q --forget=1
+    mariadb_only
+    file 0001_a.sql "SET STATEMENT max_statement_time = 60 FOR INSERT INTO seen SELECT NULL, 'one';" \
+        "INSERT INTO nix VALUES (1);"
+    for i in 1 2; do
+        run migrate
+        [ "$status" -eq 67 ]
+    done
+    [ "$(seen)" = one ]
+}
+
+@test "going on: a USE that fails says which file, statement and line" {
+    sql_any "DROP DATABASE IF EXISTS \`${APP}_2\`; CREATE DATABASE \`${APP}_2\`"
+    file 0001_a.sql "USE \`${APP}_2\`;" "INSERT INTO nix VALUES (1);"
+    run migrate
+    [ "$status" -eq 67 ]
+    sql_any "DROP DATABASE \`${APP}_2\`"
+    run migrate
+    [ "$status" -ne 0 ]
+    [[ $output == "rowlock: 0001_a.sql, statement 1 of 2 (line 1, \`USE \`${APP}_2\`\`): "* ]]
+}
+
 @test "--target, --dry-run, --out-of-order, gaps" {
     for i in 1 2 4; do file "000${i}_x.sql" "$(see $i)"; done
     run migrate --dry-run --target=2
@@ -317,7 +387,9 @@ SQL
     refuses 68 "the history $APP.rowlock_migration is kept under another lock, '$TEST_SCHEMA.migrate:$APP', not*" \
         migrate --lock=other
     [ "$(seen)" = 1 ]
-    migrate repair -q --checksums --lock=other
+    # shellcheck disable=SC2154
+    [[ $stderr == *"\`rowlock migrate repair --relock --into=$APP --lock=other $DIR\`" ]]
+    migrate repair -q --relock --lock=other
     migrate -q --lock=other
     [ "$(seen)" = "1 2" ]
     # Another history has its own, and its own view of what was applied.
@@ -331,7 +403,7 @@ SQL
     sql_any "UPDATE \`$APP\`.rowlock_migration SET token = 1000000 WHERE version = 0"
     file 0002_x.sql "$(see 2)"
     refuses 68 "*was written under the token 1000000*" migrate
-    migrate repair -q --checksums
+    migrate repair -q --relock
     migrate -q
     [ "$(seen)" = "1 2" ]
 }

@@ -98,7 +98,7 @@ idle() {
     idle
     run migrate status
     [ "$status" -eq 68 ]
-    [[ $output == *"repair --done=2"*"or --done=1 if not"* ]]
+    [[ $output == *"repair --done=2"*"or with --done=1 if not"* ]]
     let_go
     [ "$(seen)" = one ]
     migrate repair -q --done=1
