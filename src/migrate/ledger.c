@@ -425,7 +425,14 @@ rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record 
 rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(site->token), rl_u64(version)};
-    return write_ours(site, RL_SQL_LEDGER_FORGET, values, err);
+    rl_guard guard;
+    uint64_t rows = 0;
+    rowlock_status status = write_rows(site, RL_SQL_LEDGER_FORGET, values, &rows, err);
+    if (status != ROWLOCK_OK || rows > 0)
+        return status;
+    /* Not there: removed by an attempt whose reply was lost, or the token is not ours any more. */
+    status = rl_guard_read(site, &guard, err);
+    return status == ROWLOCK_OK && guard.token != site->token ? taken_over(site, err) : status;
 }
 
 /* --------------------------------------------------------------------------- marker */
