@@ -121,9 +121,21 @@ static rowlock_status add_trigger(fencing *f, const char *name, int event, bool 
         f->triggers = grown;
         f->capacity = more;
     }
-    trigger *t = &f->triggers[f->count++];
-    *t = (trigger){strdup(name), strdup(marker), event, before, made};
-    return t->name && t->marker ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    const trigger t = {strdup(name), strdup(marker), event, before, made};
+    if (!t.name || !t.marker) {
+        free(t.name);
+        free(t.marker);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    f->triggers[f->count++] = t;
+    return ROWLOCK_OK;
+}
+
+static void forget_last_trigger(fencing *f)
+{
+    const trigger *t = &f->triggers[--f->count];
+    free(t->name);
+    free(t->marker);
 }
 
 static rowlock_status find_table(fencing *f, rowlock_error *err)
@@ -310,7 +322,7 @@ static rowlock_status check_rights(fencing *f, const guard *g, rowlock_error *er
 static const trigger *first_before(const fencing *f, int event)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (f->triggers[i].before && f->triggers[i].event == event)
+        if (f->triggers[i].before && f->triggers[i].event == event && !f->triggers[i].made)
             return &f->triggers[i];
     return NULL;
 }
@@ -335,6 +347,10 @@ static rowlock_status create(fencing *f, const guard *g, int event, rowlock_erro
 {
     char name[64];
     name_trigger(name, event);
+    /* Before it is there: where memory for that is missing, it could not be dropped again. */
+    rowlock_status status = add_trigger(f, name, event, true, g->marker, true, err);
+    if (status != ROWLOCK_OK)
+        return status;
     const trigger *first = first_before(f, event);
     const rl_value values[] = {
         rl_quoted(f->schema),
@@ -352,10 +368,11 @@ static rowlock_status create(fencing *f, const guard *g, int event, rowlock_erro
                                g->writes ? RL_SQL_FENCE_GUARD_WRITING : RL_SQL_FENCE_GUARD_READING,
                                RL_SQL_FENCE_GUARD_END};
     rl_io io = rl_budget_lock_io(&f->budget);
-    rowlock_status status = rl_run_parts(f->conn, parts, 3, f->client->schema, values, &io, err);
-    if (status != ROWLOCK_OK)
-        return explain(f, status, err);
-    return add_trigger(f, name, event, true, g->marker, true, err);
+    status = rl_run_parts(f->conn, parts, 3, f->client->schema, values, &io, err);
+    if (status == ROWLOCK_OK)
+        return ROWLOCK_OK;
+    forget_last_trigger(f);
+    return explain(f, status, err);
 }
 
 /* All three, or none. */
