@@ -77,7 +77,10 @@ static answer answers[] = {
 static void test_the_server_answers_with(void **state)
 {
     const answer *a = *state;
-    trial how = {.kind = INJECT_SERVER_ERROR, .allowed = a->allowed, .brief = true};
+    trial how = {.kind = INJECT_SERVER_ERROR,
+                 .allowed = a->allowed,
+                 .brief = true,
+                 .shift = (unsigned)(a - answers)};
     inject_server_error(a->number, a->sqlstate);
     talk_through_all(&how);
     how.side = INJECT_BEHIND;

@@ -338,11 +338,15 @@ static rowlock_status cancel(talk_state *state)
 
 #define A_LEASE(word, function, flags, also)                                                       \
     {                                                                                              \
-        word, function, ROWLOCK_OPTIMISTIC, flags, also                                            \
+        word, function, ROWLOCK_OPTIMISTIC, flags, also, 0                                         \
     }
 #define A_ROW_LOCK(word, function, flags, also)                                                    \
     {                                                                                              \
-        word, function, ROWLOCK_PESSIMISTIC, flags, also                                           \
+        word, function, ROWLOCK_PESSIMISTIC, flags, also, 0                                        \
+    }
+#define SAMPLED(word, function, flags, also, every)                                                \
+    {                                                                                              \
+        word, function, ROWLOCK_OPTIMISTIC, flags, also, every                                     \
     }
 #define ALIKE(word, function, flags, also)                                                         \
     A_LEASE(word ", lease", function, flags, also),                                                \
@@ -380,6 +384,19 @@ const talk talks[] = {
     ALIKE("purge", purge, 0, MAY(UNKNOWN)),
     A_LEASE("diagnose", diagnose, TALK_OPENS | TALK_ALIKE, 0),
     A_LEASE("migrate", migrate, TALK_OPENS, MAY(UNKNOWN)),
+    SAMPLED("migrations", talk_migrations, TALK_OWN, MAY(UNKNOWN) | MAY(SERVER), 3),
+    SAMPLED("repair of migrations", talk_migrations_repair, TALK_OWN, MAY(UNKNOWN), 5),
+    SAMPLED("fence on a table", talk_table_fence, TALK_OWN, MAY(UNKNOWN), 2),
+    /* Without memory for the reply, it is told of as of a connection that was lost. */
+    SAMPLED("first use, via procedures", try_once, TALK_FRESH | TALK_VIA, MAY(UNAVAILABLE), 3),
+    SAMPLED("try, via procedures", try_once, TALK_VIA, 0, 1),
+    SAMPLED("wait, via procedures", wait_free, TALK_VIA | TALK_ALIKE, 0, 1),
+    SAMPLED("wait in vain, via procedures", wait_in_vain, TALK_HELD | TALK_VIA, MAY(UNKNOWN), 2),
+    SAMPLED("renew, via procedures", renew, TALK_BEHIND | TALK_ALIKE | TALK_VIA, MAY(LOST), 7),
+    SAMPLED("fence, via procedures", fence, TALK_OWN | TALK_VIA, 0, 2),
+    SAMPLED("section, via procedures", section, TALK_VIA, 0, 2),
+    SAMPLED("procedures", talk_procedures, TALK_OPENS, MAY(UNKNOWN), 41),
+    SAMPLED("sweep event", talk_sweep_event, TALK_OPENS, MAY(UNKNOWN), 5),
 };
 const size_t talk_count = sizeof talks / sizeof talks[0];
 
@@ -392,11 +409,13 @@ int talks_begin(void **state)
     options.no_history = true;
     WANT(OK, rowlock_client_open(&options, &witness, &ts_err));
     mysql = ts_connect(ts_schema());
+    sql_talks_begin();
     return 0;
 }
 
 int talks_end(void **state)
 {
+    sql_talks_end();
     rowlock_client_close(witness);
     mysql_close(mysql);
     return ts_suite_end(state);
@@ -439,7 +458,7 @@ extern void __gcov_dump(void);
 #define dump_counters() (void)0
 #endif
 
-static void end_child(void)
+static _Noreturn void end_child(void)
 {
     inject_end();
     report_now->ended = true;
@@ -447,7 +466,7 @@ static void end_child(void)
     _exit(0);
 }
 
-__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+void talk_complain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -480,8 +499,10 @@ static void open_client(const round_of *now, talk_state *state)
     rowlock_client_options options = quick_options();
     if (now->talk->flags & TALK_OPENS)
         return;
+    if (now->talk->flags & TALK_VIA)
+        options.via = ROWLOCK_VIA_PROCEDURES;
     if (rowlock_client_open(&options, &state->client, &state->err) != ROWLOCK_OK)
-        complain("the client cannot be opened: %s", state->err.message);
+        talk_complain("the client cannot be opened: %s", state->err.message);
 }
 
 static void open_own(const round_of *now, talk_state *state)
@@ -491,7 +512,7 @@ static void open_own(const round_of *now, talk_state *state)
     state->own = mysql_init(NULL);
     if (!state->own ||
         !mysql_real_connect(state->own, NULL, "root", NULL, ts_schema(), 0, ts_socket(), 0))
-        complain("no connection of the caller's");
+        talk_complain("no connection of the caller's");
 }
 
 /* The client goes on as if nothing had been: another lock, at once. */
@@ -507,21 +528,22 @@ static void check_later_call(const talk_state *state)
     if (status == ROWLOCK_OK)
         status = rowlock_release(hold, &err);
     if (status != ROWLOCK_OK)
-        complain("a later call does not work: %s: %s", rowlock_status_name(status), err.message);
+        talk_complain("a later call does not work: %s: %s", rowlock_status_name(status),
+                      err.message);
 }
 
 static void check_nothing_left(void)
 {
     if (!POLL_UNTIL(inject_threads() == 0, PATIENCE_MS))
-        complain("threads are left: %zu", inject_threads());
+        talk_complain("threads are left: %zu", inject_threads());
     if (inject_descriptors() != 0)
-        complain("descriptors are left: %zu", inject_descriptors());
+        talk_complain("descriptors are left: %zu", inject_descriptors());
     if (inject_in_connector() && inject_blocks_of_connector()) {
         report_now->leaked = inject_blocks() != 0;
     } else if (inject_blocks() != 0) {
         char text[3000];
         inject_list_blocks(text, sizeof text);
-        complain("blocks of memory are left: %zu:%s", inject_blocks(), text);
+        talk_complain("blocks of memory are left: %zu:%s", inject_blocks(), text);
     }
 }
 
@@ -677,10 +699,19 @@ static bool end_round(round_of *now, talk_result *result)
     return r->fired || r->connector;
 }
 
+/* Of memory there are very many, and much of it is asked for at the same places. */
+static unsigned step_of(const talk *t, const trial *how)
+{
+    if (t->every == 0 || ts_long())
+        return 1;
+    return how->kind == INJECT_MEMORY ? t->every * 4 : t->every;
+}
+
 talk_result talk_through(const talk *t, const trial *how)
 {
     talk_result result = {0};
     round_of rounds[AT_ONCE] = {{0}};
+    const unsigned every = step_of(t, how);
     unsigned nth = 1;
     bool more = true;
     for (unsigned i = 0; i < AT_ONCE; i++) {
@@ -691,7 +722,8 @@ talk_result talk_through(const talk *t, const trial *how)
     }
     while (more) {
         for (unsigned i = 0; i < AT_ONCE; i++) {
-            rounds[i].nth = nth++;
+            rounds[i].nth = nth;
+            nth += nth == 1 ? 1 + ((unsigned)how->kind + how->shift) % every : every;
             if (t->flags & TALK_FRESH)
                 rounds[i].name = ts_name("fresh");
             begin_round(&rounds[i]);

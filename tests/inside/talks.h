@@ -27,6 +27,7 @@ enum {
     TALK_BREAKS = 16, /* ... and may not have it any more afterwards */
     TALK_BEHIND = 32, /* the library's threads have something of their own to do in it */
     TALK_ALIKE = 64,  /* it hardly differs from another one */
+    TALK_VIA = 128,   /* its client works through the procedures */
 };
 
 typedef struct talk {
@@ -36,8 +37,21 @@ typedef struct talk {
     rowlock_status (*run)(talk_state *state);
     rowlock_mode mode;
     unsigned flags;
-    unsigned also; /* statuses that it may end with, too: a set of MAY() */
+    unsigned also;  /* statuses that it may end with, too: a set of MAY() */
+    unsigned every; /* only each so-manieth thing fails, unless ts_long(); 0: each */
 } talk;
+
+/* In sql_talks.c. */
+void sql_talks_begin(void);
+void sql_talks_end(void);
+rowlock_status talk_migrations(talk_state *state);
+rowlock_status talk_migrations_repair(talk_state *state);
+rowlock_status talk_table_fence(talk_state *state);
+rowlock_status talk_procedures(talk_state *state);
+rowlock_status talk_sweep_event(talk_state *state);
+
+/* In a talk: what must not be. It ends there. */
+void talk_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 extern const talk talks[];
 extern const size_t talk_count;
@@ -50,6 +64,7 @@ typedef struct trial {
     inject_side side;
     unsigned allowed; /* what the talk may end with, when something failed */
     bool brief;       /* without the talks that hardly differ from another one */
+    unsigned shift;   /* where the sampled ones begin, so that not all have the same samples */
 } trial;
 
 typedef struct talk_result {
