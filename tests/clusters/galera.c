@@ -9,6 +9,13 @@ static int begin(void **state)
     return cluster_begin("galera");
 }
 
+/* For a moment it may be 1180, at a commit (see rl_server_status_said()). */
+static bool refused_for_good(rowlock_client *client, const char *name)
+{
+    return ts_try(client, name, ROWLOCK_OPTIMISTIC) == ROWLOCK_READONLY &&
+           (ts_err.server_errno == 1047 || strstr(ts_err.message, "no working member"));
+}
+
 /* Alone, a node is no primary component any more: it answers 1047 to everything. */
 static void test_a_node_that_is_cut_off(void **state)
 {
@@ -26,9 +33,7 @@ static void test_a_node_that_is_cut_off(void **state)
     cluster_node("kill-node", 3);
     /* What cannot be renewed is lost in time. */
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 60000));
-    assert_true(
-        POLL_UNTIL(ts_try(client, ts_name("new"), ROWLOCK_OPTIMISTIC) == ROWLOCK_READONLY, 60000));
-    assert_true(ts_err.server_errno == 1047 || strstr(ts_err.message, "no working member"));
+    assert_true(POLL_UNTIL(refused_for_good(client, ts_name("new")), 60000));
     WANT(READONLY, rowlock_client_open(&options, &none, &ts_err));
     (void)rowlock_release(hold, &ts_err);
     cluster_node("kill-node", 1);
