@@ -5,7 +5,7 @@
 #include <time.h>
 
 enum {
-    FREE_WITHIN_MS = 5000, /* the connections of clients that were killed are gone by then */
+    FREE_WITHIN_MS = 20000, /* the connections of clients that were killed are gone by then */
     LOOK_MS = 20,
 };
 
