@@ -22,6 +22,7 @@ static void test_a_node_that_is_cut_off(void **state)
     (void)state;
     cluster_needed();
     const char *name = ts_name("cut-off");
+    const char *fresh = ts_name("new");
     rowlock_client_options options = cluster_options(1);
     rowlock_client *client = cluster_open(1);
     rowlock_client *none = NULL;
@@ -33,7 +34,7 @@ static void test_a_node_that_is_cut_off(void **state)
     cluster_node("kill-node", 3);
     /* What cannot be renewed is lost in time. */
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 60000));
-    assert_true(POLL_UNTIL(refused_for_good(client, ts_name("new")), 60000));
+    assert_true(POLL_UNTIL(refused_for_good(client, fresh), 60000));
     WANT(READONLY, rowlock_client_open(&options, &none, &ts_err));
     (void)rowlock_release(hold, &ts_err);
     cluster_node("kill-node", 1);
