@@ -42,17 +42,20 @@ static unsigned nibble(char digit)
     return (unsigned)(digit <= '9' ? digit - '0' : digit - 'A' + 10);
 }
 
-/* The lock's name out of a marker; NULL: no memory, or no marker of ours. */
-static char *marked_name(const char *marker)
+/* The lock's name out of a marker; *name NULL: no marker of ours. */
+static rowlock_status marked_name(const char *marker, char **name, rowlock_error *err)
 {
     const char *hex = strrchr(marker, '.');
     hex = hex ? hex + 1 : "-";
+    *name = NULL;
     if (strspn(hex, "0123456789ABCDEF") != strlen(hex) || strlen(hex) % 2)
-        return NULL;
-    char *name = calloc(1, strlen(hex) / 2 + 1);
-    for (size_t i = 0; name && hex[2 * i]; i++)
-        name[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
-    return name;
+        return ROWLOCK_OK;
+    *name = calloc(1, strlen(hex) / 2 + 1);
+    if (!*name)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; hex[2 * i]; i++)
+        (*name)[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+    return ROWLOCK_OK;
 }
 
 /* Is it of this rowlock's schema? Behind version and kind. */
@@ -295,10 +298,10 @@ static rowlock_status check_others(const fencing *f, const guard *g, rowlock_err
         const char *marker = f->triggers[i].marker;
         if (!*marker)
             continue;
-        char *name = marked_name(marker);
+        char *name = NULL;
         bool ours = marks_schema(marker, f->client->schema);
-        rowlock_status status = ROWLOCK_OK;
-        if (!ours || !name || strcmp(name, g->name) != 0)
+        rowlock_status status = marked_name(marker, &name, err);
+        if (status == ROWLOCK_OK && (!ours || !name || strcmp(name, g->name) != 0))
             status = rl_fail(err, ROWLOCK_INVALID,
                              "'%s' is fenced by the lock '%s'%s already; remove that fence first",
                              f->shown, name ? name : "?", ours ? "" : " of another schema");
@@ -490,10 +493,12 @@ static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *
     listing *to = data;
     rowlock_fences *fences = to->fences;
     const char *marker = cells[4].text;
-    char *name = marks_schema(marker, to->client->schema) ? marked_name(marker) : NULL;
-    if (!name)
-        return ROWLOCK_OK;
+    char *name = NULL;
     rowlock_status status = ROWLOCK_OK;
+    if (marks_schema(marker, to->client->schema))
+        status = marked_name(marker, &name, err);
+    if (!name)
+        return status;
     if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
         status = new_item(fences, cells, name, err);
     free(name);
