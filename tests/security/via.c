@@ -330,6 +330,12 @@ static void test_a_row_lock_is_its_holders(void **state)
     /* Outside of a transaction nobody keeps the row. */
     assert_int_equal(call(attacker, "CALL rl_via_row_ticket(%" PRIu64 ")", id), 1644);
     assert_int_equal(call(attacker, "CALL rl_via_row_lock(%" PRIu64 ")", id), 1644);
+    static const char key[] = "rowlock.key.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    assert_int_equal(call(attacker, "CALL rl_via_caller_row_try(%" PRIu64 ", '%s')", id, key),
+                     1644);
+    assert_int_equal(call(attacker, "CALL rl_via_caller_row_lock(%" PRIu64 ", '%s')", id, key),
+                     1644);
+    assert_int_equal(ts_sql_u64(root, "SELECT IS_FREE_LOCK('%s')", key), 1);
     char *after = ts_dump(root, ts_schema());
     assert_string_equal(before, after);
     free(before);
