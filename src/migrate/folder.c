@@ -94,13 +94,31 @@ static rowlock_status check_twins(const rl_folder *folder, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status list_files(DIR *dir, rl_folder *folder, rowlock_error *err)
+static rowlock_status cannot_read(const char *name, int error, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
+}
+
+/* NULL at the end, or *error: a folder that is read in part would be taken for one with fewer
+ * files. */
+static const struct dirent *next_entry(DIR *dir, int *error)
+{
+    errno = 0;
+    const struct dirent *entry = readdir(dir);
+    *error = entry ? 0 : errno;
+    return entry;
+}
+
+static rowlock_status list_files(const char *path, DIR *dir, rl_folder *folder, rowlock_error *err)
 {
     rowlock_status status = ROWLOCK_OK;
     const struct dirent *entry = NULL;
-    while (status == ROWLOCK_OK && (entry = readdir(dir)))
+    int error = 0;
+    while (status == ROWLOCK_OK && (entry = next_entry(dir, &error)))
         if (ends_in_sql(entry->d_name))
             status = add_file(folder, entry->d_name, err);
+    if (status == ROWLOCK_OK && error)
+        return cannot_read(path, error, err);
     if (status != ROWLOCK_OK || folder->count == 0)
         return status;
     qsort(folder->files, folder->count, sizeof *folder->files, by_version);
@@ -108,11 +126,6 @@ static rowlock_status list_files(DIR *dir, rl_folder *folder, rowlock_error *err
 }
 
 /* -------------------------------------------------------------------------- contents */
-
-static rowlock_status cannot_read(const char *name, int error, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
-}
 
 static rowlock_status read_text(int fd, rl_file *file, size_t size, rowlock_error *err)
 {
@@ -307,7 +320,7 @@ rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error
         return rl_fail(err, ROWLOCK_INVALID, "there is no folder '%s'", path);
     if (!dir)
         return cannot_read(path, errno, err);
-    rowlock_status status = list_files(dir, folder, err);
+    rowlock_status status = list_files(path, dir, folder, err);
     if (status == ROWLOCK_OK)
         status = read_all(dirfd(dir), folder, err);
     closedir(dir);
