@@ -1,0 +1,26 @@
+#include "mode/doctor_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
+                    const char *remedy, const char *found, ...)
+{
+    char text[700];
+    va_list args;
+    va_start(args, found);
+    vsnprintf(text, sizeof text, found, args);
+    va_end(args);
+    const rowlock_finding finding = {
+        .check = check, .level = level, .found = text, .follows = follows, .remedy = remedy};
+    d->fn(d->data, &finding);
+}
+
+void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size)
+{
+    const char *user = d->user;
+    const char *at = strrchr(user, '@');
+    int length = at ? (int)(at - user) : (int)strlen(user);
+    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
+}
