@@ -242,10 +242,11 @@ static rowlock_status take_directive(rl_file *file, const char *what, rowlock_er
 static const char *take_line(const char *at, char *line, size_t size)
 {
     size_t length = strcspn(at, "\n");
-    snprintf(line, size, "%.*s", (int)(length < size ? length : size), at);
-    size_t used = strlen(line);
+    size_t used = length < size - 1 ? length : size - 1;
+    memcpy(line, at, used);
     while (used > 0 && isspace((unsigned char)line[used - 1]))
-        line[--used] = '\0';
+        used--;
+    line[used] = '\0';
     return at + length + (at[length] == '\n');
 }
 
