@@ -6,7 +6,7 @@
 #include <uuid/uuid.h>
 
 #include "api/options.h"
-#include "migrate/migrate.h"
+#include "migrate/schema.h"
 #include "mode/client.h"
 #include "mode/hold.h"
 #include "mode/lease.h"

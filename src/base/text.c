@@ -38,6 +38,15 @@ void rl_buffer_puts(rl_buffer *buffer, const char *text)
     rl_buffer_append(buffer, text, strlen(text));
 }
 
+void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value)
+{
+    for (const char *found; (found = strstr(text, mark)); text = found + strlen(mark)) {
+        rl_buffer_append(buffer, text, (size_t)(found - text));
+        rl_buffer_puts(buffer, value);
+    }
+    rl_buffer_puts(buffer, text);
+}
+
 void rl_buffer_free(rl_buffer *buffer)
 {
     free(buffer->text);

@@ -16,6 +16,8 @@ typedef struct rl_buffer {
 
 void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length);
 void rl_buffer_puts(rl_buffer *buffer, const char *text);
+/* The text with `value` for each `mark`. */
+void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value);
 void rl_buffer_free(rl_buffer *buffer);
 
 /*

@@ -4,7 +4,7 @@
 
 #include <strings.h>
 
-#include "migrate/migrate.h"
+#include "migrate/open.h"
 #include "stmt/stmt.h"
 
 typedef struct installer {

@@ -3,75 +3,25 @@
  * text, so that what is up to date is left alone: on MySQL a routine that is dropped takes the
  * rights with it that were granted on it.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "migrate/event.h"
-#include "migrate/migrate.h"
+#include "migrate/open.h"
 #include "migrate/procedures.h"
-#include "stmt/bell.h"
-
-#define ROUTINES_MAX 256
-#define COMMENT_SIZE 64
-
-typedef struct routine {
-    char name[65];
-    char comment[COMMENT_SIZE];
-    char drop[128];
-    bool wanted;
-} routine;
-
-typedef struct routines {
-    routine rows[ROUTINES_MAX];
-    size_t count;
-} routines;
+#include "migrate/routines.h"
+#include "migrate/schema.h"
+#include "stmt/stmt.h"
 
 typedef struct installer {
     const rl_params *params;
     rl_conn *conn;
     rl_io io;
-    routines there;
+    rl_routines there;
     rowlock_procedures_result done;
 } installer;
 
-static rowlock_status read_routines(installer *in, rowlock_error *err)
-{
-    rl_rows rows;
-    rowlock_status status = rl_query(in->conn, RL_SQL_ROUTINE_LIST, NULL, &in->io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    while (in->there.count < ROUTINES_MAX && rl_next(&rows)) {
-        routine *row = &in->there.rows[in->there.count++];
-        snprintf(row->name, sizeof row->name, "%s", rows.cells[0].text);
-        snprintf(row->comment, sizeof row->comment, "%s", rows.cells[1].text);
-        snprintf(row->drop, sizeof row->drop, "%s", rows.cells[2].text);
-    }
-    rl_end(&rows);
-    return rows.status;
-}
-
-static routine *find_routine(routines *there, const char *name)
-{
-    for (size_t i = 0; i < there->count; i++)
-        if (strcmp(there->rows[i].name, name) == 0)
-            return &there->rows[i];
-    return NULL;
-}
-
-/* The text with `value` for each `mark`. */
-static void fill_in(rl_buffer *to, const char *text, const char *mark, const char *value)
-{
-    for (const char *found; (found = strstr(text, mark)); text = found + strlen(mark)) {
-        rl_buffer_append(to, text, (size_t)(found - text));
-        rl_buffer_puts(to, value);
-    }
-    rl_buffer_puts(to, text);
-}
-
-static rowlock_status drop(installer *in, const routine *old, rowlock_error *err)
+static rowlock_status drop(installer *in, const rl_routine *old, rowlock_error *err)
 {
     in->done.changed++;
     return rl_conn_command(in->conn, "routine_drop", old->drop, &in->io, err);
@@ -81,7 +31,7 @@ static rowlock_status create(installer *in, const char *text, const char *commen
                              rowlock_error *err)
 {
     rl_buffer whole = {0};
-    fill_in(&whole, text, "{comment}", comment);
+    rl_buffer_fill_in(&whole, text, "{comment}", comment);
     rowlock_status status =
         whole.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
                      : rl_conn_command(in->conn, "routine_create", whole.text, &in->io, err);
@@ -121,7 +71,7 @@ static rowlock_status grant_again(installer *in, const rl_buffer *grants, rowloc
 }
 
 /* MySQL has no OR REPLACE. */
-static rowlock_status drop_and_create(installer *in, const routine *old, const char *text,
+static rowlock_status drop_and_create(installer *in, const rl_routine *old, const char *text,
                                       const char *comment, rowlock_error *err)
 {
     rl_buffer grants = {0};
@@ -136,19 +86,13 @@ static rowlock_status drop_and_create(installer *in, const routine *old, const c
     return status;
 }
 
-static void make_comment(const char *text, char comment[COMMENT_SIZE])
-{
-    snprintf(comment, COMMENT_SIZE, "rowlock %s %016" PRIx64, ROWLOCK_VERSION_STRING,
-             rl_hash(text));
-}
-
 /* `text` has its bell already. */
 static rowlock_status install_text(installer *in, const char *name, const char *text,
                                    rowlock_error *err)
 {
-    char comment[COMMENT_SIZE];
-    make_comment(text, comment);
-    routine *old = find_routine(&in->there, name);
+    char comment[RL_COMMENT_SIZE];
+    rl_procedure_comment(text, comment);
+    rl_routine *old = rl_routine_find(&in->there, name);
     if (old)
         old->wanted = true;
     if (old && strcmp(old->comment, comment) == 0)
@@ -165,17 +109,10 @@ static rowlock_status install_text(installer *in, const char *name, const char *
     return status;
 }
 
-static void fill_in_bell(rl_buffer *text, const char *template, const char *schema)
-{
-    char bell[RL_BELL_PREFIX_MAX + 1];
-    rl_bell_prefix(schema, bell);
-    fill_in(text, template, "{bell}", bell);
-}
-
 static rowlock_status install_one(installer *in, const rl_procedure *procedure, rowlock_error *err)
 {
     rl_buffer text = {0};
-    fill_in_bell(&text, procedure->text, in->params->schema);
+    rl_procedure_fill_bell(&text, procedure->text, in->params->schema);
     rowlock_status status = text.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
                                         : install_text(in, procedure->name, text.text, err);
     rl_buffer_free(&text);
@@ -218,7 +155,7 @@ static rowlock_status name_privileges(const char *schema, rowlock_status status,
 static rowlock_status begin(installer *in, int64_t wait_ms, rowlock_error *err)
 {
     rowlock_status status = rl_migrate_open(in->params, wait_ms, &in->io, &in->conn, err);
-    return status == ROWLOCK_OK ? read_routines(in, err) : status;
+    return status == ROWLOCK_OK ? rl_routines_read(in->conn, &in->io, &in->there, err) : status;
 }
 
 static rowlock_status end(installer *in, rowlock_status status, rowlock_procedures_result *result,
@@ -267,55 +204,4 @@ rowlock_status rl_procedures_remove(const rl_params *params,
     if (status == ROWLOCK_OK)
         status = drop_unwanted(&in, err);
     return end(&in, status, result, err);
-}
-
-/* ------------------------------------------------------------------------- looking */
-
-static bool is_ours(const routine *row, const char *schema)
-{
-    char comment[COMMENT_SIZE];
-    for (unsigned i = 0; i < rl_procedure_count; i++) {
-        if (strcmp(rl_procedures[i].name, row->name) != 0)
-            continue;
-        rl_buffer text = {0};
-        fill_in_bell(&text, rl_procedures[i].text, schema);
-        make_comment(text.failed ? "" : text.text, comment);
-        rl_buffer_free(&text);
-        return strcmp(comment, row->comment) == 0;
-    }
-    return false;
-}
-
-/* Who sees a helper sees all: nobody is granted one by itself. */
-static bool shows_all(const routines *there)
-{
-    for (size_t i = 0; i < there->count; i++)
-        if (strncmp(there->rows[i].name, "rl_", 3) == 0)
-            return true;
-    return false;
-}
-
-static const char *a_missing_one(routines *there)
-{
-    if (!shows_all(there))
-        return "";
-    for (unsigned i = 0; i < rl_procedure_count; i++)
-        if (!find_routine(there, rl_procedures[i].name))
-            return rl_procedures[i].name;
-    return "";
-}
-
-rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
-                                  rl_procedures_seen *seen, rowlock_error *err)
-{
-    installer in = {.conn = conn, .io = *io};
-    rowlock_status status = read_routines(&in, err);
-    *seen = (rl_procedures_seen){.there = (unsigned)in.there.count, .all = rl_procedure_count};
-    for (size_t i = 0; i < in.there.count; i++)
-        if (is_ours(&in.there.rows[i], schema))
-            seen->same++;
-        else
-            snprintf(seen->other, sizeof seen->other, "%s", in.there.rows[i].comment);
-    seen->missing = status == ROWLOCK_OK ? a_missing_one(&in.there) : "";
-    return status;
 }

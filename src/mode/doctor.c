@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "migrate/migrate.h"
+#include "migrate/schema.h"
 #include "mode/doctor_parts.h"
 #include "stmt/bell.h"
 #include "stmt/session.h"

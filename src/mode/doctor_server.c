@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "migrate/procedures.h"
+#include "migrate/routines.h"
 #include "mode/doctor_parts.h"
 
 #define LATE_RUNS     3  /* of the event: so many intervals, */

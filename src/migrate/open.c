@@ -1,0 +1,67 @@
+#include "migrate/open.h"
+
+#include <string.h>
+
+#include "stmt/session.h"
+#include "stmt/stmt.h"
+
+#define LOCK_WAIT_DEFAULT_MS 60000
+#define LOCK_WAIT_MOST_S     31536000
+
+rowlock_status rl_migrate_connect(const rl_params *params, const char *schema, const rl_io *io,
+                                  rl_conn **conn, rowlock_error *err)
+{
+    rl_params to = *params;
+    to.schema = (char *)(uintptr_t)schema;
+    rowlock_status status = rl_conn_open(&to, io, conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_stmt_pool_hooks.setup(*conn, RL_WORK, io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(*conn, RL_SQL_MIGRATION_PATIENCE, NULL, io, err);
+    if (status != ROWLOCK_OK) {
+        rl_conn_close(*conn);
+        *conn = NULL;
+    }
+    /* Nothing but the session's own settings was sent. */
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
+               : status;
+}
+
+static uint64_t lock_wait_s(int64_t wait_ms)
+{
+    if (wait_ms == 0)
+        wait_ms = LOCK_WAIT_DEFAULT_MS;
+    if (wait_ms < 0 || wait_ms / 1000 >= LOCK_WAIT_MOST_S)
+        return LOCK_WAIT_MOST_S;
+    return (uint64_t)(wait_ms + 999) / 1000;
+}
+
+static rowlock_status lock(rl_conn *conn, const char *schema, int64_t wait_ms, const rl_io *io,
+                           rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(schema), rl_u64(lock_wait_s(wait_ms))};
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_MIGRATE_LOCK, values, io, &found, &rows, err);
+    if (status == ROWLOCK_OK && rows.cells[0].u64 != 1)
+        return rl_fail(err, ROWLOCK_TIMEOUT,
+                       "another `rowlock init` is working on '%s' and did not finish in time",
+                       schema);
+    return status;
+}
+
+rowlock_status rl_migrate_open(const rl_params *params, int64_t wait_ms, const rl_io *io,
+                               rl_conn **conn, rowlock_error *err)
+{
+    rl_conn *opened = NULL;
+    rowlock_status status = rl_migrate_connect(params, params->schema, io, &opened, err);
+    if (status == ROWLOCK_OK)
+        status = lock(opened, params->schema, wait_ms, io, err);
+    if (status == ROWLOCK_OK)
+        *conn = opened;
+    else
+        rl_conn_close(opened);
+    return status;
+}

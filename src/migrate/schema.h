@@ -1,0 +1,47 @@
+/* migrate/schema.h - what rowlock's own schema is: which migrations it has had, and whether this
+ * program can use it. */
+#ifndef RL_MIGRATE_SCHEMA_H
+#define RL_MIGRATE_SCHEMA_H
+
+#include "db/conn.h"
+#include "rowlock/rowlock.h"
+
+#define RL_VERSIONS_MAX 256
+
+/* One row of rowlock_schema_version. */
+typedef struct rl_version {
+    unsigned version;
+    char name[129];
+    char checksum[65];
+    bool breaking;
+    bool applied;
+    unsigned steps_done;
+    unsigned running;
+} rl_version;
+
+typedef struct rl_versions {
+    rl_version rows[RL_VERSIONS_MAX];
+    size_t count;
+} rl_versions;
+
+rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all,
+                                rowlock_error *err) RL_MUST_USE;
+const rl_version *rl_version_find(const rl_versions *all, unsigned version);
+
+/* SCHEMA: a migration of a newer program, which this one cannot do with. */
+rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schema,
+                                       rowlock_error *err) RL_MUST_USE;
+
+/* Are the tables such that locks in them are locks? DAMAGED. */
+rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
+                                     rowlock_error *err) RL_MUST_USE;
+
+/* Is the schema one that this program can use? SCHEMA, DAMAGED. */
+rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
+                               rowlock_error *err) RL_MUST_USE;
+
+/* The schema's version; 0: none. SCHEMA when there is none, or an unfinished one. */
+rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io *io,
+                                 unsigned *version, rowlock_error *err) RL_MUST_USE;
+
+#endif
