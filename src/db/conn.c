@@ -145,29 +145,19 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
     rowlock_status status = rl_answer_status(number, sqlstate, text, conn->flavour);
-    char grant[400];
+    rl_refusal refusal = {.statement = name,
+                          .schema = conn->mysql->db,
+                          .number = number,
+                          .sqlstate = sqlstate,
+                          .text = text};
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
-    if (status == ROWLOCK_CANCELLED)
-        status = rl_fail(err, ROWLOCK_UNAVAILABLE,
-                         "the statement was stopped by somebody (KILL QUERY, or a time limit): %s "
-                         "(error %u in %s)",
-                         text, number, name);
-    else if (status == ROWLOCK_DENIED &&
-             rl_denied_grant(text, conn->mysql->db, grant, sizeof grant))
-        rl_fail(err, status, "this user lacks a privilege: %s; (error %u in %s)", grant, number,
-                name);
-    else
-        rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), text, number,
-                name);
-    if (err) {
-        err->server_errno = number;
-        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", sqlstate);
-        snprintf(err->statement, sizeof err->statement, "%s", name);
-    }
-    return status;
+    if (status != ROWLOCK_CANCELLED)
+        return rl_refused(&refusal, status, err);
+    refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";
+    return rl_refused(&refusal, ROWLOCK_UNAVAILABLE, err);
 }
 
 static rowlock_status command_failed(rl_conn *conn, const char *name, rowlock_error *err)

@@ -7,6 +7,8 @@
  */
 #include "db/denied.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +51,9 @@ static bool put_table(piece table, const char *schema, char *text, size_t size)
     return true;
 }
 
-bool rl_denied_grant(const char *text, const char *schema, char *grant, size_t size)
+/* The GRANT that would allow it, from the text of error 1142 or 1143 in the server's English.
+ * False: it says something else. */
+static bool missing_grant(const char *text, const char *schema, char *grant, size_t size)
 {
     piece right, user, column, table;
     char where[300];
@@ -69,4 +73,23 @@ bool rl_denied_grant(const char *text, const char *schema, char *grant, size_t s
              of_column ? " (" : "", column.size, column.text, of_column ? ")" : "", where,
              user.size, user.text);
     return true;
+}
+
+rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err)
+{
+    const char *meaning = refusal->meaning ? refusal->meaning : rowlock_status_text(status);
+    char grant[400];
+    if (status == ROWLOCK_DENIED &&
+        missing_grant(refusal->text, refusal->schema, grant, sizeof grant))
+        rl_fail(err, status, "this user lacks a privilege: %s; (error %u in %s)", grant,
+                refusal->number, refusal->statement);
+    else
+        rl_fail(err, status, "%s: %s (error %u in %s)", meaning, refusal->text, refusal->number,
+                refusal->statement);
+    if (err) {
+        err->server_errno = refusal->number;
+        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", refusal->sqlstate);
+        snprintf(err->statement, sizeof err->statement, "%s", refusal->statement);
+    }
+    return status;
 }

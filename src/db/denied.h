@@ -1,14 +1,20 @@
-/* db/denied.h - what a user lacks, from what the server says when it refuses. */
+/* db/denied.h - what to tell of a statement that the server refused; and the right that was
+ * missing. */
 #ifndef RL_DB_DENIED_H
 #define RL_DB_DENIED_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/error.h"
 
-/*
- * The GRANT that would allow it, from the text of error 1142 or 1143 in the server's English.
- * `schema`: where MySQL does not say it; NULL: not known. False: it says something else.
- */
-bool rl_denied_grant(const char *text, const char *schema, char *grant, size_t size);
+typedef struct rl_refusal {
+    const char *statement; /* its name */
+    const char *schema;    /* NULL: not known. MySQL does not say it where a right is missing */
+    unsigned number;
+    const char *sqlstate;
+    const char *text;
+    const char *meaning; /* in front of that text; NULL: what the status says */
+} rl_refusal;
+
+/* Fills err, and returns the status. Where a right is missing (DENIED), the GRANT that gives it. */
+rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err);
 
 #endif

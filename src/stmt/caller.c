@@ -1,4 +1,5 @@
 #include "stmt/caller.h"
+#include "db/denied.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -15,23 +16,21 @@ static rl_flavour flavour_of(MYSQL *mysql)
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
 }
 
-static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
-    unsigned number = mysql_errno(mysql);
-    rowlock_status status =
-        rl_answer_status(number, mysql_sqlstate(mysql), mysql_error(mysql), flavour_of(mysql));
+    MYSQL *mysql = caller->mysql;
+    const rl_refusal refusal = {.statement = rl_sql_table[id].name,
+                                .schema = caller->schema,
+                                .number = mysql_errno(mysql),
+                                .sqlstate = mysql_sqlstate(mysql),
+                                .text = mysql_error(mysql)};
     /* Commands out of sync: nothing was sent. */
-    if (number == 2014)
+    if (refusal.number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection has a result that was not read to its end");
-    rl_fail(err, status, "%s: %s (error %u in %s)", rowlock_status_text(status), mysql_error(mysql),
-            number, rl_sql_table[id].name);
-    if (err) {
-        err->server_errno = number;
-        snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(mysql));
-        snprintf(err->statement, sizeof err->statement, "%s", rl_sql_table[id].name);
-    }
-    return status;
+    return rl_refused(
+        &refusal,
+        rl_answer_status(refusal.number, refusal.sqlstate, refusal.text, flavour_of(mysql)), err);
 }
 
 /*
@@ -39,12 +38,12 @@ static rowlock_status caller_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *e
  * statement would take that for its own reply, or wait for ever (3.3). So the connection ends
  * here, and with it the transaction.
  */
-static rowlock_status reply_failed(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+static rowlock_status reply_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
-    rowlock_status status = caller_failed(mysql, id, err);
+    rowlock_status status = caller_failed(caller, id, err);
     if (status != ROWLOCK_SYSTEM)
         return status;
-    shutdown((int)mysql_get_socket(mysql), SHUT_RDWR);
+    shutdown((int)mysql_get_socket(caller->mysql), SHUT_RDWR);
     return rl_fail(err, ROWLOCK_UNKNOWN, "out of memory for the reply; the connection is ended");
 }
 
@@ -87,30 +86,31 @@ static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *t
 }
 
 /* Behind what a procedure answers comes the reply to the CALL itself. */
-static rowlock_status read_to_end(MYSQL *mysql, rl_sql_id id, rowlock_error *err)
+static rowlock_status read_to_end(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
     int more;
-    while ((more = mysql_next_result(mysql)) == 0)
-        mysql_free_result(mysql_use_result(mysql));
-    return more > 0 ? reply_failed(mysql, id, err) : ROWLOCK_OK;
+    while ((more = mysql_next_result(caller->mysql)) == 0)
+        mysql_free_result(mysql_use_result(caller->mysql));
+    return more > 0 ? reply_failed(caller, id, err) : ROWLOCK_OK;
 }
 
-static rowlock_status read_reply(MYSQL *mysql, rl_sql_id id, uint64_t *rows, char *text,
+static rowlock_status read_reply(const rl_caller *caller, rl_sql_id id, uint64_t *rows, char *text,
                                  size_t size, rowlock_error *err)
 {
+    MYSQL *mysql = caller->mysql;
     if (mysql_read_query_result(mysql))
-        return reply_failed(mysql, id, err);
+        return reply_failed(caller, id, err);
     if (mysql_field_count(mysql) == 0) {
         *rows = mysql_affected_rows(mysql);
         return ROWLOCK_OK;
     }
     MYSQL_RES *result = mysql_store_result(mysql);
     if (!result)
-        return reply_failed(mysql, id, err);
+        return reply_failed(caller, id, err);
     *rows = mysql_num_rows(result);
     read_answer(result, id, rows, text, size);
     mysql_free_result(result);
-    return read_to_end(mysql, id, err);
+    return read_to_end(caller, id, err);
 }
 
 /*
@@ -150,9 +150,9 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
     int failed = mysql_send_query(caller->mysql, sql.text, sql.length);
     rl_buffer_free(&sql);
     if (failed)
-        return caller_failed(caller->mysql, id, err);
+        return caller_failed(caller, id, err);
     rowlock_status stopped = await_reply(caller, io);
-    rowlock_status status = read_reply(caller->mysql, id, rows, text, size, err);
+    rowlock_status status = read_reply(caller, id, rows, text, size, err);
     if (stopped != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
         absorb_kill(caller);
     if (stopped != ROWLOCK_OK && status == ROWLOCK_CANCELLED)

@@ -367,6 +367,44 @@ static void test_a_fence_after_a_break(void **state)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
+/* Fences alone write that column: who lacks the right to it can do all else. */
+static void test_a_fence_without_its_right(void **state)
+{
+    static const struct {
+        const char *right, *table;
+    } others[] = {{"SELECT, INSERT", "*"},
+                  {"UPDATE", "lease_renewal"},
+                  {"UPDATE", "resource_lock"},
+                  {"UPDATE (version, status, owner, owner_label, connection_id, acquired_at,"
+                   " lease_expires_at, not_before, update_time)",
+                   "resource"}};
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("fence-denied");
+    const char *user = ts_user(ts_mode_word(mode), "a-password", NULL, NULL);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        ts_sql(watch, "GRANT %s ON `%s`.%s TO '%s'@'localhost'", others[i].right, ts_schema(),
+               others[i].table, user);
+    rowlock_client_options options = ts_options();
+    rowlock_client *theirs = NULL;
+    options.user = user;
+    options.password = "a-password";
+    options.via = ROWLOCK_VIA_TABLES;
+    WANT(OK, rowlock_client_open(&options, &theirs, &ts_err));
+    MYSQL *own = ts_connect_as(user, "a-password", ts_schema());
+    rowlock_hold *hold = ts_take(theirs, name, mode, 30000);
+    ts_sql(own, "BEGIN");
+    WANT(DENIED, rowlock_fence(hold, own, &ts_err));
+    assert_non_null(strstr(ts_err.message, "GRANT UPDATE (fence_count) ON "));
+    ts_sql(own, "ROLLBACK");
+    ts_sql(watch, "GRANT UPDATE (fence_count) ON resource TO '%s'@'localhost'", user);
+    ts_sql(own, "BEGIN");
+    WANT(OK, rowlock_fence(hold, own, &ts_err));
+    ts_sql(own, "COMMIT");
+    WANT(OK, rowlock_release(hold, &ts_err));
+    mysql_close(own);
+    rowlock_client_close(theirs);
+}
+
 /* The holder is gone for everyone else; its transaction comes first all the same. */
 static void test_a_take_over_waits_for_the_commit(void **state)
 {
@@ -536,6 +574,7 @@ int main(void)
         BOTH(test_what_cannot_be_fenced),
         BOTH(test_a_fence_after_the_loss),
         BOTH(test_a_fence_after_a_break),
+        BOTH(test_a_fence_without_its_right),
         BOTH(test_a_take_over_waits_for_the_commit),
         BOTH(test_a_wait_ends_on_time_at_a_fence),
         BOTH(test_a_try_is_quick_at_a_fence),

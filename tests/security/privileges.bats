@@ -159,7 +159,7 @@ one_less() {
     for column in resource_name kind version update_time; do
         one_less resource INSERT $column
     done
-    for column in version status owner owner_label connection_id acquired_at lease_expires_at not_before update_time; do
+    for column in version status owner owner_label connection_id acquired_at lease_expires_at not_before fence_count update_time; do
         one_less resource UPDATE $column
     done
     for column in id resource_name fenced update_time; do
