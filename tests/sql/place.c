@@ -54,8 +54,10 @@ static void make_command(void)
             command, ts_socket(), ts_schema());
     fclose(out);
     chmod(path, 0700);
-    snprintf(path, sizeof path, "%s:%s", folder, getenv("PATH"));
-    setenv("PATH", path, 1);
+    char *paths = NULL;
+    assert_true(asprintf(&paths, "%s:%s", folder, getenv("PATH")) > 0);
+    setenv("PATH", paths, 1);
+    free(paths);
     unsetenv("ROWLOCK_URL");
     unsetenv("MYSQL_PWD");
     setenv("LC_ALL", "C.UTF-8", 1);
