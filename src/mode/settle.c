@@ -12,8 +12,9 @@
 #define NOT_OWNER      1095 /* the number belongs to somebody else's connection: ours has gone */
 
 /* Since the request went out? Its connection is gone then, and its number may be a stranger's.
- * Uptime is in whole seconds, rounded down; by the server's wall clock: while that has been put
- * back behind the start, it is a negative number shown without its sign, which proves nothing. */
+ * Uptime is the difference of two times in whole seconds: the server is up for less than a second
+ * more than it says. By its wall clock: while that has been put back behind the start, it is a
+ * negative number shown without its sign, which proves nothing. */
 static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t sent_us,
                                       bool *restarted, rowlock_error *err)
 {
@@ -24,7 +25,7 @@ static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t se
         return status;
     uint64_t uptime_s = strtoull(rows.cells[1].text, NULL, 10);
     uint64_t since_s = (uint64_t)(rl_now_us() - sent_us) / 1000000;
-    *restarted = since_s > 1 && uptime_s < since_s - 1;
+    *restarted = uptime_s < since_s;
     return status;
 }
 

@@ -25,16 +25,20 @@ static void reconnect(void)
     mysql = ts_connect(ts_schema());
 }
 
+/* After a restart within a second our connection may have the number of one that a client wants to
+ * be sure has ended (src/mode/settle.c), and be ended in its place. */
 static uint64_t guard(const char *name, const char *column)
 {
+    if (ts_sql_try(mysql, "DO 0"))
+        reconnect();
     return ts_sql_u64(mysql, "SELECT %s FROM guard WHERE name = '%s'", column, name);
 }
 
 static void expect_beats(const char *name, uint64_t token)
 {
-    assert_true(POLL_UNTIL(guard(name, "token") == token, 3000));
+    assert_true(POLL_UNTIL(guard(name, "token") == token, 10000));
     uint64_t before = guard(name, "beats");
-    assert_true(POLL_UNTIL(guard(name, "beats") > before + 3, 3000));
+    assert_true(POLL_UNTIL(guard(name, "beats") > before + 3, 10000));
 }
 
 /* --------------------------------------------------------------------------- clients */
@@ -43,7 +47,7 @@ static void test_holder_killed(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "killed");
-    int64_t ttl = 2000;
+    int64_t ttl = TS_KEPT_TTL;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     expect_beats(name, first);
@@ -54,11 +58,11 @@ static void test_holder_killed(void **state)
     uint64_t second = process_expect_token(&b, ttl + 1000);
     /* A row lock ends with the connection: at once. */
     if (mode == ROWLOCK_PESSIMISTIC)
-        assert_between(0, ts_now_ms() - killed, 1000);
+        assert_between(0, ts_now_ms() - killed, 1000 + ts_slack_ms());
     assert_true(second > first);
     expect_beats(name, second);
     process_tell(&b, "release");
-    process_expect(&b, "RELEASE OK", 5000);
+    process_expect(&b, "RELEASE OK", 10000);
     process_finish(&b);
     ts_nobody_was_late(mysql, name);
 }
@@ -67,31 +71,31 @@ static void test_holder_stopped(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "stopped");
-    int64_t ttl = 2000;
+    int64_t ttl = TS_KEPT_TTL;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     expect_beats(name, first);
     process b = process_start(name, mode, ttl, "hold");
     /* Not in the middle of a beat, which no lock could call back. */
     process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 5000);
+    process_expect(&a, "PAUSED", 10000);
     kill(a.pid, SIGSTOP);
     uint64_t second = process_expect_token(&b, ttl + 1000);
     assert_true(second > first);
     expect_beats(name, second);
     process_tell(&a, "resume");
     kill(a.pid, SIGCONT);
-    process_expect(&a, "LOST", 2000);
+    process_expect(&a, "LOST", 10000);
     process_tell(&a, "check");
     process_expect(&a, "CHECK LOST", 10000);
     process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 5000);
+    process_expect(&a, "RELEASE LOST", 10000);
     /* The late release has harmed nobody. */
     process_tell(&b, "check");
     process_expect(&b, "CHECK OK", 10000);
     expect_beats(name, second);
     process_tell(&b, "release");
-    process_expect(&b, "RELEASE OK", 5000);
+    process_expect(&b, "RELEASE OK", 10000);
     process_finish(&a);
     process_finish(&b);
     ts_nobody_was_late(mysql, name);
@@ -102,9 +106,9 @@ static void test_holder_stopped_for_a_moment(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "moment");
-    process a = process_start(name, mode, 3000, "hold");
+    process a = process_start(name, mode, 6000, "hold");
     uint64_t first = process_expect_token(&a, 10000);
-    process b = process_start(name, mode, 3000, "hold");
+    process b = process_start(name, mode, 6000, "hold");
     for (int i = 0; i < 3; i++) {
         kill(a.pid, SIGSTOP);
         ts_pass_ms(500);
@@ -116,8 +120,8 @@ static void test_holder_stopped_for_a_moment(void **state)
     expect_beats(name, first);
     assert_false(process_hear(&b, 100));
     process_tell(&a, "release");
-    process_expect(&a, "RELEASE OK", 5000);
-    process_expect_token(&b, 2000);
+    process_expect(&a, "RELEASE OK", 10000);
+    process_expect_token(&b, 10000);
     process_finish(&a);
     process_finish(&b);
     ts_nobody_was_late(mysql, name);
@@ -128,11 +132,11 @@ static void test_fork_in_a_holder(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "forked");
-    int64_t ttl = 2000;
+    int64_t ttl = TS_KEPT_TTL;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     process_tell(&a, "fork");
-    process_expect(&a, "CHILD ", 5000);
+    process_expect(&a, "CHILD ", 10000);
     pid_t child = (pid_t)strtol(a.line + 6, NULL, 10);
     process b = process_start(name, mode, ttl, "hold");
     /* While both live, the lock is the parent's. */
@@ -167,7 +171,7 @@ static void test_connections_cut(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "cut");
-    int64_t ttl = 2000;
+    int64_t ttl = TS_KEPT_TTL;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     process b = process_start(name, mode, ttl, "hold");
@@ -175,16 +179,16 @@ static void test_connections_cut(void **state)
     /* Its socket is watched once it is 50 ms old (docs/guarantees.md, 4). */
     ts_pass_ms(100);
     process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 5000);
+    process_expect(&a, "PAUSED", 10000);
     kill_connections();
     process_tell(&a, "resume");
     if (mode == ROWLOCK_PESSIMISTIC) {
-        process_expect(&a, "LOST", 1000);
+        process_expect(&a, "LOST", 10000);
         uint64_t second = process_expect_token(&b, ttl + 1000);
         assert_true(second > first);
         expect_beats(name, second);
         process_tell(&a, "release");
-        process_expect(&a, "RELEASE LOST", 5000);
+        process_expect(&a, "RELEASE LOST", 10000);
     } else {
         /* A lease outlives its connections. */
         assert_false(process_hear(&b, ttl + 500));
@@ -192,8 +196,8 @@ static void test_connections_cut(void **state)
         process_expect(&a, "CHECK OK", 10000);
         expect_beats(name, first);
         process_tell(&a, "release");
-        process_expect(&a, "RELEASE OK", 5000);
-        assert_true(process_expect_token(&b, 2000) > first);
+        process_expect(&a, "RELEASE OK", 10000);
+        assert_true(process_expect_token(&b, 10000) > first);
     }
     process_finish(&a);
     process_finish(&b);
@@ -214,7 +218,7 @@ static void test_server_killed_while_held(void **state)
     assert_false(process_hear(&b, 300));
     ts_own_kill();
     if (mode == ROWLOCK_PESSIMISTIC)
-        process_expect(&a, "LOST", 1000);
+        process_expect(&a, "LOST", 10000);
     ts_own_restart();
     reconnect();
     if (mode == ROWLOCK_PESSIMISTIC) {
@@ -222,7 +226,7 @@ static void test_server_killed_while_held(void **state)
         assert_true(second > first);
         expect_beats(name, second);
         process_tell(&a, "release");
-        process_expect(&a, "RELEASE LOST", 5000);
+        process_expect(&a, "RELEASE LOST", 10000);
     } else {
         /* The outage was shorter than its TTL: it is renewed and goes on. */
         process_tell(&a, "check");
@@ -230,8 +234,8 @@ static void test_server_killed_while_held(void **state)
         expect_beats(name, first);
         assert_false(process_hear(&b, 500));
         process_tell(&a, "release");
-        process_expect(&a, "RELEASE OK", 5000);
-        assert_true(process_expect_token(&b, 5000) > first);
+        process_expect(&a, "RELEASE OK", 10000);
+        assert_true(process_expect_token(&b, 10000) > first);
     }
     process_finish(&a);
     process_finish(&b);
@@ -242,22 +246,22 @@ static void test_server_away_for_longer_than_the_ttl(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "away");
-    int64_t ttl = 1000;
+    int64_t ttl = 2000;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     expect_beats(name, first);
     process b = process_start(name, mode, ttl, "hold");
     ts_own_kill();
-    process_expect(&a, "LOST", ttl + 200);
+    process_expect(&a, "LOST", ttl + 1000);
     ts_own_restart();
     int64_t back = ts_now_ms();
     reconnect();
     uint64_t second = process_expect_token(&b, ttl + 1000);
-    assert_between(0, ts_now_ms() - back, ttl + 1000);
+    assert_between(0, ts_now_ms() - back, ttl + 1000 + ts_slack_ms());
     assert_true(second > first);
     expect_beats(name, second);
     process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 5000);
+    process_expect(&a, "RELEASE LOST", 10000);
     process_tell(&b, "check");
     process_expect(&b, "CHECK OK", 10000);
     process_finish(&a);
