@@ -83,7 +83,7 @@ idle() {
 @test "killed in a statement: the next one ends it, and refuses with what to look at" {
     hold_up
     file 0001_a.sql "$(see one)" "$(slow two)" "$(see three)"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     run migrate status
     [ "$status" -eq 0 ]
@@ -109,7 +109,7 @@ idle() {
 @test "killed in a file that is resumable, or one transaction: the next one goes on" {
     hold_up
     file 0001_a.sql "-- rowlock: resumable" "$(see one)" "$(slow two)"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     kill -KILL "$BACK"
     ends_with 137
@@ -120,7 +120,7 @@ idle() {
     [ "$(seen)" = "one two" ]
     hold_up
     file 0002_b.sql "-- rowlock: transaction" "$(see three)" "$(slow four)"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     kill -KILL "$BACK"
     ends_with 137
@@ -134,7 +134,7 @@ idle() {
 @test "paused in a statement and overtaken: its statement is ended, and it runs no other" {
     hold_up
     file 0001_a.sql "-- rowlock: resumable" "$(see one)" "$(slow two)" "$(see three)"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     kill -STOP "$BACK"
     paused=$BACK
@@ -183,7 +183,7 @@ idle() {
 @test "its lock is broken: the statement is ended at once, the exit status is 75" {
     hold_up
     file 0001_a.sql "$(see one)" "$(slow two)"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     rl break "migrate:$APP"
     ends_with 75
@@ -237,7 +237,7 @@ idle() {
 @test "a user who may not end the dead one's connection waits for its end, and says whose it is" {
     hold_up
     file 0001_a.sql "-- rowlock: resumable" "$(slow one)"
-    start --ttl=2
+    start --ttl=5
     poll 30 at_work
     kill -KILL "$BACK"
     ends_with 137
@@ -248,7 +248,7 @@ idle() {
         (unset MYSQL_PWD && "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" --password=migrates -D "$TEST_SCHEMA" \
             migrate --into="$APP" "$@" files)
     }
-    run --separate-stderr other --wait=6s
+    run --separate-stderr other --wait=10s
     # shellcheck disable=SC2154
     echo "$stderr"
     [ "$status" -eq 1 ]

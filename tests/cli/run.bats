@@ -145,7 +145,7 @@ died_of() {
         echo "$wait took $took ms"
         [ "$status" -eq 1 ]
         [ "$took" -ge 500 ]
-        [ "$took" -lt 2000 ]
+        within 2000 "$before"
     done
 }
 
@@ -339,14 +339,13 @@ END
         rm -f held let_go
         L="$L $mode" hold --mode=$mode
         for number in 15 2 1 10; do
-            (sleep 0.7; kill -$number "$(pgrep -o -f "^$ROWLOCK .*will-not-run")") 3>&- &
+            (L="$L $mode" poll 60 waits_for_lock 1; sleep 0.3; kill -$number "$(pgrep -o -f "^$ROWLOCK .*will-not-run")") 3>&- &
             before=$(now_ms)
             run died_of env --default-signal "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" \
                 run --mode=$mode "$L $mode" -- touch will-not-run
-            took=$(($(now_ms) - before))
-            echo "$mode $number: died of $output after $took ms, $(cat died.err)"
+            echo "$mode $number: died of $output, $(cat died.err)"
             [ "$output" -eq $number ]
-            [ $took -lt 2500 ]
+            within 10000 "$before"
             [ ! -s died.err ]
         done
         touch let_go
@@ -389,9 +388,14 @@ on_tty() {
         } >"$D/screen" 3>&-
 }
 
+# The line has been written so often.
+shown_times() {
+    [ "$(grep -ao 'waiting for' "$D/screen" | wc -l)" -ge "$1" ]
+}
+
 @test "on a terminal, a wait shows one line, which goes away" {
     hold --label "somebody@here 1 job"
-    (sleep 2.5; touch let_go) 3>&- &
+    (poll 60 shown_times 2; touch let_go) 3>&- &
     on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L" -- echo done
     cat -v screen
     # Shown, refreshed, and erased before anything else is written.
@@ -407,7 +411,7 @@ on_tty() {
 
 @test "the waiting line is cut to the terminal's width, and left out where there is none" {
     hold --label "$(printf 'w%.0s' {1..120})"
-    COLS=40 on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 1.5 "$L" -- true
+    COLS=40 on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 5 "$L" -- true
     cat -v screen
     shown=$(tr '\r' '\n' <screen | grep -a '^waiting' | head -n 1 | sed 's/\x1b\[K//')
     [ -n "$shown" ]
@@ -423,14 +427,14 @@ on_tty() {
 
 @test "the waiting line: a row lock, a lock that is shut, a holder that means ill" {
     hold --mode=pessimistic --label "$(printf 'a\u202eb\u009bc')"
-    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run --mode=pessimistic -w 0.8 "$L" -- true
+    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run --mode=pessimistic -w 5 "$L" -- true
     cat -v screen
     line=$(tr '\r' '\n' <screen | grep -a -m 1 '^waiting')
     [[ "$line" =~ ^"waiting for $L: held by a"[^$'\u202e\u009b']*" since "[0-9.]+m?s$'\033'.K$ ]]
-    rl run --at-least=5s "$L shut" -- true
-    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 0.8 "$L shut" -- true
+    rl run --at-least=50s "$L shut" -- true
+    on_tty -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run -w 5 "$L shut" -- true
     cat -v screen
-    grep -qaE "waiting for $L shut: shut for another [34]\.[0-9]s" screen
+    grep -qaE "waiting for $L shut: shut for another [1-4][0-9]s" screen
 }
 
 @test "a wait with nobody to wait for shows no line" {
@@ -442,7 +446,7 @@ on_tty() {
 
 @test "^C at a terminal while waiting: the line goes, and rowlock with it" {
     hold
-    (poll 20 pgrep -f "^$ROWLOCK .*run $L -- echo no"; sleep 1; touch typing) 3>&- &
+    (poll 60 shown_times 1; touch typing) 3>&- &
     on_tty "$D/typing:\003" -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L" -- echo no
     cat -v screen
     grep -qa waiting screen
@@ -543,13 +547,13 @@ is_running() {
 
 @test "the history has who, exit status, waited and held" {
     hold --label "somebody else"
-    (sleep 0.6; touch let_go) 3>&- &
+    (poll 60 waits_for_lock 1; sleep 0.6; touch let_go) 3>&- &
     run rl run --label "me & mine" "$L" -- sh -c 'sleep 0.3; exit 9'
     [ "$status" -eq 9 ]
     rl history --json "$L" >history
     cat history
     jq -e 'map(select(.event == "released")) | .[-1] |
-            .exit_status == 9 and .held_ms >= 300 and .held_ms < 3000' history
+            .exit_status == 9 and .held_ms >= 300 and .held_ms < 20000' history
     jq -e 'map(select(.event == "acquired")) | .[-1].waited_ms >= 300' history
     grep -q "me & mine" history
     run rl run "$L" -- sh -c 'kill -TERM $$'
@@ -566,11 +570,11 @@ is_running() {
 }
 
 @test "--at-least keeps the lock shut" {
-    rl run --at-least=2s "$L" -- true
+    rl run --at-least=6s "$L" -- true
     state_is "$L" shut
     before=$(now_ms)
     fails_with 1 "" rl run -n "$L" touch marker
-    rl run -w 10 "$L" -- touch marker
+    rl run -w 60 "$L" -- touch marker
     took=$(($(now_ms) - before))
     [ -e marker ]
     [ $took -ge 1000 ]
@@ -582,20 +586,22 @@ is_running() {
     ends_with 75
     took=$(($(now_ms) - before))
     echo "took $took ms: $(cat err)"
-    [ $took -ge 2000 ] && [ $took -lt 4500 ]
+    [ $took -ge 2000 ]
+    within 4500 "$before"
     [ "$(wc -l <err)" -eq 1 ]
     grep -q "^rowlock: $L: .*--max-hold.*sleep was ended" err
-    poll 5 is_free
+    poll 20 is_free
 }
 
 @test "--max-hold shorter than the TTL" {
-    rl run --max-hold=2s "$L" -- sleep 0.5
+    rl run --max-hold=5s "$L" -- sleep 0.5
     before=$(now_ms)
     background run --max-hold=2s "$L" -- sleep 1000
     ends_with 75
     took=$(($(now_ms) - before))
     echo "took $took ms: $(cat err)"
-    [ $took -ge 1000 ] && [ $took -lt 2300 ]
+    [ $took -ge 1000 ]
+    within 2300 "$before"
     grep -q -e --max-hold err
 }
 

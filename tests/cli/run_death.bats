@@ -72,7 +72,7 @@ IGNORE_TERM='trap "" TERM'
     [ "$output" = alive ]
     [ "$(sort tree | cut -d' ' -f1 | tr '\n' ' ')" = "child command daemon session " ]
     kill -KILL "$(sed -n 's/^daemon //p' tree)"
-    poll 5 is_dead "$(sed -n 's/^daemon //p' tree)"
+    poll 20 is_dead "$(sed -n 's/^daemon //p' tree)"
     run ! tree_is_dead
     # The daemon's parents are gone, and it is in a session of its own.
     [ "$(ps -o sid= -p "$(sed -n 's/^session //p' tree)")" != "$(ps -o sid= -p "$BACK")" ]
@@ -89,13 +89,13 @@ rowlock_is_killed() { # MILLISECONDS OPTION...
     kill -KILL "$BACK"
     poll 20 tree_is_dead
     within "$1" "$since"
-    poll 5 is_dead "$SUPERVISOR"
+    poll 20 is_dead "$SUPERVISOR"
     said_once "rowlock itself was killed"
 }
 
 @test "rowlock killed, lease: all dead at once, the next gets in within the TTL" {
-    TREE_TRAP=$IGNORE_TERM rowlock_is_killed 3000 --ttl=3s
-    handed_over 8000 "$since"
+    TREE_TRAP=$IGNORE_TERM rowlock_is_killed 6000 --ttl=6s
+    handed_over 10000 "$since"
     ends_with 0 "$NEXT"
 }
 
@@ -123,7 +123,7 @@ rowlock_is_killed() { # MILLISECONDS OPTION...
     is_alive "$command"
     kill -CONT "$supervisor"
     poll 20 tree_is_dead
-    MODE=pessimistic poll 5 is_free
+    MODE=pessimistic poll 20 is_free
     touch let_go
     ends_with 0
 }
@@ -133,8 +133,8 @@ rowlock_is_killed() { # MILLISECONDS OPTION...
     [ "$(ps -o pgid= -p "$BACK" | tr -d ' ')" = "$BACK" ]
     kill -KILL "-$BACK"
     poll 20 tree_is_dead
-    poll 5 is_dead "$SUPERVISOR"
-    MODE=pessimistic poll 5 is_free
+    poll 20 is_dead "$SUPERVISOR"
+    MODE=pessimistic poll 20 is_free
 }
 
 # ------------------------------------------------------ the supervisor is killed
@@ -161,10 +161,10 @@ supervisor_is_killed() { # OPTION...
 
 @test "the supervisor killed while rowlock waits: not started without one" {
     background run "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done'
-    poll 10 test -e held
+    poll 30 test -e held
     holder=$BACK
     background run "$L" -- touch will-not-run
-    poll 10 sh -c "[ -n \"\$(cat /proc/$BACK/task/$BACK/children)\" ]"
+    poll 30 sh -c "[ -n \"\$(cat /proc/$BACK/task/$BACK/children)\" ]"
     kill -KILL "$(supervisor_of "$BACK")"
     ends_with 71
     grep -q "supervising process ended" err
@@ -177,7 +177,7 @@ supervisor_is_killed() { # OPTION...
 # ------------------------------------------------------------ rowlock is stopped
 
 rowlock_is_stopped() { # OPTION...
-    run_tree --ttl=3s "$@"
+    run_tree --ttl=6s "$@"
     TOKEN=$(token_of_lock)
     successor --ttl=30s "$@"
     since=$(now_ms)
@@ -208,14 +208,14 @@ rowlock_is_stopped() { # OPTION...
 }
 
 @test "SIGTERM comes in time, SIGKILL later, both before the TTL" {
-    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=6s
+    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=8s
     since=$(now_ms)
     kill -STOP "$BACK"
-    poll 10 got termed 4
+    poll 30 got termed 4
     run ! tree_is_dead
     first=$(sort -n termed | head -n 1)
-    poll 10 tree_is_dead
-    within 6000 "$since"
+    poll 30 tree_is_dead
+    within 8000 "$since"
     # A quarter of the TTL lies between the two.
     [ $(($(now_ms) - first)) -ge 500 ]
     kill -CONT "$BACK"
@@ -223,10 +223,10 @@ rowlock_is_stopped() { # OPTION...
 }
 
 @test "a command that ends on SIGTERM ends early, and the exit status still is 75" {
-    background run --ttl=6s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
-    poll 10 test -e ready
+    background run --ttl=8s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
+    poll 30 test -e ready
     kill -STOP "$BACK"
-    poll 10 test -e cleaned
+    poll 30 test -e cleaned
     kill -CONT "$BACK"
     ends_with 75
     said_once "bash was ended"
@@ -247,7 +247,7 @@ rowlock_is_stopped() { # OPTION...
 
 @test "lease: the server killed and restarted within the TTL: the job goes on" {
     background run --ttl=30s "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
-    poll 10 test -e held
+    poll 30 test -e held
     kill_server
     restart_server
     before=$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")
@@ -268,8 +268,8 @@ rowlock_is_stopped() { # OPTION...
     TREE_TRAP='trap "echo >>\"$D/termed\"" TERM' run_tree --ttl=8s
     server_signal STOP
     since=$(now_ms)
-    poll 10 got termed 4
-    poll 10 tree_is_dead
+    poll 30 got termed 4
+    poll 30 tree_is_dead
     within 8000 "$since"
     ends_with 75
     said_once "could not be renewed in time"
@@ -281,7 +281,7 @@ rowlock_is_stopped() { # OPTION...
     run_tree --ttl=8s
     kill_server
     since=$(now_ms)
-    poll 10 tree_is_dead
+    poll 30 tree_is_dead
     within 8000 "$since"
     ends_with 75
     said_once "bash was ended"
@@ -294,7 +294,7 @@ rowlock_is_stopped() { # OPTION...
     kill -STOP "$SUPERVISOR"
     server_signal STOP
     since=$(now_ms)
-    poll 10 tree_is_dead
+    poll 30 tree_is_dead
     within 8000 "$since"
     ends_with 75
     is_dead "$SUPERVISOR"
@@ -302,7 +302,7 @@ rowlock_is_stopped() { # OPTION...
 
 @test "the command ends while the server is away: a warning, and its exit status" {
     background run --ttl=60s "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
-    poll 10 test -e held
+    poll 30 test -e held
     kill_server
     touch let_go
     ends_with 8
@@ -348,7 +348,7 @@ rowlock_is_stopped() { # OPTION...
     TREE_TRAP=$IGNORE_TERM run_tree --mode=pessimistic --ttl=8s
     server_signal STOP
     since=$(now_ms)
-    poll 10 tree_is_dead
+    poll 30 tree_is_dead
     within 8000 "$since"
     ends_with 75
 }
@@ -356,12 +356,12 @@ rowlock_is_stopped() { # OPTION...
 # ----------------------------------------------------------------- rowlock break
 
 @test "rowlock break, lease: heard at the next renewal, all dead, 75" {
-    TREE_TRAP=$IGNORE_TERM run_tree --ttl=3s
+    TREE_TRAP=$IGNORE_TERM run_tree --ttl=6s
     rl break "$L"
     poll 20 tree_is_dead
     ends_with 75
     said_once "bash was ended"
-    poll 5 is_free
+    poll 20 is_free
 }
 
 @test "rowlock break, pessimistic: all dead at once, 75" {
@@ -370,7 +370,7 @@ rowlock_is_stopped() { # OPTION...
     poll 20 tree_is_dead
     ends_with 75
     said_once "bash was ended"
-    MODE=pessimistic poll 5 is_free
+    MODE=pessimistic poll 20 is_free
 }
 
 @test "lost unnoticed while the command ran to its end: a line, 75" {
@@ -389,7 +389,7 @@ setsid bash "$D/chain.sh" &
 END
     # The first one stays, or the command would be over.
     background run --mode=pessimistic "$L" -- bash -c 'bash "$D/chain.sh" & sleep 1000'
-    poll 10 got beats 20
+    poll 30 got beats 20
     sql_any "KILL $(connection_of_lock)"
     ends_with 75
     beats=$(wc -l <beats)
@@ -406,7 +406,7 @@ END
     poll 20 got tree 150
     since=$(now_ms)
     sql_any "KILL $(connection_of_lock)"
-    poll 10 tree_is_dead
+    poll 30 tree_is_dead
     # Alone it takes 0.5 s; beside eight builds on two cores 3.9 s were seen.
     within 8000 "$since"
     ends_with 75
@@ -420,7 +420,7 @@ exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run --mode=pes
 END
     (exec bash before.sh) >out 2>err </dev/null 3>&- &
     BACK=$!
-    poll 10 got tree
+    poll 30 got tree
     kill -KILL "$(ps -o pid= --ppid $BACK | tr -d ' ' | grep -vx "$(cat before)")"
     ends_with 137
     tree_is_dead

@@ -6,6 +6,28 @@ run_setup() {
     L="lock $BATS_TEST_NUMBER"
     export D L
     cd "$D"
+    witness 3>&- &
+}
+
+# How late this machine is, as tests/support/witness.c has it: one line for each time that somebody who
+# does nothing else was woken late, or a small write to the disk was done late.
+witness() {
+    exec perl -MTime::HiRes=time,sleep -MIO::Handle -e '
+        open my $notes, ">>", "$ENV{D}/stood" or die;
+        open my $disk, ">", "$ENV{D}/disk" or die;
+        $notes->autoflush(1);
+        for (my $n = 0; ; $n++) {
+            my $start = time;
+            sleep 0.01;
+            if ($n % 4 == 0) { syswrite $disk, "x"; $disk->sync }
+            my $late = (time - $start - 0.015) * 1000;
+            printf $notes "%d %d\n", time * 1000, $late if $late > 5;
+        }' >/dev/null 2>&1
+}
+
+# stood_since MILLISECONDS: how long the machine has stood still since then.
+stood_since() {
+    awk -v since="$1" '$1 >= since { sum += $2 } END { print int(sum) }' "$D/stood" 2>/dev/null || echo 0
 }
 
 # Ends all that the test started and that is still there: what has the test's folder in its
@@ -109,11 +131,12 @@ successor() {
     NEXT=$!
 }
 
-# within MILLISECONDS SINCE: it is not longer ago than that.
+# within MILLISECONDS SINCE: it is not longer ago than that, and than the machine stood still meanwhile.
 within() {
-    local took=$(($(now_ms) - $2))
-    echo "took $took of $1 ms" >&2
-    [ "$took" -le "$1" ]
+    local took=$(($(now_ms) - $2)) stood
+    stood=$(stood_since "$2")
+    echo "took $took of $1 ms; the machine stood still for $stood ms" >&2
+    [ "$took" -le $(($1 + stood)) ]
 }
 
 # The lock can be had at once, in the test's mode.

@@ -80,7 +80,7 @@ as() {
         as batch run --mode=pessimistic --unfenced plain -- true
     done
     # Long enough to be renewed.
-    as batch run --ttl=1s renewed -- sleep 2
+    as batch run --ttl=4s renewed -- sleep 5
     as batch ls
     as batch show lease
     as batch run held -- sh -c 'sleep 2 & wait' &
