@@ -137,7 +137,7 @@ static void test_a_waiter_gets_it_when_it_is_released(void **state)
         ts_pass_ms(300);
         assert_false(atomic_load(&waiter.ended));
         WANT(OK, rowlock_release(hold, &ts_err));
-        WANT(OK, ts_waiter_join(&waiter, 2000));
+        WANT(OK, ts_waiter_join(&waiter, 10000));
         assert_true(rowlock_hold_token(waiter.hold) > token);
         assert_between(290, rowlock_hold_waited_ms(waiter.hold), 3000);
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
@@ -158,7 +158,7 @@ static void test_threads_of_one_client_exclude_each_other(void **state)
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
     ts_waiter_start(&waiter);
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 3000));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_client_close(client);
 }
@@ -177,7 +177,7 @@ static void test_a_waiter_gets_it_when_the_holder_is_gone(void **state)
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
     ts_waiter_start(&waiter);
     ts_expire(mysql, name, mode);
-    WANT(OK, ts_waiter_join(&waiter, 2500));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -190,7 +190,7 @@ static void test_a_waiter_gets_it_when_the_holder_is_gone(void **state)
 
 static void check_cancelled(ts_waiter *waiter, int64_t fired_ms)
 {
-    WANT(CANCELLED, ts_waiter_join(waiter, 3000));
+    WANT(CANCELLED, ts_waiter_join(waiter, 10000));
     assert_between(-1, waiter->ended_ms - fired_ms, ts_slack_ms());
     assert_null(waiter->hold);
 }
@@ -223,7 +223,7 @@ static void test_cancel_from_another_thread(void **state)
     WANT(OK, rowlock_release(hold, &ts_err));
     ts_waiter again = {.client = other, .name = name, .options = options};
     ts_waiter_start(&again);
-    WANT(OK, ts_waiter_join(&again, 3000));
+    WANT(OK, ts_waiter_join(&again, 10000));
     WANT(OK, rowlock_release(again.hold, &ts_err));
     rowlock_client_close(client);
     rowlock_client_close(other);
@@ -428,7 +428,7 @@ static void test_reentrance_is_for_one_thread(void **state)
     ts_pass_ms(100);
     assert_false(atomic_load(&waiter.ended));
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 3000));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_int_equal(rowlock_hold_depth(waiter.hold), 1);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_client_close(client);
@@ -457,7 +457,7 @@ static void test_a_lost_hold_is_not_reentered(void **state)
         .mode = mode, .wait_ms = 1000, .ttl_ms = ts_short_ttl(mode), .reentrant = true};
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
     WANT(OK, ts_break(breaker, name, "test"));
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 3000));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     rowlock_hold *again = NULL;
     rowlock_status status = rowlock_acquire(client, name, &options, &again, &ts_err);
     if (status == ROWLOCK_OK) {

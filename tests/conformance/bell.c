@@ -56,7 +56,7 @@ static uint64_t bell_holder(const char *name)
  * connection of a wait that was broken off has ended. */
 static void nothing_is_left(const char *name)
 {
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 2000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 10000));
 }
 
 static uint64_t token_of(const char *name)
@@ -142,7 +142,7 @@ static void test_first_come_first_served(void **state)
     for (unsigned i = 0; i < WAITERS; i++) {
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(hold, &ts_err));
-        assert_between(0, got_after(&waiters[i], released), SOON);
+        assert_between(0, got_after(&waiters[i], released), SOON + ts_slack_ms());
         hold = waiters[i].hold;
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
         assert_int_equal(ts_in_queue(mysql, name), WAITERS - 1 - i);
@@ -158,7 +158,7 @@ static void test_first_come_first_served(void **state)
  * lease about when it would end. */
 static void test_waiters_are_silent(void **state)
 {
-    static const int64_t ttls[] = {LONG_TTL, 1500};
+    static const int64_t ttls[] = {LONG_TTL, TS_KEPT_TTL};
     (void)state;
     for (unsigned round = 0; round < 2; round++) {
         const char *name = ts_name("silent");
@@ -172,7 +172,7 @@ static void test_waiters_are_silent(void **state)
             queue_up(&waiters[i], i + 1);
         }
         unsigned before = ts_proxy_commands(proxy);
-        ts_pass_ms(2500);
+        ts_pass_ms(round == 0 ? 2500 : TS_KEPT_FOR);
         unsigned sent = ts_proxy_commands(proxy) - before;
         /* The expiry that each saw comes after a second or so, again and again; the first
          * look needs a connection. Polling would take 160 at least. */
@@ -181,7 +181,7 @@ static void test_waiters_are_silent(void **state)
         assert_int_equal(ts_in_queue(mysql, name), WAITERS);
         WANT(OK, rowlock_release(hold, &ts_err));
         for (unsigned i = 0; i < WAITERS; i++) {
-            WANT(OK, ts_waiter_join(&waiters[i], 5000));
+            WANT(OK, ts_waiter_join(&waiters[i], 10000));
             WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
         }
         nothing_is_left(name);
@@ -208,7 +208,7 @@ static void test_a_release_wakes_one(void **state)
     unsigned before = ts_proxy_commands(proxy);
     WANT(OK, rowlock_release(hold, &ts_err));
     for (unsigned i = 0; i < WAITERS; i++) {
-        WANT(OK, ts_waiter_join(&waiters[i], 5000));
+        WANT(OK, ts_waiter_join(&waiters[i], 10000));
         WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
     }
     /* Each prepares and sends its acquire and its release. */
@@ -235,10 +235,10 @@ static void test_nobody_barges(void **state)
         WANT(BUSY, try(greedy, name));
         ts_waiter again = waiter_of(greedy, name);
         ts_waiter_start(&again);
-        WANT(OK, ts_waiter_join(&waiter, 5000));
+        WANT(OK, ts_waiter_join(&waiter, 10000));
         assert_int_equal(rowlock_hold_token(waiter.hold), token + 1);
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
-        WANT(OK, ts_waiter_join(&again, 5000));
+        WANT(OK, ts_waiter_join(&again, 10000));
         hold = again.hold;
     }
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -263,7 +263,7 @@ static void test_nobody_passes_who_was_woken(void **state)
         if (way == 1) {
             queue_up(&waited, 1);
             WANT(OK, rowlock_release(hold, &ts_err));
-            WANT(OK, ts_waiter_join(&waited, 5000));
+            WANT(OK, ts_waiter_join(&waited, 10000));
             hold = waited.hold;
         }
         WANT(BUSY, try(other, name));
@@ -279,7 +279,7 @@ static void test_nobody_passes_who_was_woken(void **state)
         if (ts_now_ms() - released < 900)
             WANT(BUSY, status);
         ts_proxy_flow(proxy);
-        WANT(OK, ts_waiter_join(&waiter, 5000));
+        WANT(OK, ts_waiter_join(&waiter, 10000));
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
         nothing_is_left(name);
     }
@@ -314,10 +314,10 @@ static void test_a_try_after_a_wait(void **state)
             waiter.options.wait_ms = 30;
         ts_waiter_start(&waiter);
         if (i % 2)
-            WANT(TIMEOUT, ts_waiter_join(&waiter, 5000));
+            WANT(TIMEOUT, ts_waiter_join(&waiter, 10000));
         WANT(OK, rowlock_release(hold, &ts_err));
         if (i % 2 == 0) {
-            WANT(OK, ts_waiter_join(&waiter, 5000));
+            WANT(OK, ts_waiter_join(&waiter, 10000));
             WANT(OK, rowlock_release(waiter.hold, &ts_err));
         }
         WANT(OK, try(one, name));
@@ -371,7 +371,7 @@ static void line_up(ts_waiter *waiters, unsigned count)
     uint64_t id = ts_id_of(mysql, waiters[0].name);
     for (unsigned i = 0; i < count; i++) {
         ts_waiter_start(&waiters[i]);
-        assert_true(POLL_UNTIL(in_line(waiters[i].client, id) == i + 1, 5000));
+        assert_true(POLL_UNTIL(in_line(waiters[i].client, id) == i + 1, 10000));
     }
     assert_true(queue_becomes(waiters[0].name, 1));
 }
@@ -395,10 +395,10 @@ static void test_threads_wait_in_line(void **state)
     assert_between(1, (int64_t)connections_of(user), 4);
     for (unsigned i = 0; i < WAITERS; i++) {
         WANT(OK, rowlock_release(hold, &ts_err));
-        WANT(OK, ts_waiter_join(&waiters[i], 5000));
+        WANT(OK, ts_waiter_join(&waiters[i], 10000));
         hold = waiters[i].hold;
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
-        assert_true(POLL_UNTIL(waiting_as(user) == (i + 1 < WAITERS), 5000));
+        assert_true(POLL_UNTIL(waiting_as(user) == (i + 1 < WAITERS), 10000));
     }
     WANT(OK, rowlock_release(hold, &ts_err));
     nothing_is_left(name);
@@ -429,17 +429,17 @@ static void test_some_in_the_line_give_up(void **state)
     line_up(waiters, WAITERS);
     int64_t fired = ts_now_ms();
     rowlock_cancel_fire(cancel);
-    WANT(CANCELLED, ts_waiter_join(&waiters[0], 5000));
-    WANT(CANCELLED, ts_waiter_join(&waiters[3], 5000));
+    WANT(CANCELLED, ts_waiter_join(&waiters[0], 10000));
+    WANT(CANCELLED, ts_waiter_join(&waiters[3], 10000));
     assert_between(0, waiters[0].ended_ms - fired, ts_slack_ms());
     assert_between(0, waiters[3].ended_ms - fired, ts_slack_ms());
-    WANT(TIMEOUT, ts_waiter_join(&waiters[5], 5000));
+    WANT(TIMEOUT, ts_waiter_join(&waiters[5], 10000));
     assert_between(1499, waiters[5].ended_ms - waiters[5].started_ms, 1500 + ts_slack_ms());
     WANT(OK, rowlock_release(hold, &ts_err));
     for (unsigned i = 0; i < WAITERS; i++) {
         if (i == 0 || i == 3 || i == 5)
             continue;
-        WANT(OK, ts_waiter_join(&waiters[i], 5000));
+        WANT(OK, ts_waiter_join(&waiters[i], 10000));
         assert_int_equal(rowlock_hold_token(waiters[i].hold), ++token);
         WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
     }
@@ -513,7 +513,7 @@ static void test_the_bell_of_a_busy_connection(void **state)
            ts_quote(fenced));
     ts_waiter kept = waiter_of(client, fenced);
     ts_waiter_start(&kept);
-    assert_true(ts_server_waits(mysql, "UPDATE resource%", 5000));
+    assert_true(ts_server_waits(mysql, "UPDATE resource%", 10000));
     assert_int_equal(ts_sql_u64(mysql,
                                 "SELECT COUNT(*) FROM information_schema.processlist"
                                 " WHERE id = %" PRIu64 " AND command <> 'Sleep'",
@@ -524,10 +524,10 @@ static void test_the_bell_of_a_busy_connection(void **state)
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(hold, &ts_err));
     /* A statement of the client's waits for a row for a second, and no longer. */
-    assert_between(0, got_after(&waiter, released), 1500);
+    assert_between(0, got_after(&waiter, released), 1500 + ts_slack_ms());
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     ts_sql(transaction, "ROLLBACK");
-    WANT(OK, ts_waiter_join(&kept, 5000));
+    WANT(OK, ts_waiter_join(&kept, 10000));
     WANT(OK, rowlock_release(kept.hold, &ts_err));
     nothing_is_left(wanted);
     nothing_is_left(fenced);
@@ -610,6 +610,7 @@ static void test_threads_with_names_of_their_own(void **state)
 /* In the queue, and as its first, who has the bell but not the lease. */
 static void test_cancel_and_deadline(void **state)
 {
+    enum { WAIT_MS = 1500 }; /* there is time to see it wait */
     rowlock_client *holder = ts_open();
     rowlock_client *client = ts_open();
     rowlock_cancel *cancel = NULL;
@@ -625,17 +626,17 @@ static void test_cancel_and_deadline(void **state)
             ts_cut(mysql, name);
         ts_waiter waiter = waiter_of(client, name);
         waiter.options.cancel = cancel;
-        waiter.options.wait_ms = cancels ? 20000 : 700;
+        waiter.options.wait_ms = cancels ? 20000 : WAIT_MS;
         ts_waiter_start(&waiter);
         if (first)
-            assert_true(POLL_UNTIL(bell_holder(name) != keeper && bell_holder(name), 5000));
+            assert_true(POLL_UNTIL(bell_holder(name) != keeper && bell_holder(name), 10000));
         else
             assert_true(queue_becomes(name, 1));
-        int64_t due = cancels ? ts_now_ms() : waiter.started_ms + 700;
+        int64_t due = cancels ? ts_now_ms() : waiter.started_ms + WAIT_MS;
         if (cancels)
             rowlock_cancel_fire(cancel);
         WANT(OK, rowlock_hold_check(hold));
-        rowlock_status status = ts_waiter_join(&waiter, 5000);
+        rowlock_status status = ts_waiter_join(&waiter, 10000);
         if (cancels)
             WANT(CANCELLED, status);
         else
@@ -677,7 +678,7 @@ static void test_deadlines_at_the_last_moment(void **state)
         ts_waiter_start(&waiter);
         ts_pass_ms(waiter.started_ms + 17 + i % 6 - ts_now_ms());
         WANT(OK, rowlock_release(hold, &ts_err));
-        rowlock_status status = ts_waiter_join(&waiter, 5000);
+        rowlock_status status = ts_waiter_join(&waiter, 10000);
         if (status == ROWLOCK_OK) {
             got++;
             WANT(BUSY, try(holder, name));
@@ -707,7 +708,7 @@ static void test_a_holder_without_its_bell(void **state)
     rowlock_client *holder = ts_open();
     rowlock_client *clients[3];
     ts_waiter waiters[3];
-    rowlock_hold *hold = ts_take(holder, name, ROWLOCK_OPTIMISTIC, 1500);
+    rowlock_hold *hold = ts_take(holder, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     uint64_t keeper = bell_holder(name);
     (void)state;
@@ -717,8 +718,8 @@ static void test_a_holder_without_its_bell(void **state)
         queue_up(&waiters[i], i + 1);
     }
     ts_cut(mysql, name);
-    assert_true(POLL_UNTIL(bell_holder(name) != keeper, 2000));
-    for (int64_t until = ts_now_ms() + 2000; ts_now_ms() < until; ts_pass_ms(20)) {
+    assert_true(POLL_UNTIL(bell_holder(name) != keeper, 10000));
+    for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
         WANT(OK, rowlock_hold_check(hold));
         assert_int_equal(token_of(name), token);
     }
@@ -726,7 +727,7 @@ static void test_a_holder_without_its_bell(void **state)
     for (unsigned i = 0; i < 3; i++) {
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(hold, &ts_err));
-        assert_between(0, got_after(&waiters[i], released), 500);
+        assert_between(0, got_after(&waiters[i], released), 500 + ts_slack_ms());
         hold = waiters[i].hold;
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
     }
@@ -749,7 +750,7 @@ static void test_cuts_among_many(void **state)
     (void)state;
     for (unsigned i = 0; i < MANY; i++) {
         names[i] = ts_name("cuts");
-        holds[i] = ts_take(holder, names[i], ROWLOCK_OPTIMISTIC, 2000);
+        holds[i] = ts_take(holder, names[i], ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
         waiters[i] = waiter_of(client, names[i]);
         queue_up(&waiters[i], 1);
     }
@@ -759,7 +760,7 @@ static void test_cuts_among_many(void **state)
         WANT(OK, rowlock_hold_check(holds[i]));
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(holds[i], &ts_err));
-        assert_between(0, got_after(&waiters[i], released), 500);
+        assert_between(0, got_after(&waiters[i], released), 500 + ts_slack_ms());
         WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
         nothing_is_left(names[i]);
     }
@@ -784,16 +785,16 @@ static void test_who_polls_has_no_bell(void **state)
     ts_pass_ms(600);
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(hold, &ts_err));
-    assert_between(0, got_after(&waiter, released), 500);
+    assert_between(0, got_after(&waiter, released), 500 + ts_slack_ms());
     assert_int_equal(bell_holder(name), 0);
     /* The other one has the bell at once, and not the lease. */
     ts_waiter second = waiter_of(other, name);
     ts_waiter_start(&second);
-    assert_true(POLL_UNTIL(bell_holder(name) != 0, 5000));
+    assert_true(POLL_UNTIL(bell_holder(name) != 0, 10000));
     WANT(BUSY, try(other, name));
     released = ts_now_ms();
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    assert_between(0, got_after(&second, released), 500);
+    assert_between(0, got_after(&second, released), 500 + ts_slack_ms());
     WANT(OK, rowlock_release(second.hold, &ts_err));
     assert_false(ts_proxy_fired(proxy));
     nothing_is_left(name);
@@ -890,14 +891,14 @@ static void test_a_break_rings(void **state)
     }
     int64_t broken = ts_now_ms();
     WANT(OK, ts_break(breaker, name, "a test"));
-    assert_between(0, got_after(&waiters[0], broken), SOON);
+    assert_between(0, got_after(&waiters[0], broken), SOON + ts_slack_ms());
     assert_true(rowlock_hold_token(waiters[0].hold) > rowlock_hold_token(hold));
     /* The late release harms nobody, and rings for nobody. */
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_hold_check(waiters[0].hold));
     assert_int_equal(ts_in_queue(mysql, name), 1);
     WANT(OK, rowlock_release(waiters[0].hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiters[1], SOON));
+    WANT(OK, ts_waiter_join(&waiters[1], 10000));
     WANT(OK, rowlock_release(waiters[1].hold, &ts_err));
     nothing_is_left(name);
     rowlock_client_close(holder);
@@ -917,8 +918,8 @@ static void test_who_is_broken_hears_of_it(void **state)
     ts_waiter waiter = waiter_of(other, name);
     queue_up(&waiter, 1);
     WANT(OK, ts_break(other, name, "a test"));
-    WANT(OK, ts_waiter_join(&waiter, SOON));
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 1500));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(OK, rowlock_hold_check(waiter.hold));
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
@@ -961,7 +962,7 @@ static void test_given_up_while_fenced(void **state)
     ts_waiter waited = waiter_of(holder, name);
     queue_up(&waited, 1);
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waited, 5000));
+    WANT(OK, ts_waiter_join(&waited, 10000));
     uint64_t token = rowlock_hold_token(waited.hold);
     ts_sql(transaction, "BEGIN");
     WANT(OK, rowlock_fence(waited.hold, transaction, &ts_err));
@@ -972,7 +973,7 @@ static void test_given_up_while_fenced(void **state)
     assert_int_equal(token_of(name), token);
     int64_t ended = ts_now_ms();
     ts_sql(transaction, "COMMIT");
-    assert_between(0, got_after(&waiter, ended), 2000);
+    assert_between(0, got_after(&waiter, ended), 2000 + ts_slack_ms());
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     WANT(OK, try(first, name));
     nothing_is_left(name);
@@ -990,7 +991,7 @@ static void test_at_least_with_waiters(void **state)
     rowlock_client *clients[2] = {ts_open(), ts_open()};
     ts_waiter waiters[2];
     rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.ttl_ms = LONG_TTL, .at_least_ms = 1500};
+    rowlock_acquire_options options = {.ttl_ms = LONG_TTL, .at_least_ms = 4000};
     (void)state;
     int64_t taken = ts_now_ms();
     WANT(OK, rowlock_acquire(holder, name, &options, &hold, &ts_err));
@@ -1000,10 +1001,10 @@ static void test_at_least_with_waiters(void **state)
     }
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(BUSY, try(holder, name));
-    assert_between(1500, got_after(&waiters[0], taken), 2000);
+    assert_between(4000, got_after(&waiters[0], taken), 4500 + ts_slack_ms());
     assert_int_equal(ts_in_queue(mysql, name), 1);
     WANT(OK, rowlock_release(waiters[0].hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiters[1], 1000));
+    WANT(OK, ts_waiter_join(&waiters[1], 10000));
     WANT(OK, rowlock_release(waiters[1].hold, &ts_err));
     nothing_is_left(name);
     rowlock_client_close(holder);
@@ -1028,11 +1029,11 @@ static void test_max_hold_with_waiters(void **state)
         waiters[i] = waiter_of(clients[i], name);
         queue_up(&waiters[i], i + 1);
     }
-    assert_between(900, got_after(&waiters[0], taken), 2000);
+    assert_between(900, got_after(&waiters[0], taken), 2000 + ts_slack_ms());
     WANT(LOST, rowlock_hold_check(hold));
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(waiters[0].hold, &ts_err));
-    assert_between(0, got_after(&waiters[1], released), SOON);
+    assert_between(0, got_after(&waiters[1], released), SOON + ts_slack_ms());
     WANT(OK, rowlock_release(waiters[1].hold, &ts_err));
     WANT(OK, try(clients[0], name));
     WANT(OK, try(clients[1], name));
@@ -1064,7 +1065,7 @@ static void test_reentrance_with_a_waiter(void **state)
     }
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(holds[0], &ts_err));
-    assert_between(0, got_after(&waiter, released), 500);
+    assert_between(0, got_after(&waiter, released), 500 + ts_slack_ms());
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     nothing_is_left(name);
     rowlock_client_close(holder);
@@ -1114,7 +1115,7 @@ static void test_fork_in_a_holder(void **state)
     assert_int_equal(ts_in_queue(mysql, name), 1);
     int64_t released = ts_now_ms();
     WANT(OK, rowlock_release(hold, &ts_err));
-    assert_between(0, got_after(&waiter, released), 500);
+    assert_between(0, got_after(&waiter, released), 500 + ts_slack_ms());
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     nothing_is_left(name);
     rowlock_client_close(holder);

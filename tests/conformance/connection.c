@@ -195,7 +195,7 @@ static void test_a_slow_resolver_does_not_outlast_a_wait(void **state)
     /* Nothing is left of it: neither a wait for the one who closes, nor a connection. */
     start = ts_now_ms();
     rowlock_client_close(client);
-    assert_between(0, ts_now_ms() - start, 1000);
+    assert_between(0, ts_now_ms() - start, 1000 + ts_slack_ms());
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_true(POLL_UNTIL(nobody_resolves(), 2 * SLOW_MS));
     atomic_store(&resolver_ms, 0);
@@ -215,7 +215,7 @@ static void test_a_slow_resolver_and_a_cancel(void **state)
     int asked = atomic_load(&resolver_started);
     atomic_store(&resolver_ms, SLOW_MS);
     ts_waiter_start(&w);
-    assert_true(POLL_UNTIL(atomic_load(&resolver_started) > asked, 1000));
+    assert_true(POLL_UNTIL(atomic_load(&resolver_started) > asked, 10000));
     int64_t start = ts_now_ms();
     rowlock_cancel_fire(w.options.cancel);
     WANT(CANCELLED, ts_waiter_join(&w, SLOW_MS));
@@ -336,10 +336,10 @@ static void test_a_new_socket_is_closed_by_exec(void **state)
     int silent = listen_on_loopback(&options.port);
     options.socket = NULL;
     options.host = "127.0.0.1";
-    options.connect_timeout_ms = 500;
+    options.connect_timeout_ms = 3000;
     assert_int_equal(pthread_create(&thread, NULL, open_in_vain, &options), 0);
-    assert_true(POLL_UNTIL(closed_by_exec(options.port) >= 0, 400));
-    bool closed = POLL_UNTIL(closed_by_exec(options.port) == 1, 100);
+    assert_true(POLL_UNTIL(closed_by_exec(options.port) >= 0, 2500));
+    bool closed = POLL_UNTIL(closed_by_exec(options.port) == 1, 400);
     pthread_join(thread, &wrong);
     close(silent);
     assert_null(wrong);
@@ -406,13 +406,13 @@ static void test_a_foreign_kill_is_survived(void **state)
     (void)state;
     ts_waiter_start(&w);
     for (int i = 0; i < 3; i++) {
-        assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 5000));
+        assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 10000));
         ts_sql(watch, "KILL QUERY %" PRIu64, ts_sql_u64(watch, "SELECT id " OUR_WAIT));
         ts_pass_ms(100);
         assert_false(atomic_load(&w.ended));
     }
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&w, 3000));
+    WANT(OK, ts_waiter_join(&w, 10000));
     WANT(OK, rowlock_release(w.hold, &ts_err));
     rowlock_client_close(client);
 }

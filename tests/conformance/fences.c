@@ -225,12 +225,11 @@ static void test_a_long_writer_keeps_its_lock(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("long");
     const char *table = fenced_table(name);
-    int64_t ttl = ts_short_ttl(mode);
-    rowlock_hold *hold = ts_take(client, name, mode, ttl);
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     WANT(OK, rowlock_present(hold, mysql, &ts_err));
     ts_sql(mysql, "BEGIN");
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
-    int64_t end = ts_now_ms() + 3 * ttl;
+    int64_t end = ts_now_ms() + TS_KEPT_FOR;
     while (ts_now_ms() < end) {
         WANT(OK, rowlock_hold_check(hold));
         WANT(BUSY, ts_try(other, name, mode));

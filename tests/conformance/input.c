@@ -309,7 +309,7 @@ static void test_bad_release_and_sweep_options(void **state)
     note[sizeof note - 1] = 0;
     rowlock_release_options options = {.note = note};
     WANT(OK, rowlock_release_with(hold, &options, &ts_err));
-    WANT(OK, rowlock_client_flush(client, 5000, &ts_err));
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
 }
 
 /* ---------------------------------------------------------------------------- NULLs */

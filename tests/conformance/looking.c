@@ -162,8 +162,8 @@ static rowlock_history *history_of(const char *name)
 {
     rowlock_history *history = NULL;
     rowlock_history_options options = {.name = name};
-    WANT(OK, rowlock_client_flush(client, 5000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 5000, &ts_err));
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
     WANT(OK, rowlock_history_get(other, &options, &history, &ts_err));
     return history;
 }
@@ -188,7 +188,7 @@ static void test_history_of_a_cycle(void **state)
     ts_waiter_start(&waiter);
     ts_pass_ms(200);
     WANT(OK, rowlock_release(first, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 3000));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     uint64_t token = rowlock_hold_token(waiter.hold);
     char owner[64];
     snprintf(owner, sizeof owner, "%s", rowlock_hold_owner(waiter.hold));
@@ -253,7 +253,7 @@ static void test_history_of_a_break(void **state)
     const char *name = ts_name("history-break");
     rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
     WANT(OK, rowlock_break(other, name, "the operator said so", &ts_err));
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, ts_short_ttl(mode)));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
     rowlock_history *history = history_of(name);
     const rowlock_event *broken = find_event(history, "broken");
@@ -270,7 +270,7 @@ static void test_history_can_be_limited(void **state)
     (void)state;
     for (int i = 0; i < 5; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 5000, &ts_err));
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
     WANT(OK, rowlock_history_get(client, &options, &history, &ts_err));
     assert_int_equal(rowlock_history_count(history), 3);
     /* The newest three, oldest first: the end of the fourth cycle and the fifth. */
@@ -319,7 +319,7 @@ static void test_break(void **state)
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     rowlock_hold *next = ts_take(other, name, mode, 30000);
     assert_true(rowlock_hold_token(next) > token);
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, ts_short_ttl(mode)));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_hold_check(next));
     WANT(OK, rowlock_release(next, &ts_err));
@@ -335,7 +335,7 @@ static void test_break_with_a_waiter(void **state)
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000};
     ts_waiter_start(&waiter);
     WANT(OK, rowlock_break(other, name, "go", &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 2500));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_hold_check(waiter.hold));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
@@ -404,8 +404,8 @@ static void test_history_is_bounded_by_rows(void **state)
     (void)state;
     for (int i = 0; i < 20; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 5000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 5000, &ts_err));
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
     uint64_t newest = ts_sql_u64(mysql, "SELECT MAX(id) FROM lock_event");
     uint64_t before = events();
     rowlock_sweep_result result = sweep((rowlock_sweep_options){.history_rows = 7});
@@ -422,8 +422,8 @@ static void test_history_is_bounded_by_age(void **state)
     (void)state;
     for (int i = 0; i < 10; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 5000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 5000, &ts_err));
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
     uint64_t before = events();
     ts_sql(mysql, "UPDATE lock_event SET happened_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR"
                   " ORDER BY id LIMIT 5");

@@ -478,7 +478,7 @@ static rowlock_status run_into_it(void *data, const rowlock_section *section, MY
                ts_quote(section->name));
         assert_int_equal(pthread_create(&c->thread, NULL, want_the_row, c), 0);
         c->started = true;
-        assert_true(ts_server_waits(rival_mysql, "UPDATE work SET n%", 5000));
+        assert_true(ts_server_waits(rival_mysql, "UPDATE work SET n%", 10000));
     }
     return ROWLOCK_OK;
 }

@@ -158,7 +158,7 @@ static void test_no_server(void **state)
     options.socket = "/nonexistent/socket";
     int64_t start = ts_now_ms();
     WANT(UNAVAILABLE, rowlock_client_open(&options, &none, &ts_err));
-    assert_between(0, ts_now_ms() - start, 1000);
+    assert_between(0, ts_now_ms() - start, 1000 + ts_slack_ms());
     assert_non_null(strstr(ts_err.message, "/nonexistent/socket"));
     options = (rowlock_client_options){.host = "127.0.0.1", .port = 1, .user = "root"};
     WANT(UNAVAILABLE, rowlock_client_open(&options, &none, &ts_err));
@@ -200,7 +200,7 @@ static rowlock_status use_damaged(const char *schema)
         rowlock_acquire_options options = {.mode = ts_modes[i], .ttl_ms = 600};
         rowlock_error err = {0};
         rowlock_status status = rowlock_acquire(client, i ? "row" : "lease", &options, &hold, &err);
-        if (status == ROWLOCK_OK && POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 1200))
+        if (status == ROWLOCK_OK && POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 3000))
             status = ROWLOCK_DAMAGED; /* it cannot be renewed, and says so in time */
         else
             ts_err = err;
@@ -304,8 +304,11 @@ static void test_rows_deleted_by_hand(void **state)
         rowlock_acquire_options options = {.mode = mode, .ttl_ms = ts_short_ttl(mode)};
         if (rowlock_acquire(client, name, &options, &hold, NULL) == ROWLOCK_OK) {
             ts_pass_ms(2 * ts_short_ttl(mode));
+            /* Asked before and after: a machine that stands still ends a lease in between. */
             bool kept = rowlock_hold_check(hold) == ROWLOCK_OK;
-            assert_int_equal(ts_try(other, name, mode), kept ? ROWLOCK_BUSY : ROWLOCK_OK);
+            status = ts_try(other, name, mode);
+            bool still = rowlock_hold_check(hold) == ROWLOCK_OK;
+            assert_true(status == ROWLOCK_BUSY ? kept : status == ROWLOCK_OK && !still);
             (void)rowlock_release(hold, NULL);
         }
     }
@@ -435,8 +438,8 @@ static void test_a_read_only_server(void **state)
         assert_true(POLL_UNTIL(rowlock_hold_check(holds[i]) == ROWLOCK_LOST, 10000));
     ts_sql(mysql, "SET GLOBAL read_only = OFF");
     for (int i = 0; i < 2; i++)
-        assert_true(
-            POLL_UNTIL(ts_try(client, i ? "ro-row" : "ro-lease", ts_modes[i]) == ROWLOCK_OK, 3000));
+        assert_true(POLL_UNTIL(ts_try(client, i ? "ro-row" : "ro-lease", ts_modes[i]) == ROWLOCK_OK,
+                               10000));
     for (int i = 0; i < 2; i++)
         WANT(LOST, rowlock_release(holds[i], &ts_err));
     rowlock_client_close(client);

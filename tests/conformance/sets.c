@@ -178,7 +178,7 @@ static void test_a_set_can_be_lost(void **state)
     (void)state;
     rowlock_hold *hold = take_set(client, names, 2);
     ts_expire(mysql, "lost-b", ROWLOCK_PESSIMISTIC);
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 1000));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     rowlock_hold *next = take_set(other, names, 2);
     assert_true(rowlock_hold_token_at(next, 0) > rowlock_hold_token_at(hold, 0));
     WANT(LOST, rowlock_release(hold, &ts_err));

@@ -174,7 +174,7 @@ static void test_a_failed_wait_costs_nothing(void **state)
     ts_pass_ms(200);
     int64_t fired = ts_now_ms();
     rowlock_cancel_fire(cancel);
-    WANT(CANCELLED, tx_join(&w, 3000));
+    WANT(CANCELLED, tx_join(&w, 10000));
     assert_between(-1, w.ended_ms - fired, ts_slack_ms());
     assert_true(in_transaction(mysql));
     char *after = ts_session(mysql);
@@ -200,7 +200,7 @@ static void test_a_wait_beyond_the_servers_patience(void **state)
     ts_pass_ms(2500);
     assert_false(atomic_load(&w.ended));
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, tx_join(&w, 3000));
+    WANT(OK, tx_join(&w, 10000));
     ts_sql(mysql, "COMMIT");
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
     assert_int_equal(rows_of(name), 1);
@@ -230,7 +230,7 @@ static void test_another_users_connection(void **state)
     tx_waiter w = {.conn = own, .owner = weak, .name = name, .options = {.wait_ms = 20000}};
     tx_start(&w);
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, tx_join(&w, 3000));
+    WANT(OK, tx_join(&w, 10000));
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "COMMIT");
     assert_int_equal(rows_of(name), 1);
@@ -264,9 +264,9 @@ static void test_a_deadlock(void **state)
     ts_sql(mysql, "UPDATE work SET n = 1 WHERE id = %" PRIu64, row);
     tx_waiter w = {.conn = mysql, .owner = client, .name = name, .options = {.wait_ms = 20000}};
     tx_start(&w);
-    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 5000));
+    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 10000));
     ts_sql(heavy, "UPDATE work SET n = 2 WHERE id = %" PRIu64, row);
-    WANT(DEADLOCK, tx_join(&w, 5000));
+    WANT(DEADLOCK, tx_join(&w, 10000));
     assert_false(in_transaction(mysql));
     ts_sql(heavy, "COMMIT");
     assert_int_equal(rows_of(name), 0);
@@ -285,9 +285,9 @@ static void test_a_killed_connection(void **state)
     tx_waiter w = {.conn = own, .owner = client, .name = name, .options = {.wait_ms = 20000}};
     unsigned long id = mysql_thread_id(own);
     tx_start(&w);
-    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 5000));
+    assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 10000));
     ts_sql(watch, "KILL CONNECTION %lu", id);
-    WANT(UNAVAILABLE, tx_join(&w, 3000));
+    WANT(UNAVAILABLE, tx_join(&w, 10000));
     mysql_close(own);
     assert_int_equal(rows_of(name), 0);
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -421,11 +421,11 @@ static void test_a_take_over_waits_for_the_commit(void **state)
     ts_waiter waiter = {.client = other, .name = name};
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
     ts_waiter_start(&waiter);
-    assert_true(ts_server_waits(watch, "%resource%", 5000));
+    assert_true(ts_server_waits(watch, "%resource%", 10000));
     ts_pass_ms(300);
     assert_false(atomic_load(&waiter.ended));
     ts_sql(mysql, "COMMIT");
-    WANT(OK, ts_waiter_join(&waiter, 3000));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
     assert_int_equal(rows_of(name), 1);
     WANT(LOST, rowlock_release(old, &ts_err));
@@ -481,11 +481,10 @@ static void test_it_is_kept_under_a_long_fence(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("fence-long");
-    int64_t ttl = ts_short_ttl(mode);
-    rowlock_hold *hold = ts_take(client, name, mode, ttl);
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
-    int64_t end = ts_now_ms() + 3 * ttl;
+    int64_t end = ts_now_ms() + TS_KEPT_FOR;
     while (ts_now_ms() < end) {
         WANT(OK, rowlock_hold_check(hold));
         WANT(BUSY, ts_try(other, name, mode));
@@ -500,13 +499,13 @@ static void test_it_is_kept_under_a_long_fence(void **state)
 /* One client's long fence must not cost its other leases their renewal either. */
 static void test_others_are_kept_under_a_long_fence(void **state)
 {
-    rowlock_hold *fenced = ts_take(client, ts_name("fence-one"), ROWLOCK_OPTIMISTIC, 600);
-    rowlock_hold *plain = ts_take(client, ts_name("fence-two"), ROWLOCK_OPTIMISTIC, 600);
+    rowlock_hold *fenced = ts_take(client, ts_name("fence-one"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *plain = ts_take(client, ts_name("fence-two"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     (void)state;
     begin("fence-one");
     WANT(OK, rowlock_fence(fenced, mysql, &ts_err));
     ts_expire(watch, rowlock_hold_name(plain), ROWLOCK_OPTIMISTIC);
-    ts_pass_ms(1500);
+    ts_pass_ms(TS_KEPT_FOR);
     WANT(OK, rowlock_hold_check(fenced));
     WANT(OK, rowlock_hold_check(plain));
     ts_sql(mysql, "COMMIT");
@@ -518,7 +517,7 @@ static void test_release_while_fenced(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("fence-release");
-    int64_t ttl = 1000;
+    int64_t ttl = 3000;
     rowlock_hold *hold = ts_take(client, name, mode, ttl);
     uint64_t token = rowlock_hold_token(hold);
     begin(name);
@@ -531,7 +530,7 @@ static void test_release_while_fenced(void **state)
     assert_int_equal(rows_of(name), 1);
     int64_t start = ts_now_ms();
     rowlock_hold *next = ts_take(other, name, mode, 30000);
-    assert_between(0, ts_now_ms() - start, ttl + 1000);
+    assert_between(0, ts_now_ms() - start, ttl + 1000 + ts_slack_ms());
     assert_true(rowlock_hold_token(next) > token);
     WANT(OK, rowlock_release(next, &ts_err));
 }

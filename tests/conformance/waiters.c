@@ -131,7 +131,7 @@ static bool at_bell(MYSQL *from)
 
 static void is_at_bell(MYSQL *from)
 {
-    assert_true(POLL_UNTIL(at_bell(from), 5000));
+    assert_true(POLL_UNTIL(at_bell(from), 10000));
 }
 
 /* Ends a connection that is waiting for an answer. */
@@ -203,7 +203,7 @@ static void test_a_waiter(void **state)
     assert_true(rowlock_waiters_at(waiters, 0)->waited_ms >= waited_ms + A_SECOND_MS);
     rowlock_waiters_free(waiters);
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 5000));
+    WANT(OK, ts_waiter_join(&waiter, 10000));
     rowlock_waiters_free(waiters_when(other, name, 0));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_client_close(waiting);

@@ -34,7 +34,7 @@ static uint64_t bell_holder(const char *name)
 /* The server may have to notice first that a connection has ended. */
 static void nothing_is_left(const char *name)
 {
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 10000));
 }
 
 /* --------------------------------------------------------------------------- processes */
@@ -57,7 +57,7 @@ static process waiter_of(const char *name, int64_t ttl_ms, uint64_t nth)
 static void release(process *p)
 {
     process_tell(p, "release");
-    process_expect(p, "RELEASE OK", 5000);
+    process_expect(p, "RELEASE OK", 10000);
 }
 
 /* Which of them says that it has the lease; the others wait on. */
@@ -132,7 +132,7 @@ static void test_a_waiter_dies_at_its_turn(void **state)
         process_tell(&a, "release");
         ts_pass_ms(round);
         process_bury(&b);
-        process_expect(&a, "RELEASE OK", 5000);
+        process_expect(&a, "RELEASE OK", 10000);
         /* It may have had the lease already: then for its TTL. */
         process_expect_token(&c, TTL + 1000);
         process_finish(&a);
@@ -164,7 +164,7 @@ static void test_a_stopped_waiter(void **state)
     kill(b.pid, SIGCONT);
     assert_false(process_hear(&b, 500));
     process_tell(last, "check");
-    process_expect(last, "CHECK OK", 2000);
+    process_expect(last, "CHECK OK", 10000);
     release(last);
     process_expect_token(&b, SOON);
     release(&b);
@@ -209,7 +209,7 @@ static void test_a_stopped_holder_with_waiters(void **state)
     for (unsigned i = 0; i < 3; i++)
         waiters[i] = waiter_of(name, LONG_TTL, i + 1);
     process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 5000);
+    process_expect(&a, "PAUSED", 10000);
     kill(a.pid, SIGSTOP);
     int64_t within = TTL + 1000;
     for (unsigned i = 0; i < 3; i++) {
@@ -223,9 +223,9 @@ static void test_a_stopped_holder_with_waiters(void **state)
         WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
     process_tell(&a, "resume");
     kill(a.pid, SIGCONT);
-    process_expect(&a, "LOST", 2000);
+    process_expect(&a, "LOST", 10000);
     process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 5000);
+    process_expect(&a, "RELEASE LOST", 10000);
     process_finish(&a);
     nothing_is_left(name);
     ts_nobody_was_late(mysql, name);
@@ -239,7 +239,7 @@ static void test_the_child_of_a_killed_holder(void **state)
     (void)state;
     process a = holder_of(name, TTL);
     process_tell(&a, "fork");
-    process_expect(&a, "CHILD ", 5000);
+    process_expect(&a, "CHILD ", 10000);
     orphan = (pid_t)strtol(a.line + 6, NULL, 10);
     for (unsigned i = 0; i < 2; i++)
         waiters[i] = waiter_of(name, LONG_TTL, i + 1);
@@ -269,7 +269,7 @@ static void test_a_stopped_holder_is_swept_or_broken(void **state)
         process a = holder_of(name, round ? 3 * TTL : TTL);
         process b = waiter_of(name, TTL, 1);
         process_tell(&a, "pause");
-        process_expect(&a, "PAUSED", 5000);
+        process_expect(&a, "PAUSED", 10000);
         kill(a.pid, SIGSTOP);
         if (round) {
             WANT(OK, rowlock_break(direct, name, "stopped", &ts_err));
@@ -286,7 +286,7 @@ static void test_a_stopped_holder_is_swept_or_broken(void **state)
         kill(a.pid, SIGCONT);
         process_expect(&a, "LOST", 3000);
         process_tell(&b, "check");
-        process_expect(&b, "CHECK OK", 2000);
+        process_expect(&b, "CHECK OK", 10000);
         release(&b);
         WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
         process_finish(&a);
@@ -407,11 +407,11 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     if (!later)
         ts_proxy_arm(proxy, fault, text, nth, false);
     turn_start(&first, client, name, ttl_for(fault), &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1 || ts_proxy_fired(proxy), 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1 || ts_proxy_fired(proxy), 10000));
     if (later)
         ts_proxy_arm(proxy, fault, text, nth, false);
     turn_start(&second, direct, name, ttl_for(fault), &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2 || ts_proxy_fired(proxy), 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2 || ts_proxy_fired(proxy), 10000));
     WANT(OK, rowlock_release(hold, &ts_err));
     turn_ends_well(&second, MOST, false);
     turn_ends_well(&first, MOST, fault == TS_STALL_REPLY);
@@ -539,9 +539,9 @@ static void test_a_dead_line(void **state)
     rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, TTL);
     (void)state;
     turn_start(&first, client, name, TTL, &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 10000));
     turn_start(&second, direct, name, TTL, &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2, 5000));
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2, 10000));
     ts_proxy_stall(proxy, true);
     WANT(OK, rowlock_release(hold, &ts_err));
     turn_ends_well(&second, MOST, false);

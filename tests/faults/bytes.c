@@ -53,7 +53,7 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
     /* What is left behind where it could be looked up would be in the way for longer than anybody
      * waits here. */
     rowlock_acquire_options how = {
-        .mode = mode, .wait_ms = 5000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
+        .mode = mode, .wait_ms = 10000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
     rowlock_status status = rowlock_acquire(client, name, &how, &hold, &ts_err);
     if (!is_right(status, mode, c))
         at_byte(mode, c->way, c->byte, "acquire");
@@ -86,7 +86,7 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
 static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool then_refuse)
 {
     const char *name = ts_name("every-byte");
-    rowlock_client *client = through_open();
+    rowlock_client *client = then_refuse ? through_open_hasty() : through_open();
     cut c = {.way = way, .then_refuse = then_refuse};
     uint64_t token = 0;
     bool fired = true;
@@ -149,7 +149,7 @@ static void test_cut_while_opening(void **state)
 /* --------------------------------------------------------------- cut while it is renewed */
 
 /* Many at once: each has a line of its own, which is cut at another byte. */
-enum { LINES = 64, RENEWED_TTL = 3000 };
+enum { LINES = 64, RENEWED_TTL = 6000 };
 
 typedef struct line {
     ts_proxy *proxy;

@@ -171,10 +171,10 @@ static void test_the_servers_clock_goes_forward_row_lock(void **state)
     (void)state;
     skip_without_library();
     rowlock_client *holder = ts_open();
-    rowlock_hold *hold = ts_take(holder, name, ROWLOCK_PESSIMISTIC, 1000);
+    rowlock_hold *hold = ts_take(holder, name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     step_server(3600);
-    expect_kept(hold, 2500);
+    expect_kept(hold, TS_KEPT_FOR);
     WANT(OK, rowlock_release(hold, &ts_err));
     next_one_gets_in(name, ROWLOCK_PESSIMISTIC, &token);
     rowlock_client_close(holder);
@@ -189,13 +189,13 @@ static void test_the_servers_clock_goes_back(void **state)
     const char *name = ts_name("back");
     skip_without_library();
     rowlock_client *holder = ts_open();
-    rowlock_hold *hold = ts_take(holder, name, mode, 2000);
+    rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     step_server(-3600);
-    for (int64_t until = ts_now_ms() + 4000; ts_now_ms() < until; ts_pass_ms(20)) {
+    for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
         WANT(OK, rowlock_hold_check(hold));
         WANT(BUSY, ts_try(direct, name, mode));
-        assert_between(1, rowlock_hold_remaining_ms(hold), 2000);
+        assert_between(1, rowlock_hold_remaining_ms(hold), TS_KEPT_TTL);
     }
     WANT(OK, rowlock_release(hold, &ts_err));
     next_one_gets_in(name, mode, &token);
@@ -329,14 +329,14 @@ static void test_a_clients_clock_steps(void **state)
         ts_sql(mysql, "INSERT INTO guard (name) VALUES ('%s')", name);
         set_clock(client_clock, 0);
         wear(client_clock);
-        process a = process_start(name, mode, 2000, "hold");
+        process a = process_start(name, mode, TS_KEPT_TTL, "hold");
         uint64_t token = process_expect_token(&a, 10000);
-        process b = process_start(name, mode, 2000, "hold");
+        process b = process_start(name, mode, TS_KEPT_TTL, "hold");
         wear_off();
         assert_false(process_hear(&b, 300));
         set_clock(client_clock, steps[i]);
         /* Both clocks are wrong now: of the holder, and of who waits for it. */
-        assert_false(process_hear(&b, 3000));
+        assert_false(process_hear(&b, TS_KEPT_FOR));
         process_tell(&a, "check");
         process_expect(&a, "CHECK OK", 10000);
         process_tell(&a, "release");

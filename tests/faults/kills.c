@@ -169,7 +169,7 @@ static void release_and_kill(rowlock_mode mode, point at)
     rowlock_hold *next = NULL;
     rowlock_acquire_options how = {.mode = mode, .wait_ms = 20000};
     WANT(OK, rowlock_acquire(direct, name, &how, &next, &ts_err));
-    assert_between(0, ts_now_ms() - back, 4000 + 3000);
+    assert_between(0, ts_now_ms() - back, 4000 + 3000 + ts_slack_ms());
     assert_true(rowlock_hold_token(next) > token);
     WANT(OK, rowlock_release(next, &ts_err));
     rowlock_client_close(client);
@@ -223,11 +223,11 @@ static void test_server_stopped(void **state)
     bool ended = POLL_UNTIL(atomic_load(&on_time.ended), 15000);
     assert_int_equal(kill(pid, SIGCONT), 0); /* before anything can fail */
     assert_true(told && ended);
-    assert_between(0, told_after, ttl + 2000);
+    assert_between(0, told_after, ttl + 2000 + ts_slack_ms());
     rowlock_status status = ts_waiter_join(&on_time, 0);
     assert_true(status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE ||
                 status == ROWLOCK_UNKNOWN);
-    assert_between(1490, on_time.ended_ms - on_time.started_ms, 1500 + 5000);
+    assert_between(1490, on_time.ended_ms - on_time.started_ms, 1500 + 5000 + ts_slack_ms());
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -278,12 +278,13 @@ static void test_kill_query_everywhere(void **state)
         ts_user(mode ? "kq_wp" : "kq_wl", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
     rowlock_client *holder = open_as(ha);
     rowlock_client *waiting = open_as(wa);
-    rowlock_hold *hold = ts_take(holder, name, mode, 3000);
+    rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     ts_waiter waiter = {.client = waiting, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = 3000};
+    waiter.options =
+        (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = TS_KEPT_TTL};
     ts_waiter_start(&waiter);
     unsigned killed = 0;
-    for (int64_t until = ts_now_ms() + 4500; ts_now_ms() < until; ts_pass_ms(7)) {
+    for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(7)) {
         killed += kill_all_of(ha, "QUERY");
         killed += kill_all_of(wa, "QUERY");
         WANT(OK, rowlock_hold_check(hold));
@@ -310,13 +311,13 @@ static void test_kill_connections(void **state)
         ts_user(mode ? "kc_wp" : "kc_wl", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
     rowlock_client *holder = open_as(ha);
     rowlock_client *waiting = open_as(wa);
-    rowlock_hold *hold = ts_take(holder, name, mode, 3000);
+    rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     ts_waiter waiter = {.client = waiting, .name = name};
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = 30000};
     ts_waiter_start(&waiter);
     for (int i = 0; i < 8; i++) {
-        assert_true(POLL_UNTIL(kill_all_of(wa, "CONNECTION") > 0, 5000));
+        assert_true(POLL_UNTIL(kill_all_of(wa, "CONNECTION") > 0, 10000));
         ts_pass_ms(50);
         WANT(OK, rowlock_hold_check(hold));
         assert_false(atomic_load(&waiter.ended));
@@ -363,7 +364,7 @@ static void test_holder_exits(void **state)
     int64_t told = ts_now_ms();
     process_tell(&a, "exit");
     uint64_t second = process_expect_token(&b, ttl + 5000);
-    assert_between(0, ts_now_ms() - told, ttl + 3000);
+    assert_between(0, ts_now_ms() - told, ttl + 3000 + ts_slack_ms());
     assert_true(second > first);
     expect_beats(name, second);
     assert_int_equal(ts_reap(a.pid, 10000), 0);

@@ -81,11 +81,14 @@ static bool take_line(process *p)
 
 bool process_hear(process *p, int64_t within_ms)
 {
-    int64_t end = ts_now_ms() + within_ms;
+    int64_t end = ts_now_ms() + within_ms - ts_stood_ms();
     while (!take_line(p)) {
-        int64_t left = end - ts_now_ms();
+        int64_t left = end + ts_stood_ms() - ts_now_ms();
         struct pollfd fd = {.fd = p->out, .events = POLLIN};
-        if (poll(&fd, 1, left > 0 ? (int)left : 0) != 1)
+        int ready = poll(&fd, 1, left > 0 ? (int)left : 0);
+        if (ready == 0 && left > 0)
+            continue; /* the machine may have stood still meanwhile */
+        if (ready != 1)
             return false;
         ssize_t n = read(p->out, p->rest + p->rest_length, sizeof p->rest - p->rest_length);
         if (n <= 0)

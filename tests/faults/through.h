@@ -19,6 +19,8 @@ int through_end(void **state);
 rowlock_client_options through_options(void);
 /* Such a client; the proxy lets everything flow again. */
 rowlock_client *through_open(void);
+/* One that does not look for long for a server that cannot be reached any more. */
+rowlock_client *through_open_hasty(void);
 
 /* The statement whose reply decides about an acquire, and about a release. */
 const char *taking(rowlock_mode mode);

@@ -1,4 +1,5 @@
 #include "support.h"
+#include "support/witness.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +56,7 @@ const char *ts_schema(void)
 
 int64_t ts_slack_ms(void)
 {
-    return SANITIZED || getenv("ROWLOCK_TEST_URL") ? 600 : 250;
+    return (SANITIZED || getenv("ROWLOCK_TEST_URL") ? 600 : 250) + ts_stood_lately_ms();
 }
 
 bool ts_long(void)
@@ -151,6 +152,7 @@ int ts_suite_begin(void **state)
     (void)state;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
+    ts_witness();
     snprintf(schema_name, sizeof schema_name, "rl_test_%d_%ld", (int)getpid(), now.tv_nsec / 1000);
     migrate(schema_name);
     return 0;
@@ -230,7 +232,7 @@ const char *ts_mode_word(rowlock_mode mode)
 
 int64_t ts_short_ttl(rowlock_mode mode)
 {
-    return mode == ROWLOCK_OPTIMISTIC ? 600 : 1000;
+    return mode == ROWLOCK_OPTIMISTIC ? 1200 : 2000;
 }
 
 /* ------------------------------------------------------------------------ statuses */
@@ -301,7 +303,7 @@ rowlock_client_options ts_options(void)
                                     .user = role(),
                                     .schema = schema_name,
                                     .via = ts_via() ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES,
-                                    .connect_timeout_ms = 5000};
+                                    .connect_timeout_ms = 20000};
 }
 
 rowlock_client_options ts_options_on(const char *schema)
@@ -336,7 +338,7 @@ rowlock_status ts_break(rowlock_client *client, const char *name, const char *re
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
 {
     rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.mode = mode, .wait_ms = 5000, .ttl_ms = ttl_ms};
+    rowlock_acquire_options options = {.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms};
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
     assert_non_null(hold);
     return hold;
@@ -568,7 +570,7 @@ void ts_cut(MYSQL *mysql, const char *name)
                                       "SELECT COUNT(*) FROM information_schema.processlist"
                                       " WHERE id = %" PRIu64,
                                       id) == 0,
-                           5000));
+                           10000));
 }
 
 const char *ts_user(const char *word, const char *password, const char *privileges,
@@ -667,7 +669,7 @@ void ts_waiter_start(ts_waiter *waiter)
 {
     waiter->started_ms = ts_now_ms();
     assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_lock, waiter), 0);
-    assert_true(POLL_UNTIL(atomic_load(&waiter->running), 5000));
+    assert_true(POLL_UNTIL(atomic_load(&waiter->running), 10000));
 }
 
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
