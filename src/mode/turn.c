@@ -43,14 +43,17 @@ void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id
     bell->kept = false;
 }
 
-/* On one connection: where a name leads to several servers, each counts its own. */
+/* On one connection: where a name leads to several servers, each counts its own. Whoever is only
+ * slow to come for the lease, as all are on a machine that stood still, is in a statement or about
+ * to be: a session that is in CALL rowlock_acquire would lose all that it has. */
 static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
                        uint64_t connection_id, const rl_io *io)
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
     rl_rows rows;
     bool found = false;
-    if (rl_query_one(conn, RL_SQL_BELL_HOLDER, values, io, &found, &rows, NULL) != ROWLOCK_OK)
+    rl_sql_id who = connection_id == RL_ANY_CONNECTION ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
+    if (rl_query_one(conn, who, values, io, &found, &rows, NULL) != ROWLOCK_OK)
         return;
     uint64_t keeper = found ? rows.cells[0].u64 : 0;
     if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
