@@ -14,7 +14,7 @@
 #include "support/proxy.h"
 #include "support/support.h"
 
-enum { PROCESSES = 5, TTL = 2000, LONG_TTL = 30000, SOON = 1500 };
+enum { PROCESSES = 5, TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 
 static MYSQL *mysql;
 static ts_proxy *proxy;
@@ -279,12 +279,12 @@ static void test_a_stopped_holder_is_swept_or_broken(void **state)
                 WANT(OK, rowlock_sweep(direct, NULL, &swept, &ts_err));
         }
         if (!*b.line || strncmp(b.line, "TOKEN", 5) != 0)
-            process_expect_token(&b, 1000);
+            process_expect_token(&b, 10000);
         /* Who is broken hears of it at the next renewal; it does not beat until then. */
         if (!round)
             process_tell(&a, "resume");
         kill(a.pid, SIGCONT);
-        process_expect(&a, "LOST", 3000);
+        process_expect(&a, "LOST", 10000);
         process_tell(&b, "check");
         process_expect(&b, "CHECK OK", 10000);
         release(&b);
@@ -304,8 +304,8 @@ static rowlock_client *open_through(void)
     rowlock_client_options options = ts_options();
     rowlock_client *client = NULL;
     options.socket = ts_proxy_socket(proxy);
-    options.connect_timeout_ms = 1000;
-    options.reconnect_ms = 2000;
+    options.connect_timeout_ms = 3000;
+    options.reconnect_ms = 5000;
     options.no_history = true;
     ts_proxy_flow(proxy);
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));

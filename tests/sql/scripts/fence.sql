@@ -45,12 +45,12 @@ job> CALL rowlock_fence('import', 2);
 job> ROLLBACK;
 a> SELECT COUNT(*) FROM work;
 
-# A lease of the library, whose keeper goes on renewing under the fence: three times its TTL.
-c! acquire kept lease ttl=700
+# A lease of the library, whose keeper goes on renewing under the fence: for longer than its TTL.
+c! acquire kept lease ttl=4000
 job> SELECT version INTO @token FROM (SELECT 1 AS version) AS first;
 job> START TRANSACTION;
 job> CALL rowlock_fence('kept', @token);
-job> DO SLEEP(2.2);
+job> DO SLEEP(5);
 job> INSERT INTO work VALUES (3, 'job');
 c! check kept
 job> COMMIT;
