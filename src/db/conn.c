@@ -429,9 +429,12 @@ rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *
     return failed ? foreign_failed(conn, name, err) : ROWLOCK_OK;
 }
 
-bool rl_conn_in_transaction(const rl_conn *conn)
+bool rl_in_transaction(MYSQL *mysql)
 {
-    return (conn->mysql->server_status & SERVER_STATUS_IN_TRANS) != 0;
+    unsigned status = 0;
+    if (mariadb_get_infov(mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) != 0)
+        return false;
+    return (status & SERVER_STATUS_IN_TRANS) != 0;
 }
 
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)

@@ -155,8 +155,8 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
 rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
                                    const rl_io *io, rowlock_error *err) RL_MUST_USE;
 
-/* Is it in a transaction, as far as the last reply said? */
-bool rl_conn_in_transaction(const rl_conn *conn);
+/* Is a connection, ours or the caller's, in a transaction, as far as the last reply said? */
+bool rl_in_transaction(MYSQL *mysql);
 
 /* Sends a text and leaves its reply for the next command on this connection. */
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text);

@@ -316,7 +316,7 @@ static bool is_bulk(const run *r, const rl_statement *statement)
 {
     /* Words, not run. */
     static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "REPLACE", NULL};
-    if (!rl_conn_in_transaction(r->conn) || rl_now_us() - r->noted_us > BULK_NOTE_US)
+    if (!rl_in_transaction(r->conn->mysql) || rl_now_us() - r->noted_us > BULK_NOTE_US)
         return false;
     for (const char *const *word = words; *word; word++)
         if (rl_statement_is(statement, *word))
@@ -465,7 +465,7 @@ static rowlock_status run_step(run *r, const rl_statement *statement, unsigned s
     if (status != ROWLOCK_OK)
         return failed(r, statement, step, status, err);
     rl_done_add(&r->sum, statement);
-    bool open = rl_conn_in_transaction(r->conn);
+    bool open = rl_in_transaction(r->conn->mysql);
     if (r->row.whole && !open)
         return committed_early(r, statement, step, err);
     if (!open) {
@@ -572,7 +572,7 @@ static rowlock_status finish(run *r, rowlock_error *err)
 {
     if (r->row.whole)
         return commit_whole(r, err);
-    if (rl_conn_in_transaction(r->conn))
+    if (rl_in_transaction(r->conn->mysql))
         return left_open(r, err);
     set_applied(r);
     return note(r, err);

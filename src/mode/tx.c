@@ -26,7 +26,7 @@ rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err)
 {
     if (!mysql)
         return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");
-    bool inside = rl_caller_in_transaction(mysql);
+    bool inside = rl_in_transaction(mysql);
     if (wanted && !inside)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection is not in a transaction; START TRANSACTION first");
@@ -44,7 +44,7 @@ static bool still_inside(const rl_caller *caller, rowlock_status status)
     if (status != ROWLOCK_OK &&
         rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL) != ROWLOCK_OK)
         return false;
-    return rl_caller_in_transaction(caller->mysql);
+    return rl_in_transaction(caller->mysql);
 }
 
 rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,

@@ -163,14 +163,6 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
     return status;
 }
 
-bool rl_caller_in_transaction(MYSQL *mysql)
-{
-    unsigned status = 0;
-    if (mariadb_get_infov(mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) != 0)
-        return false;
-    return (status & SERVER_STATUS_IN_TRANS) != 0;
-}
-
 bool rl_caller_same_user(MYSQL *mysql, const char *user)
 {
     return mysql->user && strcmp(mysql->user, user) == 0;

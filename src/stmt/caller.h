@@ -28,9 +28,6 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_val
                              const rl_io *io, uint64_t *rows, char *text, size_t size,
                              rowlock_error *err) RL_MUST_USE;
 
-/* Is it in a transaction, as far as the last reply said? */
-bool rl_caller_in_transaction(MYSQL *mysql);
-
 /* May KILL QUERY stop its statements? Only with the same user as the client's. */
 bool rl_caller_same_user(MYSQL *mysql, const char *user);
 
