@@ -227,6 +227,15 @@ bool cli_args_duration(const cli_args *args, const char *name, const char *word,
     return false;
 }
 
+bool cli_args_given_duration(const cli_args *args, const char *name, const char *word, int64_t *ms)
+{
+    if (!cli_args_duration(args, name, word, ms))
+        return false;
+    if (*ms == 0)
+        *ms = 1;
+    return true;
+}
+
 /* Are all letters of "-vv" connection options, as far as the first that takes a value? */
 static bool is_connection_cluster(const char *letters)
 {

@@ -69,6 +69,8 @@ bool cli_args_operands(const cli_args *args, int least, int most, const char *wh
  * one. `word`, where not NULL, may stand for no limit and gives -1.
  */
 bool cli_args_duration(const cli_args *args, const char *name, const char *word, int64_t *ms);
+/* The same for an option of the library's in which 0 stands for the default: 0 gives 1. */
+bool cli_args_given_duration(const cli_args *args, const char *name, const char *word, int64_t *ms);
 bool cli_args_number(const cli_args *args, const char *name, uint64_t least, uint64_t most,
                      uint64_t *number);
 

@@ -105,8 +105,7 @@ static void add_row(cli_table *table, const result *row)
     char text[32];
     cli_table_add(table, row->kind->name, CLI_PLAIN);
     cli_table_add(table, names_word(row->hot), CLI_PLAIN);
-    snprintf(text, sizeof text, "%u", row->clients);
-    cli_table_add(table, text, CLI_PLAIN);
+    cli_table_add_number(table, row->clients);
     snprintf(text, sizeof text, "%.0f", figures->cycles_per_second);
     cli_table_add(table, text, CLI_BOLD);
     add_time(table, figures->acquire.p50);

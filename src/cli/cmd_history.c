@@ -33,18 +33,16 @@ static cli_colour event_colour(const char *event)
 
 static void add_row(cli_table *table, const rowlock_event *event)
 {
-    char text[CLI_HUMANE];
-    snprintf(text, sizeof text, "%.19s", event->happened_at);
-    cli_table_add(table, text, CLI_PLAIN);
+    char exit_status[12];
+    snprintf(exit_status, sizeof exit_status, "%d", event->exit_status);
+    cli_table_add_time(table, event->happened_at);
     cli_table_add(table, event->event, event_colour(event->event));
     cli_table_add(table, event->name, CLI_PLAIN);
-    snprintf(text, sizeof text, "%" PRIu64, event->token);
-    cli_table_add(table, text, CLI_PLAIN);
+    cli_table_add_number(table, event->token);
     cli_table_add(table, *event->owner_label ? event->owner_label : event->owner, CLI_PLAIN);
-    cli_table_add(table, cli_humane(event->waited_ms, text, sizeof text), CLI_PLAIN);
-    cli_table_add(table, cli_humane(event->held_ms, text, sizeof text), CLI_PLAIN);
-    snprintf(text, sizeof text, "%d", event->exit_status);
-    cli_table_add(table, event->has_exit_status ? text : "",
+    cli_table_add_duration(table, event->waited_ms);
+    cli_table_add_duration(table, event->held_ms);
+    cli_table_add(table, event->has_exit_status ? exit_status : "",
                   event->exit_status != 0 ? CLI_RED : CLI_PLAIN);
     cli_table_add(table, event->detail, CLI_PLAIN);
 }

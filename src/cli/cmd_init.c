@@ -87,26 +87,16 @@ static bool take_resume(const char *text, rowlock_migrate_options *options)
     return true;
 }
 
-/* In the library's options a 0 stands for the default; here it is what was asked for. */
-static bool take_age(const cli_args *args, const char *name, const char *word, int64_t *ms)
-{
-    if (!cli_args_duration(args, name, word, ms))
-        return false;
-    if (*ms == 0)
-        *ms = 1;
-    return true;
-}
-
 static bool take_sweep(const cli_args *args, int id, init_call *call)
 {
     rowlock_sweep_options *sweep = &call->sweep.sweep;
     call->event_options = true;
     if (id == ID_HISTORY)
-        return take_age(args, "--history", "forever", &sweep->history_ms);
+        return cli_args_given_duration(args, "--history", "forever", &sweep->history_ms);
     if (id == ID_HISTORY_ROWS)
         return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->history_rows);
     if (id == ID_UNUSED)
-        return take_age(args, "--unused", "never", &sweep->unused_ms);
+        return cli_args_given_duration(args, "--unused", "never", &sweep->unused_ms);
     if (!cli_args_duration(args, "--every", NULL, &call->sweep.every_ms))
         return false;
     if (call->sweep.every_ms >= 1000 && call->sweep.every_ms <= 86400000 &&
@@ -118,13 +108,8 @@ static bool take_sweep(const cli_args *args, int id, init_call *call)
 
 static bool take_option(const cli_args *args, int id, init_call *call)
 {
-    if (id == ID_WAIT) {
-        if (!cli_args_duration(args, "--wait", "forever", &call->migrate.wait_ms))
-            return false;
-        if (call->migrate.wait_ms == 0)
-            call->migrate.wait_ms = 1; /* 0 would stand for the default */
-        return true;
-    }
+    if (id == ID_WAIT)
+        return cli_args_given_duration(args, "--wait", "forever", &call->migrate.wait_ms);
     if (id == ID_RESUME) {
         if (take_resume(args->value, &call->migrate))
             return true;

@@ -172,24 +172,21 @@ static const cli_column columns[COLUMNS] = {
 
 static void add_count(cli_table *table, size_t count)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%zu", count);
-    cli_table_add(table, count > 0 ? text : "", CLI_PLAIN);
+    if (count > 0)
+        cli_table_add_number(table, count);
+    else
+        cli_table_add(table, "", CLI_PLAIN);
 }
 
 static void add_row(cli_table *table, const rowlock_info *info, const rowlock_waiters *waiters)
 {
-    char since[CLI_HUMANE];
-    char remaining[CLI_HUMANE];
-    char token[24];
-    snprintf(token, sizeof token, "%" PRIu64, info->token);
     cli_table_add(table, info->name, CLI_PLAIN);
     cli_table_add(table, state_word(info->state), state_colour(info->state));
     cli_table_add(table, cli_mode_word(info->mode), CLI_PLAIN);
     cli_table_add(table, has_holder(info) ? holder_of(info) : "", CLI_PLAIN);
-    cli_table_add(table, cli_humane(info->held_ms, since, sizeof since), CLI_PLAIN);
-    cli_table_add(table, cli_humane(left_of(info), remaining, sizeof remaining), CLI_PLAIN);
-    cli_table_add(table, token, CLI_PLAIN);
+    cli_table_add_duration(table, info->held_ms);
+    cli_table_add_duration(table, left_of(info));
+    cli_table_add_number(table, info->token);
     if (rowlock_waiters_count(waiters) > 0)
         add_count(table, count_waiters(waiters, info->name));
 }

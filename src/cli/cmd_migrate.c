@@ -322,22 +322,17 @@ static cli_colour state_colour(rowlock_migrations_state state)
 
 static void add_row(cli_table *table, const rowlock_migrations_file *file)
 {
-    char number[24];
     char steps[40];
-    char took[CLI_HUMANE];
-    char applied_at[20];
-    snprintf(number, sizeof number, "%" PRIu64, file->version);
-    snprintf(applied_at, sizeof applied_at, "%.19s", file->applied_at);
     if (file->state == ROWLOCK_MIGRATIONS_PENDING || file->state == ROWLOCK_MIGRATIONS_LATE)
         snprintf(steps, sizeof steps, "%u", file->steps);
     else
         snprintf(steps, sizeof steps, "%u of %u", file->steps_done, file->steps);
-    cli_table_add(table, number, CLI_PLAIN);
+    cli_table_add_number(table, file->version);
     cli_table_add(table, file->name, CLI_PLAIN);
     cli_table_add(table, state_word(file->state), state_colour(file->state));
     cli_table_add(table, steps, CLI_PLAIN);
-    cli_table_add(table, applied_at, CLI_PLAIN);
-    cli_table_add(table, cli_humane(file->duration_ms, took, sizeof took), CLI_PLAIN);
+    cli_table_add_time(table, file->applied_at);
+    cli_table_add_duration(table, file->duration_ms);
     cli_table_add(table, file->applied_by, CLI_PLAIN);
 }
 
@@ -483,16 +478,6 @@ static const cli_option options[] = {
     {0},
 };
 
-/* 0 is "not given" in the library's options. */
-static bool take_duration(const cli_args *args, const char *name, const char *word, int64_t *ms)
-{
-    if (!cli_args_duration(args, name, word, ms))
-        return false;
-    if (*ms == 0)
-        *ms = 1;
-    return true;
-}
-
 static bool take_done(const cli_args *args, migrating *m)
 {
     uint64_t done;
@@ -536,9 +521,9 @@ static bool take_option(const cli_args *args, int id, migrating *m)
     case ID_TARGET:
         return cli_args_number(args, "--target", 1, UINT64_MAX, &m->options.target);
     case 'w':
-        return take_duration(args, "--wait", "forever", &m->options.wait_ms);
+        return cli_args_given_duration(args, "--wait", "forever", &m->options.wait_ms);
     case ID_TABLE_WAIT:
-        return take_duration(args, "--table-wait", NULL, &m->options.table_wait_ms);
+        return cli_args_given_duration(args, "--table-wait", NULL, &m->options.table_wait_ms);
     case ID_OUT_OF_ORDER:
         m->options.out_of_order = true;
         return true;
@@ -546,7 +531,7 @@ static bool take_option(const cli_args *args, int id, migrating *m)
         m->options.lock = args->value;
         return true;
     case ID_TTL:
-        return take_duration(args, "--ttl", NULL, &m->options.ttl_ms);
+        return cli_args_given_duration(args, "--ttl", NULL, &m->options.ttl_ms);
     case ID_HISTORY_TABLE:
         m->options.table = args->value;
         return true;

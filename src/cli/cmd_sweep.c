@@ -225,16 +225,6 @@ static int sweep_all(sweeping *sweep)
 
 /* ------------------------------------------------------------ the arguments */
 
-/* In the library's options a 0 stands for the default; here it is what was asked for. */
-static bool take_age(const cli_args *args, const char *name, const char *word, int64_t *ms)
-{
-    if (!cli_args_duration(args, name, word, ms))
-        return false;
-    if (*ms == 0)
-        *ms = 1;
-    return true;
-}
-
 static bool take_every(const cli_args *args, int64_t *ms)
 {
     if (!cli_args_duration(args, "--every", NULL, ms))
@@ -249,11 +239,11 @@ static bool take_option(const cli_args *args, int id, sweeping *sweep)
 {
     switch (id) {
     case ID_HISTORY:
-        return take_age(args, "--history", "forever", &sweep->options.history_ms);
+        return cli_args_given_duration(args, "--history", "forever", &sweep->options.history_ms);
     case ID_HISTORY_ROWS:
         return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->options.history_rows);
     case ID_UNUSED:
-        return take_age(args, "--unused", "never", &sweep->options.unused_ms);
+        return cli_args_given_duration(args, "--unused", "never", &sweep->options.unused_ms);
     case ID_EVERY:
         return take_every(args, &sweep->every_ms);
     }

@@ -1,6 +1,7 @@
 /* cli/table.c - see table.h */
 #include "table.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,26 @@ void cli_table_add(cli_table *table, const char *text, cli_colour colour)
     char *printable = cli_need(cli_printable(*text ? text : "-"));
     make_room(table);
     table->cells[table->count++] = (table_cell){.text = printable, .colour = colour};
+}
+
+void cli_table_add_number(cli_table *table, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    cli_table_add(table, text, CLI_PLAIN);
+}
+
+void cli_table_add_duration(cli_table *table, int64_t ms)
+{
+    char text[CLI_HUMANE];
+    cli_table_add(table, cli_humane(ms, text, sizeof text), CLI_PLAIN);
+}
+
+void cli_table_add_time(cli_table *table, const char *time)
+{
+    char text[sizeof "2026-11-21 07:56:44"];
+    snprintf(text, sizeof text, "%.19s", time);
+    cli_table_add(table, text, CLI_PLAIN);
 }
 
 /* How wide each column would like to be. */

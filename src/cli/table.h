@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct cli_column {
     const char *title;
@@ -20,6 +21,11 @@ cli_table *cli_table_new(const cli_column *columns, size_t count);
 /* The next cell, from left to right, row after row. Any text: it is made harmless, and
  * "" stands as "-". */
 void cli_table_add(cli_table *table, const char *text, cli_colour colour);
+/* Cells that are plain: a number; "3m12s", "-" for a negative duration; of a time in UTC
+ * what stands before its fraction of a second. */
+void cli_table_add_number(cli_table *table, uint64_t number);
+void cli_table_add_duration(cli_table *table, int64_t ms);
+void cli_table_add_time(cli_table *table, const char *time);
 /* In the width of the terminal where stdout is one, else as wide as it is. Nothing when
  * there is no row. */
 void cli_table_print(const cli_table *table);
