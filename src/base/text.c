@@ -98,3 +98,8 @@ char *rl_strdup(const char *text)
 {
     return text ? strdup(text) : NULL;
 }
+
+void rl_free_text(const char *text)
+{
+    free((char *)(uintptr_t)text);
+}

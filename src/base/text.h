@@ -35,4 +35,7 @@ uint64_t rl_hash(const char *text);
 /* strdup that takes NULL. */
 char *rl_strdup(const char *text);
 
+/* free() of a text that is owned, and constant for everybody else. */
+void rl_free_text(const char *text);
+
 #endif

@@ -36,10 +36,10 @@ rowlock_status rl_journal_init(rl_journal *journal, bool off, rowlock_error *err
 
 static void free_entry(rl_journal_entry *entry)
 {
-    free((char *)(uintptr_t)entry->event.name);
-    free((char *)(uintptr_t)entry->event.owner);
-    free((char *)(uintptr_t)entry->event.label);
-    free((char *)(uintptr_t)entry->event.detail);
+    rl_free_text(entry->event.name);
+    rl_free_text(entry->event.owner);
+    rl_free_text(entry->event.label);
+    rl_free_text(entry->event.detail);
     free(entry);
 }
 

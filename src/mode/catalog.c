@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/text.h"
 #include "mode/pessimistic.h"
 
 #define LIST_DEFAULT    1000
@@ -27,27 +29,10 @@ enum {
     COLUMN_DESCRIPTION
 };
 
-/* Room for one more of `size` bytes, or NULL. */
-static void *grow(void *items, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return items;
-    size_t more = *capacity ? *capacity * 2 : 32;
-    void *grown = realloc(items, more * size);
-    if (grown)
-        *capacity = more;
-    return grown;
-}
-
 static bool copy_text(const char **to, const char *from)
 {
     *to = strdup(from);
     return *to != NULL;
-}
-
-static void free_text(const char *text)
-{
-    free((char *)(uintptr_t)text);
 }
 
 static rowlock_mode mode_of(const char *kind)
@@ -111,10 +96,10 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
 {
     listing *to = data;
     rowlock_list *list = to->list;
-    rowlock_info *infos = grow(list->infos, list->count, &list->capacity, sizeof *infos);
+    rowlock_info *infos = rl_array_room(list->infos, list->count, &list->capacity, sizeof *infos);
     if (infos)
         list->infos = infos;
-    uint64_t *ids = grow(to->ids, list->count, &to->id_capacity, sizeof *ids);
+    uint64_t *ids = rl_array_room(to->ids, list->count, &to->id_capacity, sizeof *ids);
     if (ids)
         to->ids = ids;
     if (!infos || !ids)
@@ -180,12 +165,12 @@ void rl_catalog_list_free(rowlock_list *list)
         return;
     for (size_t i = 0; i < list->count; i++) {
         const rowlock_info *info = &list->infos[i];
-        free_text(info->name);
-        free_text(info->owner);
-        free_text(info->owner_label);
-        free_text(info->acquired_at);
-        free_text(info->expires_at);
-        free_text(info->description);
+        rl_free_text(info->name);
+        rl_free_text(info->owner);
+        rl_free_text(info->owner_label);
+        rl_free_text(info->acquired_at);
+        rl_free_text(info->expires_at);
+        rl_free_text(info->description);
     }
     free(list->infos);
     free(list);
@@ -214,7 +199,7 @@ static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error 
 {
     rowlock_history *history = data;
     rowlock_event *events =
-        grow(history->events, history->count, &history->capacity, sizeof *events);
+        rl_array_room(history->events, history->count, &history->capacity, sizeof *events);
     if (!events)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     history->events = events;
@@ -269,12 +254,12 @@ void rl_catalog_history_free(rowlock_history *history)
         return;
     for (size_t i = 0; i < history->count; i++) {
         const rowlock_event *event = &history->events[i];
-        free_text(event->name);
-        free_text(event->event);
-        free_text(event->owner);
-        free_text(event->owner_label);
-        free_text(event->happened_at);
-        free_text(event->detail);
+        rl_free_text(event->name);
+        rl_free_text(event->event);
+        rl_free_text(event->owner);
+        rl_free_text(event->owner_label);
+        rl_free_text(event->happened_at);
+        rl_free_text(event->detail);
     }
     free(history->events);
     free(history);

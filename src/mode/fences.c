@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/random.h"
+#include "base/text.h"
 
 /*
  * A fence is three triggers, and nothing else: they go with the table when it is renamed or
@@ -116,14 +118,10 @@ static void forget_triggers(fencing *f)
 static rowlock_status add_trigger(fencing *f, const char *name, int event, bool before,
                                   const char *marker, bool made, rowlock_error *err)
 {
-    if (f->count == f->capacity) {
-        size_t more = f->capacity ? f->capacity * 2 : 8;
-        trigger *grown = realloc(f->triggers, more * sizeof *grown);
-        if (!grown)
-            return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-        f->triggers = grown;
-        f->capacity = more;
-    }
+    trigger *triggers = rl_array_room(f->triggers, f->count, &f->capacity, sizeof *triggers);
+    if (!triggers)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    f->triggers = triggers;
     const trigger t = {strdup(name), strdup(marker), event, before, made};
     if (!t.name || !t.marker) {
         free(t.name);
@@ -469,14 +467,11 @@ static bool is_same(const rowlock_fenced *item, const rl_cell *cells, const char
 static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, const char *name,
                                rowlock_error *err)
 {
-    if (fences->count == fences->capacity) {
-        size_t more = fences->capacity ? fences->capacity * 2 : 16;
-        rowlock_fenced *grown = realloc(fences->items, more * sizeof *grown);
-        if (!grown)
-            return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-        fences->items = grown;
-        fences->capacity = more;
-    }
+    rowlock_fenced *items =
+        rl_array_room(fences->items, fences->count, &fences->capacity, sizeof *items);
+    if (!items)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    fences->items = items;
     rowlock_fenced *item = &fences->items[fences->count++];
     *item = (rowlock_fenced){.table_schema = strdup(cells[0].text),
                              .table_name = strdup(cells[1].text),
@@ -527,20 +522,15 @@ rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences, ro
     return status;
 }
 
-static void free_text(const char *text)
-{
-    free((char *)(uintptr_t)text);
-}
-
 void rl_fences_free(rowlock_fences *fences)
 {
     if (!fences)
         return;
     for (size_t i = 0; i < fences->count; i++) {
-        free_text(fences->items[i].table_schema);
-        free_text(fences->items[i].table_name);
-        free_text(fences->items[i].name);
-        free_text(fences->items[i].definer);
+        rl_free_text(fences->items[i].table_schema);
+        rl_free_text(fences->items[i].table_name);
+        rl_free_text(fences->items[i].name);
+        rl_free_text(fences->items[i].definer);
     }
     free(fences->items);
     free(fences);

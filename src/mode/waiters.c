@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/text.h"
 
 /* The columns of waiters_of_leases and waiters_of_rows. */
@@ -38,19 +39,6 @@ static rowlock_waiter *new_waiter(rowlock_mode mode, const rl_cell *cells)
     return waiter;
 }
 
-static bool make_room(rowlock_waiters *waiters)
-{
-    if (waiters->count < waiters->capacity)
-        return true;
-    size_t capacity = waiters->capacity ? waiters->capacity * 2 : 32;
-    rowlock_waiter **items = reallocarray(waiters->items, capacity, sizeof(rowlock_waiter *));
-    if (!items)
-        return false;
-    waiters->items = items;
-    waiters->capacity = capacity;
-    return true;
-}
-
 static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_cell *cells,
                           rowlock_error *err)
 {
@@ -58,7 +46,11 @@ static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
     }
-    rowlock_waiter *waiter = make_room(waiters) ? new_waiter(mode, cells) : NULL;
+    rowlock_waiter **items = rl_array_room(waiters->items, waiters->count, &waiters->capacity,
+                                           sizeof(rowlock_waiter *));
+    if (items)
+        waiters->items = items;
+    rowlock_waiter *waiter = items ? new_waiter(mode, cells) : NULL;
     if (!waiter)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     waiters->items[waiters->count++] = waiter;
