@@ -16,12 +16,11 @@ typedef struct installer {
 
 rowlock_status rl_event_there(rl_conn *conn, const rl_io *io, bool *there, rowlock_error *err)
 {
-    rl_rows rows;
-    bool found = false;
+    uint64_t count = 0;
     rowlock_status status =
-        rl_query_one(conn, RL_SQL_MIGRATE_EVENT_THERE, NULL, io, &found, &rows, err);
+        rl_query_number(conn, RL_SQL_MIGRATE_EVENT_THERE, NULL, io, &count, err);
     if (status == ROWLOCK_OK)
-        *there = found && rows.cells[0].u64 > 0;
+        *there = count > 0;
     return status;
 }
 
@@ -38,11 +37,10 @@ static rowlock_status look_at_scheduler(installer *in, rowlock_error *err)
 
 static rowlock_status check_procedure(installer *in, rowlock_error *err)
 {
-    rl_rows rows;
-    bool found = false;
+    uint64_t count = 0;
     rowlock_status status =
-        rl_query_one(in->conn, RL_SQL_MIGRATE_EVENT_PROCEDURE, NULL, &in->io, &found, &rows, err);
-    if (status != ROWLOCK_OK || rows.cells[0].u64 > 0)
+        rl_query_number(in->conn, RL_SQL_MIGRATE_EVENT_PROCEDURE, NULL, &in->io, &count, err);
+    if (status != ROWLOCK_OK || count > 0)
         return status;
     return rl_fail(err, ROWLOCK_SCHEMA,
                    "the event calls a procedure that is not there; run `rowlock -D %s init "

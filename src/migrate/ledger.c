@@ -257,25 +257,20 @@ static rowlock_status attempt_list(rl_site *site, rl_conn *conn, const rl_io *io
     return memory ? rows.status : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
+/* `data`: how many there are, a uint64_t. */
 static rowlock_status attempt_exists(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
                                      rowlock_error *err)
 {
     const rl_value values[] = {rl_text(site->table)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(conn, RL_SQL_LEDGER_EXISTS, values, io, &found, &rows, err);
-    if (status == ROWLOCK_OK)
-        *(bool *)data = found && rows.cells[0].u64 > 0;
-    return status;
+    return rl_query_number(conn, RL_SQL_LEDGER_EXISTS, values, io, data, err);
 }
 
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
 {
-    bool there = false;
+    uint64_t count = 0;
     *ledger = (rl_ledger){0};
-    rowlock_status status = attempt(site, attempt_exists, &there, err);
-    if (status == ROWLOCK_OK && there)
+    rowlock_status status = attempt(site, attempt_exists, &count, err);
+    if (status == ROWLOCK_OK && count > 0)
         status = attempt(site, attempt_list, ledger, err);
     if (status == ROWLOCK_DAMAGED)
         rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
@@ -285,10 +280,10 @@ rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *e
 
 rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
 {
-    bool there = false;
+    uint64_t count = 0;
     uint64_t rows = 0;
-    rowlock_status status = attempt(site, attempt_exists, &there, err);
-    if (status == ROWLOCK_OK && !there)
+    rowlock_status status = attempt(site, attempt_exists, &count, err);
+    if (status == ROWLOCK_OK && count == 0)
         status = write_rows(site, RL_SQL_LEDGER_CREATE, NULL, &rows, err);
     if (status == ROWLOCK_OK)
         status = write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
@@ -437,17 +432,12 @@ rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *
 
 /* --------------------------------------------------------------------------- marker */
 
+/* `data`: the connection's number, a uint64_t. */
 static rowlock_status attempt_holder(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
                                      rowlock_error *err)
 {
     const rl_value values[] = {rl_text(site->marker)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(conn, RL_SQL_LEDGER_MARKED, values, io, &found, &rows, err);
-    if (status == ROWLOCK_OK)
-        *(uint64_t *)data = found ? rows.cells[0].u64 : 0;
-    return status;
+    return rl_query_number(conn, RL_SQL_LEDGER_MARKED, values, io, data, err);
 }
 
 rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_error *err)

@@ -218,12 +218,10 @@ static rowlock_status schema_there(rl_conn *conn, const char *schema, const rl_i
                                    rowlock_error *err)
 {
     const rl_value values[] = {rl_text(schema)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(conn, RL_SQL_SCHEMA_EXISTS, values, io, &found, &rows, err);
+    uint64_t count = 0;
+    rowlock_status status = rl_query_number(conn, RL_SQL_SCHEMA_EXISTS, values, io, &count, err);
     if (status == ROWLOCK_OK)
-        *there = found && rows.cells[0].u64 > 0;
+        *there = count > 0;
     return status;
 }
 

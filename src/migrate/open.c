@@ -42,10 +42,9 @@ static rowlock_status lock(rl_conn *conn, const char *schema, int64_t wait_ms, c
                            rowlock_error *err)
 {
     const rl_value values[] = {rl_text(schema), rl_u64(lock_wait_s(wait_ms))};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_MIGRATE_LOCK, values, io, &found, &rows, err);
-    if (status == ROWLOCK_OK && rows.cells[0].u64 != 1)
+    uint64_t got = 0;
+    rowlock_status status = rl_query_number(conn, RL_SQL_MIGRATE_LOCK, values, io, &got, err);
+    if (status == ROWLOCK_OK && got != 1)
         return rl_fail(err, ROWLOCK_TIMEOUT,
                        "another `rowlock init` is working on '%s' and did not finish in time",
                        schema);

@@ -54,14 +54,12 @@ static rowlock_status end_by_key(rl_conn *conn, const rl_io *io, const rl_trace 
                                  rowlock_error *err)
 {
     const rl_value values[] = {rl_text(trace->key)};
-    rl_rows rows;
-    bool found = false;
+    uint64_t connection_id = 0;
     rowlock_status status =
-        rl_query_one(conn, RL_SQL_VIA_KILL_CONNECTION, values, io, &found, &rows, err);
-    if (status != ROWLOCK_OK || rows.cells[0].u64 == 0)
+        rl_query_number(conn, RL_SQL_VIA_KILL_CONNECTION, values, io, &connection_id, err);
+    if (status != ROWLOCK_OK || connection_id == 0)
         return status;
-    status = rl_kill_on(conn, io, rows.cells[0].u64, NULL);
-    (void)status;
+    (void)!rl_kill_on(conn, io, connection_id, NULL);
     return rl_fail(err, ROWLOCK_BUSY,
                    "the server is still working on a request whose reply was lost");
 }

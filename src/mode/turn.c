@@ -50,16 +50,13 @@ static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
                        uint64_t connection_id, const rl_io *io)
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
-    rl_rows rows;
-    bool found = false;
+    uint64_t keeper = 0;
     rl_sql_id who = connection_id == RL_ANY_CONNECTION ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
-    if (rl_query_one(conn, who, values, io, &found, &rows, NULL) != ROWLOCK_OK)
+    if (rl_query_number(conn, who, values, io, &keeper, NULL) != ROWLOCK_OK)
         return;
-    uint64_t keeper = found ? rows.cells[0].u64 : 0;
     if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
         return;
-    rowlock_status ignored = rl_kill_on(conn, io, keeper, NULL);
-    (void)ignored;
+    (void)!rl_kill_on(conn, io, keeper, NULL);
 }
 
 void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t resource_id,

@@ -46,8 +46,8 @@ static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
     }
-    rowlock_waiter **items = rl_array_room(waiters->items, waiters->count, &waiters->capacity,
-                                           sizeof(rowlock_waiter *));
+    rowlock_waiter **items =
+        rl_array_room(waiters->items, waiters->count, &waiters->capacity, sizeof(rowlock_waiter *));
     if (items)
         waiters->items = items;
     rowlock_waiter *waiter = items ? new_waiter(mode, cells) : NULL;

@@ -592,6 +592,17 @@ rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values,
     return rows->status;
 }
 
+rowlock_status rl_query_number(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                               uint64_t *number, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, id, values, io, &found, &rows, err);
+    if (status == ROWLOCK_OK)
+        *number = found && !rows.cells[0].null ? rows.cells[0].u64 : 0;
+    return status;
+}
+
 /* --------------------------------------------------------------------------- as text */
 
 static bool harmless(const char *text, size_t length)

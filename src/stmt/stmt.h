@@ -69,6 +69,10 @@ void rl_end(rl_rows *rows);
 rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                             bool *found, rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 
+/* The first column of the only row, a U64; 0 where there is no row, or it is NULL. */
+rowlock_status rl_query_number(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                               uint64_t *number, rowlock_error *err) RL_MUST_USE;
+
 /* Prepares without running: is everything there that it names, and is it allowed? */
 rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
                           rowlock_error *err) RL_MUST_USE;
