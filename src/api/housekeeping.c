@@ -45,9 +45,7 @@ rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options
     if (status == ROWLOCK_OK)
         status = rl_sweep(client, options, result, err);
     /* Whatever it was doing, the next sweep does it again. */
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-    return status;
+    return rl_no_effect(status, err);
 }
 
 rowlock_status rowlock_break(rowlock_client *client, const char *name, const char *reason,
@@ -78,6 +76,18 @@ rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_e
     return status == ROWLOCK_OK ? rl_purge(client, name, err) : status;
 }
 
+/* Of a connection that makes rowlock's tables and procedures: not through the procedures, which may
+ * not be there yet. */
+static rowlock_status maker_params(const rowlock_client_options *options, rl_params *params,
+                                   rowlock_error *err)
+{
+    rowlock_waiting waiting;
+    rowlock_status status = rl_options_params(options, params, &waiting, err);
+    if (status == ROWLOCK_OK)
+        params->via = false;
+    return status;
+}
+
 rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
                                const rowlock_migrate_options *given, rowlock_migrate_result *result,
                                rowlock_error *err)
@@ -85,12 +95,10 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
     static const rowlock_migrate_options defaults = {0};
     rl_params params;
     char label[ROWLOCK_LABEL_MAX + 1];
-    rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
+    rowlock_status status = maker_params(client_options, &params, err);
     if (status != ROWLOCK_OK)
         return status;
     rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
-    params.via = false; /* they may not be there yet */
     status = rl_migrate(&params, given ? given : &defaults, label, result, err);
     rl_params_free(&params);
     return status;
@@ -101,17 +109,13 @@ static rowlock_status with_procedures(const rowlock_client_options *client_optio
                                       rowlock_procedures_result *result, rowlock_error *err)
 {
     rl_params params;
-    rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
+    rowlock_status status = maker_params(client_options, &params, err);
     if (status != ROWLOCK_OK)
         return status;
-    params.via = false;
     status = install ? rl_procedures_install(&params, options, result, err)
                      : rl_procedures_remove(&params, options, result, err);
     rl_params_free(&params);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 rowlock_status rowlock_procedures_install(const rowlock_client_options *client_options,
@@ -155,16 +159,13 @@ static rowlock_status with_event(const rowlock_client_options *client_options,
                                  rowlock_sweep_event_result *result, rowlock_error *err)
 {
     rl_params params;
-    rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(client_options, &params, &waiting, err);
+    rowlock_status status = maker_params(client_options, &params, err);
     if (status != ROWLOCK_OK)
         return status;
     status = plan ? rl_event_install(&params, plan, wait_ms, result, err)
                   : rl_event_remove(&params, wait_ms, result, err);
     rl_params_free(&params);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_options,
@@ -206,7 +207,5 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
                             .single_writer = options && options->single_writer};
     status = rl_diagnose(&params, &wants, fn, data, err);
     rl_params_free(&params);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }

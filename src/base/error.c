@@ -70,6 +70,13 @@ void rl_error_prefix(rowlock_error *err, const char *format, ...)
     one_line(err->message);
 }
 
+rowlock_status rl_no_effect(rowlock_status status, rowlock_error *err)
+{
+    if (status != ROWLOCK_UNKNOWN)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+}
+
 rowlock_error *rl_error_or(rowlock_error *err, rowlock_error *spare)
 {
     return err ? err : spare;

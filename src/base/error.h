@@ -14,6 +14,12 @@ rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *fo
 /* Puts words in front of the message: "acquiring 'x': ..." */
 void rl_error_prefix(rowlock_error *err, const char *format, ...) RL_PRINTF(2, 3);
 
+/*
+ * The status of what has no effect, or may be done again as it is: where the reply was lost
+ * (UNKNOWN), only the connection was (UNAVAILABLE).
+ */
+rowlock_status rl_no_effect(rowlock_status status, rowlock_error *err) RL_MUST_USE;
+
 /* An error to fill when the caller gave none, for code that reads it back. */
 rowlock_error *rl_error_or(rowlock_error *err, rowlock_error *spare);
 

@@ -77,9 +77,7 @@ static rowlock_status explain_open(const rl_site *site, rowlock_status status, r
         rl_error_prefix(
             err,
             "this user has no rights in the schema '%s', which is to be migrated: ", site->schema);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_writer,

@@ -154,9 +154,7 @@ rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
         *out = to.list;
     else
         rl_catalog_list_free(to.list);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 void rl_catalog_list_free(rowlock_list *list)

@@ -135,9 +135,7 @@ static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget,
         status = read_on(conn, &io, what, err);
         rl_pool_give(&client->pool, conn);
     }
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-    return status;
+    return rl_no_effect(status, err);
 }
 
 typedef struct one_row {

@@ -175,9 +175,7 @@ static rowlock_status may_be_silent(lease_call *call, rl_conn *conn, rowlock_err
     rl_io io = rl_budget_quick_io(call->budget);
     rowlock_status status =
         conn->idle_limit_s < ttl_s ? rl_set_idle_limit(conn, ttl_s, &io, err) : ROWLOCK_OK;
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 /* How to take it: with its bell, as the one who has it, or without. */

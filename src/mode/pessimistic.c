@@ -287,9 +287,7 @@ rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
     status = broken_off(budget, &trace, status, err);
     if (status == ROWLOCK_TIMEOUT && budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 /* Where the OK packet did not say it: see read_token() of the lease. */
@@ -443,9 +441,7 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
     /* Here, and not in its first release. */
     if (status == ROWLOCK_OK)
         status = rl_prepare(call->conn, RL_SQL_ROW_COMMIT, &io, err);
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 /* A wait may have begun before a failover: who asks for the lock today asks another server. */

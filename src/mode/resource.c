@@ -173,9 +173,7 @@ static rowlock_status made(rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_DAMAGED && err->server_errno == 1062)
         return ROWLOCK_OK;
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 /* *nothing: there was nothing to make it from. */

@@ -100,11 +100,10 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
                        "the server that was sent a request whose reply was lost cannot be reached");
     rowlock_status status = end_on(conn, &io, trace, err);
     rl_pool_give(&client->pool, conn);
-    if (status == ROWLOCK_UNKNOWN)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-    if (status == ROWLOCK_BUSY)
-        err->status = ROWLOCK_UNAVAILABLE;
-    return status == ROWLOCK_BUSY ? ROWLOCK_UNAVAILABLE : status;
+    if (status != ROWLOCK_BUSY)
+        return rl_no_effect(status, err);
+    err->status = ROWLOCK_UNAVAILABLE;
+    return ROWLOCK_UNAVAILABLE;
 }
 
 void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const rl_trace *trace)

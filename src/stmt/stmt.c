@@ -296,9 +296,7 @@ static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io,
         free_prepared(p);
         rl_hush_end(&hush);
         /* Nothing but a preparation was sent. */
-        if (status == ROWLOCK_UNKNOWN)
-            status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
-        return status;
+        return rl_no_effect(status, err);
     }
     conn->statements[id] = p;
     *out = p;
