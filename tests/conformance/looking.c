@@ -20,10 +20,7 @@ static int open_clients(void **state)
 
 static int close_clients(void **state)
 {
-    rowlock_client_close(client);
-    rowlock_client_close(other);
-    mysql_close(mysql);
-    return ts_suite_end(state);
+    return ts_suite_end_with(state, client, other, mysql, NULL);
 }
 
 static rowlock_state state_of(const char *name)

@@ -26,11 +26,7 @@ static int open_clients(void **state)
 
 static int close_clients(void **state)
 {
-    rowlock_client_close(client);
-    rowlock_client_close(rival);
-    mysql_close(mysql);
-    mysql_close(rival_mysql);
-    return ts_suite_end(state);
+    return ts_suite_end_with(state, client, rival, mysql, rival_mysql);
 }
 
 /* What one section's fn is to do. */

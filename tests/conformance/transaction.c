@@ -27,11 +27,7 @@ static int open_clients(void **state)
 
 static int close_clients(void **state)
 {
-    rowlock_client_close(client);
-    rowlock_client_close(other);
-    mysql_close(mysql);
-    mysql_close(watch);
-    return ts_suite_end(state);
+    return ts_suite_end_with(state, client, other, mysql, watch);
 }
 
 static void begin(const char *name)

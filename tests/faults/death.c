@@ -18,19 +18,12 @@ static MYSQL *mysql;
 
 /* ------------------------------------------------------------------------ the guard */
 
-static void reconnect(void)
-{
-    if (mysql)
-        mysql_close(mysql);
-    mysql = ts_connect(ts_schema());
-}
-
 /* After a restart within a second our connection may have the number of one that a client wants to
  * be sure has ended (src/mode/settle.c), and be ended in its place. */
 static uint64_t guard(const char *name, const char *column)
 {
     if (ts_sql_try(mysql, "DO 0"))
-        reconnect();
+        ts_reconnect(&mysql);
     return ts_sql_u64(mysql, "SELECT %s FROM guard WHERE name = '%s'", column, name);
 }
 
@@ -220,7 +213,7 @@ static void test_server_killed_while_held(void **state)
     if (mode == ROWLOCK_PESSIMISTIC)
         process_expect(&a, "LOST", 10000);
     ts_own_restart();
-    reconnect();
+    ts_reconnect(&mysql);
     if (mode == ROWLOCK_PESSIMISTIC) {
         uint64_t second = process_expect_token(&b, ttl + 1000);
         assert_true(second > first);
@@ -255,7 +248,7 @@ static void test_server_away_for_longer_than_the_ttl(void **state)
     process_expect(&a, "LOST", ttl + 1000);
     ts_own_restart();
     int64_t back = ts_now_ms();
-    reconnect();
+    ts_reconnect(&mysql);
     uint64_t second = process_expect_token(&b, ttl + 1000);
     assert_between(0, ts_now_ms() - back, ttl + 1000 + ts_slack_ms());
     assert_true(second > first);
@@ -291,7 +284,7 @@ static void test_server_killed_in_a_release(void **state)
         process_tell(&a, "release");
         ts_reap(killer, 20000);
         ts_own_restart();
-        reconnect();
+        ts_reconnect(&mysql);
         while (process_hear(&a, 20000) && strncmp(a.line, "LOST", 4) == 0)
             continue;
         assert_memory_equal(a.line, "RELEASE ", 8);
@@ -341,7 +334,7 @@ static void test_server_killed_in_a_storm(void **state)
         ts_pass_ms(37 * (round + 1)); /* another moment each time */
         ts_own_kill();
         ts_own_restart();
-        reconnect();
+        ts_reconnect(&mysql);
         /* Whoever had it: the next one gets in within TTL + 1 s, and it goes on. */
         expect_progress(name, ttl + 1000 + 2000);
     }
@@ -379,7 +372,7 @@ static int begin(void **state)
 {
     ts_own_start();
     ts_suite_begin(state);
-    reconnect();
+    mysql = ts_connect(ts_schema());
     ts_guard_tables(mysql);
     return 0;
 }

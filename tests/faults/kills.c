@@ -15,12 +15,6 @@
 
 #define PASSWORD "kills"
 
-static void reconnect(void)
-{
-    mysql_close(mysql);
-    mysql = ts_connect(ts_schema());
-}
-
 static uint64_t version_of(const char *name)
 {
     return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
@@ -92,7 +86,7 @@ static void kill_at(moment *m, const char *name, const char *done)
         mysql_close(m->blocker);
     ts_own_restart();
     ts_proxy_flow(proxy);
-    reconnect();
+    ts_reconnect(&mysql);
 }
 
 /* It is not known at first, and found out when the server is back: held, by the table, too. */

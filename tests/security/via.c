@@ -58,11 +58,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    rowlock_client_close(victim);
-    rowlock_client_close(tables);
-    mysql_close(attacker);
-    mysql_close(root);
-    return ts_suite_end(state);
+    return ts_suite_end_with(state, victim, tables, attacker, root);
 }
 
 /* ------------------------------------------------------------------------- calling by hand */

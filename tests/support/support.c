@@ -173,6 +173,16 @@ int ts_suite_end(void **state)
     return 0;
 }
 
+int ts_suite_end_with(void **state, rowlock_client *client, rowlock_client *other, MYSQL *mysql,
+                      MYSQL *watch)
+{
+    rowlock_client_close(client);
+    rowlock_client_close(other);
+    mysql_close(mysql);
+    mysql_close(watch);
+    return ts_suite_end(state);
+}
+
 int ts_suite_begin_sql(void **state)
 {
     ts_suite_begin(state);
@@ -371,6 +381,12 @@ MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
 MYSQL *ts_connect(const char *schema)
 {
     return ts_connect_as("root", NULL, schema);
+}
+
+void ts_reconnect(MYSQL **mysql)
+{
+    mysql_close(*mysql);
+    *mysql = ts_connect(schema_name);
 }
 
 MYSQL *ts_connect_beside(void)

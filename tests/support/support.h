@@ -35,7 +35,10 @@ const char *ts_schema(void);
 /* cmocka group set-up and tear-down: makes and drops the schema. */
 int ts_suite_begin(void **state);
 int ts_suite_end(void **state);
-/* The same with a session of root on that schema. */
+/* Closes two clients and two sessions (NULL: none), and ends the suite. */
+int ts_suite_end_with(void **state, rowlock_client *client, rowlock_client *other, MYSQL *mysql,
+                      MYSQL *watch);
+/* A suite with a session of root on its schema. */
 extern MYSQL *ts_mysql;
 int ts_suite_begin_sql(void **state);
 int ts_suite_end_sql(void **state);
@@ -115,6 +118,8 @@ rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mod
 /* ------------------------------------------------------------------------------ SQL */
 
 MYSQL *ts_connect(const char *schema);
+/* Anew to this binary's schema, where the server has ended a session (NULL: there was none). */
+void ts_reconnect(MYSQL **mysql);
 /* One of the user that ts_open() has, on this binary's schema; a table of the test's own that it
  * may use (granted on `mysql`, of root). */
 MYSQL *ts_connect_beside(void);
