@@ -571,6 +571,18 @@ static void record_broken(rowlock_client *client, const char *name, const victim
     rl_client_record(client, &event);
 }
 
+static rowlock_status find_victim(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  victim *v, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name), rl_u64(1)};
+    bool found = false;
+    rowlock_status status =
+        rl_client_read(client, budget, RL_SQL_LIST_NAME, values, keep_victim, v, &found, err);
+    if (status == ROWLOCK_OK && !found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
+    return status;
+}
+
 static rowlock_status not_held(const char *name, const victim *v, rowlock_error *err)
 {
     if (v->shut_us > 0)
@@ -585,16 +597,11 @@ rowlock_status rl_break(rowlock_client *client, const char *name, const char *re
                         rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    const rl_value values[] = {rl_text(name), rl_u64(1)};
     victim v = {0};
-    bool found = false;
     bool broken = false;
-    rowlock_status status =
-        rl_client_read(client, &budget, RL_SQL_LIST_NAME, values, keep_victim, &v, &found, err);
+    rowlock_status status = find_victim(client, &budget, name, &v, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (!found)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
     if (!v.held)
         return not_held(name, &v, err);
     status = v.row_lock ? break_row(client, &budget, name, &v, &broken, err)
@@ -624,15 +631,10 @@ static rowlock_status purge_batch(rowlock_client *client, const rl_budget *budge
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    const rl_value values[] = {rl_text(name), rl_u64(1)};
     victim v = {0};
-    bool found = false;
-    rowlock_status status =
-        rl_client_read(client, &budget, RL_SQL_LIST_NAME, values, keep_victim, &v, &found, err);
+    rowlock_status status = find_victim(client, &budget, name, &v, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (!found)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
     names *batch = malloc(sizeof *batch);
     if (!batch)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");

@@ -72,9 +72,11 @@ static char init_nothing(rowlock_udf_init *init, rowlock_udf_args *args, char *m
     return 0;
 }
 
-static bool read_token(const rowlock_udf_args *args, unsigned i, uint64_t *number)
+/* The token that is presented, which is not 0, and what it is compared with. */
+static bool read_tokens(const rowlock_udf_args *args, uint64_t *presented, uint64_t *other)
 {
-    return rl_token_read(args->args[i], args->lengths[i], number);
+    return rl_token_read(args->args[0], args->lengths[0], presented) && *presented > 0 &&
+           rl_token_read(args->args[1], args->lengths[1], other);
 }
 
 /* ------------------------------------------------------------------------------ uuid */
@@ -120,8 +122,7 @@ long long rowlock_token_valid(rowlock_udf_init *init, rowlock_udf_args *args, ch
     (void)init;
     (void)is_null;
     (void)error;
-    return read_token(args, 0, &presented) && read_token(args, 1, &current) && presented > 0 &&
-           presented == current;
+    return read_tokens(args, &presented, &current) && presented == current;
 }
 
 char rowlock_token_fresh_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
@@ -136,8 +137,7 @@ long long rowlock_token_fresh(rowlock_udf_init *init, rowlock_udf_args *args, ch
     (void)init;
     (void)is_null;
     (void)error;
-    return read_token(args, 0, &presented) && read_token(args, 1, &seen) && presented > 0 &&
-           presented >= seen;
+    return read_tokens(args, &presented, &seen) && presented >= seen;
 }
 
 /* ----------------------------------------------------------------------------- names */
