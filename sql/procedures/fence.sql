@@ -7,38 +7,38 @@ CREATE PROCEDURE rowlock_fence(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE 
                                IN p_token DECIMAL(40, 6))
 BEGIN
     DECLARE v_token BIGINT UNSIGNED;
-    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_inside BOOLEAN;
     CALL rl_name_check(p_name);
-    CALL rl_token_check(p_token, v_token);
-    CALL rl_within('a fence');
-    CALL rl_writable();
-    SET v_name = p_name;
-    UPDATE resource
-       SET fence_count = fence_count + 1
-     WHERE resource_name = v_name
-       AND version = v_token
-       AND status = 'held';
-    IF ROW_COUNT() = 0 THEN
-        CALL rl_fence_refused(v_name, v_token);
+    CALL rl_token_check('token', p_name, p_token, v_token);
+    CALL rl_inside_for(p_name, v_inside);
+    IF NOT v_inside THEN
+        CALL rl_signal('RLTXN', p_name, 'a fence on %s lasts as long as your transaction; START TRANSACTION first');
     END IF;
+    CALL rl_writable_for(p_name);
+    CALL rl_joined('fence', p_name, v_token);
 END;
 
--- For what is to last as long as the caller's transaction.
-CREATE PROCEDURE rl_within(IN p_what VARCHAR(64) CHARACTER SET utf8mb4)
+CREATE PROCEDURE rl_fence(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_token BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_inside BOOLEAN;
-    CALL rl_inside(v_inside);
-    IF NOT v_inside THEN
-        CALL rl_alone(p_what);
-        CALL rl_signal('RLTXN', '', CONCAT(p_what, ' lasts as long as your transaction: START TRANSACTION first'));
+    UPDATE resource
+       SET fence_count = fence_count + 1
+     WHERE resource_name = p_name
+       AND version = p_token
+       AND status = 'held';
+    IF ROW_COUNT() = 0 THEN
+        CALL rl_fence_refused(p_name, p_token);
     END IF;
 END;
 
 CREATE PROCEDURE rl_fence_refused(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
-    IF (SELECT COUNT(*) FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE) = 0 THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+    DECLARE v_rows BIGINT;
+    -- Not IF (SELECT ...): there MariaDB reads with a lock.
+    SELECT COUNT(*) INTO v_rows FROM resource WHERE resource_name = p_name;
+    IF v_rows = 0 THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     END IF;
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
 END;
@@ -58,10 +58,10 @@ BEGIN
     IF p_token IS NULL THEN
         CALL rl_present_forget(v_as);
     ELSE
-        CALL rl_token_check(p_token, v_token);
-        CALL rl_inside(v_inside);
+        CALL rl_token_check('token', p_name, p_token, v_token);
+        CALL rl_inside_for(p_name, v_inside);
         IF v_inside THEN
-            CALL rl_present_inside(v_name, v_token);
+            CALL rl_joined('present', v_name, v_token);
         ELSE
             CALL rl_present_alone(v_name, v_token);
         END IF;
@@ -86,8 +86,7 @@ BEGIN
     END IF;
 END;
 
--- In a transaction of its own: the caller gets none by it. It waits for nobody (MySQL runs no handler
--- when such a wait is ended by KILL QUERY, and the transaction would stay open).
+-- One statement, and no transaction that a KILL QUERY could leave open. (The COMMIT is for autocommit=0.)
 CREATE PROCEDURE rl_present_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
@@ -95,18 +94,12 @@ BEGIN
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE v_found BOOLEAN DEFAULT TRUE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION
-    BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        RESIGNAL;
-    END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION;
     SELECT status, version INTO v_status, v_version FROM resource WHERE resource_name = p_name;
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_found THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     ELSEIF v_status <> 'held' OR v_version <> p_token THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;
 END;

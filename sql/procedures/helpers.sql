@@ -5,26 +5,39 @@
 -- of the schema are the user's affair.
 
 -- The time, UTC. In a function or a trigger UTC_TIMESTAMP(6) is that of the whole statement, and
--- `SET timestamp` moves it anywhere; SYSDATE(6) is neither, but in the session's time zone.
+-- `SET timestamp` moves it anywhere; SYSDATE(6) is neither, but in the session's time zone. It is
+-- reckoned back: to set the zone would leave the session with another one when KILL QUERY comes between.
 -- A server with --sysdate-is-now makes no difference between them: there the two are the same to
 -- the microsecond, and the time is taken out of a UUID, which nobody can set.
 -- What is decided by it was true a moment before it is written: leases get shorter by that.
 CREATE PROCEDURE rl_now(OUT p_now DATETIME(6))
 BEGIN
     DECLARE v_zone VARCHAR(64) CHARACTER SET utf8mb4 DEFAULT @@session.time_zone;
+    DECLARE v_local DATETIME(6);
     DECLARE v_stands BOOLEAN;
-    IF v_zone = '+00:00' THEN
-        SET p_now = SYSDATE(6);
-        SET v_stands = p_now = CURRENT_TIMESTAMP(6);
-    ELSE
-        SET time_zone = '+00:00';
-        SET p_now = SYSDATE(6);
-        SET v_stands = p_now = CURRENT_TIMESTAMP(6);
-        SET time_zone = v_zone;
-    END IF;
+    SET v_local = SYSDATE(6);
+    SET v_stands = v_local = CURRENT_TIMESTAMP(6);
     IF v_stands THEN
         CALL rl_uuid_time(UUID(), p_now);
+    ELSEIF v_zone = '+00:00' THEN
+        SET p_now = v_local;
+    ELSE
+        SET p_now = CONVERT_TZ(v_local, v_zone, '+00:00');
+        IF NOT COALESCE(CONVERT_TZ(p_now - INTERVAL 26 HOUR, '+00:00', v_zone) = v_local - INTERVAL 26 HOUR
+                        AND CONVERT_TZ(p_now + INTERVAL 26 HOUR, '+00:00', v_zone) = v_local + INTERVAL 26 HOUR,
+                        FALSE) THEN
+            CALL rl_now_between(v_zone, p_now);
+        END IF;
     END IF;
+END;
+
+-- For the day on which the zone's clocks are changed: an hour comes twice, and the reckoning cannot
+-- tell which it is.
+CREATE PROCEDURE rl_now_between(IN p_zone VARCHAR(64) CHARACTER SET utf8mb4, OUT p_now DATETIME(6))
+BEGIN
+    SET time_zone = '+00:00';
+    SET p_now = SYSDATE(6);
+    SET time_zone = p_zone;
 END;
 
 -- Of version 1: units of 100 ns since 15 October 1582, in three parts, the lowest first.
@@ -35,15 +48,17 @@ BEGIN
     SET p_time = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (v_units - 122192928000000000) DIV 10 MICROSECOND;
 END;
 
--- The one place where errors are made. %s in the text: the lock's name. MySQL takes 128 characters.
+-- The one place where errors are made. %s in the text: the lock's name. MySQL takes 128 characters;
+-- what is cut ends with dots.
 CREATE PROCEDURE rl_signal(IN p_state CHAR(5) CHARACTER SET ascii,
                            IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_text TEXT CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_name VARCHAR(50) CHARACTER SET utf8mb4
         DEFAULT CONCAT('''', IF(CHAR_LENGTH(p_name) > 40, CONCAT(LEFT(p_name, 37), '...'), p_name), '''');
+    DECLARE v_whole TEXT CHARACTER SET utf8mb4 DEFAULT REPLACE(p_text, '%s', COALESCE(v_name, 'NULL'));
     DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4
-        DEFAULT LEFT(REPLACE(p_text, '%s', COALESCE(v_name, 'NULL')), 128);
+        DEFAULT IF(CHAR_LENGTH(v_whole) > 128, CONCAT(LEFT(v_whole, 125), '...'), v_whole);
     CASE p_state
         WHEN 'RLBSY' THEN SIGNAL SQLSTATE 'RLBSY' SET MESSAGE_TEXT = v_text;
         WHEN 'RLTMO' THEN SIGNAL SQLSTATE 'RLTMO' SET MESSAGE_TEXT = v_text;
@@ -91,81 +106,125 @@ END;
 CREATE PROCEDURE rl_name_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     IF p_name IS NULL OR p_name = '' THEN
-        CALL rl_signal('RLINV', p_name, 'the lock''s name is empty; give one of 1 to 255 characters');
+        CALL rl_signal('RLINV', p_name, 'the lock''s name is empty or NULL; give one of 1 to 255 characters');
     ELSEIF CHAR_LENGTH(p_name) > 255 THEN
-        CALL rl_signal('RLINV', p_name, 'the lock''s name is longer than 255 characters');
+        CALL rl_signal('RLINV', p_name, 'the lock''s name %s is longer than 255 characters; give a shorter one');
     ELSEIF HEX(p_name) REGEXP '^(..)*ED[AB]' THEN
         -- MariaDB takes halves of UTF-16's pairs for characters.
-        CALL rl_signal('RLINV', p_name, 'the lock''s name is not UTF-8');
+        CALL rl_signal('RLINV', p_name, 'the lock''s name is not UTF-8; give one that is');
     ELSEIF p_name REGEXP '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]' THEN
-        CALL rl_signal('RLINV', p_name, 'the lock''s name has a control character');
+        CALL rl_signal('RLINV', REGEXP_REPLACE(p_name, '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]', '?'),
+                       'the lock''s name %s has a control character (shown as ?); take it out');
     ELSEIF p_name REGEXP '^[\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}\\x{feff}]' THEN
-        CALL rl_signal('RLINV', p_name, 'the lock''s name %s begins with white space');
+        CALL rl_signal('RLINV', p_name, 'the lock''s name %s begins with white space; take it away');
     ELSEIF p_name REGEXP '[\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}\\x{feff}]$' THEN
-        CALL rl_signal('RLINV', p_name, 'the lock''s name %s ends with white space');
+        CALL rl_signal('RLINV', p_name, 'the lock''s name %s ends with white space; take it away');
     END IF;
 END;
 
 -- A token or a version as given: wide, since what does not fit would be cut without strict mode.
-CREATE PROCEDURE rl_token_check(IN p_given DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
+CREATE PROCEDURE rl_token_check(IN p_what VARCHAR(16) CHARACTER SET utf8mb4,
+                                IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                IN p_given DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
 BEGIN
     IF p_given IS NULL OR p_given < 0 OR p_given > 18446744073709551615 OR p_given <> FLOOR(p_given) THEN
-        CALL rl_signal('RLINV', '', 'a token is a whole number of 64 bits, and not NULL');
+        CALL rl_signal('RLINV', p_name, CONCAT('the ', p_what, ' for %s is not a whole number of 64 bits',
+                                               IF(p_given IS NULL, ' (NULL)', ''), '; give the one that you got'));
     END IF;
     SET p_token = p_given;
 END;
 
-CREATE PROCEDURE rl_ttl_check(IN p_ttl DECIMAL(40, 6), OUT p_ttl_us BIGINT UNSIGNED)
+CREATE PROCEDURE rl_ttl_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              IN p_ttl DECIMAL(40, 6), OUT p_ttl_us BIGINT UNSIGNED)
 BEGIN
     IF p_ttl IS NULL OR p_ttl < 0.5 OR p_ttl > 86400 THEN
-        CALL rl_signal('RLINV', '', 'a TTL is 0.5 to 86400 seconds');
+        CALL rl_signal('RLINV', p_name, CONCAT('the TTL for %s is ', COALESCE(p_ttl + 0e0, 'NULL'),
+                                               '; give 0.5 to 86400 seconds'));
     END IF;
     SET p_ttl_us = p_ttl * 1000000;
 END;
 
 -- MariaDB lets a definer with the rights of an administrator write there. And insert_id, which only
 -- an INSERT takes away again, could give a new row the last id there is.
-CREATE PROCEDURE rl_writable()
+CREATE PROCEDURE rl_writable_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
+    DECLARE v_of VARCHAR(4) CHARACTER SET ascii DEFAULT IF(p_name IS NULL, '', '%s: ');
     IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
-        CALL rl_signal('RLRDO', '', 'this server is read-only; CALL it on the primary');
+        CALL rl_signal('RLRDO', p_name, CONCAT(v_of, 'this server is read-only; CALL it on the primary'));
     END IF;
     IF @@session.insert_id <> 0 THEN
-        CALL rl_signal('RLINV', '', 'the session has set insert_id; it is for your next INSERT alone');
+        CALL rl_signal('RLINV', p_name, CONCAT(v_of, 'insert_id is set in this session; do the INSERT that it is for first'));
     END IF;
+END;
+
+CREATE PROCEDURE rl_writable()
+BEGIN
+    CALL rl_writable_for(NULL);
 END;
 
 -- Is the caller in a transaction, a function or a trigger? In a transaction the servers refuse to
 -- set the next one's isolation (1568), in the others to begin one (1422); MariaDB only that.
-CREATE PROCEDURE rl_inside(OUT p_inside BOOLEAN)
+CREATE PROCEDURE rl_inside_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               OUT p_inside BOOLEAN)
 BEGIN
     DECLARE CONTINUE HANDLER FOR 1568, 1422 SET p_inside = TRUE;
     SET p_inside = FALSE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     IF NOT p_inside THEN
-        CALL rl_nothing();
+        CALL rl_nothing(p_name);
     END IF;
+END;
+
+CREATE PROCEDURE rl_inside(OUT p_inside BOOLEAN)
+BEGIN
+    CALL rl_inside_for(NULL, p_inside);
 END;
 
 -- A transaction, which uses up the isolation that was set. It would end a LOCK TABLES of the caller's,
 -- and nothing would say so: under one the table that is looked at cannot be opened (1100).
-CREATE PROCEDURE rl_nothing()
+CREATE PROCEDURE rl_nothing(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_rows BIGINT;
     DECLARE EXIT HANDLER FOR 1100
-        CALL rl_signal('RLTXN', '', 'the session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first');
+        CALL rl_signal('RLTXN', p_name, CONCAT(IF(p_name IS NULL, '', '%s: '),
+            'this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first'));
     SELECT COUNT(*) INTO v_rows FROM version_floor WHERE FALSE;
     START TRANSACTION;
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
+-- In the caller's transaction. What is refused is to leave nothing locked: a token that is none locks the
+-- row, too (under REPEATABLE READ; on MariaDB, by a secondary key, under READ COMMITTED). InnoDB lets go what
+-- was locked since a savepoint only where it had no part in the transaction before: where this is its
+-- first statement.
+CREATE PROCEDURE rl_joined(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                           IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLSTATE 'RLLST', SQLSTATE 'RLNOF', SQLSTATE 'RLMOD', SQLSTATE 'RLCNF', SQLSTATE 'RLBSY'
+    BEGIN
+        ROLLBACK TO SAVEPOINT rowlock_call;
+        RESIGNAL;
+    END;
+    SAVEPOINT rowlock_call;
+    CASE p_what
+        WHEN 'fence' THEN CALL rl_fence(p_name, p_token);
+        WHEN 'present' THEN CALL rl_present_inside(p_name, p_token);
+        WHEN 'check' THEN CALL rl_check_inside(p_name, p_token);
+        WHEN 'release' THEN CALL rl_release(p_name, p_token);
+        WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+    END CASE;
+    RELEASE SAVEPOINT rowlock_call;
+END;
+
 -- For what commits by itself.
-CREATE PROCEDURE rl_alone(IN p_what VARCHAR(64) CHARACTER SET utf8mb4)
+CREATE PROCEDURE rl_alone(IN p_what VARCHAR(64) CHARACTER SET utf8mb4,
+                          IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_inside BOOLEAN;
-    CALL rl_inside(v_inside);
+    CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_signal('RLTXN', '', CONCAT(p_what, ' is a transaction of its own; COMMIT or ROLLBACK yours first'));
+        CALL rl_signal('RLTXN', p_name, CONCAT(p_what, ' %s is a transaction of its own; COMMIT or ROLLBACK yours first'));
     END IF;
 END;
 

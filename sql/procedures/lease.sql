@@ -9,25 +9,24 @@ CREATE PROCEDURE rowlock_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE 
 BEGIN
     DECLARE v_token BIGINT UNSIGNED;
     DECLARE v_inside BOOLEAN;
-    DECLARE v_id BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
-    CALL rl_token_check(p_token, v_token);
-    CALL rl_inside(v_inside);
+    CALL rl_token_check('token', p_name, p_token, v_token);
+    CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_check_inside(p_name, v_token, v_id);
+        CALL rl_joined('check', p_name, v_token);
     ELSE
         CALL rl_check_alone(p_name, v_token);
     END IF;
 END;
 
 CREATE PROCEDURE rl_check_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                 IN p_token BIGINT UNSIGNED, OUT p_id BIGINT UNSIGNED)
+                                 IN p_token BIGINT UNSIGNED)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
-    SELECT kind, status, version, id INTO v_kind, v_status, v_version, p_id
+    SELECT kind, status, version INTO v_kind, v_status, v_version
       FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE;
     CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
 END;
@@ -41,19 +40,13 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION
-    BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        RESIGNAL;
-    END;
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION;
     CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
     COMMIT AND NO CHAIN NO RELEASE;
     CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
     IF v_left_us <= 0 THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out'));
+        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out; stop this work'));
     END IF;
 END;
 
@@ -113,6 +106,62 @@ BEGIN
     SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
+-- What stands in the way of a lease, p_text in words and p_left_us for how long, as far as is known:
+-- p_outcome 'held', 'shut' (at_least), 'again' (purged); NULL: nothing that shows. For who has the bell a
+-- held one is to be tried.
+CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         IN p_id BIGINT UNSIGNED,
+                         IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                         IN p_now DATETIME(6), IN p_bell BOOLEAN,
+                         OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                         OUT p_left_us BIGINT, OUT p_rings BOOLEAN, OUT p_text VARCHAR(400) CHARACTER SET utf8mb4,
+                         OUT p_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                         OUT p_version BIGINT UNSIGNED,
+                         OUT p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                         OUT p_held_us BIGINT, OUT p_rung_us BIGINT)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_ours, v_read_only BOOLEAN;
+    DECLARE v_shut_us BIGINT;
+    DECLARE v_connection BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    {{lease_look(id = p_id, name = p_name, owner = p_owner, now = p_now)}}
+      INTO v_kind, p_status, p_version, v_ours, p_label, p_held_us, p_left_us, v_shut_us, p_rung_us,
+           v_connection, v_read_only;
+    SET p_rings = v_connection <> 0, p_outcome = NULL, p_text = NULL;
+    IF v_kind IS NULL THEN
+        SET p_outcome = 'again', p_text = '%s was purged just now', p_left_us = 0;
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
+    ELSEIF p_status = 'free' AND v_shut_us > 0 THEN
+        SET p_outcome = 'shut', p_left_us = v_shut_us,
+            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least)');
+    ELSEIF p_status = 'held' AND p_left_us > 0 THEN
+        SET p_outcome = IF(p_bell, NULL, 'held'),
+            p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
+                            FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
+    END IF;
+END;
+
+-- The same without a transaction, for who waits: KILL QUERY runs no handler, and would leave it open.
+-- The COMMIT is for autocommit=0.
+CREATE PROCEDURE rl_glance(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_id BIGINT UNSIGNED, IN p_bell BOOLEAN,
+                           OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                           OUT p_left_us BIGINT, OUT p_rings BOOLEAN, OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_held_us, v_rung_us BIGINT;
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    CALL rl_look(p_name, p_id, '', v_now, p_bell, p_outcome, p_left_us, p_rings, p_text, v_status, v_version,
+                 v_label, v_held_us, v_rung_us);
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
 -- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
 -- this one; after a grant too, where it could be had.
 -- p_outcome: 'granted'; 'again' (a deadlock, a purge, a renewal at the last moment); or why not, p_text in
@@ -129,16 +178,14 @@ CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE
                             OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_ours BOOLEAN;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_locked, v_version, v_connection BIGINT UNSIGNED;
-    DECLARE v_held_us, v_left_us, v_shut_us, v_rung_us BIGINT;
-    DECLARE v_read_only, v_found, v_had BOOLEAN;
+    DECLARE v_locked, v_version BIGINT UNSIGNED;
+    DECLARE v_held_us, v_rung_us BIGINT;
+    DECLARE v_had BOOLEAN;
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -159,25 +206,13 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
-    CALL rl_now(v_now);
-    SET v_found = TRUE;
-    {{lease_look(id = p_id, name = p_name, owner = p_owner, now = v_now)}}
-      INTO v_kind, v_status, v_version, v_ours, v_label, v_held_us, v_left_us, v_shut_us, v_rung_us,
-           v_connection, v_read_only;
-    SET p_rings = v_connection <> 0;
-    IF NOT v_found THEN
-        SET p_outcome = 'again', p_text = '%s was purged just now';
-    ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
-    ELSEIF v_status = 'held' AND v_left_us > 0 AND NOT p_bell THEN
-        SET p_outcome = 'held';
-    ELSEIF v_locked IS NULL THEN
-        SET p_outcome = 'locked', p_text = '%s is in use by a transaction';
-    ELSEIF v_status = 'free' AND v_shut_us > 0 THEN
-        SET p_outcome = 'shut', p_left_us = v_shut_us,
-            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least)');
-    ELSE
-        IF NOT p_quiet AND (v_status = 'free' OR v_left_us <= 0) THEN
+    CALL rl_now(v_now); -- not before: a release in between would seem to be without a bell
+    CALL rl_look(p_name, p_id, p_owner, v_now, p_bell, p_outcome, p_left_us, p_rings, p_text, v_status, v_version,
+                 v_label, v_held_us, v_rung_us);
+    IF p_outcome IS NULL AND v_locked IS NULL THEN
+        SET p_outcome = 'locked', p_text = '%s is in use by a transaction; try again later';
+    ELSEIF p_outcome IS NULL THEN
+        IF NOT p_quiet AND (v_status = 'free' OR p_left_us <= 0) THEN
             CALL rl_bell_try(p_id, p_bell);
         END IF;
         IF p_bell THEN
@@ -193,7 +228,7 @@ BEGIN
                                   name = p_name, now = v_now)}};
             SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'again');
         END IF;
-        IF v_status = 'held' AND COALESCE(p_outcome, '') <> 'granted' AND v_left_us <= 0 THEN
+        IF v_status = 'held' AND COALESCE(p_outcome, '') <> 'granted' AND p_left_us <= 0 THEN
             {{lease_take_over(seen = v_version, owner = p_owner, label = p_label,
                               connection_id = IF(p_bell, CONNECTION_ID(), 0), ttl_us = p_ttl_us, id = p_id,
                               name = p_name, now = v_now)}};
@@ -202,11 +237,8 @@ BEGIN
                                   ' ms, whose lease ran out');
         END IF;
     END IF;
-    IF p_outcome = 'held' THEN
-        SET p_left_us = GREATEST(v_left_us, 0),
-            p_text = CONCAT('%s is held (token ', v_version, ', lease until ',
-                            FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s from now) by ', v_label);
-    ELSEIF p_outcome = 'granted' THEN
+    SET p_left_us = GREATEST(p_left_us, 0);
+    IF p_outcome = 'granted' THEN
         CALL rl_event(p_name, 'optimistic', IF(v_detail IS NULL, 'acquired', 'taken_over'), v_version + 1,
                       p_owner, p_label, v_now, TIMESTAMPDIFF(MICROSECOND, p_started, v_now) DIV 1000, NULL, v_detail);
     END IF;
@@ -229,7 +261,7 @@ CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf
 BEGIN
     DECLARE v_started, v_now DATETIME(6);
     DECLARE v_id, v_ttl_us BIGINT UNSIGNED;
-    DECLARE v_quiet, v_bell, v_had, v_rings BOOLEAN DEFAULT FALSE;
+    DECLARE v_quiet, v_bell, v_had, v_rings, v_waited BOOLEAN DEFAULT FALSE;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
@@ -247,9 +279,9 @@ BEGIN
         RESIGNAL;
     END;
     CALL rl_name_check(p_name);
-    CALL rl_ttl_check(p_ttl, v_ttl_us);
-    CALL rl_alone('taking a lease');
-    CALL rl_writable();
+    CALL rl_ttl_check(p_name, p_ttl, v_ttl_us);
+    CALL rl_alone('taking a lease on', p_name);
+    CALL rl_writable_for(p_name);
     CALL rl_login(v_login);
     SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
     CALL rl_quiet(v_quiet);
@@ -259,8 +291,15 @@ BEGIN
         SET v_had = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE), v_bell = v_had;
     END IF;
     take: LOOP
-        CALL rl_attempt(p_name, v_id, v_owner, v_label, v_ttl_us, v_started, v_quiet, v_bell,
-                        p_token, v_outcome, v_left_us, v_rings, p_text);
+        SET v_outcome = NULL;
+        IF v_waited THEN
+            CALL rl_glance(p_name, v_id, v_bell, v_outcome, v_left_us, v_rings, p_text);
+        END IF;
+        IF v_outcome IS NULL THEN
+            CALL rl_attempt(p_name, v_id, v_owner, v_label, v_ttl_us, v_started, v_quiet, v_bell,
+                            p_token, v_outcome, v_left_us, v_rings, p_text);
+        END IF;
+        SET v_waited = TRUE;
         IF v_outcome = 'granted' THEN
             LEAVE take;
         END IF;
@@ -329,20 +368,20 @@ BEGIN
     DECLARE v_token, v_none BIGINT UNSIGNED;
     DECLARE v_inside BOOLEAN;
     CALL rl_name_check(p_name);
-    CALL rl_token_check(p_token, v_token);
-    CALL rl_writable();
-    CALL rl_inside(v_inside);
+    CALL rl_token_check('token', p_name, p_token, v_token);
+    CALL rl_writable_for(p_name);
+    CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_release(p_name, v_token);
+        CALL rl_joined('release', p_name, v_token);
     ELSE
         CALL rl_own('release', p_name, v_token, v_none);
     END IF;
 END;
 
 -- A change in a transaction of its own, again where the server rolled it back to end a deadlock, or a
--- cluster preferred another node's. It never waits for a row in its transaction: on MySQL, KILL
--- QUERY runs no handler in a statement that waits, and the transaction would stay open. For as long as
--- the session's innodb_lock_wait_timeout says it sleeps between its looks.
+-- cluster preferred another node's. It never waits for a row in its transaction: KILL QUERY runs no
+-- handler (on MySQL in no statement, on MariaDB not between two), and the transaction would stay open. For as
+-- long as the session's innodb_lock_wait_timeout says it sleeps between its looks, which need none.
 CREATE PROCEDURE rl_own(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                         IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                         IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED)
@@ -350,45 +389,58 @@ BEGIN
     DECLARE v_tries INT DEFAULT 0;
     DECLARE v_waited_us BIGINT DEFAULT 0;
     DECLARE v_delay_us BIGINT DEFAULT 1000;
-    DECLARE v_done, v_locked BOOLEAN DEFAULT FALSE;
+    DECLARE v_done BOOLEAN DEFAULT FALSE;
+    DECLARE v_unlocked BOOLEAN DEFAULT TRUE;
+    own: LOOP
+        IF v_unlocked THEN
+            CALL rl_own_try(p_what, p_name, p_token, p_number, v_tries, v_done);
+        END IF;
+        IF v_done THEN
+            LEAVE own;
+        END IF;
+        IF v_waited_us > @@session.innodb_lock_wait_timeout * 1000000 THEN
+            CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction; try again later');
+        END IF;
+        SET v_delay_us = LEAST(v_delay_us * 2, 50000), v_waited_us = v_waited_us + v_delay_us;
+        CALL rl_sleep(v_delay_us * (0.5 + RAND() / 2));
+        CALL rl_own_lock(p_what, p_name, v_unlocked);
+        COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
+    END LOOP;
+END;
+
+-- p_done: else the row is locked, or the server has rolled it back.
+CREATE PROCEDURE rl_own_try(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                            IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED,
+                            INOUT p_tries INT, OUT p_done BOOLEAN)
+BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    WHILE NOT v_done DO
-        BEGIN
-            DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101
-            BEGIN
-                ROLLBACK AND NO CHAIN NO RELEASE;
-                SET v_tries = v_tries + 1;
-                IF v_tries = 20 THEN
-                    RESIGNAL;
-                END IF;
-            END;
-            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-            START TRANSACTION;
-            CALL rl_own_lock(p_what, p_name, v_locked);
-            IF v_locked THEN
-                CASE p_what
-                    WHEN 'release' THEN CALL rl_release(p_name, p_token);
-                    WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
-                    WHEN 'break' THEN CALL rl_break(p_name, p_number);
-                    WHEN 'version' THEN CALL rl_version(p_name, p_number);
-                    WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
-                END CASE;
-            END IF;
-            COMMIT AND NO CHAIN NO RELEASE;
-            SET v_done = v_locked;
-        END;
-        IF NOT v_done THEN
-            IF v_waited_us > @@session.innodb_lock_wait_timeout * 1000000 THEN
-                CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction');
-            END IF;
-            SET v_delay_us = LEAST(v_delay_us * 2, 50000), v_waited_us = v_waited_us + v_delay_us;
-            CALL rl_sleep(v_delay_us * (0.5 + RAND() / 2));
+    DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_tries = p_tries + 1, p_done = FALSE;
+        IF p_tries = 20 THEN
+            RESIGNAL;
         END IF;
-    END WHILE;
+    END;
+    SET p_done = FALSE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    CALL rl_own_lock(p_what, p_name, p_done);
+    IF p_done THEN
+        CASE p_what
+            WHEN 'release' THEN CALL rl_release(p_name, p_token);
+            WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
+            WHEN 'break' THEN CALL rl_break(p_name, p_number);
+            WHEN 'version' THEN CALL rl_version(p_name, p_number);
+            WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+        END CASE;
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- The row that the change is about, if no transaction has it. (A name that is not there is the
@@ -453,7 +505,7 @@ BEGIN
     CALL rl_login(v_login);
     CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
     IF LEFT(p_owner, 27) <> v_login THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s (token ', p_token, ') was not taken by SQL by this login'));
+        CALL rl_signal('RLLST', p_name, CONCAT('%s, token ', p_token, ', was not taken by SQL by this login; rowlock_break ends it'));
     END IF;
 END;
 
@@ -464,10 +516,10 @@ CREATE PROCEDURE rowlock_renew(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE 
 BEGIN
     DECLARE v_token, v_ttl_us BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
-    CALL rl_token_check(p_token, v_token);
-    CALL rl_ttl_check(p_ttl, v_ttl_us);
-    CALL rl_alone('a renewal');
-    CALL rl_writable();
+    CALL rl_token_check('token', p_name, p_token, v_token);
+    CALL rl_ttl_check(p_name, p_ttl, v_ttl_us);
+    CALL rl_alone('renewing', p_name);
+    CALL rl_writable_for(p_name);
     CALL rl_own('renew', p_name, v_token, v_ttl_us);
 END;
 
@@ -484,7 +536,7 @@ BEGIN
        SET version = p_token, expires_at = v_now + INTERVAL p_ttl_us MICROSECOND
      WHERE id = v_id AND version <= p_token;
     IF ROW_COUNT() = 0 THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;
     -- Whoever took it meanwhile has been waited for.
     CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
@@ -504,9 +556,9 @@ BEGIN
     CALL rl_login(v_login);
     CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
     IF LEFT(p_owner, 27) <> v_login THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('%s (token ', p_token, ') was not taken by SQL by this login'));
+        CALL rl_signal('RLLST', p_name, CONCAT('%s, token ', p_token, ', was not taken by SQL by this login; rowlock_break ends it'));
     ELSEIF v_left_us <= 0 THEN
-        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out'));
+        CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out; stop this work'));
     END IF;
 END;
 
@@ -539,12 +591,12 @@ CREATE PROCEDURE rl_lost(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE ut
                          IN p_version BIGINT UNSIGNED)
 BEGIN
     IF p_kind IS NULL THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     ELSEIF p_kind <> 'optimistic' THEN
         CALL rl_wrong_kind(p_name, p_kind, 'optimistic');
     ELSEIF p_status <> 'held' OR p_version <> p_token THEN
         CALL rl_bell_drop(p_name);
-        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more'));
+        CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;
 END;
 
@@ -570,8 +622,8 @@ BEGIN
     DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
     DECLARE v_tries INT DEFAULT 0;
     CALL rl_name_check(p_name);
-    CALL rl_alone('breaking a lock');
-    CALL rl_writable();
+    CALL rl_alone('breaking', p_name);
+    CALL rl_writable_for(p_name);
     CALL rl_own('break', p_name, 0, v_connection);
     IF v_connection <> 0 THEN
         CALL rl_kill(v_connection);
@@ -607,7 +659,7 @@ BEGIN
       FROM resource WHERE id = v_id FOR UPDATE;
     CALL rl_now(v_now);
     IF v_status IS NULL THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     ELSEIF v_status <> 'held' AND p_connection = 0 THEN
         CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');
     ELSEIF v_kind = 'optimistic' THEN

@@ -1,4 +1,5 @@
--- Names.
+-- Names. Where a step is one statement it begins no transaction, which a KILL QUERY could leave
+-- open (no handler runs then); the COMMIT is for sessions with autocommit=0.
 
 -- The id of a name, whose rows are made where it is new. Each step is a transaction of its own:
 -- the caller has none.
@@ -39,7 +40,6 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION;
     {{resource_find(name = p_name, now = v_now)}}
       INTO p_id, p_kind, p_idle, p_has_lock, p_has_renewal;
     COMMIT AND NO CHAIN NO RELEASE;
@@ -69,7 +69,7 @@ BEGIN
         SET unique_checks = v_unique;
         SET v_last = LAST_INSERT_ID(v_last);
     END;
-    CALL rl_writable();
+    CALL rl_writable_for(p_name);
     SET unique_checks = TRUE;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -83,7 +83,7 @@ BEGIN
         SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
         -- On MySQL, SET insert_id = 0 does not look set, and is.
         IF v_id = 0 THEN
-            CALL rl_signal('RLINV', p_name, 'the session has set insert_id; it is for your next INSERT alone');
+            CALL rl_signal('RLINV', p_name, '%s: insert_id is set in this session; do the INSERT that it is for first');
         END IF;
     END IF;
     IF p_kind = 'pessimistic' THEN
@@ -103,7 +103,6 @@ BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK AND NO CHAIN NO RELEASE;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION;
     {{resource_touch(id = p_id, now = v_now)}};
     COMMIT AND NO CHAIN NO RELEASE;
 END;

@@ -5,8 +5,8 @@ CREATE PROCEDURE rowlock_row_make(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLA
 BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
-    CALL rl_alone('making a name');
-    CALL rl_writable();
+    CALL rl_alone('making', p_name);
+    CALL rl_writable_for(p_name);
     CALL rl_resource(p_name, 'pessimistic', v_id);
 END;
 
@@ -20,10 +20,10 @@ BEGIN
     DECLARE v_inside BOOLEAN;
     DECLARE v_id BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
-    CALL rl_writable();
-    CALL rl_inside(v_inside);
+    CALL rl_writable_for(p_name);
+    CALL rl_inside_for(p_name, v_inside);
     IF NOT v_inside AND @@session.autocommit THEN
-        CALL rl_signal('RLTXN', p_name, 'a row lock ends with its transaction, and there is none; START TRANSACTION first');
+        CALL rl_signal('RLTXN', p_name, 'the row lock %s ends with its transaction, and there is none; START TRANSACTION first');
     END IF;
     CALL rl_single_writer(p_name);
     IF NOT v_inside THEN
@@ -52,10 +52,18 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_fenced BOOLEAN;
     DECLARE v_now DATETIME(6);
+    -- The gap where no row is; see rl_joined.
+    DECLARE EXIT HANDLER FOR SQLSTATE 'RLNOF', SQLSTATE 'RLMOD'
+    BEGIN
+        ROLLBACK TO SAVEPOINT rowlock_call;
+        RESIGNAL;
+    END;
+    SAVEPOINT rowlock_call;
     CALL rl_row_wait(p_name, v_seconds, v_id, v_fenced);
     IF v_id IS NULL THEN
         CALL rl_row_missing(p_name);
     END IF;
+    RELEASE SAVEPOINT rowlock_call;
     -- A holder that died may still be published: its token ends now, as the row's lock was let go.
     IF v_fenced THEN
         CALL rl_now(v_now);
@@ -77,7 +85,8 @@ BEGIN
 END;
 
 -- Whole seconds; 0: a try. MySQL has no limit for one statement that could be computed, MariaDB no
--- NOWAIT in a procedure. A KILL QUERY leaves MySQL's limit behind: it runs no handler then.
+-- NOWAIT in a procedure. A KILL QUERY leaves MySQL's limit behind, since it runs no handler then: the
+-- next call finds in @rowlock_limit what it was and what was set, and goes back to the first.
 CREATE PROCEDURE rl_row_wait(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_seconds INT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                              OUT p_fenced BOOLEAN)
@@ -86,25 +95,29 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         RESIGNAL;
     END;
     DECLARE EXIT HANDLER FOR 1205, 3572
     BEGIN
-        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before; */
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         CALL rl_signal(IF(p_seconds = 0, 'RLBSY', 'RLTMO'), p_name, CONCAT(
             IF(p_seconds = 0, '%s is held by another transaction; yours ', 'the wait for %s ended; the transaction '),
             /*M! IF(@@global.innodb_rollback_on_timeout, 'has been rolled back', 'is still open') */
             /*!80000 IF(@@global.innodb_rollback_on_timeout AND p_seconds > 0, 'has been rolled back', 'is still open') */));
     END;
     /*!80000
+    IF CAST(@rowlock_limit AS CHAR) REGEXP CONCAT('^[0-9]{1,9} ', v_before, '$') THEN
+        SET v_before = SUBSTRING_INDEX(CAST(@rowlock_limit AS CHAR), ' ', 1);
+    END IF;
+    SET @rowlock_limit = CONCAT(v_before, ' ', GREATEST(p_seconds, 1));
     SET SESSION innodb_lock_wait_timeout = GREATEST(p_seconds, 1);
     IF p_seconds = 0 THEN
         SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE NOWAIT;
     ELSE
         SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
     END IF;
-    SET SESSION innodb_lock_wait_timeout = v_before;
+    SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL;
     */
     /*M!
     SET STATEMENT innodb_lock_wait_timeout = p_seconds FOR

@@ -7,13 +7,28 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     SET p_version = NULL;
     CALL rl_name_check(p_name);
-    CALL rl_inside(v_inside);
+    CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
         CALL rl_version(p_name, p_version);
     ELSE
         CALL rl_resource(p_name, 'optimistic', v_id);
-        CALL rl_own('version', p_name, 0, p_version);
+        CALL rl_version_free(p_name, p_version);
+        IF p_version IS NULL THEN
+            CALL rl_own('version', p_name, 0, p_version);
+        END IF;
     END IF;
+END;
+
+-- The usual case, without a transaction that a KILL QUERY could leave open. NULL: a lease is in the way,
+-- or what is left of one.
+CREATE PROCEDURE rl_version_free(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 OUT p_version BIGINT UNSIGNED)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_version = NULL;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT version INTO p_version
+      FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free';
+    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- A lease whose time is over is in nobody's way.
@@ -39,7 +54,7 @@ BEGIN
         SET p_version = v_version + 1;
     ELSEIF v_status = 'held' THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is held for another ',
-            FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s'));
+            FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
     ELSE
         SET p_version = v_version;
     END IF;
@@ -68,11 +83,11 @@ BEGIN
     DECLARE v_inside BOOLEAN;
     DECLARE v_expected, v_none BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
-    CALL rl_token_check(p_expected, v_expected);
-    CALL rl_writable();
-    CALL rl_inside(v_inside);
+    CALL rl_token_check('version', p_name, p_expected, v_expected);
+    CALL rl_writable_for(p_name);
+    CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_bump(p_name, v_expected);
+        CALL rl_joined('bump', p_name, v_expected);
     ELSE
         CALL rl_own('bump', p_name, v_expected, v_none);
     END IF;
@@ -96,13 +111,13 @@ BEGIN
     SELECT id, kind, status, version INTO v_id, v_kind, v_status, v_version
       FROM resource WHERE resource_name = p_name FOR UPDATE;
     IF v_kind IS NULL THEN
-        CALL rl_signal('RLNOF', p_name, 'there is no lock %s');
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; CALL rowlock_version(name, @v) makes it');
     ELSEIF v_kind <> 'optimistic' THEN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_version <> p_expected THEN
-        CALL rl_signal('RLCNF', p_name, CONCAT('%s has version ', v_version, ', not ', p_expected));
+        CALL rl_signal('RLCNF', p_name, CONCAT('%s has version ', v_version, ', not ', p_expected, '; read again'));
     ELSEIF v_status <> 'free' THEN
-        CALL rl_signal('RLBSY', p_name, 'a lease on %s is held');
+        CALL rl_signal('RLBSY', p_name, 'a lease on %s is held; try again when it is free');
     END IF;
     {{section_swap(owner = v_owner, label = v_label, id = v_id, name = p_name, expected = p_expected,
                    now = v_now)}};

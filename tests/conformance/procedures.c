@@ -198,12 +198,57 @@ static void test_sysdate_is_now(void **state)
     ts_own_remove();
 }
 
+/* A zone whose clocks are put back by an hour in twenty minutes: this hour comes twice. */
+static void zone_with_this_hour_twice(char *zone, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    assert_non_null(gmtime_r(&now, &utc));
+    const int minutes = (utc.tm_hour + 1) * 60 + utc.tm_min + 20;
+    snprintf(zone, size, "AAA0BBB-1,0/0,%d/%d:%02d", utc.tm_yday, minutes / 60, minutes % 60);
+}
+
+/* The procedures reckon their time from the session's zone, which an hour that comes twice defeats.
+ */
+static void test_an_hour_that_comes_twice(void **state)
+{
+    char zone[64];
+    (void)state;
+    zone_with_this_hour_twice(zone, sizeof zone);
+    setenv("TZ", zone, 1);
+    ts_own_start();
+    unsetenv("TZ");
+    rowlock_client_options options = ts_options();
+    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    MYSQL *own = ts_connect(ts_schema());
+    assert_int_equal(ts_sql_u64(own, "SELECT ABS(TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(),"
+                                     " CONVERT_TZ(NOW(), 'SYSTEM', '+00:00')))"),
+                     60);
+    ts_sql(own, "CALL rowlock_acquire('x', 600, 0, @t)");
+    assert_int_equal(ts_sql_u64(own, "SELECT COUNT(*) FROM resource WHERE"
+                                     " TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), lease_expires_at)"
+                                     " BETWEEN 0 AND 600"),
+                     1);
+    ts_sql(own, "CALL rowlock_try('x', 30, @u)");
+    assert_int_equal(ts_sql_u64(own, "SELECT COALESCE(@u, 0)"), 0);
+    assert_int_equal(ts_sql_u64(own, "SELECT @@time_zone = 'SYSTEM'"), 1);
+    mysql_close(own);
+    ts_own_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONCE(test_install_and_remove),  ONCE(test_again),          ONCE(test_update),
-        ONCE(test_rights_on_them_stay), ONCE(test_many_at_once),   ONCE(test_no_tables),
-        ONCE(test_missing_privileges),  ONCE(test_sysdate_is_now),
+        ONCE(test_install_and_remove),
+        ONCE(test_again),
+        ONCE(test_update),
+        ONCE(test_rights_on_them_stay),
+        ONCE(test_many_at_once),
+        ONCE(test_no_tables),
+        ONCE(test_missing_privileges),
+        ONCE(test_sysdate_is_now),
+        ONCE(test_an_hour_that_comes_twice),
     };
     return cmocka_run_group_tests_name("procedures", tests, ts_suite_begin_sql, ts_suite_end_sql);
 }

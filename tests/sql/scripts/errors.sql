@@ -61,3 +61,42 @@ a> CALL rowlock_bump('versioned', @v);
 # What was wrong has changed nothing of ours.
 a> CALL rowlock_check('mine', @t);
 a> CALL rowlock_release('mine', @t);
+
+# A long name is cut, where it shows; the line ends as it is to.
+mask /lease until [0-9.]+ s/lease until N s/
+mask /another [0-9.]+ s/another N s/
+a> SET @long = CONCAT('nightly-close/', REPEAT('region/', 30));
+a> SET @last = 18446744073709551615;
+a> CALL rowlock_acquire(@long, 30, 0, @t);
+b> CALL rowlock_acquire(CONCAT('nightly-close/', REPEAT('region/', 30)), 30, 0, @x);
+a> CALL rowlock_acquire(@long, NULL, 0, @x);
+a> CALL rowlock_acquire(REPEAT(@long, 2), 30, 0, @x);
+a> CALL rowlock_acquire(CONCAT(@long, ' '), 30, 0, @x);
+a> CALL rowlock_acquire(CONCAT(' ', @long), 30, 0, @x);
+a> CALL rowlock_acquire(CONCAT('two\n', @long), 30, 0, @x);
+a> CALL rowlock_check(@long, NULL);
+a> CALL rowlock_bump(@long, 1.5);
+a> CALL rowlock_check(@long, @last);
+a> CALL rowlock_renew(@long, @last, 30);
+a> CALL rowlock_bump(@long, @last);
+a> CALL rowlock_bump(@long, @t);
+a> CALL rowlock_fence(@long, @last);
+a> CALL rowlock_row_lock(@long, 0);
+a> CALL rowlock_row_make(@long);
+a> CALL rowlock_present(CONCAT('a', @long), 1);
+a> CALL rowlock_break(CONCAT('a', @long));
+a> CALL rowlock_bump(CONCAT('a', @long), 1);
+c> SET insert_id = 7;
+c> CALL rowlock_release(CONCAT('nightly-close/', REPEAT('region/', 30)), 1);
+a> LOCK TABLES resource READ;
+a> CALL rowlock_check(@long, 1);
+a> UNLOCK TABLES;
+a> START TRANSACTION;
+a> CALL rowlock_fence(@long, @last);
+a> CALL rowlock_acquire(@long, 30, 0, @x);
+a> CALL rowlock_renew(@long, @t, 30);
+a> CALL rowlock_row_make(@long);
+a> CALL rowlock_row_lock(CONCAT('a', @long), 0);
+a> CALL rowlock_version(CONCAT('a', @long), @v);
+a> CALL rowlock_version(@long, @v);
+a> ROLLBACK;

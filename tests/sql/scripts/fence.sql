@@ -82,3 +82,53 @@ job> INSERT INTO work VALUES (4, 'job');
 job> SET @own = 1;
 job> INSERT INTO work VALUES (5, 'job');
 a> SELECT id FROM work ORDER BY id;
+
+# What is refused leaves nothing locked, where the transaction has not read or written before.
+a> CALL rowlock_acquire('kept free', 30, 0, @t);
+b> SET innodb_lock_wait_timeout = 1;
+a> SET innodb_lock_wait_timeout = 1;
+b> START TRANSACTION;
+b> CALL rowlock_fence('kept free', 17);
+b> CALL rowlock_check('kept free', 17);
+b> CALL rowlock_present('kept free', 17);
+b> CALL rowlock_release('kept free', 17);
+b> CALL rowlock_bump('kept free', 17);
+b> CALL rowlock_row_lock('kept free', 0);
+b> CALL rowlock_row_lock('kept free, too', 0);
+c> CALL rowlock_row_make('kept free, too');
+a> SELECT version FROM resource WHERE resource_name = 'kept free' FOR UPDATE NOWAIT;
+b> ROLLBACK;
+
+# ... and what was written before is still there; the right token keeps the lock, as ever.
+a> DROP TRIGGER only;
+b> START TRANSACTION;
+b> INSERT INTO work VALUES (20, 'job');
+b> CALL rowlock_fence('kept free', 17);
+b> CALL rowlock_fence('kept free', 1);
+a> CALL rowlock_release('kept free', @t);
+b> COMMIT;
+a> CALL rowlock_release('kept free', @t);
+a> SELECT id FROM work WHERE id >= 20;
+
+# In a trigger whose handler goes on: the statement's own rows stay.
+a> CREATE TRIGGER only BEFORE INSERT ON work FOR EACH ROW
+   BEGIN
+       DECLARE CONTINUE HANDLER FOR SQLSTATE 'RLLST' SET NEW.who = 'without';
+       CALL rowlock_fence('kept free', NEW.id);
+   END;
+a> CALL rowlock_acquire('kept free', 30, 0, @t);
+b> INSERT INTO work VALUES (30, 'first'), (2, 'second'), (31, 'third');
+a> CALL rowlock_release('kept free', @t);
+a> SELECT id, who FROM work WHERE id IN (2, 30, 31);
+
+# In a transaction of XA, too.
+a> CALL rowlock_acquire('kept free', 30, 0, @t);
+b> XA START 'x';
+b> CALL rowlock_fence('kept free', 17);
+b> CALL rowlock_fence('kept free', 3);
+b> INSERT INTO work VALUES (32, 'xa');
+b> XA END 'x';
+b> XA PREPARE 'x';
+a> CALL rowlock_release('kept free', @t);
+b> XA COMMIT 'x';
+a> CALL rowlock_release('kept free', @t);

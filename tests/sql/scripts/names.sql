@@ -125,7 +125,7 @@ a> CALL rowlock_release('café', @t);
 a> CALL rowlock_acquire(_binary X'636166C3', 30, 0, @t);
 a> CALL rowlock_acquire('caf{xC3}', 30, 0, @t);
 a> CALL rowlock_acquire('{xF0}{x9F}{x90}', 30, 0, @t);
-mask /ERROR RLINV: the lock's name is not UTF-8/ERROR no such value/
+mask /ERROR RLINV: the lock's name is not UTF-8; give one that is/ERROR no such value/
 a> CALL rowlock_acquire('x{xED}{xA0}{x80}', 30, 0, @t);
 a> SET NAMES binary;
 a> CALL rowlock_acquire('caf{xC3}', 30, 0, @t);
