@@ -256,6 +256,22 @@ SQL
     [ "$(seen)" = "one two" ]
 }
 
+@test "-- rowlock: transaction: a statement that ended it all the same is found out, and what took effect is kept account of" {
+    # Statements of both servers that commit; no list of those is ever whole.
+    for ends in "CHECK TABLE seen;" "SET autocommit = 0; SET autocommit = 1;"; do
+        sql_any "DROP TABLE IF EXISTS \`$APP\`.rowlock_migration; TRUNCATE \`$APP\`.seen"
+        file 0001_a.sql "-- rowlock: transaction" "$(see one)" "$ends" "$(see two)" "$(see three)"
+        refuses 64 "0001_a.sql, statement * it ended the transaction that the file asks for; what was before it took effect" \
+            migrate
+        [ "$(seen)" = one ]
+        [ "$(state_of 1)" = stopped ]
+        # The rest, without what ran.
+        migrate -q
+        [ "$(seen)" = "one two three" ]
+        [ "$(state_of 1)" = applied ]
+    done
+}
+
 @test "-- rowlock: transaction: its line goes into its own history, also behind USE and a snapshot" {
     # A history of the same lock's token in the schema that the file turns to.
     sql_any "DROP DATABASE IF EXISTS \`${APP}_2\`; CREATE DATABASE \`${APP}_2\`"

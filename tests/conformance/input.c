@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
@@ -232,6 +233,7 @@ static void test_bad_acquire_options(void **state)
         refuse_options((rowlock_acquire_options){.at_least_ms = spans[i]});
     refuse_options((rowlock_acquire_options){.max_hold_ms = -1});
     refuse_options((rowlock_acquire_options){.max_hold_ms = INT64_MIN});
+    refuse_options((rowlock_acquire_options){.max_hold_ms = INT64_MAX});
     refuse_options((rowlock_acquire_options){.mode = (rowlock_mode)7});
     refuse_options((rowlock_acquire_options){.mode = (rowlock_mode)2});
     /* What a mode cannot do is not silently left out. */
@@ -268,6 +270,7 @@ static void test_bad_sets(void **state)
     rowlock_hold *hold = untouched;
     rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
     rowlock_acquire_options lease = {.mode = ROWLOCK_OPTIMISTIC};
+    rowlock_acquire_options again = {.mode = ROWLOCK_PESSIMISTIC, .reentrant = true};
     char *before = ts_dump(mysql, ts_schema());
     (void)state;
     for (size_t i = 0; i <= ROWLOCK_SET_MAX; i++)
@@ -279,6 +282,7 @@ static void test_bad_sets(void **state)
     WANT(INVALID, rowlock_acquire_set(client, NULL, 1, &options, &hold, &ts_err));
     WANT(INVALID, rowlock_acquire_set(client, names, 2, &lease, &hold, &ts_err));
     WANT(INVALID, rowlock_acquire_set(client, names, 2, NULL, &hold, &ts_err));
+    WANT(INVALID, rowlock_acquire_set(client, names, 2, &again, &hold, &ts_err));
     assert_ptr_equal(hold, untouched);
     char *after = ts_dump(mysql, ts_schema());
     assert_string_equal(before, after);
@@ -289,7 +293,13 @@ static void test_bad_sets(void **state)
 static void test_bad_section_options(void **state)
 {
     static const rowlock_section_options bad[] = {
-        {.wait_ms = -1}, {.backoff_ms = -1}, {.backoff_max_ms = -1}, {.wait_ms = INT64_MIN}};
+        {.wait_ms = -1},
+        {.backoff_ms = -1},
+        {.backoff_max_ms = -1},
+        {.wait_ms = INT64_MIN},
+        {.backoff_ms = ROWLOCK_TTL_MAX_MS + 1LL},
+        {.backoff_max_ms = INT64_MAX},
+    };
     bool called = false;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -310,6 +320,9 @@ static void test_bad_release_and_sweep_options(void **state)
     rowlock_release_options options = {.note = note};
     WANT(OK, rowlock_release_with(hold, &options, &ts_err));
     WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    const rowlock_sweep_options too_old[] = {{.history_ms = INT64_MAX}, {.unused_ms = INT64_MAX}};
+    for (size_t i = 0; i < 2; i++)
+        WANT(INVALID, rowlock_sweep(client, &too_old[i], NULL, &ts_err));
 }
 
 /* ---------------------------------------------------------------------------- NULLs */
@@ -320,6 +333,7 @@ static void test_calls_with_null(void **state)
     rowlock_list *list = (rowlock_list *)untouched;
     rowlock_history *history = (rowlock_history *)untouched;
     rowlock_client *none = (rowlock_client *)untouched;
+    rowlock_fences *fences = NULL;
     uint64_t version = 77;
     (void)state;
     WANT(INVALID, rowlock_acquire(NULL, "x", NULL, &hold, &ts_err));
@@ -340,6 +354,18 @@ static void test_calls_with_null(void **state)
     WANT(INVALID, rowlock_fence(NULL, mysql, &ts_err));
     WANT(INVALID, rowlock_tx_acquire(client, NULL, "x", NULL, &ts_err));
     WANT(INVALID, rowlock_tx_acquire(NULL, mysql, "x", NULL, &ts_err));
+    WANT(INVALID, rowlock_present(NULL, mysql, &ts_err));
+    WANT(INVALID, rowlock_version_read(client, "x", NULL, &ts_err));
+    WANT(INVALID, rowlock_version_bump(client, "x", 0, NULL, &ts_err));
+    WANT(INVALID, rowlock_tx_version_bump(client, mysql, "x", 0, NULL, &ts_err));
+    WANT(INVALID, rowlock_fences_get(NULL, &fences, &ts_err));
+    WANT(INVALID, rowlock_fences_get(client, NULL, &ts_err));
+    WANT(INVALID, rowlock_migrations_get(client, NULL, NULL, &ts_err));
+    WANT(INVALID, rowlock_diagnose(NULL, 0, NULL, NULL, &ts_err));
+    assert_int_equal(rowlock_hold_check(NULL), ROWLOCK_INVALID);
+    assert_int_equal(rowlock_hold_fd(NULL), -1);
+    rowlock_cancel_reset(NULL);
+    assert_null(fences);
     assert_ptr_equal(hold, untouched);
     assert_ptr_equal(list, untouched);
     assert_ptr_equal(history, untouched);
@@ -378,6 +404,77 @@ static void test_bad_looking_options(void **state)
     assert_null(history);
 }
 
+/* ------------------------------------------------------------- migrations, fences, doctor */
+
+static void never_told(void *data, const rowlock_finding *finding)
+{
+    (void)data;
+    (void)finding;
+    fail();
+}
+
+static void test_bad_ttls_for_the_doctor(void **state)
+{
+    static const int64_t ttls[] = {-1, 499, ROWLOCK_TTL_MAX_MS + 1LL, INT64_MAX};
+    rowlock_client_options options = ts_options();
+    (void)state;
+    for (size_t i = 0; i < sizeof ttls / sizeof ttls[0]; i++)
+        WANT(INVALID, rowlock_diagnose(&options, ttls[i], never_told, NULL, &ts_err));
+    options.port = 65536;
+    WANT(INVALID, rowlock_diagnose(&options, 0, never_told, NULL, &ts_err));
+}
+
+static void test_bad_tables_to_fence(void **state)
+{
+    /* 65 characters; an identifier has no character beyond U+FFFF, and is UTF-8. */
+    static char too_long[66];
+    const char *const tables[] = {NULL, "", too_long, "lock \xf0\x9f\x94\x92", "cut \xc3"};
+    (void)state;
+    repeat(too_long, "t", 65);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        WANT(INVALID, rowlock_fence_install(client, NULL, tables[i], "x", &ts_err));
+        WANT(INVALID, rowlock_fence_remove(client, NULL, tables[i], &ts_err));
+    }
+    WANT(INVALID, rowlock_fence_install(client, too_long, "t", "x", &ts_err));
+}
+
+static void test_bad_migrations_options(void **state)
+{
+    static char too_long[300];
+    static char long_for_a_lock[252]; /* "migrate:" comes before it */
+    const char *const schema = ts_schema();
+    const rowlock_migrations_options bad[] = {
+        {.schema = schema},
+        {.folder = "", .schema = schema},
+        {.folder = "."},
+        {.folder = ".", .schema = ""},
+        {.folder = ".", .schema = too_long},
+        {.folder = ".", .schema = long_for_a_lock},
+        {.folder = ".", .schema = schema, .lock = "bad\nname"},
+        {.folder = ".", .schema = schema, .lock = too_long},
+        {.folder = ".", .schema = schema, .table = "bad-name"},
+        {.folder = ".", .schema = schema, .table_wait_ms = -1},
+        {.folder = ".", .schema = schema, .table_wait_ms = INT64_MAX},
+        {.folder = "no such folder", .schema = schema},
+    };
+    const rowlock_migrations_repair_options adopt = {.baseline = 1};
+    rowlock_migrations_list *list = NULL;
+    (void)state;
+    repeat(too_long, "s", sizeof too_long - 1);
+    repeat(long_for_a_lock, "s", sizeof long_for_a_lock - 1);
+    char *before = ts_dump(mysql, schema);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        WANT(INVALID, rowlock_migrations_apply(client, &bad[i], NULL, &ts_err));
+        WANT(INVALID, rowlock_migrations_get(client, &bad[i], &list, &ts_err));
+        WANT(INVALID, rowlock_migrations_repair(client, &bad[i], &adopt, NULL, &ts_err));
+        assert_null(list);
+    }
+    char *after = ts_dump(mysql, schema);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
 /* --------------------------------------------------------------------------- opening */
 
 static void refuse_to_open(rowlock_client_options options)
@@ -402,6 +499,9 @@ static void test_bad_client_options(void **state)
         "mysql://h/rowlock?no-such-key=1",
         "mysql://h/row%00lock",
         "mysql://h/rowlock?connect-timeout=soon",
+        "mysql://h/rowlock?waiting=never",
+        "mysql://h/rowlock?via=hand",
+        "mysql://h/rowlock?tls=perhaps",
     };
     static const char *const schemas[] = {"",       "back`tick", "semi;colon",
                                           "sp ace", "dot.ted",   "caf\xc3\xa9"};
@@ -425,6 +525,15 @@ static void test_bad_client_options(void **state)
     }
     options = ts_options();
     options.reconnect_ms = -1;
+    refuse_to_open(options);
+    options = ts_options();
+    options.waiting = (rowlock_waiting)7;
+    refuse_to_open(options);
+    options = ts_options();
+    options.via = (rowlock_via)7;
+    refuse_to_open(options);
+    options = ts_options();
+    options.defaults_file = "/no/such/option.cnf";
     refuse_to_open(options);
 }
 
@@ -488,6 +597,9 @@ int main(void)
         ONCE(test_calls_with_null),
         ONCE(test_looking_beyond_the_end),
         ONCE(test_bad_looking_options),
+        ONCE(test_bad_ttls_for_the_doctor),
+        ONCE(test_bad_tables_to_fence),
+        ONCE(test_bad_migrations_options),
         ONCE(test_bad_client_options),
         ONCE(test_a_url),
         ONCE(test_labels),
