@@ -10,7 +10,7 @@ setup_file() {
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
     export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
-    export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7"
+    export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7" UDF7="$ROOT/docs/man/rowlock-udf.7"
     export SCHEMA="rowlock_docs_$$_$RANDOM"
     export HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
     export OPTIONS="$BATS_FILE_TMPDIR/options.cnf"
@@ -81,6 +81,22 @@ options_of_man() {
     diff "$BATS_TEST_TMPDIR/headers" "$BATS_TEST_TMPDIR/page"
 }
 
+@test "headers: each is in one of the man pages, with its constants" {
+    # What others include, or make of it, or compile by.
+    others=' ROWLOCK_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
+    for header in "$ROOT"/include/rowlock/*.h; do
+        name=$(basename "$header")
+        [ "$name" != version.h ] || continue # rowlock.h has it
+        page=$MAN3
+        [ "$name" != rowlock_udf.h ] || page=$UDF7
+        [[ " $HEADERS " == *" $header "* || $page = "$UDF7" ]] || { echo "nothing looks at $name"; false; }
+        grep -qE "^\.(Fd #include|In|It In) .*rowlock/$name" "$page" || { echo "$name: not in $page"; false; }
+        for constant in $(grep -oE '\bROWLOCK_[A-Z0-9_]+\b' "$header" | sort -u); do
+            [[ $others == *" $constant "* ]] || grep -qw "$constant" "$page" || { echo "$constant: not in $page"; false; }
+        done
+    done
+}
+
 @test "librowlock.3: every member of an option struct" {
     structs=$(sed -nE 's/^typedef struct (rowlock_[a-z_]+_options) .*/\1/p' "$ROOT"/include/rowlock/*.h)
     [ "$(wc -w <<<"$structs")" -ge 9 ]
@@ -119,6 +135,38 @@ options_of_man() {
         [ -s "$BATS_TEST_TMPDIR/help" ]
         options_of_man ".Ss rowlock $command" >"$BATS_TEST_TMPDIR/page"
         diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page" || { echo "differs: rowlock $command"; false; }
+    done
+}
+
+# The names of the options in the tables of src/cli, {ID, "name", kind}: what the command takes.
+options_of_code() {
+    grep -ohE '\{[^{}]*, "[a-z-]+", CLI_[A-Z_]+' "$@" | grep -oE '"[a-z-]+"' | tr -d '"' | sort -u
+}
+
+@test "rowlock.1: every option that the command takes, the hidden ones of the mysql client's, too" {
+    options_of_code "$ROOT"/src/cli/*.c >"$BATS_TEST_TMPDIR/code"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/code")" -gt 60 ]
+    while read -r option; do
+        grep -qE "Fl ([^ ]+ , )*-$option( |\$)" "$MAN1" || { echo "--$option: not in rowlock.1"; false; }
+    done <"$BATS_TEST_TMPDIR/code"
+}
+
+@test "help: what stands in a line of usage is told below, and is in rowlock.1" {
+    for command in $(commands); do
+        [ "$command" != help ] || continue
+        "$ROWLOCK" "$command" --help >"$BATS_TEST_TMPDIR/help"
+        options_of_help <"$BATS_TEST_TMPDIR/help" >"$BATS_TEST_TMPDIR/told"
+        sed -nE '/^Usage/,/^[A-Z`]/p' "$BATS_TEST_TMPDIR/help" | sed -E '/^(Usage| )/!d' | tr -s '[] |' '\n' |
+            grep -oE '^--?[A-Za-z][a-z-]*' | sort -u >"$BATS_TEST_TMPDIR/usage"
+        [ "$command" != fence ] || [ "$(wc -l <"$BATS_TEST_TMPDIR/usage")" -eq 3 ]
+        diff <(comm -23 "$BATS_TEST_TMPDIR/usage" "$BATS_TEST_TMPDIR/told") /dev/null || { echo "rowlock $command"; false; }
+        # What to do: install, list, status, ...
+        awk -v title=".Ss rowlock $command" '/^\.S[hs] / { on = $0 == title } on' "$MAN1" >"$BATS_TEST_TMPDIR/page"
+        verbs=$(sed -nE "s/^(Usage:| {6}) rowlock $command ([a-z]+)( .*)?\$/\\2/p" "$BATS_TEST_TMPDIR/help" | sort -u)
+        [ "$command" != fence ] || [ "$(wc -w <<<"$verbs")" -eq 3 ]
+        for verb in $verbs; do
+            grep -qw "$verb" "$BATS_TEST_TMPDIR/page" || { echo "rowlock $command $verb: not in rowlock.1"; false; }
+        done
     done
 }
 
@@ -174,7 +222,7 @@ options_of_man() {
 
 @test "man pages: mandoc has nothing to complain of" {
     command -v mandoc >/dev/null || skip "mandoc is not installed"
-    run mandoc -Tlint -W warning "$MAN1" "$MAN3" "$MAN7"
+    run mandoc -Tlint -W warning "$ROOT"/docs/man/*.[1-9]
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
@@ -232,6 +280,14 @@ procedures() {
     for function in $(functions); do
         grep -qE "\b$function\(" "$ROOT"/docs/examples/*.[ch] || { echo "$function: in no example"; false; }
     done
+}
+
+@test "examples: each type of rowlock_udf.h is in one, which compiles" {
+    for type in $(sed -nE 's/^} (rowlock_udf_[a-z]+);/\1/p' "$ROOT/include/rowlock/rowlock_udf.h"); do
+        grep -qw "$type" "$ROOT/docs/examples/udf/nightly.c" || { echo "$type: in no example"; false; }
+    done
+    "${CC:-cc}" -std=c17 -D_GNU_SOURCE -fPIC -Wall -Wextra -Wpedantic -Werror -I"$ROOT/include" \
+        -c "$ROOT/docs/examples/udf/nightly.c" -o "$BATS_TEST_TMPDIR/nightly.o"
 }
 
 @test "examples: each compiles without a warning and does what it says" {

@@ -82,7 +82,13 @@ over_environment() {
 }
 
 @test "every command, with all it has to say" {
+    mkdir "$BATS_TEST_TMPDIR/files"
+    echo 'CREATE TABLE fenced (id INT PRIMARY KEY);' >"$BATS_TEST_TMPDIR/files/0001_fenced.sql"
     for command in ls 'ls --json' 'show known' history 'history --json' sweep doctor 'doctor --json' init \
+        'init --procedures' 'init --event' "migrate --into=$TEST_SCHEMA $BATS_TEST_TMPDIR/files" \
+        "migrate status --into=$TEST_SCHEMA $BATS_TEST_TMPDIR/files" \
+        "fence install --table=$TEST_SCHEMA.fenced --lock=known" 'fence list' 'fence list --json' \
+        '--via=procedures run known -- true' 'init --remove-event' 'init --remove-procedures' \
         'run known -- true' 'break known' 'bench --seconds=50ms --clients=1'; do
         # shellcheck disable=SC2086 # words
         keep output over_url $command
@@ -90,6 +96,9 @@ over_environment() {
         keep output over_environment $command
     done
     grep -q acquired "$SEEN/output"
+    # Not refused before they did anything.
+    grep -q '0001_fenced.sql.*applied' "$SEEN/output"
+    grep -q "$TEST_SCHEMA.fenced .*known" "$SEEN/output"
 }
 
 @test "what goes wrong: a wrong password, a wrong URL, no server, TLS that is not there" {
