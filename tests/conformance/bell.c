@@ -278,6 +278,8 @@ static void test_nobody_passes_who_was_woken(void **state)
         /* For a second it is kept for the one that was woken. */
         if (ts_now_ms() - released < 900)
             WANT(BUSY, status);
+        else if (status != ROWLOCK_OK)
+            WANT(BUSY, status);
         ts_proxy_flow(proxy);
         WANT(OK, ts_waiter_join(&waiter, 10000));
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
@@ -300,6 +302,12 @@ static void test_a_try_after_a_release(void **state)
         rowlock_client_close(clients[i]);
 }
 
+/* A machine that stood still for the whole of a short wait may not even have connected. */
+static bool was_too_late(rowlock_status status)
+{
+    return status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE;
+}
+
 /* The same with waiters that came and went before. */
 static void test_a_try_after_a_wait(void **state)
 {
@@ -314,7 +322,7 @@ static void test_a_try_after_a_wait(void **state)
             waiter.options.wait_ms = 30;
         ts_waiter_start(&waiter);
         if (i % 2)
-            WANT(TIMEOUT, ts_waiter_join(&waiter, 10000));
+            assert_true(was_too_late(ts_waiter_join(&waiter, 10000)));
         WANT(OK, rowlock_release(hold, &ts_err));
         if (i % 2 == 0) {
             WANT(OK, ts_waiter_join(&waiter, 10000));
@@ -584,6 +592,7 @@ static void test_threads_with_names_of_their_own(void **state)
     looper all[6];
     unsigned rounds = 0;
     unsigned refused = 0;
+    int64_t stood = ts_stood_ms();
     rowlock_client *client = ts_open();
     (void)state;
     for (unsigned i = 0; i < 6; i++) {
@@ -601,7 +610,7 @@ static void test_threads_with_names_of_their_own(void **state)
         for (unsigned n = 0; n < 4; n++)
             nothing_is_left(all[i].names[n]);
     }
-    assert_between(0, refused, rounds / 100);
+    assert_between(0, refused, rounds / 100 + (ts_stood_ms() - stood) / 50);
     rowlock_client_close(client);
 }
 
@@ -669,6 +678,7 @@ static void test_deadlines_at_the_last_moment(void **state)
     rowlock_client *client = ts_open();
     unsigned got = 0;
     unsigned unknown = 0;
+    int64_t stood = ts_stood_ms();
     (void)state;
     WANT(OK, try(client, name));
     for (unsigned i = 0; i < ts_rounds(60); i++) {
@@ -687,11 +697,11 @@ static void test_deadlines_at_the_last_moment(void **state)
             unknown++;
             assert_true(POLL_UNTIL(free_at_last(holder, name), 10000));
         } else {
-            WANT(TIMEOUT, status);
+            assert_true(was_too_late(status));
         }
         WANT(OK, try(holder, name));
     }
-    assert_between(0, unknown, ts_rounds(60) / 10);
+    assert_between(0, unknown, ts_rounds(60) / 10 + (ts_stood_ms() - stood) / 50);
     print_message("# %u of %u got it at the last moment\n", got, ts_rounds(60));
     nothing_is_left(name);
     rowlock_client_close(client);
@@ -763,6 +773,60 @@ static void test_cuts_among_many(void **state)
         assert_between(0, got_after(&waiters[i], released), 500 + ts_slack_ms());
         WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
         nothing_is_left(names[i]);
+    }
+    rowlock_client_close(holder);
+    rowlock_client_close(client);
+}
+
+static bool is_connected(uint64_t id)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %" PRIu64,
+                      id) == 1;
+}
+
+static bool is_at_bell(uint64_t id)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %" PRIu64
+                      " AND state = 'User lock'",
+                      id) == 1;
+}
+
+/* The first in the queue has the bell of a lease that was given back, and does not come for it. The
+ * next does not wait for him for long: he is ended where he does nothing, as when his host has
+ * vanished, and left alone where he is at work. */
+static void test_who_does_not_come(void **state)
+{
+    static const char *const then[] = {"", ", SLEEP(600)"};
+    rowlock_client *holder = ts_open();
+    rowlock_client *client = ts_open();
+    (void)state;
+    for (unsigned at_work = 0; at_work < 2; at_work++) {
+        const char *name = ts_name("slow-to-come");
+        char prefix[RL_BELL_PREFIX_MAX + 1];
+        char wait[200];
+        MYSQL *slow = ts_connect(ts_schema());
+        uint64_t id = mysql_thread_id(slow);
+        rowlock_hold *hold = take(holder, name);
+        rl_bell_prefix(ts_schema(), prefix);
+        snprintf(wait, sizeof wait, "SELECT GET_LOCK('%s%" PRIu64 "', 600)%s", prefix,
+                 ts_id_of(mysql, name), then[at_work]);
+        assert_int_equal(mysql_send_query(slow, wait, strlen(wait)), 0);
+        assert_true(POLL_UNTIL(is_at_bell(id), 10000));
+        ts_waiter waiter = waiter_of(client, name);
+        queue_up(&waiter, 1);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        WANT(OK, ts_waiter_join(&waiter, 20000));
+        if (at_work) {
+            assert_true(is_connected(id));
+            assert_true(bell_holder(name) == id);
+            ts_sql(mysql, "KILL %" PRIu64, id);
+        }
+        assert_true(POLL_UNTIL(!is_connected(id), 10000));
+        WANT(OK, rowlock_release(waiter.hold, &ts_err));
+        nothing_is_left(name);
+        mysql_close(slow);
     }
     rowlock_client_close(holder);
     rowlock_client_close(client);
@@ -1141,6 +1205,7 @@ int main(void)
         ONCE(test_deadlines_at_the_last_moment),
         ONCE(test_a_holder_without_its_bell),
         ONCE(test_cuts_among_many),
+        ONCE(test_who_does_not_come),
         ONCE(test_who_polls_has_no_bell),
         ONCE(test_both_ways_together),
         ONCE(test_a_break_rings),

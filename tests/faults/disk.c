@@ -166,7 +166,7 @@ static void test_no_commit_returns(void **state)
     start_server("--log-bin --binlog-format=ROW --sync-binlog=1");
     rowlock_client *waiting = ts_open();
     rowlock_client *hasty = ts_open();
-    rowlock_hold *hold = ts_take(client, "held", mode, 2000);
+    rowlock_hold *hold = ts_take(client, "held", mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, ts_try(hasty, "free", mode));
     WANT(BUSY, ts_try(waiting, "held", mode));
@@ -188,7 +188,7 @@ static void test_no_commit_returns(void **state)
     assert_between(0, ts_now_ms() - start, 500 + 10000 + ts_slack_ms());
     /* A lease cannot be renewed; its holder knows before the next one can be there. */
     if (mode == ROWLOCK_OPTIMISTIC)
-        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 2000 + 10000));
+        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, TS_KEPT_TTL + 10000));
     else
         WANT(OK, rowlock_hold_check(hold));
     assert_false(atomic_load(&waiter.ended));
