@@ -117,8 +117,8 @@ function put_lines(s,    lines, n, i) {
 }
 
 # A helper has the rights of the public procedure that calls it; called by hand, the caller's own,
-# which are none.
-function security(name) { return name ~ /^rl_/ && name !~ /^rl_via_/ ? "INVOKER" : "DEFINER" }
+# which are none. One of the others may say that it has the caller's, too.
+function security(name) { return invoker || (name ~ /^rl_/ && name !~ /^rl_via_/) ? "INVOKER" : "DEFINER" }
 
 function finish_procedure() {
     body = expand(body)
@@ -161,10 +161,12 @@ procedure == "" && /^CREATE PROCEDURE [a-z_0-9]+[ ]*\(/ {
     procedures[procedure] = 1
     parameters = substr(head, index(head, "("))
     body = ""
+    invoker = 0
     next
 }
 procedure == "" { fail("text outside of a procedure") }
 body == "" && /^BEGIN$/ { body = $0; next }
+body == "" && /^    SQL SECURITY INVOKER$/ { invoker = 1; next }
 body == "" { parameters = parameters "\n" $0; next }
 /^END;$/ { body = body "\nEND"; finish_procedure(); next }
 { body = body "\n" $0 }

@@ -25,3 +25,9 @@ DO IS_USED_LOCK(:key);
 -- params: key text
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK(:key), 0);
+
+-- Takes the lock away from its holder, as `by` ("who: why"). By the same rights as rowlock_break.
+-- name: via_break
+-- via: by hand
+-- params: name text, by text
+DO :name, :by;

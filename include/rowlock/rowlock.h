@@ -181,19 +181,21 @@ typedef enum rowlock_waiting {
 
 /* What a client works with. */
 typedef enum rowlock_via {
-    ROWLOCK_VIA_TABLES = 0,
+    ROWLOCK_VIA_DEFAULT = 0, /* what the URL says; else TABLES */
     /*
      * The procedures that `rowlock init --procedures` (rowlock_procedures_install()) has put into
      * the schema, for a user who may EXECUTE and has no right on any table: it takes, renews and
      * releases locks, lists them, and can do nothing to those of others. Such clients and others
      * exclude and wake each other. A cycle costs the server more, see rowlock-sql(7). Labels end
      * with the login, "[name]", put there by the server. Owner ids of others are shown as a hash.
-     * rowlock_break(), rowlock_sweep(), rowlock_purge() and rowlock_history_get() take rights on
-     * the tables and answer DENIED. rowlock_fence() and rowlock_tx_version_bump() roll the
-     * transaction back when they answer LOST, CONFLICT or BUSY under a lease. SCHEMA: there are
-     * no procedures, or another version's.
+     * rowlock_break() is CALL rowlock_break: it ends no connection that keeps a lease's bell, so
+     * that who waits finds out when it looks, within some 5 s. rowlock_sweep(), rowlock_purge()
+     * and rowlock_history_get() take rights on the tables and answer DENIED. rowlock_fence() and
+     * rowlock_tx_version_bump() roll the transaction back when they answer LOST, CONFLICT or BUSY
+     * under a lease. SCHEMA: there are no procedures, or another version's.
      */
-    ROWLOCK_VIA_PROCEDURES = 1
+    ROWLOCK_VIA_PROCEDURES = 1,
+    ROWLOCK_VIA_TABLES = 2 /* whatever the URL says */
 } rowlock_via;
 
 /*
@@ -266,7 +268,7 @@ typedef struct rowlock_client_options {
     rowlock_log_fn log; /* NULL: silence */
     void *log_data;
     const rowlock_tls_options *tls; /* NULL: as the URL and the option files say. Copied */
-    rowlock_via via;                /* TABLES: what the URL says, if it says something */
+    rowlock_via via;
     uint64_t reserved[6];
 } rowlock_client_options;
 

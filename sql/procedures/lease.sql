@@ -625,9 +625,6 @@ BEGIN
     CALL rl_alone('breaking', p_name);
     CALL rl_writable_for(p_name);
     CALL rl_own('break', p_name, 0, v_connection);
-    IF v_connection <> 0 THEN
-        CALL rl_kill(v_connection);
-    END IF;
     -- The server takes a moment to roll back what it ended.
     WHILE v_connection <> 0 DO
         SET v_tries = v_tries + 1;
@@ -639,7 +636,8 @@ BEGIN
     END WHILE;
 END;
 
--- p_connection: has the row's lock, and is to be ended first (and is given on the next call); 0: done.
+-- p_connection: had the row's lock, and is being ended (and is given on the next call); 0: done. The line
+-- of the history is written with the KILL: who waits may have the row, and its publication, right after.
 CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           INOUT p_connection BIGINT UNSIGNED)
 BEGIN
@@ -649,9 +647,17 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_by VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_many BOOLEAN DEFAULT FALSE;
+    DECLARE v_first BOOLEAN DEFAULT p_connection = 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT id, kind INTO v_id, v_kind FROM resource WHERE resource_name = p_name;
     IF v_kind = 'pessimistic' THEN
+        CALL rl_quiet(v_many);
+    END IF;
+    IF v_many THEN
+        CALL rl_signal('RLUNS', p_name, '%s: its holder may be at another node of the cluster; KILL its connection there by hand');
+    ELSEIF v_kind = 'pessimistic' THEN
         SELECT id INTO v_locked FROM resource_lock WHERE id = v_id FOR UPDATE SKIP LOCKED;
     END IF;
     SELECT status, version, connection_id, owner, owner_label, acquired_at
@@ -667,19 +673,32 @@ BEGIN
         IF COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE) THEN
             CALL rl_bell_ring(v_id);
         END IF;
-    ELSEIF v_status = 'held' AND v_locked IS NULL AND p_connection IN (0, v_connection) THEN
+    ELSEIF v_status = 'held' AND v_locked IS NULL AND p_connection = 0 THEN
         CALL rl_break_whose(p_name, v_connection, v_label);
+        CALL rl_kill(v_connection);
         SET p_connection = v_connection;
-    ELSEIF v_status = 'held' AND p_connection IN (0, v_connection) THEN
+    ELSEIF v_status = 'held' AND v_locked IS NOT NULL AND p_connection IN (0, v_connection) THEN
         {{row_end_stale(id = v_id, ticket = '', now = v_now)}};
         SET p_connection = 0;
-    ELSE
+    ELSEIF v_status <> 'held' OR p_connection <> v_connection THEN
         SET p_connection = 0;
     END IF;
-    IF p_connection = 0 AND v_status = 'held' THEN
+    IF v_first THEN
+        CALL rl_break_by(v_by);
         CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,
-                      TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000,
-                      CONCAT('by ', USER(), ' ', CONNECTION_ID(), ' sql'));
+                      TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, v_by);
+    END IF;
+END;
+
+-- Who breaks: the session, or whom it says in @rowlock_by (rl_via_via_break), with the login behind it.
+CREATE PROCEDURE rl_break_by(OUT p_by VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_login VARCHAR(300) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT USER();
+    IF @rowlock_by IS NULL THEN
+        SET p_by = CONCAT('by ', v_login, ' ', CONNECTION_ID(), ' sql');
+    ELSE
+        SET p_by = CONCAT('by ', CONVERT(LEFT(@rowlock_by, 440) USING utf8mb4), ' [', LEFT(v_login, CHAR_LENGTH(v_login)
+                          - CHAR_LENGTH(SUBSTRING_INDEX(v_login, '@', -1)) - 1), ']');
     END IF;
 END;
 

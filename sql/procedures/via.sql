@@ -246,13 +246,21 @@ BEGIN
     SELECT v_name;
 END;
 
--- Who has lost the lock is to roll back; it is done here, so that nobody keeps a row locked
--- that is not his.
+-- Ends a call that was to change p_rows rows. Who has changed none has lost the lock and is to roll
+-- back; it is done here, so that nobody keeps a row locked that is not his.
+CREATE PROCEDURE rl_caller_end(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_rows BIGINT)
+BEGIN
+    IF p_rows < 1 THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT p_rows, 0;
+END;
+
 CREATE PROCEDURE rl_via_caller_fence(p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
                                      p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                      p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
-    DECLARE v_rows BIGINT;
     DECLARE v_inside BOOLEAN;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -266,12 +274,7 @@ BEGIN
     END IF;
     CALL rl_writable();
     {{caller_fence(id = p_id, version = p_version, owner = p_owner, key = p_key)}};
-    SET v_rows = ROW_COUNT();
-    IF v_rows < 1 THEN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-    END IF;
-    DO RELEASE_LOCK(p_key);
-    SELECT v_rows, 0;
+    CALL rl_caller_end(p_key, ROW_COUNT());
 END;
 
 CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -279,7 +282,6 @@ CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8m
                                             p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_rows BIGINT;
     DECLARE v_inside BOOLEAN;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -294,12 +296,7 @@ BEGIN
     CALL rl_writable();
     CALL rl_now(v_now);
     {{caller_section_swap(owner = p_owner, id = p_id, expected = p_expected, key = p_key, now = v_now)}};
-    SET v_rows = ROW_COUNT();
-    IF v_rows < 1 THEN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-    END IF;
-    DO RELEASE_LOCK(p_key);
-    SELECT v_rows, 0;
+    CALL rl_caller_end(p_key, ROW_COUNT());
 END;
 
 -- A connection of the library's says its key when it is made (session_key in sql/session.sql), a
@@ -338,4 +335,21 @@ BEGIN
         KILL CONNECTION v_connection;
     END IF;
     SELECT COALESCE(v_connection, 0);
+END;
+
+-- rowlock_break, and who it was and why for the history. With the rights of the caller: who may not
+-- EXECUTE that one may not here.
+CREATE PROCEDURE rl_via_via_break(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  p_by LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+    SQL SECURITY INVOKER
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET @rowlock_by = NULL;
+        RESIGNAL;
+    END;
+    SET @rowlock_by = p_by;
+    CALL rowlock_break(p_name);
+    SET @rowlock_by = NULL;
+    SELECT 1, 0;
 END;

@@ -99,6 +99,11 @@ rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history
     if (options->limit > LIMIT_MOST)
         return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", options->limit,
                        LIMIT_MOST);
+    if (rl_client_via(client))
+        return rl_fail(
+            err, ROWLOCK_DENIED,
+            "reading the history takes SELECT on lock_event, as `looker` in sql/grants.sql "
+            "has it: do it as such a user, without via=procedures");
     return rl_catalog_history(client, options, history, err);
 }
 

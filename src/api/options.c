@@ -89,10 +89,11 @@ static rowlock_status choose_via(const rowlock_client_options *options, const rl
                                  bool *via, rowlock_error *err)
 {
     *via = options->via == ROWLOCK_VIA_PROCEDURES;
-    if (options->via != ROWLOCK_VIA_TABLES && options->via != ROWLOCK_VIA_PROCEDURES)
+    if (options->via != ROWLOCK_VIA_DEFAULT && options->via != ROWLOCK_VIA_TABLES &&
+        options->via != ROWLOCK_VIA_PROCEDURES)
         return rl_fail(err, ROWLOCK_INVALID, "there is no way %d to the tables (via)",
                        (int)options->via);
-    if (options->via != ROWLOCK_VIA_TABLES || !url->via)
+    if (options->via != ROWLOCK_VIA_DEFAULT || !url->via)
         return ROWLOCK_OK;
     *via = strcmp(url->via, "procedures") == 0;
     if (!*via && strcmp(url->via, "tables") != 0)

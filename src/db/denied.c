@@ -4,6 +4,7 @@
  *   MySQL 1142:   UPDATE command denied to user 'u'@'h' for table 'table'
  *                 SELECT with locking clause command denied to user ... (UPDATE is what it wants)
  *   both, 1143:   UPDATE command denied to user 'u'@'h' for column 'c' in table 'table'
+ *   both, 1370:   execute command denied to user 'u'@'h' for routine 'schema.procedure'
  */
 #include "db/denied.h"
 
@@ -11,6 +12,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "db/errors.h"
 
 typedef struct piece {
     const char *text;
@@ -51,16 +54,33 @@ static bool put_table(piece table, const char *schema, char *text, size_t size)
     return true;
 }
 
-/* The GRANT that would allow it, from the text of error 1142 or 1143 in the server's English.
+/* No schema of ours has a dot in its name. */
+static bool put_routine(piece routine, const piece *user, char *grant, size_t size)
+{
+    routine = bare(routine);
+    const char *dot = memchr(routine.text, '.', (size_t)routine.size);
+    if (!dot)
+        return false;
+    int schema_size = (int)(dot - routine.text);
+    /* not run: for people */
+    snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%.*s`.`%.*s` TO %.*s", schema_size,
+             routine.text, routine.size - schema_size - 1, dot + 1, user->size, user->text);
+    return true;
+}
+
+/* The GRANT that would allow it, from the text of error 1142, 1143 or 1370 in the server's English.
  * False: it says something else. */
 static bool missing_grant(const char *text, const char *schema, char *grant, size_t size)
 {
-    piece right, user, column, table;
+    piece right, user, column, table, routine;
     char where[300];
     const char *at = text;
     if (!cut(&at, "", " command denied to user ", &right) ||
         !cut(&at, " denied to user ", " for ", &user))
         return false;
+    const char *of_routine = at;
+    if (cut(&of_routine, " for routine ", "", &routine))
+        return put_routine(routine, &user, grant, size);
     if (memmem(right.text, (size_t)right.size, " with locking", 13))
         right = (piece){.text = "UPDATE", .size = 6}; /* not run */
     bool of_column = cut(&at, " for column ", " in table ", &column);
@@ -83,6 +103,8 @@ rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowl
         missing_grant(refusal->text, refusal->schema, grant, sizeof grant))
         rl_fail(err, status, "this user lacks a privilege: %s; (error %u in %s)", grant,
                 refusal->number, refusal->statement);
+    else if (rl_is_signal(refusal->number, refusal->sqlstate))
+        rl_fail(err, status, "%s", refusal->text); /* in words of ours */
     else
         rl_fail(err, status, "%s: %s (error %u in %s)", meaning, refusal->text, refusal->number,
                 refusal->statement);

@@ -127,20 +127,31 @@ typedef struct signal_meaning {
 } signal_meaning;
 
 static const signal_meaning signal_meanings[] = {
-    {"RLBSY", ROWLOCK_BUSY},     {"RLTMO", ROWLOCK_TIMEOUT},   {"RLLST", ROWLOCK_LOST},
-    {"RLCNF", ROWLOCK_CONFLICT}, {"RLINV", ROWLOCK_INVALID},   {"RLTXN", ROWLOCK_INVALID},
-    {"RLMOD", ROWLOCK_MODE},     {"RLNOF", ROWLOCK_NOT_FOUND}, {"RLRDO", ROWLOCK_READONLY},
-    {"RLDMG", ROWLOCK_DAMAGED},
+    {"RLBSY", ROWLOCK_BUSY},     {"RLTMO", ROWLOCK_TIMEOUT},     {"RLLST", ROWLOCK_LOST},
+    {"RLCNF", ROWLOCK_CONFLICT}, {"RLINV", ROWLOCK_INVALID},     {"RLTXN", ROWLOCK_INVALID},
+    {"RLMOD", ROWLOCK_MODE},     {"RLNOF", ROWLOCK_NOT_FOUND},   {"RLRDO", ROWLOCK_READONLY},
+    {"RLDMG", ROWLOCK_DAMAGED},  {"RLUNS", ROWLOCK_UNSUPPORTED},
 };
 
-rowlock_status rl_answer_status(unsigned number, const char *sqlstate, const char *text,
-                                rl_flavour flavour)
+static const signal_meaning *meaning_of_signal(unsigned number, const char *sqlstate)
 {
     for (size_t i = 0; number == 1644 && i < sizeof signal_meanings / sizeof signal_meanings[0];
          i++)
         if (strcmp(signal_meanings[i].sqlstate, sqlstate) == 0)
-            return signal_meanings[i].status;
-    return rl_server_status_said(number, text, flavour);
+            return &signal_meanings[i];
+    return NULL;
+}
+
+bool rl_is_signal(unsigned number, const char *sqlstate)
+{
+    return meaning_of_signal(number, sqlstate) != NULL;
+}
+
+rowlock_status rl_answer_status(unsigned number, const char *sqlstate, const char *text,
+                                rl_flavour flavour)
+{
+    const signal_meaning *of_signal = meaning_of_signal(number, sqlstate);
+    return of_signal ? of_signal->status : rl_server_status_said(number, text, flavour);
 }
 
 rowlock_status rl_connect_status(unsigned number, rl_flavour flavour)

@@ -18,6 +18,9 @@ rowlock_status rl_server_status_said(unsigned number, const char *text, rl_flavo
 rowlock_status rl_answer_status(unsigned number, const char *sqlstate, const char *text,
                                 rl_flavour flavour);
 
+/* Is it such a SIGNAL? Its text is in the library's own words then. */
+bool rl_is_signal(unsigned number, const char *sqlstate);
+
 /* The same for a connection that could not be made: nothing has happened yet. */
 rowlock_status rl_connect_status(unsigned number, rl_flavour flavour);
 

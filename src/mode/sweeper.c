@@ -16,6 +16,7 @@
 #define BATCH                1000  /* at most */
 #define DEAD_BATCH           200
 #define KILLED_WAIT_MS       500
+#define NOT_OWNER            1095 /* of the connection that is to be ended */
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
 #define HISTORY_DEFAULT_ROWS 1000000
@@ -553,12 +554,21 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
     return status;
 }
 
+/* Who it was and why, for the history. */
+typedef char breaker[600];
+
+static void say_breaker(breaker by, const char *prefix, const rowlock_client *client,
+                        const char *reason)
+{
+    snprintf(by, sizeof(breaker), "%s%.250s%s%.250s", prefix, client->label, reason ? ": " : "",
+             reason ? reason : "");
+}
+
 static void record_broken(rowlock_client *client, const char *name, const victim *v,
                           const char *reason)
 {
-    char detail[600];
-    snprintf(detail, sizeof detail, "by %.250s%s%.250s", client->label, reason ? ": " : "",
-             reason ? reason : "");
+    breaker detail;
+    say_breaker(detail, "by ", client, reason);
     const rl_event event = {.name = name,
                             .kind = v->row_lock ? RL_KIND_ROW : RL_KIND_LEASE,
                             .event = "broken",
@@ -593,10 +603,30 @@ static rowlock_status not_held(const char *name, const victim *v, rowlock_error 
                    v->row_lock ? " (as far as is published: an unfenced holder is not)" : "");
 }
 
+/* The procedure does it all, the history too, with the rights of whoever made it. */
+static rowlock_status break_by_procedure(rowlock_client *client, const rl_budget *budget,
+                                         const char *name, const char *reason, rowlock_error *err)
+{
+    breaker by;
+    say_breaker(by, "", client, reason);
+    const rl_value values[] = {rl_text(name), rl_text(by)};
+    rl_done done = {0};
+    rowlock_status status = rl_client_run(client, budget, RL_SQL_VIA_BREAK, values, &done, err);
+    if (status == ROWLOCK_DENIED && err && err->server_errno == NOT_OWNER)
+        return rl_fail(
+            err, status,
+            "the connection that holds the lock belongs to another user than who ran "
+            "`rowlock init --procedures`, and who lacks CONNECTION ADMIN ON *.*; on MySQL "
+            "CONNECTION_ADMIN, which ends none of a SYSTEM_USER's");
+    return status;
+}
+
 rowlock_status rl_break(rowlock_client *client, const char *name, const char *reason,
                         rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    if (rl_client_via(client))
+        return break_by_procedure(client, &budget, name, reason, err);
     victim v = {0};
     bool broken = false;
     rowlock_status status = find_victim(client, &budget, name, &v, err);

@@ -747,7 +747,7 @@ lines_are() {
 
 @test "doctor: says what is broken and what to do: 1" {
     user=$(user_of bare)
-    sql_any "CREATE OR REPLACE USER '$user'@'localhost'; GRANT SELECT ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    sql_any "DROP USER IF EXISTS '$user'@'localhost'; CREATE USER '$user'@'localhost'; GRANT SELECT ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
     run --separate-stderr "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "$TEST_SCHEMA" doctor
     echo "$output"
     [ "$status" -eq 1 ]
@@ -815,12 +815,39 @@ lines_are() {
 @test "with EXECUTE alone and without via=procedures: 77, and what to use" {
     user=$(user_of bare)
     rl init -q --procedures
-    sql_any "CREATE OR REPLACE USER '$user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    sql_any "DROP USER IF EXISTS '$user'@'localhost'; CREATE USER '$user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
     run "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "$TEST_SCHEMA" ls
     rl init -q --remove-procedures
     echo "$output"
     [ "$status" -eq 77 ]
     [[ "$output" == *"may EXECUTE rowlock's procedures: use via=procedures;"*"GRANT SELECT ON"* ]]
+}
+
+# Once for all commands; the rest stays in the option file.
+@test "with EXECUTE alone: ROWLOCK_URL says via=procedures, an option overrides it" {
+    user=$(user_of bare)
+    rl init -q --procedures
+    sql_any "DROP USER IF EXISTS '$user'@'localhost'; CREATE USER '$user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    printf '[client]\nuser=%s\nsocket=%s\n' "$user" "$ROWLOCK_TEST_SOCKET" >"$TEST_DIR/app.cnf"
+    app() { ROWLOCK_URL="mysql:///$TEST_SCHEMA?via=procedures" "$ROWLOCK" --defaults-file="$TEST_DIR/app.cnf" "$@"; }
+    app run for-it -- true
+    app run --mode=pessimistic for-a-row -- true
+    [[ "$(app ls --all)" == *for-a-row*free*for-it*free* ]]
+    [[ "$(app show for-it)" == *"["$user"]"* ]]
+    app doctor
+    app run --ttl=3s for-long -- sleep 60 3>&- &
+    poll 20 state_is for-long held
+    [[ "$(app break --reason="it hangs" for-long)" == "broke for-long: "* ]]
+    [[ "$(rl history for-long)" == *"it hangs [$user]"* ]]
+    status=0
+    wait $! || status=$?
+    [ "$status" -eq 75 ]
+    for arguments in history sweep "bench --seconds=100ms" "ls --via=tables"; do
+        run app $arguments
+        [ "$status" -eq 77 ]
+    done
+    [[ "$output" == *"may EXECUTE rowlock's procedures: use via=procedures;"* ]]
+    rl init -q --remove-procedures
 }
 
 @test "a full disk is told: 74" {

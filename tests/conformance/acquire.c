@@ -456,7 +456,7 @@ static void test_a_lost_hold_is_not_reentered(void **state)
     rowlock_acquire_options options = {
         .mode = mode, .wait_ms = 1000, .ttl_ms = ts_short_ttl(mode), .reentrant = true};
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    WANT(OK, ts_break(breaker, name, "test"));
+    WANT(OK, rowlock_break(breaker, name, "test", &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     rowlock_hold *again = NULL;
     rowlock_status status = rowlock_acquire(client, name, &options, &again, &ts_err);

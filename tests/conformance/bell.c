@@ -954,7 +954,7 @@ static void test_a_break_rings(void **state)
         queue_up(&waiters[i], i + 1);
     }
     int64_t broken = ts_now_ms();
-    WANT(OK, ts_break(breaker, name, "a test"));
+    WANT(OK, rowlock_break(breaker, name, "a test", &ts_err));
     assert_between(0, got_after(&waiters[0], broken), SOON + ts_slack_ms());
     assert_true(rowlock_hold_token(waiters[0].hold) > rowlock_hold_token(hold));
     /* The late release harms nobody, and rings for nobody. */
@@ -981,7 +981,7 @@ static void test_who_is_broken_hears_of_it(void **state)
     (void)state;
     ts_waiter waiter = waiter_of(other, name);
     queue_up(&waiter, 1);
-    WANT(OK, ts_break(other, name, "a test"));
+    WANT(OK, rowlock_break(other, name, "a test", &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(OK, rowlock_hold_check(waiter.hold));
@@ -1001,7 +1001,7 @@ static void test_a_try_after_a_break(void **state)
     for (unsigned i = 0; i < 20; i++) {
         const char *name = ts_name("break-try");
         rowlock_hold *hold = take(holder, name);
-        WANT(OK, ts_break(breaker, name, "a test"));
+        WANT(OK, rowlock_break(breaker, name, "a test", &ts_err));
         WANT(OK, try(i % 2 ? other : breaker, name));
         WANT(LOST, rowlock_release(hold, &ts_err));
         WANT(OK, try(other, name));

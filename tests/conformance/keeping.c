@@ -99,7 +99,7 @@ static void test_a_loss_is_told(void **state)
     int fd = rowlock_hold_fd(hold);
     assert_true(fd >= 0);
     assert_int_equal(rowlock_hold_fd(hold), fd);
-    WANT(OK, ts_break(other, name, "for the test"));
+    WANT(OK, rowlock_break(other, name, "for the test", &ts_err));
     assert_true(POLL_UNTIL(atomic_load(&t.times) == 1, 10000));
     assert_ptr_equal(t.hold, hold);
     assert_between(1, (int64_t)strlen(t.reason), 255);
@@ -123,7 +123,7 @@ static void test_the_descriptor_after_the_loss(void **state)
     rowlock_client *client = ts_open();
     told t = {0};
     rowlock_hold *hold = take_telling(client, name, mode, &t);
-    WANT(OK, ts_break(client, name, NULL));
+    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     assert_true(readable(rowlock_hold_fd(hold)));
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -138,7 +138,7 @@ static void test_release_inside_the_callback(void **state)
     rowlock_client *other = ts_open();
     told t = {.release = true, .released = ROWLOCK_OK};
     (void)take_telling(client, name, mode, &t);
-    WANT(OK, ts_break(other, name, "for the test"));
+    WANT(OK, rowlock_break(other, name, "for the test", &ts_err));
     assert_true(POLL_UNTIL(atomic_load(&t.times) == 1, 10000));
     assert_int_equal(t.released, ROWLOCK_LOST);
     WANT(OK, ts_try(client, name, mode));

@@ -7,6 +7,7 @@
 
 static rowlock_client *client;
 static rowlock_client *other;
+static rowlock_client *admin; /* reads the history and sweeps: no procedure does */
 static MYSQL *mysql;
 
 static int open_clients(void **state)
@@ -14,12 +15,15 @@ static int open_clients(void **state)
     ts_suite_begin(state);
     client = ts_open();
     other = ts_open();
+    admin = ts_via() ? ts_open_as_root() : other;
     mysql = ts_connect(ts_schema());
     return 0;
 }
 
 static int close_clients(void **state)
 {
+    if (admin != other)
+        rowlock_client_close(admin);
     return ts_suite_end_with(state, client, other, mysql, NULL);
 }
 
@@ -55,7 +59,11 @@ static void test_a_held_one(void **state)
     assert_int_equal(info->mode, mode);
     assert_int_equal(info->state, ROWLOCK_HELD);
     assert_true(info->token == rowlock_hold_token(hold));
-    assert_string_equal(info->owner, rowlock_hold_owner(hold));
+    /* Who knows it could release it: through procedures only a hash is shown. */
+    if (ts_via())
+        assert_true(info->owner[0] == '#' && !strstr(info->owner, rowlock_hold_owner(hold)));
+    else
+        assert_string_equal(info->owner, rowlock_hold_owner(hold));
     assert_non_null(strchr(info->owner_label, '@'));
     assert_true(is_time(info->acquired_at));
     assert_between(0, info->held_ms, 2000);
@@ -155,13 +163,19 @@ static void test_what_is_listed(void **state)
 
 /* -------------------------------------------------------------------------- history */
 
+static void flush(void)
+{
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
+    WANT(OK, rowlock_client_flush(admin, 20000, &ts_err));
+}
+
 static rowlock_history *history_of(const char *name)
 {
     rowlock_history *history = NULL;
     rowlock_history_options options = {.name = name};
-    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
-    WANT(OK, rowlock_history_get(other, &options, &history, &ts_err));
+    flush();
+    WANT(OK, rowlock_history_get(admin, &options, &history, &ts_err));
     return history;
 }
 
@@ -268,7 +282,7 @@ static void test_history_can_be_limited(void **state)
     for (int i = 0; i < 5; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
-    WANT(OK, rowlock_history_get(client, &options, &history, &ts_err));
+    WANT(OK, rowlock_history_get(admin, &options, &history, &ts_err));
     assert_int_equal(rowlock_history_count(history), 3);
     /* The newest three, oldest first: the end of the fourth cycle and the fifth. */
     assert_string_equal(rowlock_history_at(history, 2)->event, "released");
@@ -329,10 +343,12 @@ static void test_break_with_a_waiter(void **state)
     const char *name = ts_name("break-waiter");
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     ts_waiter waiter = {.client = other, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000};
+    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
     ts_waiter_start(&waiter);
     WANT(OK, rowlock_break(other, name, "go", &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 10000));
+    /* A procedure ends nobody's connection for the bell: the waiter finds out when it looks, every
+     * 4 s and a second later. */
+    WANT(OK, ts_waiter_join(&waiter, ts_via() ? 20000 : 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_hold_check(waiter.hold));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
@@ -359,7 +375,7 @@ static rowlock_sweep_result sweep(rowlock_sweep_options options)
 {
     rowlock_sweep_result result;
     memset(&result, 0xee, sizeof result);
-    WANT(OK, rowlock_sweep(other, &options, &result, &ts_err));
+    WANT(OK, rowlock_sweep(admin, &options, &result, &ts_err));
     return result;
 }
 
@@ -401,8 +417,7 @@ static void test_history_is_bounded_by_rows(void **state)
     (void)state;
     for (int i = 0; i < 20; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
+    flush();
     uint64_t newest = ts_sql_u64(mysql, "SELECT MAX(id) FROM lock_event");
     uint64_t before = events();
     rowlock_sweep_result result = sweep((rowlock_sweep_options){.history_rows = 7});
@@ -419,8 +434,7 @@ static void test_history_is_bounded_by_age(void **state)
     (void)state;
     for (int i = 0; i < 10; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
-    WANT(OK, rowlock_client_flush(other, 20000, &ts_err));
+    flush();
     uint64_t before = events();
     ts_sql(mysql, "UPDATE lock_event SET happened_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR"
                   " ORDER BY id LIMIT 5");
@@ -506,8 +520,8 @@ static void test_sweep_with_defaults(void **state)
 {
     rowlock_sweep_result result;
     (void)state;
-    WANT(OK, rowlock_sweep(client, NULL, &result, &ts_err));
-    WANT(OK, rowlock_sweep(client, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_sweep(admin, NULL, &result, &ts_err));
+    WANT(OK, rowlock_sweep(admin, NULL, NULL, &ts_err));
 }
 
 int main(void)

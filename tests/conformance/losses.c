@@ -123,10 +123,10 @@ static void test_a_slow_callback_delays_nothing_else(void **state)
         fds[i] = rowlock_hold_fd(holds[i]);
     }
     rowlock_hold *first = take(client, ts_name("slow"), mode, ttl, &slow);
-    WANT(OK, ts_break(direct, rowlock_hold_name(first), NULL));
+    WANT(OK, rowlock_break(direct, rowlock_hold_name(first), NULL, &ts_err));
     assert_true(POLL_UNTIL(atomic_load(&slow.begun) == 1, 10000));
     for (int i = 0; i < MANY; i++)
-        WANT(OK, ts_break(direct, rowlock_hold_name(holds[i]), NULL));
+        WANT(OK, rowlock_break(direct, rowlock_hold_name(holds[i]), NULL, &ts_err));
     for (int i = 0; i < MANY; i++)
         assert_true(POLL_UNTIL(readable(fds[i]), 10000));
     /* Released before it was told of: nobody needs to be told any more. */
@@ -157,7 +157,7 @@ static void test_the_thread_of_the_callbacks(void **state)
         told t = {.gate = &gate};
         rowlock_hold *hold = take(client, ts_name("thread"), mode, ttl, &t);
         assert_int_equal(threads(), before);
-        WANT(OK, ts_break(direct, rowlock_hold_name(hold), NULL));
+        WANT(OK, rowlock_break(direct, rowlock_hold_name(hold), NULL, &ts_err));
         assert_true(POLL_UNTIL(atomic_load(&t.begun) == 1, 10000));
         assert_int_equal(threads(), before + 1);
         atomic_store(&gate, true);
@@ -185,7 +185,7 @@ static void test_a_release_waits_for_the_callback(void **state)
     pthread_t thread;
     void *status;
     rowlock_hold *hold = take(client, ts_name("waits"), mode, ts_short_ttl(mode), &t);
-    WANT(OK, ts_break(direct, rowlock_hold_name(hold), NULL));
+    WANT(OK, rowlock_break(direct, rowlock_hold_name(hold), NULL, &ts_err));
     assert_true(POLL_UNTIL(atomic_load(&t.begun) == 1, 10000));
     assert_int_equal(pthread_create(&thread, NULL, release_it, hold), 0);
     ts_pass_ms(50);
@@ -333,7 +333,7 @@ static void test_closing_waits_for_a_releasing_callback(void **state)
     opener o = {.gate = &gate};
     pthread_t thread;
     rowlock_hold *hold = take(client, ts_name("close-waits"), mode, ts_short_ttl(mode), &t);
-    WANT(OK, ts_break(direct, rowlock_hold_name(hold), NULL));
+    WANT(OK, rowlock_break(direct, rowlock_hold_name(hold), NULL, &ts_err));
     assert_true(POLL_UNTIL(atomic_load(&t.begun) == 1, 10000));
     assert_int_equal(pthread_create(&thread, NULL, open_gate, &o), 0);
     atomic_store(&o.closing, true);
@@ -362,7 +362,7 @@ static void test_closing_races_with_releasing_callbacks(void **state)
                 take(client, names[i], mode, mode == ROWLOCK_OPTIMISTIC ? 1500 : 3000, &t[i]));
         }
         for (int i = 0; i < HOLDS; i++)
-            WANT(OK, ts_break(direct, names[i], NULL));
+            WANT(OK, rowlock_break(direct, names[i], NULL, &ts_err));
         int64_t until = ts_now_ms() + (int64_t)(round % 4);
         while (round % 2 ? ts_now_ms() < until : !readable(fd) && atomic_load(&t[2].begun) == 0)
             ;

@@ -356,7 +356,7 @@ static void test_a_fence_after_a_break(void **state)
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("fence-broken");
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    WANT(OK, ts_break(other, name, NULL));
+    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     begin(name);
     WANT(LOST, rowlock_fence(hold, mysql, &ts_err));
     ts_sql(mysql, "ROLLBACK");

@@ -17,6 +17,8 @@
 static char app[64], mallory[64]; /* users with EXECUTE alone */
 static MYSQL *root, *attacker;
 static rowlock_client *victim, *tables;
+/* By the tables, and not root: on MySQL nobody's procedure ends the connection of a SYSTEM_USER. */
+static rowlock_client *by_tables;
 
 static rowlock_client_options options_of(const char *user, rowlock_via via)
 {
@@ -53,11 +55,13 @@ static int begin(void **state)
     attacker = connect_as(mallory);
     victim = open_as(app, ROWLOCK_VIA_PROCEDURES);
     tables = open_as("root", ROWLOCK_VIA_TABLES);
+    by_tables = open_as(ts_user("holder", "a-password", "ALL", ts_schema()), ROWLOCK_VIA_TABLES);
     return 0;
 }
 
 static int end(void **state)
 {
+    rowlock_client_close(by_tables);
     return ts_suite_end_with(state, victim, tables, attacker, root);
 }
 
@@ -167,11 +171,13 @@ static void test_what_takes_rights_says_so(void **state)
 {
     rowlock_history *history = NULL;
     (void)state;
-    WANT(DENIED, rowlock_break(victim, ts_name("denied"), NULL, &ts_err));
-    assert_non_null(strstr(ts_err.message, "grants.sql"));
     WANT(DENIED, rowlock_sweep(victim, NULL, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "`sweeper` in sql/grants.sql"));
+    assert_non_null(strstr(ts_err.message, "init --event"));
     WANT(DENIED, rowlock_purge(victim, ts_name("denied"), &ts_err));
+    assert_non_null(strstr(ts_err.message, "`sweeper` in sql/grants.sql"));
     WANT(DENIED, rowlock_history_get(victim, NULL, &history, &ts_err));
+    assert_non_null(strstr(ts_err.message, "SELECT on lock_event, as `looker` in sql/grants.sql"));
 }
 
 /* ------------------------------------------------------------------------------ stealing */
@@ -486,6 +492,118 @@ static void test_a_published_connection_of_anothers(void **state)
     mysql_close(mysql);
 }
 
+/* ------------------------------------------------------------------------------- breaking */
+
+static char *broken_by(const char *name)
+{
+    return ts_sql_text(root,
+                       "SELECT CONCAT(COUNT(*), ' ', MAX(detail)) FROM lock_event"
+                       " WHERE event = 'broken' AND resource_name = '%s'",
+                       name);
+}
+
+/* What CALL rowlock_break does, with the client's own words in the history. */
+static void test_break_is_the_procedures(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    const char *name = ts_name("broken");
+    char expected[200];
+    rowlock_hold *hold = ts_take(by_tables, name, mode, 30000);
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(OK, rowlock_break(victim, name, "it hangs", &ts_err));
+    rowlock_hold *next = ts_take(victim, name, mode, 30000);
+    assert_true(rowlock_hold_token(next) > token);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    WANT(OK, rowlock_release(next, &ts_err));
+    char *by = broken_by(name);
+    snprintf(expected, sizeof expected, "1 by somebody: it hangs [%s]", app);
+    assert_string_equal(by, expected);
+    free(by);
+    WANT(BUSY, rowlock_break(victim, name, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "is not held"));
+    WANT(NOT_FOUND, rowlock_break(victim, "never used", NULL, &ts_err));
+}
+
+/* Who waits has the row and publishes itself right after the KILL: what is written is who was
+ * broken. */
+static void test_the_history_names_who_was_broken(void **state)
+{
+    const char *name = ts_name("broken-waited");
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        rowlock_hold *hold = ts_take(by_tables, name, ROWLOCK_PESSIMISTIC, 30000);
+        uint64_t token = rowlock_hold_token(hold);
+        ts_waiter w = {.client = victim,
+                       .name = name,
+                       .options = {.mode = ROWLOCK_PESSIMISTIC, .wait_ms = 20000}};
+        ts_waiter_start(&w);
+        assert_true(ts_server_waits(root, "%resource_lock%FOR UPDATE%", 10000));
+        WANT(OK, rowlock_break(victim, name, NULL, &ts_err));
+        WANT(OK, ts_waiter_join(&w, 20000));
+        assert_int_equal(ts_sql_u64(root,
+                                    "SELECT COUNT(*) FROM lock_event WHERE event = 'broken'"
+                                    " AND resource_name = '%s' AND version = %" PRIu64,
+                                    name, token),
+                         1);
+        WANT(OK, rowlock_release(w.hold, &ts_err));
+        WANT(LOST, rowlock_release(hold, &ts_err));
+    }
+    char *by = broken_by(name);
+    assert_int_equal(by[0], '5');
+    free(by);
+}
+
+/* Whoever is behind it stands at its end, whatever he says. */
+static void test_nobody_breaks_as_another(void **state)
+{
+    const char *name = ts_name("blamed");
+    char expected[200];
+    (void)state;
+    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_sql(attacker, "SET @rowlock_by = 'root@db1 [root]'");
+    assert_int_equal(call(attacker, "CALL rowlock_break(%s)", ts_quote(name)), 0);
+    char *by = broken_by(name);
+    snprintf(expected, sizeof expected, "1 by root@db1 [root] [%s]", mallory);
+    assert_string_equal(by, expected);
+    free(by);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_sql(attacker, "SET @rowlock_by = REPEAT(_utf8mb4 0xe29c93, 100000)");
+    assert_int_equal(
+        call(attacker, "CALL rl_via_via_break(%s, REPEAT('x', 100000))", ts_quote(name)), 0);
+    assert_int_equal(ts_sql_u64(attacker, "SELECT @rowlock_by IS NULL"), 1);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
+/* The right to rowlock_break is what decides, however it is called. */
+static void test_without_the_right_to_break(void **state)
+{
+    static const char *const of[] = {"rl_via_via_break", "rl_via_via_stamp",
+                                     "rl_via_migration_list", "rl_via_schema_shape"};
+    const char *name = ts_name("unbroken");
+    char grant[200];
+    (void)state;
+    const char *bare = ts_user("bare", "a-password", NULL, NULL);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        ts_sql(root, "GRANT EXECUTE ON PROCEDURE `%s`.%s TO '%s'@'localhost'", ts_schema(), of[i],
+               bare);
+    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    rowlock_client *client = open_as(bare, ROWLOCK_VIA_PROCEDURES);
+    WANT(DENIED, rowlock_break(client, name, NULL, &ts_err));
+    snprintf(grant, sizeof grant,
+             "GRANT EXECUTE ON PROCEDURE `%s`.`rowlock_break` TO '%s'@'localhost'", ts_schema(),
+             bare);
+    assert_non_null(strstr(ts_err.message, grant));
+    rowlock_client_close(client);
+    WANT(OK, rowlock_hold_check(hold));
+    ts_sql(root, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_break TO '%s'@'localhost'", ts_schema(),
+           bare);
+    client = open_as(bare, ROWLOCK_VIA_PROCEDURES);
+    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+    rowlock_client_close(client);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
 /* ------------------------------------------------------------------------ beside the others */
 
 static void wait_behind(rowlock_client *holder, rowlock_client *waiter, rowlock_mode mode,
@@ -599,12 +717,15 @@ static void test_the_url_says_so(void **state)
     char url[300];
     rowlock_client *client = NULL;
     (void)state;
-    rowlock_client_options options = options_of(app, ROWLOCK_VIA_TABLES);
+    rowlock_client_options options = options_of(app, ROWLOCK_VIA_DEFAULT);
     snprintf(url, sizeof url, "mysql://localhost/%s?via=procedures", ts_schema());
     options.url = url;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     WANT(OK, ts_try(client, ts_name("url"), ROWLOCK_OPTIMISTIC));
     rowlock_client_close(client);
+    options.via = ROWLOCK_VIA_TABLES;
+    WANT(DENIED, rowlock_client_open(&options, &client, &ts_err));
+    options.via = ROWLOCK_VIA_DEFAULT;
     snprintf(url, sizeof url, "mysql://localhost/%s?via=magic", ts_schema());
     WANT(INVALID, rowlock_client_open(&options, &client, &ts_err));
     options.url = NULL;
@@ -627,6 +748,10 @@ int main(void)
         ONCE(test_who_wrote_it_stands_there),
         ONCE(test_nobodys_connection_is_ended),
         ONCE(test_a_published_connection_of_anothers),
+        BOTH(test_break_is_the_procedures),
+        ONCE(test_the_history_names_who_was_broken),
+        ONCE(test_nobody_breaks_as_another),
+        ONCE(test_without_the_right_to_break),
         BOTH(test_both_ways_exclude_and_wake_each_other),
         ONCE(test_in_its_own_transaction),
         ONCE(test_a_dead_holders_row),

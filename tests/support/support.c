@@ -331,18 +331,14 @@ rowlock_client *ts_open(void)
     return client;
 }
 
-rowlock_status ts_break(rowlock_client *client, const char *name, const char *reason)
+rowlock_client *ts_open_as_root(void)
 {
     rowlock_client_options options = ts_options();
-    rowlock_client *roots = NULL;
-    if (!ts_via())
-        return rowlock_break(client, name, reason, &ts_err);
+    rowlock_client *client = NULL;
     options.user = "root";
     options.via = ROWLOCK_VIA_TABLES;
-    WANT(OK, rowlock_client_open(&options, &roots, &ts_err));
-    rowlock_status status = rowlock_break(roots, name, reason, &ts_err);
-    rowlock_client_close(roots);
-    return status;
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
 }
 
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)

@@ -46,8 +46,8 @@ int ts_suite_end_sql(void **state);
 /* The clients under test may EXECUTE, and nothing else. */
 bool ts_via(void);
 
-/* rowlock_break() by who may: of a client that may not, by root. */
-rowlock_status ts_break(rowlock_client *client, const char *name, const char *reason);
+/* A client of root's, by the tables: for what clients under test may not do then. */
+rowlock_client *ts_open_as_root(void);
 
 /* Another schema ("<ts_schema()>_<suffix>"), empty or migrated; dropped by ts_suite_end(). */
 const char *ts_extra_schema(const char *suffix, bool migrated);

@@ -160,8 +160,9 @@ a> SELECT COUNT(*) FROM resource WHERE resource_name = 'forged';
 a> SELECT COUNT(*) FROM lock_event WHERE resource_name = 'forged';
 a> CALL rowlock_check('held', @t);
 
-# All of it is of rowlock's making, says so, and only what is public has its installer's rights.
+# All of it is of rowlock's making, says so, and only what is public has its installer's rights. (What
+# breaks for the library has its caller's.)
 a> SELECT routine_name, security_type FROM information_schema.routines
     WHERE routine_schema = '{schema}'
-      AND (routine_comment NOT LIKE 'rowlock %' OR security_type <> IF(routine_name LIKE 'rl$_%' ESCAPE '$'
-           AND routine_name NOT LIKE 'rl$_via$_%' ESCAPE '$', 'INVOKER', 'DEFINER'));
+      AND (routine_comment NOT LIKE 'rowlock %' OR security_type <> IF(routine_name = 'rl_via_via_break' OR (routine_name LIKE 'rl$_%' ESCAPE '$'
+           AND routine_name NOT LIKE 'rl$_via$_%' ESCAPE '$'), 'INVOKER', 'DEFINER'));
