@@ -6,8 +6,7 @@
 CREATE PROCEDURE rl_sweep(IN p_history_us BIGINT UNSIGNED, IN p_history_rows BIGINT UNSIGNED,
                           IN p_unused_us BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_now DATETIME(6);
-    DECLARE v_alone BOOLEAN DEFAULT FALSE;
+    DECLARE v_alone, v_begun BOOLEAN DEFAULT FALSE;
     DECLARE v_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_expired, v_rows, v_events, v_purged BIGINT UNSIGNED DEFAULT 0;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -20,9 +19,11 @@ BEGIN
     END;
     CALL rl_sweep_alone(v_alone);
     IF v_alone AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') THEN
-        CALL rl_now(v_now);
+        SET SESSION autocommit = TRUE; -- whatever the server's default is
         SET SESSION group_concat_max_len = 1000000; -- of JSON_ARRAYAGG, on MariaDB
-        UPDATE sweep_event SET started_at = v_now WHERE id = 1;
+        CALL rl_sweep_begin(v_begun);
+    END IF;
+    IF v_begun THEN
         CALL rl_sweep_leases(v_expired);
         CALL rl_sweep_rows(v_rows);
         CALL rl_sweep_history(p_history_us, p_history_rows, v_events);
@@ -44,12 +45,55 @@ BEGIN
     SET p_alone = COALESCE(GET_LOCK('{bell}sweep', 0), 0);
 END;
 
--- For `rowlock doctor`.
+-- Where many nodes write, each of them may have the event enabled, and GET_LOCK is the node's: who
+-- sees that another began in the last half of an interval leaves it to him, and of those who begin
+-- in the same moment the cluster lets one.
+CREATE PROCEDURE rl_sweep_begin(OUT p_begun BOOLEAN)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_many BOOLEAN;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_begun = FALSE;
+    END;
+    CALL rl_quiet(v_many);
+    CALL rl_now(v_now);
+    UPDATE sweep_event
+       SET started_at = v_now
+     WHERE id = 1
+       AND (NOT v_many
+            OR started_at IS NULL
+            -- (A time far ahead is that of a node with another clock.)
+            OR ABS(TIMESTAMPDIFF(MICROSECOND, started_at, v_now)) >= every_s * 500000);
+    SET p_begun = ROW_COUNT() > 0;
+END;
+
+-- For `rowlock doctor`. Another node's run may end in the same moment.
 CREATE PROCEDURE rl_sweep_end(IN p_expired BIGINT UNSIGNED, IN p_events BIGINT UNSIGNED,
                               IN p_purged BIGINT UNSIGNED,
                               IN p_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
+    DECLARE v_noted BOOLEAN DEFAULT FALSE;
+    DECLARE v_tries INT DEFAULT 0;
+    WHILE NOT v_noted AND v_tries < 10 DO
+        SET v_tries = v_tries + 1;
+        CALL rl_sweep_note(p_expired, p_events, p_purged, p_error, v_noted);
+    END WHILE;
+END;
+
+CREATE PROCEDURE rl_sweep_note(IN p_expired BIGINT UNSIGNED, IN p_events BIGINT UNSIGNED,
+                               IN p_purged BIGINT UNSIGNED,
+                               IN p_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                               OUT p_noted BOOLEAN)
+BEGIN
     DECLARE v_now DATETIME(6);
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_noted = FALSE;
+    END;
+    SET p_noted = TRUE;
     CALL rl_now(v_now);
     UPDATE sweep_event
        SET ended_at = v_now,
@@ -172,27 +216,35 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_upto BIGINT UNSIGNED;
     DECLARE v_size INT DEFAULT 1000;
-    DECLARE v_found BOOLEAN DEFAULT TRUE;
+    DECLARE v_found, v_all BOOLEAN DEFAULT TRUE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
     SET p_forgotten = 0;
-    old: WHILE p_age_us > 0 DO
+    old: WHILE p_age_us > 0 AND v_all DO
         CALL rl_now(v_now);
         {{sweep_events_before(age_us = p_age_us, limit = v_size, now = v_now)}} INTO v_upto;
         IF v_upto IS NULL THEN
             LEAVE old;
         END IF;
-        CALL rl_sweep_forget(v_upto, p_forgotten);
+        CALL rl_sweep_forget(v_upto, p_forgotten, v_all);
     END WHILE;
     SET v_found = TRUE;
     {{sweep_events_beyond(keep = p_rows)}} INTO v_upto;
     IF v_found THEN
-        CALL rl_sweep_forget(v_upto, p_forgotten);
+        CALL rl_sweep_forget(v_upto, p_forgotten, v_all);
     END IF;
 END;
 
-CREATE PROCEDURE rl_sweep_forget(IN p_upto BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED)
+-- p_all: all of them; else somebody else is at work on them.
+CREATE PROCEDURE rl_sweep_forget(IN p_upto BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED,
+                                 OUT p_all BOOLEAN)
 BEGIN
     DECLARE v_size, v_rows INT DEFAULT 100;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_all = FALSE;
+    END;
+    SET p_all = TRUE;
     WHILE v_rows = v_size DO
         {{sweep_events_delete(upto = p_upto, limit = v_size)}};
         SET v_rows = ROW_COUNT();

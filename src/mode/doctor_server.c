@@ -124,21 +124,26 @@ static const char not_swept[] =
     "expired leases stay in `rowlock ls`, the history and unused names grow; locks are right "
     "without it";
 
-static void tell_run(const rl_doctor *d, const event *e)
+/* What the last run did, in words. */
+static void put_run(const event *e, char *text, size_t size)
 {
     if (e->running)
-        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
-                       "the server sweeps every %" PRIu64 " s; a run began %" PRId64 " s ago",
-                       e->every_s, e->started_s);
+        snprintf(text, size, "a run began %" PRId64 " s ago", e->started_s);
     else if (e->started_s < 0)
-        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
-                       "the server sweeps every %" PRIu64 " s; it has not run yet", e->every_s);
+        snprintf(text, size, "it has not run yet");
     else
-        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
-                       "the server sweeps every %" PRIu64 " s; last %" PRId64
-                       " s ago: expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64
-                       ", names purged: %" PRIu64,
-                       e->every_s, e->started_s, e->expired, e->events, e->purged);
+        snprintf(text, size,
+                 "last %" PRId64 " s ago: expired locks freed: %" PRIu64
+                 ", events forgotten: %" PRIu64 ", names purged: %" PRIu64,
+                 e->started_s, e->expired, e->events, e->purged);
+}
+
+static void tell_run(const rl_doctor *d, const event *e)
+{
+    char run[200];
+    put_run(e, run, sizeof run);
+    rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "", "the server sweeps every %" PRIu64 " s; %s",
+                   e->every_s, run);
 }
 
 /* In words; the time of the last run, or of the installation. */
@@ -158,11 +163,57 @@ static bool is_late(const event *e)
     return since_s > (int64_t)e->every_s * LATE_RUNS + LATE_MORE;
 }
 
+static void tell_failures(const rl_doctor *d, const event *e)
+{
+    rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
+                   "as it says; `rowlock init --event` makes procedures and event anew",
+                   "the event that sweeps has failed %" PRIu64 " times in a row, last %" PRId64
+                   " s ago: %s",
+                   e->failures, e->started_s, e->error);
+}
+
+/* An event that was made at another server: SLAVESIDE_DISABLED, REPLICA_SIDE_DISABLED. */
+static bool is_anothers(const event *e)
+{
+    return strstr(e->status, "SIDE_DISABLED") != NULL;
+}
+
+/* A server that takes no writes does not sweep; of many that do, the one where the event was made.
+ * What that one notes of its runs gets here. */
+static bool another_sweeps(const rl_doctor *d, const event *e)
+{
+    return d->server->read_only || (is_anothers(e) && rl_many_writers(d->server->cluster, false));
+}
+
+static void tell_another(const rl_doctor *d, const event *e, const char *last)
+{
+    char run[200];
+    put_run(e, run, sizeof run);
+    if (e->failures > 0)
+        tell_failures(d, e);
+    else if (is_late(e))
+        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
+                       d->server->read_only ? "at the primary: ALTER EVENT rowlock_sweep ENABLE;"
+                                            : "ALTER EVENT rowlock_sweep ENABLE;",
+                       "another server is to sweep every %" PRIu64 " s, and does not: %s",
+                       e->every_s, last);
+    else if (is_anothers(e))
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE,
+                       "when that server is gone, or is the primary no more, nobody sweeps",
+                       "then, at one that takes writes: ALTER EVENT rowlock_sweep ENABLE;",
+                       "another server sweeps every %" PRIu64 " s; %s", e->every_s, run);
+    else
+        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
+                       "another server sweeps every %" PRIu64 " s; %s", e->every_s, run);
+}
+
 static void tell_event(const rl_doctor *d, const event *e)
 {
     char last[120];
     put_last(e, last, sizeof last);
-    if (!e->scheduler)
+    if (another_sweeps(d, e))
+        tell_another(d, e, last);
+    else if (!e->scheduler)
         rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
                        "event_scheduler=ON in the server's option file, and now: "
                        "SET GLOBAL event_scheduler = ON;",
@@ -175,20 +226,18 @@ static void tell_event(const rl_doctor *d, const event *e)
             "the event that sweeps runs as %s, and there is no such account; %s", e->definer, last);
     else if (*e->status && strcmp(e->status, "ENABLED") != 0)
         rl_doctor_tell(d, "event", ROWLOCK_CARE,
-                       "a replica's is to be so, the primary's sweeps; else nobody does",
-                       "on a primary: ALTER EVENT rowlock_sweep ENABLE;",
-                       "the event that sweeps is %s; %s", e->status, last);
+                       is_anothers(e) ? "it was made at another server; nobody sweeps, unless that "
+                                        "one still is the primary"
+                                      : not_swept,
+                       "ALTER EVENT rowlock_sweep ENABLE;", "the event that sweeps is %s; %s",
+                       e->status, last);
     else if (e->sight == EVENT_GONE)
         rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
                        "`rowlock init --event`; or, if it is to be so, `rowlock init "
                        "--remove-event`",
                        "the event that sweeps was installed, and is not there any more; %s", last);
     else if (e->failures > 0)
-        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
-                       "as it says; `rowlock init --event` makes procedures and event anew",
-                       "the event that sweeps has failed %" PRIu64 " times in a row, last %" PRId64
-                       " s ago: %s",
-                       e->failures, e->started_s, e->error);
+        tell_failures(d, e);
     else if (is_late(e))
         rl_doctor_tell(
             d, "event", ROWLOCK_CARE, not_swept,
@@ -222,8 +271,11 @@ void rl_doctor_check_event(rl_doctor *d)
     } else if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE) {
         rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
                        "the server does not sweep by itself (`rowlock init --event`)");
-    } else {
+    } else if (status == ROWLOCK_DENIED) {
         rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", remedy,
                        "whether the server sweeps by itself is hidden from this user");
+    } else {
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", "",
+                       "whether the server sweeps by itself cannot be read: %s", err.message);
     }
 }
