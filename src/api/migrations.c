@@ -174,8 +174,8 @@ static bool is_ours(void *data)
 static rowlock_status lock(job *j, rowlock_error *err)
 {
     j->cancel = j->options.cancel;
-    rowlock_status status = ROWLOCK_OK;
-    if (!j->cancel)
+    rowlock_status status = rl_site_write_check(&j->site, err);
+    if (status == ROWLOCK_OK && !j->cancel)
         status = rowlock_cancel_new(&j->cancel, err);
     if (status != ROWLOCK_OK)
         return status;

@@ -247,6 +247,14 @@ rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err)
                    rowlock_status_text(ROWLOCK_READONLY), clusters[server->cluster].name);
 }
 
+rowlock_status rl_server_write_check(const rl_server *server, rowlock_error *err)
+{
+    if (!server->read_only)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_READONLY, "%s: nothing is changed here, by whatever user",
+                   rowlock_status_text(ROWLOCK_READONLY));
+}
+
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
 {
     const rl_traits *traits = rl_traits_of(server->flavour);

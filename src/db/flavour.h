@@ -119,6 +119,13 @@ void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);
  */
 rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 
+/*
+ * READONLY, for what changes the schema. A user with the rights of an administrator is not stopped
+ * by MariaDB's read_only; what he changed on a replica would be that one's alone, and stop its
+ * replication.
+ */
+rowlock_status rl_server_write_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
+
 /* UNSUPPORTED when it lacks what rowlock is built on. */
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 

@@ -53,7 +53,9 @@ static rowlock_status create(installer *in, const rl_event_plan *plan, rowlock_e
     const rl_value note[] = {rl_u64(plan->every_s)};
     const rl_value values[] = {note[0], rl_u64(plan->history_us), rl_u64(plan->history_rows),
                                rl_u64(plan->unused_us)};
-    rowlock_status status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &in->io, err);
+    rowlock_status status = rl_server_write_check(&in->conn->server, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &in->io, err);
     /* Refused without the privilege EVENT: what is noted of the event that is there stays, then. */
     if (status == ROWLOCK_OK)
         status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &in->io, err);
@@ -67,7 +69,9 @@ static rowlock_status create(installer *in, const rl_event_plan *plan, rowlock_e
 
 static rowlock_status drop(installer *in, rowlock_error *err)
 {
-    rowlock_status status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &in->io, err);
+    rowlock_status status = rl_server_write_check(&in->conn->server, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &in->io, err);
     if (status == ROWLOCK_OK)
         status = rl_run_text(in->conn, RL_SQL_MIGRATE_EVENT_TABLE_DROP, NULL, &in->io, err);
     return status;

@@ -23,6 +23,9 @@ typedef struct installer {
 
 static rowlock_status drop(installer *in, const rl_routine *old, rowlock_error *err)
 {
+    rowlock_status status = rl_server_write_check(&in->conn->server, err);
+    if (status != ROWLOCK_OK)
+        return status;
     in->done.changed++;
     return rl_conn_command(in->conn, "routine_drop", old->drop, &in->io, err);
 }
@@ -31,10 +34,12 @@ static rowlock_status create(installer *in, const char *text, const char *commen
                              rowlock_error *err)
 {
     rl_buffer whole = {0};
+    rowlock_status status = rl_server_write_check(&in->conn->server, err);
+    if (status != ROWLOCK_OK)
+        return status;
     rl_buffer_fill_in(&whole, text, "{comment}", comment);
-    rowlock_status status =
-        whole.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                     : rl_conn_command(in->conn, "routine_create", whole.text, &in->io, err);
+    status = whole.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
+                          : rl_conn_command(in->conn, "routine_create", whole.text, &in->io, err);
     rl_buffer_free(&whole);
     return status;
 }

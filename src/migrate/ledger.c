@@ -113,6 +113,17 @@ void rl_site_close(rl_site *site)
     site->open = false;
 }
 
+rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err)
+{
+    rl_conn *conn = NULL;
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
+    rowlock_status status = take_control(site, &io, &conn, err);
+    if (status == ROWLOCK_OK)
+        status = rl_server_write_check(&conn->server, err);
+    rl_pool_give(&site->pool, conn);
+    return status;
+}
+
 /* --------------------------------------------------------------------------- trying */
 
 /* What is over soon, or is answered by another connection. Each write may be made again: it says

@@ -171,9 +171,10 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     if (row && row->applied)
         return ROWLOCK_OK;
     unsigned done = 0;
-    if (row)
+    status = rl_server_write_check(&m->conn->server, err);
+    if (status == ROWLOCK_OK && row)
         status = resume_point(m, migration, row, &done, err);
-    else
+    else if (status == ROWLOCK_OK)
         status = begin_migration(m, migration, checksum, err);
     if (status == ROWLOCK_OK)
         status = run_steps(m, migration, done, err);
@@ -194,8 +195,11 @@ static rowlock_status apply_all(migrator *m, rowlock_migrate_result *result, row
 {
     rl_versions all = {.count = 0};
     rowlock_status status = rl_versions_read(m->conn, &m->io, &all, err);
-    if (status == ROWLOCK_SCHEMA)
-        status = rl_run_text(m->conn, RL_SQL_SCHEMA_VERSION_CREATE, NULL, &m->io, err);
+    if (status == ROWLOCK_SCHEMA) {
+        status = rl_server_write_check(&m->conn->server, err);
+        if (status == ROWLOCK_OK)
+            status = rl_run_text(m->conn, RL_SQL_SCHEMA_VERSION_CREATE, NULL, &m->io, err);
+    }
     if (status == ROWLOCK_OK)
         status = rl_versions_check_newer(&all, m->params->schema, err);
     rowlock_migrate_result done = {.from = version_of(&all)};
@@ -233,6 +237,8 @@ static rowlock_status create_schema(const rl_params *params, const rl_io *io, ro
     rowlock_status status = rl_migrate_connect(params, NULL, io, &conn, err);
     if (status == ROWLOCK_OK)
         status = schema_there(conn, params->schema, io, &there, err);
+    if (status == ROWLOCK_OK && !there)
+        status = rl_server_write_check(&conn->server, err);
     if (status == ROWLOCK_OK && !there) {
         status = rl_render(RL_SQL_SCHEMA_CREATE, params->schema, NULL, &text)
                      ? rl_conn_command(conn, "schema_create", text.text, io, err)

@@ -414,6 +414,8 @@ rowlock_status rl_fence_install(rowlock_client *client, const char *table_schema
     guard g;
     rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
     if (status == ROWLOCK_OK)
+        status = rl_server_write_check(&f.conn->server, err);
+    if (status == ROWLOCK_OK)
         describe(&g, &f, name);
     if (status == ROWLOCK_OK)
         status = check_table(&f, err);
@@ -438,6 +440,8 @@ rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
     fencing f;
     size_t dropped = 0;
     rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
+    if (status == ROWLOCK_OK)
+        status = rl_server_write_check(&f.conn->server, err);
     for (size_t i = 0; i < f.count && status == ROWLOCK_OK; i++) {
         if (!marks_schema(f.triggers[i].marker, client->schema))
             continue;
