@@ -21,6 +21,7 @@ setup() {
 
 teardown() {
     touch "$BATS_TEST_TMPDIR/end"
+    sql_any "SET GLOBAL read_only = OFF; SET GLOBAL autocommit = ON"
     rl init -q --remove-event
     sql_any "DROP USER IF EXISTS '$(user_of a)'@'localhost'"
 }
@@ -220,6 +221,8 @@ anew_and_idle() {
     hidden
     sql_any "GRANT EVENT ON \`$TEST_SCHEMA\`.* TO '$(user_of a)'@'localhost'"
     his '.level == "care" and (.found | contains("is DISABLED; it ran last "))'
+    sql "ALTER EVENT rowlock_sweep DISABLE ON /*M! SLAVE */ /*!80200 REPLICA */"
+    finding '.level == "care" and (.found | contains("SIDE_DISABLED; it ran last ")) and (.follows | contains("at another server"))'
     sql "DROP EVENT rowlock_sweep"
     his '.level == "care" and (.found | contains("is not there any more; it ran last ")) and (.remedy | contains("init --event"))'
     finding '.level == "care" and (.found | contains("is not there any more; it ran last "))'
@@ -235,6 +238,35 @@ his() {
 
 hidden() {
     his '.level == "note" and (.found | contains("hidden from this user")) and (.remedy | contains("EVENT"))'
+}
+
+# A replica, say: its rows, and its event, are the primary's. read_only does not stop root, and rowlock does.
+@test "a server that takes no writes does not sweep; nothing is installed or removed there" {
+    anew_and_idle
+    sql_any "SET GLOBAL read_only = ON"
+    before=$(runs)
+    sql "CALL rl_sweep(0, 1000000, 0)"
+    [ "$(runs)" -eq "$before" ]
+    finding '.level == "fine" and (.found | startswith("another server sweeps every 3600 s; last "))'
+    for wrong in "init --event" "init --remove-event" "init -D ${TEST_SCHEMA}_none"; do
+        # shellcheck disable=SC2086
+        run rl $wrong
+        [ "$status" -eq 73 ]
+        [[ "$output" == *"nothing is changed here, by whatever user"* ]]
+    done
+    finding '.level == "fine"'
+    # It shows what the primary noted, and that was long ago.
+    sql "UPDATE sweep_event SET installed_at = installed_at - INTERVAL 1 DAY, started_at = started_at - INTERVAL 1 DAY,
+                ended_at = ended_at - INTERVAL 1 DAY"
+    finding '.level == "care" and (.found | contains("does not: it ran last 864")) and (.remedy | startswith("at the primary: "))'
+}
+
+@test "with autocommit off by default, the runs are noted and the dead are freed" {
+    sql_any "SET GLOBAL autocommit = OFF"
+    rl init -q --event --every=1s
+    killed_holder dead-off --ttl=1s
+    poll 60 is_free dead-off
+    ran_again
 }
 
 @test "doctor: an event whose user is gone" {

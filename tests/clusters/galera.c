@@ -1,6 +1,7 @@
 /* Galera: three nodes of MariaDB, each of which takes writes. */
 #include <string.h>
 
+#include "clusters/sql.h"
 #include "clusters/writers.h"
 
 static int begin(void **state)
@@ -51,6 +52,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WRITERS_TESTS,
+        SQL_WRITERS_TESTS,
         ONCE(test_a_node_that_is_cut_off),
     };
     return cmocka_run_group_tests_name("galera", tests, begin, cluster_end);

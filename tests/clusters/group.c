@@ -1,6 +1,8 @@
 /* MySQL's Group Replication with one primary: what a secondary says, and a failover. */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "clusters/sql.h"
 #include "clusters/turns.h"
 
 #define SOON_MS 60000
@@ -57,6 +59,63 @@ static void test_both_modes_at_the_primary(void **state)
     ts_hand_over(hold, &waiter, SOON_MS);
     rowlock_client_close(first);
     rowlock_client_close(second);
+}
+
+/* ---------------------------------------------------------------------------- from SQL */
+
+/* Procedures: at the primary alone, whoever calls them. */
+static void want_read_only(int node)
+{
+    MYSQL *mysql = sql_at(node);
+    want_sqlstate(mysql, "CALL rowlock_acquire('read only', 5, 5, @token)", "RLRDO");
+    want_sqlstate(mysql, "CALL rowlock_try('read only', 5, @token)", "RLRDO");
+    want_sqlstate(mysql, "CALL rowlock_row_make('read only')", "RLRDO");
+    want_sqlstate(mysql, "CALL rowlock_break('read only')", "RLRDO");
+    mysql_close(mysql);
+}
+
+/* Another one becomes the primary, with nobody killed. */
+static void switch_to(MYSQL *mysql)
+{
+    free(ts_sql_text(mysql, "SELECT group_replication_set_as_primary(@@server_uuid)"));
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql, "SELECT NOT @@global.super_read_only") == 1, SOON_MS));
+}
+
+/* The event sweeps where it was made, as long as that is the primary. Afterwards nobody does, until
+ * it is enabled at the new one; the doctor tells. A token that SQL was given goes on there. */
+static void test_the_event_and_a_new_primary(void **state)
+{
+    (void)state;
+    cluster_needed();
+    int old = cluster_primary();
+    int new = any_secondary();
+    const char *dead = ts_name("dead");
+    const char *name = ts_name("sql");
+    sql_install(old);
+    event_install(old);
+    MYSQL *before = sql_at(old);
+    MYSQL *after = sql_at(new);
+    assert_true(POLL_UNTIL(event_is(new, ROWLOCK_NOTE, "another server sweeps"), SOON_MS));
+    event_add_dead(before, dead, 3);
+    assert_true(POLL_UNTIL(event_freed_all(before, dead, 3), SOON_MS));
+    want_read_only(new);
+    ts_sql(before, "CALL rowlock_acquire('%s', 600, 30, @token)", name);
+    uint64_t token = ts_sql_u64(before, "SELECT @token");
+    switch_to(after);
+    assert_true(POLL_UNTIL(event_is(new, ROWLOCK_CARE, "SIDE_DISABLED"), SOON_MS));
+    want_read_only(old);
+    ts_sql(after, "CALL rowlock_check('%s', %d)", name, (int)token);
+    ts_sql(after, "CALL rowlock_release('%s', %d)", name, (int)token);
+    ts_sql(after, "ALTER EVENT rowlock_sweep ENABLE");
+    dead = ts_name("dead");
+    event_add_dead(after, dead, 3);
+    assert_true(POLL_UNTIL(event_freed_all(after, dead, 3), SOON_MS));
+    assert_true(POLL_UNTIL(event_is(new, ROWLOCK_FINE, "the server sweeps"), SOON_MS));
+    assert_true(POLL_UNTIL(event_is(old, ROWLOCK_NOTE, "another server sweeps"), SOON_MS));
+    const rowlock_client_options options = cluster_options(new);
+    WANT(OK, rowlock_sweep_event_remove(&options, NULL, NULL, &ts_err));
+    mysql_close(before);
+    mysql_close(after);
 }
 
 /* --------------------------------------------------------------------------- failover */
@@ -156,9 +215,8 @@ static void test_failover_beside_turns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONCE(test_a_secondary_refuses),
-        BOTH(test_both_modes_at_the_primary),
-        ONCE(test_failover_of_what_is_held),
+        ONCE(test_a_secondary_refuses),         BOTH(test_both_modes_at_the_primary),
+        ONCE(test_the_event_and_a_new_primary), ONCE(test_failover_of_what_is_held),
         ONCE(test_failover_beside_turns),
     };
     return cmocka_run_group_tests_name("group", tests, begin, cluster_end);

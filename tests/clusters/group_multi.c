@@ -1,6 +1,7 @@
 /* MySQL's Group Replication with several primaries. */
 #include <string.h>
 
+#include "clusters/sql.h"
 #include "clusters/writers.h"
 
 static int begin(void **state)
@@ -54,6 +55,7 @@ static void test_a_node_outside_its_group(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WRITERS_TESTS, ONCE(test_a_node_outside_its_group)};
+    const struct CMUnitTest tests[] = {WRITERS_TESTS, SQL_WRITERS_TESTS,
+                                       ONCE(test_a_node_outside_its_group)};
     return cmocka_run_group_tests_name("group_multi", tests, begin, cluster_end);
 }

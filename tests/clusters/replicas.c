@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "clusters/cluster.h"
+#include "clusters/sql.h"
+#include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 
 enum { PRIMARY = 1, SEMI_SYNCHRONOUS = 2, ASYNCHRONOUS = 3 };
@@ -79,6 +80,45 @@ static void test_a_replica_refuses(void **state)
             rowlock_client_close(client);
         }
     rowlock_client_close(primary);
+}
+
+/* read_only does not stop root; what root would change there would be the replica's alone. */
+static void test_root_at_a_replica(void **state)
+{
+    (void)state;
+    cluster_needed();
+    const rowlock_client_options options = cluster_options(ASYNCHRONOUS);
+    rowlock_client_options elsewhere = options;
+    char schema[80];
+    snprintf(schema, sizeof schema, "%.60s_none", ts_schema());
+    elsewhere.schema = schema;
+    sql_install(PRIMARY);
+    event_install(PRIMARY);
+    MYSQL *primary = sql_at(PRIMARY);
+    MYSQL *replica = sql_at(ASYNCHRONOUS);
+    ts_sql(replica, "SET GLOBAL event_scheduler = ON");
+    assert_true(POLL_UNTIL(event_is(ASYNCHRONOUS, ROWLOCK_NOTE, "another server sweeps"), SOON_MS));
+    want_sqlstate(replica, "CALL rowlock_try('replica', 5, @token)", "RLRDO");
+    WANT(READONLY, rowlock_sweep_event_install(&options, NULL, NULL, &ts_err));
+    WANT(READONLY, rowlock_sweep_event_remove(&options, NULL, NULL, &ts_err));
+    WANT(READONLY, rowlock_migrate(&elsewhere, NULL, NULL, &ts_err));
+    rowlock_client *client = cluster_open(ASYNCHRONOUS);
+    WANT(READONLY, rowlock_fence_remove(client, NULL, "resource", &ts_err));
+    rowlock_client_close(client);
+    /* Enabled there too, as on a replica that was made of a copy: it waits until it may write. */
+    ts_sql(replica, "SET SESSION sql_log_bin = OFF");
+    ts_sql(replica, "ALTER EVENT rowlock_sweep ENABLE");
+    assert_true(POLL_UNTIL(event_is(ASYNCHRONOUS, ROWLOCK_FINE, "another server sweeps"), SOON_MS));
+    event_add_dead(primary, "dead", 3);
+    assert_true(POLL_UNTIL(event_freed_all(replica, "dead", 3), SOON_MS));
+    /* None of it was written by the replica itself (0-3-...). */
+    assert_int_equal(ts_sql_u64(replica, "SELECT @@gtid_binlog_pos LIKE '%%-3-%%'"), 0);
+    const rowlock_client_options there = cluster_options(PRIMARY);
+    WANT(OK, rowlock_sweep_event_remove(&there, NULL, NULL, &ts_err));
+    assert_true(POLL_UNTIL(event_is(ASYNCHRONOUS, ROWLOCK_FINE, "does not sweep"), SOON_MS));
+    WANT(READONLY, rowlock_procedures_remove(&options, NULL, NULL, &ts_err));
+    mysql_close(primary);
+    mysql_close(replica);
 }
 
 /* ------------------------------------------------------------------------- promotions */
@@ -208,6 +248,7 @@ int main(void)
     ts_secret("secret");
     const struct CMUnitTest lagging[] = {
         ONCE(test_a_replica_refuses),
+        ONCE(test_root_at_a_replica),
         ONCE(test_promotion_of_a_replica_that_lags),
     };
     const struct CMUnitTest whole[] = {
