@@ -703,7 +703,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client 
                                                                  rowlock_error *err);
 
 /* The fences of this client's locks, by table (byte order): of the tables on which this user has
- * TRIGGER. They are read from the triggers themselves. */
+ * TRIGGER. They are read from the triggers themselves. Free with rowlock_fences_free(), which ends
+ * the items too; rowlock_fences_at() is NULL behind the last one. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
                                                                rowlock_fences **fences,
                                                                rowlock_error *err);
@@ -832,11 +833,11 @@ typedef struct rowlock_finding_session {
 typedef struct rowlock_finding {
     const char *check; /* "isolation", "privileges", ... */
     rowlock_level level;
-    const char *found;   /* what is */
-    const char *follows; /* what follows from it; "" when fine */
-    const char *remedy;  /* what to do, often a statement; "" when fine */
-    const rowlock_finding_session *sessions;
-    size_t session_count;
+    const char *found;                       /* what is */
+    const char *follows;                     /* what follows from it; "" when fine */
+    const char *remedy;                      /* what to do, often a statement; "" when fine */
+    const rowlock_finding_session *sessions; /* the connections that it is about */
+    size_t session_count;                    /* 0 but for "blocked" and "transactions" */
 } rowlock_finding;
 
 typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
@@ -844,7 +845,8 @@ typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
 /*
  * Looks at the server, the schema and this user, and reports each check through
  * `fn`. It changes nothing. `ttl_ms` (0: the default) is what wait_timeout is held
- * against. OK when it could look, whatever it found; else why it could not.
+ * against. OK when it could look, whatever it found; else why it could not. A finding
+ * and its texts are valid during the call of `fn` only.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
                                                              int64_t ttl_ms, rowlock_finding_fn fn,

@@ -39,7 +39,7 @@ typedef struct rl_params {
 void rl_params_free(rl_params *params);
 
 /* Both own what they have then; free the copy on false, too: no memory. */
-bool rl_params_copy(rl_params *to, const rl_params *from);
+bool rl_params_copy(rl_params *to, const rl_params *from) RL_MUST_USE;
 
 /*
  * The server's end of a socket, byte for byte: an address and a port, or a path. Behind one name
@@ -159,7 +159,7 @@ rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *
 bool rl_in_transaction(MYSQL *mysql);
 
 /* Sends a text and leaves its reply for the next command on this connection. */
-rowlock_status rl_conn_send_only(rl_conn *conn, const char *text);
+rowlock_status rl_conn_send_only(rl_conn *conn, const char *text) RL_MUST_USE;
 
 /* Reads what is still due (a reply, a ping) so that the next command can go out. */
 rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;

@@ -18,6 +18,6 @@ rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *i
 
 /* A key of a connection that works through procedures (sql/session.sql); false: no random number.
  */
-bool rl_key_make(char key[RL_KEY_SIZE]);
+bool rl_key_make(char key[RL_KEY_SIZE]) RL_MUST_USE;
 
 #endif
