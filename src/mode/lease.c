@@ -339,7 +339,7 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
     call->patient = true;
     if (call->turn.unrung)
         /* Whoever was woken has not come for it: the bell is for those who do. */
-        rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_CONNECTION);
+        rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_ASLEEP);
     rowlock_status status = take_free(call, err);
     return status == ROWLOCK_BUSY ? kept_free(call, hint_us, err) : status;
 }

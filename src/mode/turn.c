@@ -51,10 +51,10 @@ static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
     uint64_t keeper = 0;
-    rl_sql_id who = connection_id == RL_ANY_CONNECTION ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
+    rl_sql_id who = connection_id == RL_ANY_ASLEEP ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
     if (rl_query_number(conn, who, values, io, &keeper, NULL) != ROWLOCK_OK)
         return;
-    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_CONNECTION))
+    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_ASLEEP))
         return;
     (void)!rl_kill_on(conn, io, keeper, NULL);
 }

@@ -29,11 +29,11 @@ rl_conn *rl_bell_connection(rowlock_client *client, const rl_bell *bell);
 void rl_bell_give_up(rowlock_client *client, rl_bell *bell, uint64_t resource_id);
 
 /*
- * Somebody has the bell on that connection (0: nobody; or on any) and will not ring it: a holder
- * that does not know yet that it has lost the lease, or one that is stopped. Without the connection
- * it has it no more. Best effort: waiters look again before long.
+ * Somebody has the bell on that connection (0: nobody; or on any that runs no statement) and will
+ * not ring it: a holder that does not know yet that it has lost the lease, or one that is stopped.
+ * Without the connection it has it no more. Best effort: waiters look again before long.
  */
-#define RL_ANY_CONNECTION UINT64_MAX
+#define RL_ANY_ASLEEP UINT64_MAX
 void rl_bell_seize(rowlock_client *client, const rl_budget *budget, uint64_t resource_id,
                    uint64_t connection_id);
 

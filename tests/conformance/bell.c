@@ -748,6 +748,34 @@ static void test_a_holder_without_its_bell(void **state)
         rowlock_client_close(clients[i]);
 }
 
+/* Woken, and at work since: on a server that stood still, that may be its acquire. It is let be;
+ * who comes behind it takes the lease without the bell. When it is idle, it has no use for the
+ * bell. */
+static void test_a_keeper_at_work_is_let_be(void **state)
+{
+    const char *name = ts_name("at-work");
+    const char *work = "SELECT SLEEP(60)";
+    char prefix[RL_BELL_PREFIX_MAX + 1];
+    rowlock_client *client = ts_open();
+    MYSQL *keeper = ts_connect(ts_schema());
+    (void)state;
+    rl_bell_prefix(ts_schema(), prefix);
+    WANT(OK, try(client, name));
+    ts_sql(keeper, "DO GET_LOCK('%s%" PRIu64 "', 0)", prefix, ts_id_of(mysql, name));
+    assert_int_equal(mysql_send_query(keeper, work, strlen(work)), 0);
+    ts_waiter waiter = waiter_of(client, name);
+    ts_waiter_start(&waiter);
+    WANT(OK, ts_waiter_join(&waiter, 20000));
+    ts_sql(mysql, "KILL QUERY %lu", mysql_thread_id(keeper));
+    assert_int_equal(mysql_read_query_result(keeper), 0);
+    mysql_free_result(mysql_store_result(keeper));
+    assert_int_equal(bell_holder(name), mysql_thread_id(keeper));
+    WANT(OK, rowlock_release(waiter.hold, &ts_err));
+    mysql_close(keeper);
+    nothing_is_left(name);
+    rowlock_client_close(client);
+}
+
 /* All connections of the holder's process end, again and again, with many bells on them. */
 static void test_cuts_among_many(void **state)
 {
@@ -1204,6 +1232,7 @@ int main(void)
         ONCE(test_cancel_and_deadline),
         ONCE(test_deadlines_at_the_last_moment),
         ONCE(test_a_holder_without_its_bell),
+        ONCE(test_a_keeper_at_work_is_let_be),
         ONCE(test_cuts_among_many),
         ONCE(test_who_does_not_come),
         ONCE(test_who_polls_has_no_bell),
