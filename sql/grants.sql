@@ -74,8 +74,9 @@ GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 -- see of its last run what `rowlock doctor` tells (the table is there once the event was installed).
 -- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 -- GRANT SELECT ON `rowlock`.sweep_event TO 'looker'@'localhost';
--- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN).
--- GRANT CONNECTION ADMIN ON *.* TO 'rowlock_admin'@'localhost';
+-- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN). PROCESS
+-- shows it that the connection is the holder's, where that works through procedures.
+-- GRANT CONNECTION ADMIN, PROCESS ON *.* TO 'rowlock_admin'@'localhost';
 -- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for
 -- row locks. On MySQL also: GRANT SELECT ON performance_schema.data_locks TO ...
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

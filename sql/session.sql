@@ -100,6 +100,18 @@ DO RELEASE_LOCK(:key);
 -- kind: text
 SELECT LAST_INSERT_ID();
 
+-- Who publishes a row lock through a procedure may say any number to be his connection's; his login stands
+-- behind the label, in brackets. Is it one of that user's, as far as the asker sees (PROCESS)? The label
+-- of a user of the tables says nothing of that.
+-- name: connection_is_holders
+-- params: label text, connection_id u64
+-- columns: theirs u64
+SELECT RIGHT(:label, 1) <> ']'
+       OR (SELECT COUNT(*)
+             FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
+            WHERE p.id = :connection_id
+              AND CAST(RIGHT(:label, CHAR_LENGTH(p.user) + 3) AS BINARY) = CAST(CONCAT(' [', p.user, ']') AS BINARY)) > 0;
+
 -- name: kill_connection
 -- kind: text
 -- params: connection_id u64

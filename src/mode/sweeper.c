@@ -521,6 +521,28 @@ static void wait_until_freed(rowlock_client *client, const char *name, const vic
     (void)ignored;
 }
 
+static void keep_answer(void *data, const rl_cell *cells)
+{
+    *(bool *)data = cells[0].u64 != 0;
+}
+
+/* Nobody else's connection is ended for a holder that has published a number not his own. */
+static rowlock_status check_whose(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  const victim *v, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(v->label), rl_u64(v->connection_id)};
+    bool theirs = false;
+    bool found = false;
+    rowlock_status status = rl_client_read(client, budget, RL_SQL_CONNECTION_IS_HOLDERS, values,
+                                           keep_answer, &theirs, &found, err);
+    if (status != ROWLOCK_OK || theirs)
+        return status;
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "connection %" PRIu64 ", which the holder of '%s' says is its own, is not one "
+                   "of its user's, or cannot be seen without PROCESS; nothing was ended",
+                   v->connection_id, name);
+}
+
 /*
  * Its connection is ended; then its row is marked free. Only while somebody has the row
  * locked: the holder may be dead, and the server have given its number to a stranger. 1094:
@@ -537,6 +559,8 @@ static rowlock_status break_row(rowlock_client *client, const rl_budget *budget,
     if (status != ROWLOCK_OK)
         return status;
     status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
+    if (status == ROWLOCK_OK && !freed)
+        status = check_whose(client, budget, name, v, err);
     if (status == ROWLOCK_OK && !freed) {
         status = rl_kill_connection(client, budget, v->connection_id, err);
         if (status == ROWLOCK_DENIED)
