@@ -61,6 +61,7 @@ typedef struct rowlock_migrations_progress {
     unsigned files;         /* that this call is to apply */
     uint64_t connection_id; /* ENDING: of the dead one */
     int64_t elapsed_ms;     /* APPLIED: of the file */
+    uint64_t version;       /* the file's number */
 } rowlock_migrations_progress;
 
 /* Called from the thread that applies, with no mutex held. */
@@ -80,7 +81,10 @@ typedef struct rowlock_migrations_options {
     rowlock_cancel *cancel; /* also fired by the loss of the lock */
     rowlock_migrations_fn progress;
     void *progress_data;
-    uint64_t reserved[8];
+    const char *const *command; /* the words with which a shell calls rowlock to get to this server,
+                                   {"rowlock", "-h", "db1", NULL}, for messages that say what to
+                                   run; NULL: "rowlock" and -D */
+    uint64_t reserved[7];
 } rowlock_migrations_options;
 
 typedef struct rowlock_migrations_result {

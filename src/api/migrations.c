@@ -20,7 +20,7 @@ typedef struct job {
     rowlock_client *client;
     rowlock_migrations_options options; /* with the defaults filled in */
     char lock[ROWLOCK_NAME_MAX * 4 + 1];
-    char where[300]; /* how to repair this history from the shell, for messages */
+    rl_advice advice;
     rl_site site;
     rl_folder folder;
     rl_ledger ledger;
@@ -63,35 +63,16 @@ static rowlock_status check_options(rowlock_migrations_options *options, rowlock
     return check_table(options->table, err);
 }
 
-/* " --into=shop", quoted where a shell would take it apart. */
-static void put_word(rl_buffer *to, const char *option, const char *word)
+/* How the command gets to this lock, history and folder. */
+static rowlock_status take_advice(job *j, rowlock_error *err)
 {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,";
-    bool quote = word[strspn(word, plain)] != '\0';
-    rl_buffer_puts(to, to->length ? " " : "");
-    rl_buffer_puts(to, option);
-    rl_buffer_puts(to, quote ? "'" : "");
-    for (; *word; word++)
-        if (*word == '\'')
-            rl_buffer_puts(to, "'\\''");
-        else
-            rl_buffer_append(to, word, 1);
-    rl_buffer_puts(to, quote ? "'" : "");
-}
-
-static void say_where(job *j)
-{
-    rl_buffer words = {0};
-    put_word(&words, "--into=", j->options.schema);
-    if (j->options.lock)
-        put_word(&words, "--lock=", j->options.lock);
-    if (strcmp(j->options.table, ROWLOCK_MIGRATIONS_TABLE) != 0)
-        put_word(&words, "--history-table=", j->options.table);
-    put_word(&words, "", j->options.folder);
-    bool fits = !words.failed && words.length < sizeof j->where;
-    snprintf(j->where, sizeof j->where, "%s", fits ? words.text : "--into=... DIR");
-    rl_buffer_free(&words);
+    const rowlock_migrations_options *o = &j->options;
+    const char *const words[] = {"rowlock", "-D", j->client->schema, NULL};
+    bool own_table = strcmp(o->table, ROWLOCK_MIGRATIONS_TABLE) != 0;
+    bool made = rl_advice_make(&j->advice, o->command ? o->command : words, j->lock, o->schema,
+                               o->lock, own_table ? o->table : NULL, o->folder);
+    j->site.advice = &j->advice;
+    return made ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
 static rowlock_status begin(job *j, rowlock_client *client,
@@ -115,10 +96,9 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
-    say_where(j);
-    j->site.where = j->where;
     snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
-    return rl_folder_read(j->options.folder, &j->folder, err);
+    status = take_advice(j, err);
+    return status == ROWLOCK_OK ? rl_folder_read(j->options.folder, &j->folder, err) : status;
 }
 
 static void end(job *j)
@@ -127,6 +107,7 @@ static void end(job *j)
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
     rl_site_close(&j->site);
+    rl_advice_free(&j->advice);
     if (j->cancel != j->options.cancel)
         rowlock_cancel_free(j->cancel);
 }
@@ -144,7 +125,7 @@ static rowlock_status connect_and_split(job *j, rowlock_error *err)
 static rowlock_status make_plan(job *j, rowlock_error *err)
 {
     const rl_aim aim = {
-        .target = j->options.target, .out_of_order = j->options.out_of_order, .where = j->where};
+        .target = j->options.target, .out_of_order = j->options.out_of_order, .advice = &j->advice};
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rowlock_status status = rl_ledger_read(&j->site, &j->ledger, err);
@@ -193,7 +174,7 @@ static rowlock_status lock(job *j, rowlock_error *err)
     if (status == ROWLOCK_OK)
         j->site.token = rowlock_hold_token(j->hold);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
-        rl_error_prefix(err, "another migrator is at work: ");
+        rl_error_prefix(err, "another migrator of the schema %s is at work: ", j->options.schema);
     return status;
 }
 
@@ -256,7 +237,7 @@ static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_err
     const rowlock_info *info = rowlock_list_at(list, 0);
     bool ours = info->token == j->site.token && info->state == ROWLOCK_HELD;
     rowlock_list_free(list);
-    return ours ? status : rl_fail(err, ROWLOCK_LOST, "the lock %s was lost", j->site.lock_name);
+    return ours ? status : rl_site_lost(&j->site, err);
 }
 
 /* With the lock: what is to be done may have been done while we waited for it. */

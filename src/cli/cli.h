@@ -9,12 +9,23 @@
 
 enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
+enum { CLI_GIVEN_MAX = 32 };
+
+/* A connection option that was given; no password. */
+typedef struct cli_given {
+    const char *name;
+    const char *value; /* NULL: it has none, or it is a password */
+} cli_given;
+
 /* What the options before the subcommand (and the same ones after it) gave. */
 typedef struct cli_context {
     rowlock_client_options client; /* the strings live as long as the process */
     unsigned verbose;              /* -v, -vv; client.log already says so much */
     bool json;
-    bool ask_password; /* a bare -p was given: see cli_password() */
+    bool ask_password;   /* a bare -p was given: see cli_password() */
+    const char *program; /* as it was called */
+    cli_given given[CLI_GIVEN_MAX];
+    unsigned given_count;
 } cli_context;
 
 /* argv[0] is the subcommand's name. Each returns the exit status. */
@@ -69,5 +80,11 @@ bool cli_password(cli_context *context);
  * *exit_status is what to exit with.
  */
 bool cli_open(cli_context *context, rowlock_client **client, int *exit_status);
+
+/* The words with which one calls the program again to get to the same server: as it was called,
+ * with its connection options, of which a password is asked for. Ends with a NULL; for
+ * cli_words_free(). */
+char **cli_called(const cli_context *context);
+void cli_words_free(char **words);
 
 #endif

@@ -54,7 +54,7 @@ static const char help[] =
     "      --history-table=T  where SCHEMA keeps what was applied; rowlock_migration where not\n"
     "                         given\n"
     "  -q, --quiet            say nothing when all went well\n"
-    "      --json             status: an array of objects\n"
+    "      --json             for programs: what was applied, would be run, is, or was repaired\n"
     "\n"
     "status shows each file, and what is wrong. repair sets the history right, under the lock;\n"
     "of the schema nothing else is touched:\n"
@@ -85,7 +85,8 @@ typedef struct migrating {
     bool repairs; /* an option of repair was given */
     bool dry_run;
     bool quiet;
-    bool shown; /* a line of progress stands on the terminal */
+    bool shown;           /* a line of progress stands on the terminal */
+    json_object *applied; /* with --json: the files, as they are done */
 } migrating;
 
 /* --------------------------------------------------------------------------- signals */
@@ -108,7 +109,12 @@ static bool catch_end(rowlock_error *err)
     sigemptyset(&action.sa_mask);
     if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
         return false;
-    return sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0;
+    if (sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0)
+        return true;
+    err->status = ROWLOCK_SYSTEM;
+    snprintf(err->message, sizeof err->message, "SIGINT and SIGTERM cannot be caught: %s",
+             strerror(errno));
+    return false;
 }
 
 static void forget_end(void)
@@ -155,6 +161,18 @@ static void show_applied(migrating *m, const rowlock_migrations_progress *now)
     free(name);
 }
 
+static void note_applied(migrating *m, const rowlock_migrations_progress *now)
+{
+    if (now->event != ROWLOCK_MIGRATIONS_APPLIED)
+        return;
+    json_object *file = cli_json_new();
+    cli_json_count(file, "number", now->version);
+    cli_json_text(file, "name", now->name);
+    cli_json_count(file, "statements", now->steps);
+    cli_json_int(file, "duration_ms", true, now->elapsed_ms);
+    cli_json_append(m->applied, file);
+}
+
 static void show_transient(migrating *m, const rowlock_migrations_progress *now)
 {
     char line[1024] = "";
@@ -174,6 +192,10 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
         cli_say("the last migrator did not end; ending its connection %" PRIu64
                 " and waiting until the server has undone its statement",
                 now->connection_id);
+        return;
+    }
+    if (m->context.json) {
+        note_applied(m, now);
         return;
     }
     if (m->quiet)
@@ -207,23 +229,43 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
     free(schema);
 }
 
+/* On every status: what was applied until then. */
+static void print_result(const migrating *m, const rowlock_migrations_result *result,
+                         json_object *object)
+{
+    cli_json_text(object, "schema", m->options.schema);
+    cli_json_count(object, "version", result->version);
+    cli_json_print(object);
+}
+
 static int apply(migrating *m, rowlock_client *client)
 {
     rowlock_migrations_result result;
     rowlock_error err;
     if (!catch_end(&err))
         return cli_fail(&err);
+    json_object *object = m->context.json ? cli_json_new() : NULL;
+    if (object)
+        m->applied = cli_json_array(object, "applied");
     m->options.cancel = cancelled;
     m->options.progress = on_progress;
     m->options.progress_data = m;
     rowlock_status status = rowlock_migrations_apply(client, &m->options, &result, &err);
     clear_line(m);
-    if (status == ROWLOCK_OK)
+    if (object)
+        print_result(m, &result, object);
+    else if (status == ROWLOCK_OK)
         tell_result(m, &result);
     return end_of(status, &err);
 }
 
 /* ---------------------------------------------------------------------------- dry run */
+
+/* Where the statements of a file go that are left behind `done`. */
+typedef struct statements_json {
+    json_object *array;
+    unsigned done;
+} statements_json;
 
 static void print_statement(void *data, const rowlock_migrations_statement *statement)
 {
@@ -241,6 +283,20 @@ static void print_statement(void *data, const rowlock_migrations_statement *stat
     free(text);
 }
 
+static void add_statement(void *data, const rowlock_migrations_statement *statement)
+{
+    statements_json *to = data;
+    if (statement->step <= to->done)
+        return;
+    json_object *object = cli_json_new();
+    char *text = cli_need(strndup(statement->text, statement->length));
+    cli_json_count(object, "statement", statement->step);
+    cli_json_count(object, "line", statement->line);
+    cli_json_text(object, "text", text);
+    cli_json_append(to->array, object);
+    free(text);
+}
+
 /* The first thing that speaks against a run; NULL: nothing. */
 static const rowlock_migrations_file *first_problem(const rowlock_migrations_list *list)
 {
@@ -250,27 +306,54 @@ static const rowlock_migrations_file *first_problem(const rowlock_migrations_lis
     return NULL;
 }
 
+/* Statements of a wanted file that have taken effect. */
+static unsigned done_of(const rowlock_migrations_file *file)
+{
+    return file->state == ROWLOCK_MIGRATIONS_STOPPED ? file->steps_done : 0;
+}
+
+static void print_file(const rowlock_migrations_list *list, size_t i)
+{
+    const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
+    unsigned done = done_of(file);
+    char *name = cli_need(cli_printable(file->name));
+    printf("%s: %u statement%s%s\n", name, file->steps - done, file->steps - done == 1 ? "" : "s",
+           done ? " left" : "");
+    free(name);
+    rowlock_migrations_statements(list, i, print_statement, &done);
+}
+
+static json_object *plan_json(const rowlock_migrations_list *list, size_t i)
+{
+    const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
+    json_object *object = cli_json_new();
+    cli_json_count(object, "number", file->version);
+    cli_json_text(object, "name", file->name);
+    statements_json to = {cli_json_array(object, "statements"), done_of(file)};
+    rowlock_migrations_statements(list, i, add_statement, &to);
+    return object;
+}
+
 static int show_plan(const migrating *m, const rowlock_migrations_list *list)
 {
     const rowlock_migrations_file *wrong = first_problem(list);
-    unsigned wanted = 0;
+    size_t wanted = 0;
     if (wrong) {
         cli_say("%s", wrong->problem);
         return rowlock_status_exit(ROWLOCK_REPAIR);
     }
     for (size_t i = 0; i < rowlock_migrations_count(list); i++) {
-        const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
-        unsigned done = file->state == ROWLOCK_MIGRATIONS_STOPPED ? file->steps_done : 0;
-        if (!file->wanted)
+        if (!rowlock_migrations_at(list, i)->wanted)
             continue;
+        if (m->context.json)
+            cli_json_item(plan_json(list, i), wanted);
+        else
+            print_file(list, i);
         wanted++;
-        char *name = cli_need(cli_printable(file->name));
-        printf("%s: %u statement%s%s\n", name, file->steps - done,
-               file->steps - done == 1 ? "" : "s", done ? " left" : "");
-        free(name);
-        rowlock_migrations_statements(list, i, print_statement, &done);
     }
-    if (wanted == 0 && !m->quiet)
+    if (m->context.json)
+        cli_json_end(wanted);
+    else if (wanted == 0 && !m->quiet)
         puts("nothing to do");
     return 0;
 }
@@ -438,6 +521,17 @@ static int status(migrating *m, rowlock_client *client)
 
 /* ----------------------------------------------------------------------------- repair */
 
+static void tell_repaired(const migrating *m, unsigned files)
+{
+    if (m->context.json) {
+        json_object *object = cli_json_new();
+        cli_json_count(object, "repaired", files);
+        cli_json_print(object);
+    } else if (!m->quiet) {
+        printf("repaired: %u file%s\n", files, files == 1 ? "" : "s");
+    }
+}
+
 static int repair(migrating *m, rowlock_client *client)
 {
     rowlock_error err;
@@ -450,8 +544,8 @@ static int repair(migrating *m, rowlock_client *client)
     m->options.cancel = cancelled;
     rowlock_status outcome =
         rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
-    if (outcome == ROWLOCK_OK && !m->quiet)
-        printf("repaired: %u file%s\n", repaired, repaired == 1 ? "" : "s");
+    if (outcome == ROWLOCK_OK)
+        tell_repaired(m, repaired);
     return end_of(outcome, &err);
 }
 
@@ -604,8 +698,11 @@ int cli_migrate(const cli_context *context, int argc, char **argv)
         return CLI_EXIT_USAGE;
     if (!cli_open(&m.context, &client, &exit_status))
         return exit_status;
+    char **called = cli_called(&m.context);
+    m.options.command = (const char *const *)called;
     exit_status = verb(&m, client);
     rowlock_client_close(client);
+    cli_words_free(called);
     forget_end();
     return exit_status;
 }

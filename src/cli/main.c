@@ -72,7 +72,7 @@ static const char help_tail[] =
     "Other options:\n"
     "  -v, --verbose             say more on stderr; -vv: still more\n"
     "      --json                for programs: ls, show, history, sweep, fence, doctor, bench,\n"
-    "                            migrate status\n"
+    "                            migrate\n"
     "  -?, --help                this text, or after COMMAND its help\n"
     "  -V, --version\n"
     "\n"
@@ -157,7 +157,8 @@ static int no_such_command(const cli_context *context, const char *name)
 
 static int dispatch(int argc, char **argv)
 {
-    cli_context context = {.client = {.read_defaults = true, .url = getenv("ROWLOCK_URL")}};
+    cli_context context = {.client = {.read_defaults = true, .url = getenv("ROWLOCK_URL")},
+                           .program = argv[0]};
     if (context.client.url && !*context.client.url)
         context.client.url = NULL;
     cli_args args = cli_args_start(help_text(), main_options, &context, argc, argv);

@@ -7,6 +7,7 @@
 
 #include "args.h"
 #include "say.h"
+#include "secret.h"
 
 enum {
     ID_DEFAULTS_FILE = CLI_ID_CONNECTION,
@@ -168,7 +169,18 @@ static bool take_text(const char **member, const char *value)
     return true;
 }
 
-bool cli_connection_take(cli_context *context, int id, const char *value)
+/* For cli_called(). */
+static void note_option(cli_context *context, int id, const char *value)
+{
+    const cli_option *option = cli_connection_options;
+    while (option->id != id)
+        option++;
+    if (id != 'v' && context->given_count < CLI_GIVEN_MAX)
+        context->given[context->given_count++] =
+            (cli_given){.name = option->name, .value = id == 'p' ? NULL : value};
+}
+
+static bool take(cli_context *context, int id, const char *value)
 {
     switch (id) {
     case 'h':
@@ -214,6 +226,57 @@ bool cli_connection_take(cli_context *context, int id, const char *value)
         return take_text(&tls_of(context)->crl, value);
     }
     return false;
+}
+
+bool cli_connection_take(cli_context *context, int id, const char *value)
+{
+    note_option(context, id, value);
+    return take(context, id, value);
+}
+
+/* ------------------------------------------------------------------ calling again */
+
+static char **add_word(char **end, const char *before, const char *word)
+{
+    char *text = cli_need(malloc(strlen(before) + strlen(word) + 1));
+    stpcpy(stpcpy(text, before), word);
+    *end = text;
+    return end + 1;
+}
+
+/* The option's words; *asks: the URL had a password. */
+static char **add_given(char **end, const cli_given *given, bool *asks)
+{
+    bool url = strcmp(given->name, "url") == 0;
+    char *without = url ? cli_url_without_password(given->value) : NULL;
+    *asks = *asks || without;
+    end = add_word(end, "--", given->name);
+    if (given->value)
+        end = add_word(end, "", without ? without : given->value);
+    free(without);
+    return end;
+}
+
+char **cli_called(const cli_context *context)
+{
+    bool asks = false;
+    char **words = cli_need(calloc(2 * (size_t)context->given_count + 3, sizeof *words));
+    char **end = add_word(words, "", context->program);
+    for (unsigned i = 0; i < context->given_count; i++)
+        if (strcmp(context->given[i].name, "password") == 0)
+            asks = true;
+        else
+            end = add_given(end, &context->given[i], &asks);
+    if (asks)
+        add_word(end, "--", "password");
+    return words;
+}
+
+void cli_words_free(char **words)
+{
+    for (char **word = words; *word; word++)
+        free(*word);
+    free(words);
 }
 
 bool cli_mode(const char *text, rowlock_mode *mode)

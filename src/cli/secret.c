@@ -49,22 +49,29 @@ static void hide_in_url(char *authority)
     }
 }
 
-void cli_secret_environment(void)
+char *cli_url_without_password(const char *url)
 {
-    const char *url = getenv("ROWLOCK_URL");
-    const char *authority = url ? strstr(url, "://") : NULL;
+    const char *authority = strstr(url, "://");
     const char *end = authority ? authority + 3 + strcspn(authority + 3, "/?") : NULL;
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
     const char *at = end;
     while (at && at > authority && *at != '@')
         at--;
-    unsetenv("MYSQL_PWD");
     if (!colon || !at || at < colon)
-        return;
+        return NULL;
     char *without = cli_need(malloc(strlen(url) + 1));
     memcpy(without, url, (size_t)(colon - url));
     memcpy(without + (colon - url), at, strlen(at) + 1);
-    setenv("ROWLOCK_URL", without, 1);
+    return without;
+}
+
+void cli_secret_environment(void)
+{
+    const char *url = getenv("ROWLOCK_URL");
+    char *without = url ? cli_url_without_password(url) : NULL;
+    unsetenv("MYSQL_PWD");
+    if (without)
+        setenv("ROWLOCK_URL", without, 1);
     free(without);
 }
 

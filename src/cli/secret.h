@@ -9,6 +9,9 @@
  */
 char **cli_secret_arguments(int argc, char **argv);
 
+/* The URL without its password, for free(); NULL: it has none. */
+char *cli_url_without_password(const char *url);
+
 /* Takes passwords out of this process's environment, for what it is about to become. */
 void cli_secret_environment(void);
 

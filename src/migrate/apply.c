@@ -49,16 +49,11 @@ static void tell(const rl_applying *a, const rowlock_migrations_progress *what)
     a->progress(a->progress_data, &now);
 }
 
-static rowlock_status lost(const rl_applying *a, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_LOST, "the lock %s was lost", a->site->lock_name);
-}
-
 /* LOST, CANCELLED, or OK. */
 static rowlock_status still_ours(const rl_applying *a, rowlock_error *err)
 {
     if (!a->ours(a->ours_data))
-        return lost(a, err);
+        return rl_site_lost(a->site, err);
     if (rl_budget_cancelled(&a->budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
     return ROWLOCK_OK;
@@ -107,6 +102,7 @@ static rowlock_status evict(rl_applying *a, const rl_guard *before, rowlock_erro
 rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_error *err)
 {
     rl_guard before;
+    char command[RL_ADVICE_SIZE];
     char who[sizeof before.who] = "";
     rowlock_status status = rl_guard_read(a->site, &before, err);
     if (status == ROWLOCK_OK) {
@@ -124,8 +120,9 @@ rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_er
         return rl_fail(err, ROWLOCK_REPAIR,
                        "the last migrator (%s) did not end as it should, and worked on another "
                        "server than this one: when its connection %" PRIu64
-                       " has ended there, run `rowlock migrate repair --gone %s`",
-                       before.who, before.connection_id, a->site->where);
+                       " has ended there, run %s",
+                       before.who, before.connection_id,
+                       rl_advise(a->site->advice, command, sizeof command, "repair --gone"));
     status = evict(a, &before, err);
     return status == ROWLOCK_OK ? rl_guard_register(a->site, 0, err) : status;
 }
@@ -332,6 +329,7 @@ static rowlock_status announce(run *r, const rl_statement *statement, unsigned s
     r->row.running = r->row.whole ? 0 : step;
     tell(r->a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_STATEMENT,
                                               .name = r->file->name,
+                                              .version = r->file->version,
                                               .statement = r->title,
                                               .step = step,
                                               .steps = r->file->steps});
@@ -357,9 +355,12 @@ static bool answered(const rowlock_error *err)
 static void say_where(const run *r, const rl_statement *statement, unsigned step,
                       rowlock_error *err)
 {
+    char command[RL_ADVICE_SIZE / 2];
     if (err->server_errno == LOCK_WAIT_ENDED)
-        rl_error_prefix(err, "a transaction uses the table or the row (`rowlock doctor` says "
-                             "whose); run again when it has ended: ");
+        rl_error_prefix(err,
+                        "a transaction uses the table or the row (%s says whose); run again "
+                        "when it has ended: ",
+                        rl_advise_verb(r->a->site->advice, command, sizeof command, "doctor"));
     rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", r->file->name, step,
                     r->file->steps, statement->line, r->title);
 }
@@ -371,7 +372,7 @@ static rowlock_status note_end(run *r, rowlock_status status, rowlock_error *err
     rowlock_error spare;
     rl_copy_label(r->trouble, sizeof r->trouble, err->message);
     if (rl_ledger_note(r->a->site, &r->row, &spare) == ROWLOCK_LOST)
-        return lost(r->a, err);
+        return rl_site_lost(r->a->site, err);
     return status;
 }
 
@@ -388,17 +389,31 @@ static rowlock_status why_stopped(const run *r, rowlock_status status, rowlock_e
 {
     rowlock_error spare;
     if (still_ours(r->a, &spare) == ROWLOCK_LOST)
-        return lost(r->a, err);
+        return rl_site_lost(r->a->site, err);
     if (status == ROWLOCK_CANCELLED)
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
     return status;
 }
 
-static void say_outcome(const run *r, const char *outcome, rowlock_error *err)
+/* As a whole, or not: a command that was cut would be another one. */
+static void append(rowlock_error *err, const char *words)
 {
     size_t n = strlen(err->message);
-    snprintf(err->message + n, sizeof err->message - n, "; %s",
-             r->row.whole ? "nothing of the file took effect" : outcome);
+    if (n + strlen(words) < sizeof err->message)
+        memcpy(err->message + n, words, strlen(words) + 1);
+}
+
+static void say_outcome(const run *r, const char *outcome, rowlock_error *err)
+{
+    append(err, "; ");
+    append(err, r->row.whole ? "nothing of the file took effect" : outcome);
+}
+
+static void say_status(const run *r, rowlock_error *err)
+{
+    char command[RL_ADVICE_SIZE];
+    append(err, "; see ");
+    append(err, rl_advise(r->a->site->advice, command, sizeof command, "status"));
 }
 
 /* Its connection ends, and with it the transaction that it was in, if it was in one. */
@@ -417,10 +432,11 @@ static rowlock_status failed(run *r, const rl_statement *statement, unsigned ste
     if (!known)
         say_outcome(r,
                     r->lingers ? "the server may still be at work on it"
-                               : "it was stopped, and whether it took effect is not known: see "
-                                 "`rowlock migrate status`",
+                               : "it was stopped, and whether it took effect is not known",
                     err);
-    else if (stopped)
+    if (!known && !r->row.whole)
+        say_status(r, err);
+    else if (known && stopped)
         say_outcome(r, "the statement was stopped; the next run goes on with it", err);
     return status;
 }
@@ -534,10 +550,11 @@ static rowlock_status look_whole(run *r, rowlock_error *err)
 {
     rl_ledger ledger;
     close_work(r);
-    if (r->lingers)
-        return rl_fail(err, ROWLOCK_UNKNOWN,
-                       "%s: the reply to its COMMIT was lost; see `rowlock migrate status`",
-                       r->file->name);
+    if (r->lingers) {
+        rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", r->file->name);
+        say_status(r, err);
+        return ROWLOCK_UNKNOWN;
+    }
     bool applied = false;
     rowlock_status status = rl_ledger_read(r->a->site, &ledger, err);
     for (size_t i = 0; status == ROWLOCK_OK && i < ledger.count; i++)
@@ -620,6 +637,7 @@ rowlock_status rl_apply_entry(rl_applying *a, const rl_entry *entry, rowlock_err
     if (status == ROWLOCK_OK)
         tell(a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_APPLIED,
                                                .name = entry->file->name,
+                                               .version = entry->version,
                                                .step = r.row.steps,
                                                .steps = r.row.steps,
                                                .elapsed_ms = (int64_t)r.row.duration_ms});

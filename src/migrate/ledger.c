@@ -182,6 +182,14 @@ static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *va
     return status;
 }
 
+rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err)
+{
+    char command[RL_ADVICE_SIZE];
+    return rl_fail(err, ROWLOCK_LOST,
+                   "the lock of the migrations of the schema %s was lost; %s says who has it now",
+                   site->schema, rl_advise_lock(site->advice, command, sizeof command, "show"));
+}
+
 static rowlock_status taken_over(const rl_site *site, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_LOST,
@@ -330,20 +338,21 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 {
     rl_guard guard;
+    char command[RL_ADVICE_SIZE];
     rowlock_status status = rl_guard_read(site, &guard, err);
     if (status != ROWLOCK_OK)
         return status;
+    rl_advise(site->advice, command, sizeof command, "repair --relock");
     if (strcmp(guard.lock_name, site->lock_name) != 0)
-        return rl_fail(
-            err, ROWLOCK_REPAIR,
-            "the history %s.%s is kept under another lock, '%s', not '%s'; use that one "
-            "(--lock, -D), or, when nobody does any more, run `rowlock migrate repair --relock %s`",
-            site->schema, site->table, guard.lock_name, site->lock_name, site->where);
+        return rl_fail(err, ROWLOCK_REPAIR,
+                       "the history %s.%s is kept under another lock, '%s', not '%s'; use that one "
+                       "(--lock, -D), or, when nobody does any more, run %s",
+                       site->schema, site->table, guard.lock_name, site->lock_name, command);
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
                    ": the lock's rows were made anew, or another migrator "
-                   "has taken over; when none is at work, run `rowlock migrate repair --relock %s`",
-                   site->schema, site->table, guard.token, site->token, site->where);
+                   "has taken over; when none is at work, run %s",
+                   site->schema, site->table, guard.token, site->token, command);
 }
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)

@@ -9,6 +9,7 @@
 #define RL_MIGRATE_LEDGER_H
 
 #include "db/pool.h"
+#include "migrate/advice.h"
 #include "stmt/stmt.h"
 
 /* How long a change of the history may take in all, outages and waits for its rows included. */
@@ -53,7 +54,7 @@ typedef struct rl_site {
     const char *schema;
     const char *table;
     const char *who;
-    const char *where;    /* as rl_aim's */
+    const rl_advice *advice;
     char lock_name[1281]; /* with the schema it lives in */
     uint64_t token;       /* ours */
     rowlock_cancel *cancel;
@@ -104,6 +105,9 @@ rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
 rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record *record,
                                rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *err) RL_MUST_USE;
+
+/* LOST: the lock was. */
+rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err);
 
 /* Which connection keeps the marker; 0: none. */
 rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id,

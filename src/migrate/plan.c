@@ -8,6 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Of a command that a message names, with its options and paths. */
+#define COMMAND_SIZE 1024
+
 /* --------------------------------------------------------------- what a session knows */
 
 static bool mentions_any(const rl_statement *statement, const char *const *words)
@@ -106,18 +109,28 @@ static const char *done_words(const rl_record *record, char *words, size_t size)
     return words;
 }
 
-static void unknown(rl_entry *entry)
+/* The command that repairs, with `option` and its number. */
+static const char *repair(const rl_aim *aim, char *command, size_t size, const char *option,
+                          uint64_t number)
+{
+    char what[60];
+    snprintf(what, sizeof what, "repair %s%" PRIu64, option, number);
+    return rl_advise(aim->advice, command, size, what);
+}
+
+static void unknown(rl_entry *entry, const rl_aim *aim)
 {
     const rl_record *record = entry->record;
     char done[60];
+    char command[COMMAND_SIZE];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u: `%.120s`; %swhether %u did is not known%s: look, "
-            "then run `rowlock migrate repair --done=%u %s` if it did, or with --done=%u if not",
+            "then run %s if it did, or with --done=%u if not",
             record->name, record->running, record->steps, record->statement,
             done_words(record, done, sizeof done), record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
-            record->running, entry->where, record->done);
+            repair(aim, command, sizeof command, "--done=", record->running), record->done);
 }
 
 /* The statements that took effect, as the file has them now; and whether what they left in their
@@ -145,10 +158,11 @@ static reading read_done(const rl_file *file, unsigned done)
     return r;
 }
 
-static void check_rest(rl_entry *entry)
+static void check_rest(rl_entry *entry, const rl_aim *aim)
 {
     const rl_record *record = entry->record;
     const rl_file *file = entry->file;
+    char command[COMMAND_SIZE];
     if (record->done == 0)
         return;
     reading r = read_done(file, record->done);
@@ -157,83 +171,86 @@ static void check_rest(rl_entry *entry)
     if (record->done > file->steps || strcmp(sum, record->done_checksum) != 0)
         problem(entry, ROWLOCK_MIGRATIONS_CHANGED,
                 "%s was changed in its first statements (%u), which took effect already; put them "
-                "back as they were, or, where the schema is as the file says, run `rowlock migrate "
-                "repair --done=%u %s`",
-                file->name, record->done, record->done, entry->where);
+                "back as they were, or, where the schema is as the file says, run %s",
+                file->name, record->done,
+                repair(aim, command, sizeof command, "--done=", record->done));
     else if (!record->decided && (r.left_line || r.needed))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
-                "left in their session%s: finish it by hand and run `rowlock migrate repair "
-                "--done=%u %s`, or, if the rest can do without, with --done=%u",
+                "left in their session%s: finish it by hand and run %s, or, if the rest can do "
+                "without, "
+                "with --done=%u",
                 file->name, record->done, file->steps,
-                r.left_line ? " (temporary tables, locks, variables)" : "", file->steps,
-                entry->where, record->done);
+                r.left_line ? " (temporary tables, locks, variables)" : "",
+                repair(aim, command, sizeof command, "--done=", file->steps), record->done);
 }
 
-static void judge_stopped(rl_entry *entry)
+static void judge_stopped(rl_entry *entry, const rl_aim *aim)
 {
     entry->state = ROWLOCK_MIGRATIONS_STOPPED;
     entry->wanted = true;
     if (entry->record->whole)
         return; /* nothing of it took effect: all of it again */
     if (entry->record->running > 0 && !entry->file->resumable)
-        unknown(entry);
+        unknown(entry, aim);
     else
-        check_rest(entry);
+        check_rest(entry, aim);
 }
 
 /* ---------------------------------------------------------------------------- judging */
 
-static void judge_applied(rl_entry *entry)
+static void judge_applied(rl_entry *entry, const rl_aim *aim)
 {
+    char command[COMMAND_SIZE];
     entry->state = ROWLOCK_MIGRATIONS_DONE;
     if (strcmp(entry->file->checksum, entry->record->checksum) != 0)
         problem(
             entry, ROWLOCK_MIGRATIONS_CHANGED,
             "%s is not what was applied at %.19s (checksum %.12s there, %.12s here); put it back "
-            "and write a new file for the change, or, where the schema is as it says now, run "
-            "`rowlock migrate repair --checksums %s`",
+            "and write a new file for the change, or, where the schema is as it says now, run %s",
             entry->file->name, entry->record->applied_at, entry->record->checksum,
-            entry->file->checksum, entry->where);
+            entry->file->checksum,
+            rl_advise(aim->advice, command, sizeof command, "repair --checksums"));
 }
 
-static void judge_missing(rl_entry *entry, uint64_t newest_file)
+static void judge_missing(rl_entry *entry, const rl_plan *plan)
 {
     const rl_record *record = entry->record;
-    if (entry->version > newest_file)
+    char command[COMMAND_SIZE];
+    if (entry->version > plan->newest_file)
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
                 "%s is in the history and newer than all files here: this folder is older than the "
                 "schema; use the newer one",
                 record->name);
     else
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
-                "%s is in the history, and there is no such file; put it back, or run `rowlock "
-                "migrate repair --forget=%" PRIu64 " %s`",
-                record->name, entry->version, entry->where);
+                "%s is in the history, and there is no such file; put it back, or run %s",
+                record->name,
+                repair(&plan->aim, command, sizeof command, "--forget=", entry->version));
 }
 
-static void judge_new(rl_entry *entry, uint64_t newest_record, const rl_aim *aim)
+static void judge_new(rl_entry *entry, const rl_plan *plan)
 {
-    bool late = entry->version < newest_record && !aim->out_of_order;
+    bool late = entry->version < plan->newest_record && !plan->aim.out_of_order;
     entry->wanted = true;
     if (late)
         problem(entry, ROWLOCK_MIGRATIONS_LATE,
                 "%s is new, and %" PRIu64 " is in the history already; give it a higher number, or "
                 "say --out-of-order",
-                entry->file->name, newest_record);
+                entry->file->name, plan->newest_record);
 }
 
-static void judge(rl_entry *entry, uint64_t newest_file, uint64_t newest_record, const rl_aim *aim)
+static void judge(rl_entry *entry, const rl_plan *plan)
 {
     if (!entry->file)
-        judge_missing(entry, newest_file);
+        judge_missing(entry, plan);
     else if (!entry->record)
-        judge_new(entry, newest_record, aim);
+        judge_new(entry, plan);
     else if (entry->record->applied)
-        judge_applied(entry);
+        judge_applied(entry, &plan->aim);
     else
-        judge_stopped(entry);
-    if (aim->target > 0 && entry->version > aim->target)
+        judge_stopped(entry, &plan->aim);
+    if (plan->aim.target > 0 && entry->version > plan->aim.target)
         entry->wanted = false;
 }
 
@@ -249,8 +266,7 @@ static const rl_file *file_at(const rl_folder *folder, size_t i)
     return i < folder->count ? &folder->files[i] : NULL;
 }
 
-static void merge(const rl_folder *folder, const rl_ledger *ledger, const char *where,
-                  rl_plan *plan)
+static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *plan)
 {
     for (size_t f = 0, r = 0; f < folder->count || r < ledger->count;) {
         const rl_file *file = file_at(folder, f);
@@ -261,10 +277,8 @@ static void merge(const rl_folder *folder, const rl_ledger *ledger, const char *
             else
                 file = NULL;
         }
-        plan->entries[plan->count++] = (rl_entry){.version = file ? file->version : record->version,
-                                                  .file = file,
-                                                  .record = record,
-                                                  .where = where};
+        plan->entries[plan->count++] = (rl_entry){
+            .version = file ? file->version : record->version, .file = file, .record = record};
         f += file != NULL;
         r += record != NULL;
     }
@@ -283,18 +297,18 @@ static rowlock_status check_target(const rl_folder *folder, uint64_t target, row
 rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, const rl_aim *aim,
                             rl_plan *plan, rowlock_error *err)
 {
-    *plan = (rl_plan){0};
+    *plan = (rl_plan){.aim = *aim};
     rowlock_status status = check_target(folder, aim->target, err);
     if (status != ROWLOCK_OK)
         return status;
     plan->entries = calloc(folder->count + ledger->count + 1, sizeof *plan->entries);
     if (!plan->entries)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    merge(folder, ledger, aim->where, plan);
-    uint64_t newest_file = folder->count ? folder->files[folder->count - 1].version : 0;
-    uint64_t newest_record = ledger->count ? ledger->records[ledger->count - 1].version : 0;
+    merge(folder, ledger, plan);
+    plan->newest_file = folder->count ? folder->files[folder->count - 1].version : 0;
+    plan->newest_record = ledger->count ? ledger->records[ledger->count - 1].version : 0;
     for (size_t i = 0; i < plan->count; i++) {
-        judge(&plan->entries[i], newest_file, newest_record, aim);
+        judge(&plan->entries[i], plan);
         plan->wanted += plan->entries[i].wanted;
     }
     return ROWLOCK_OK;
@@ -306,10 +320,21 @@ void rl_plan_free(rl_plan *plan)
     *plan = (rl_plan){0};
 }
 
+/* In an error's message, which has less room: then without the commands spelled out. */
+static rowlock_status refuse(const rl_plan *plan, const rl_entry *entry, rowlock_error *err)
+{
+    rl_plan brief = *plan;
+    rl_entry again = *entry;
+    brief.aim.advice = NULL;
+    if (strlen(entry->problem) >= sizeof err->message)
+        judge(&again, &brief);
+    return rl_fail(err, ROWLOCK_REPAIR, "%s", again.problem);
+}
+
 rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err)
 {
     for (size_t i = 0; i < plan->count; i++)
         if (*plan->entries[i].problem)
-            return rl_fail(err, ROWLOCK_REPAIR, "%s", plan->entries[i].problem);
+            return refuse(plan, &plan->entries[i], err);
     return ROWLOCK_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef RL_MIGRATE_PLAN_H
 #define RL_MIGRATE_PLAN_H
 
+#include "migrate/advice.h"
 #include "migrate/folder.h"
 #include "migrate/ledger.h"
 #include "rowlock/rowlock_migrate.h"
@@ -13,22 +14,24 @@ typedef struct rl_entry {
     const rl_record *record; /* NULL: there is none */
     rowlock_migrations_state state;
     bool wanted;
-    char problem[600]; /* "": none */
-    const char *where; /* as rl_aim's */
+    char problem[2048]; /* "": none */
 } rl_entry;
+
+typedef struct rl_aim {
+    uint64_t target; /* 0: all */
+    bool out_of_order;
+    const rl_advice *advice; /* NULL: no command is spelled out */
+} rl_aim;
 
 /* By version. Points into the folder and the ledger. */
 typedef struct rl_plan {
     rl_entry *entries;
     size_t count;
     unsigned wanted;
+    rl_aim aim;
+    uint64_t newest_file;
+    uint64_t newest_record;
 } rl_plan;
-
-typedef struct rl_aim {
-    uint64_t target; /* 0: all */
-    bool out_of_order;
-    const char *where; /* what a repair on the command line is given, behind what it repairs */
-} rl_aim;
 
 /* INVALID: the target is no file's number. Free it on every status. */
 rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, const rl_aim *aim,

@@ -42,7 +42,7 @@ seen() {
 
 # migrate [VERB] [OPTION...]: on the test's schema and folder.
 migrate() {
-    rl migrate "$@" --into="$APP" "$DIR"
+    rl migrate "$@" --into="$APP" files
 }
 
 # What MariaDB alone has.
@@ -52,6 +52,14 @@ mariadb_only() {
 
 state_of() { # NUMBER
     migrate status --json | jq -r ".[] | select(.number == $1).state"
+}
+
+# paste TEXT: runs the first command in it that stands between backticks and is rowlock's.
+paste() {
+    local command
+    command=$(grep -oE '`[^`]*rowlock [^`]*`' <<<"$1" | head -n 1)
+    echo "pasted: $command"
+    (unset MYSQL_PWD && eval "${command:1:-1}")
 }
 
 # refuses STATUS PATTERN COMMAND...: one line on stderr with that in it, nothing on stdout.
@@ -388,6 +396,56 @@ SQL
     [ "$(seen)" = "1 2 3" ]
 }
 
+@test "a command that is told can be pasted, and has no password" {
+    sql_any "CREATE USER '${APP: -20}'@'localhost' IDENTIFIED BY 'it''s';
+             GRANT ALL ON \`$TEST_SCHEMA\`.* TO '${APP: -20}'@'localhost'; GRANT ALL ON \`$APP\`.* TO '${APP: -20}'@'localhost'"
+    for i in 1 2 3; do file "000${i}_x.sql" "$(see $i)"; done
+    mv files "it's here"
+    as_told() {
+        "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "${APP: -20}" "$@"
+    }
+    MYSQL_PWD="it's" as_told -D "$TEST_SCHEMA" migrate -q --lock='a b' --history-table=h --into="$APP" "it's here"
+    echo "-- more" >>"it's here/0001_x.sql"
+    mv "it's here/0002_x.sql" .
+    MYSQL_PWD="it's" run as_told --password="it's" -vD "$TEST_SCHEMA" migrate status --lock='a b' --history-table=h \
+        --into="$APP" "it's here"
+    echo "$output"
+    [ "$status" -eq 68 ]
+    # What asks for the password is not run here.
+    [[ $output == *"\`$ROWLOCK --no-defaults --socket "*" --database $TEST_SCHEMA --password migrate repair --checksums"* ]]
+    [[ $output != *"it's --"* && $output != *"it'\''s' migrate"* ]]
+    run env ROWLOCK_URL="mysql://${APP: -20}:it's@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$ROWLOCK" --no-defaults \
+        migrate status --lock='a b' --history-table=h --into="$APP" "it's here"
+    # The environment stays what it is where it is pasted.
+    ROWLOCK_URL="mysql://${APP: -20}:it's@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" \
+        paste "$(grep checksums <<<"$output")"
+    run rl migrate status --lock='a b' --history-table=h --into="$APP" "it's here"
+    paste "$output"
+    rl migrate status --lock='a b' --history-table=h --into="$APP" "it's here"
+    echo "-- again" >>"it's here/0001_x.sql"
+    run "$ROWLOCK" --no-defaults --url "mysql://${APP: -20}:it's@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" \
+        migrate status --lock='a b' --history-table=h --into="$APP" "it's here"
+    [[ $output == *" --url 'mysql://${APP: -20}@localhost/$TEST_SCHEMA?socket="*"' --password migrate repair --checksums"* ]]
+    sql_any "DROP USER '${APP: -20}'@'localhost'"
+}
+
+@test "--json: what was applied, also before an error; what would be run; what was repaired" {
+    file 0001_a.sql "$(see one)" "$(see two)"
+    file 0002_b.sql "INSERT INTO nix" "VALUES (1);"
+    migrate --dry-run --json | jq -ec '. == [{"number": 1, "name": "0001_a.sql", "statements": [
+            {"statement": 1, "line": 1, "text": "INSERT INTO seen (what) VALUES (\u0027one\u0027)"},
+            {"statement": 2, "line": 2, "text": "INSERT INTO seen (what) VALUES (\u0027two\u0027)"}]},
+        {"number": 2, "name": "0002_b.sql", "statements": [{"statement": 1, "line": 1, "text": "INSERT INTO nix\nVALUES (1)"}]}]'
+    run --separate-stderr migrate --json
+    [ "$status" -eq 67 ]
+    jq -e '.version == 1 and .applied[0].number == 1 and .applied[0].name == "0001_a.sql" and
+        .applied[0].statements == 2 and .applied[0].duration_ms >= 0 and (.applied | length) == 1' <<<"$output"
+    rm files/0002_b.sql
+    migrate --json repair --forget=2 | jq -e '. == {"repaired": 1}'
+    migrate --json | jq -e ".applied == [] and .version == 1 and .schema == \"$APP\""
+    [ "$(migrate --json --dry-run)" = "[]" ]
+}
+
 @test "--baseline: what was there before rowlock came is not run" {
     for i in 1 2 3; do file "000${i}_x.sql" "$(see $i)"; done
     run migrate repair --baseline=2
@@ -404,7 +462,8 @@ SQL
         migrate --lock=other
     [ "$(seen)" = 1 ]
     # shellcheck disable=SC2154
-    [[ $stderr == *"\`rowlock migrate repair --relock --into=$APP --lock=other $DIR\`" ]]
+    # (Where the paths are long, without the options.)
+    [[ $stderr == *", run \`"*"rowlock"*" migrate repair --relock"*"\`"* ]]
     migrate repair -q --relock --lock=other
     migrate -q --lock=other
     [ "$(seen)" = "1 2" ]
@@ -429,7 +488,7 @@ SQL
     rl_exec run "migrate:$APP" -- sleep 60 3>&- &
     holder=$!
     poll 20 state_is "migrate:$APP" held
-    refuses 1 "another migrator is at work: *" migrate --wait=200ms
+    refuses 1 "another migrator of the schema $APP is at work: *" migrate --wait=200ms
     kill "$holder"
     wait "$holder" || true
     [ "$(seen)" = - ]

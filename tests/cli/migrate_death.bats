@@ -187,7 +187,8 @@ idle() {
     poll 30 at_work
     rl break "migrate:$APP"
     ends_with 75
-    [[ $(cat err) == *"0001_a.sql, statement 2 of 2 "*"the lock $TEST_SCHEMA.migrate:$APP was lost"* ]]
+    [[ $(cat err) == *"0001_a.sql, statement 2 of 2 "*"the lock of the migrations of the schema $APP was lost"* ]]
+    [[ $(cat err) == *" show migrate:$APP\` says who has it now"* ]]
     poll 30 idle
     let_go
     [ "$(seen)" = one ]
