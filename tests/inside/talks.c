@@ -245,6 +245,19 @@ static rowlock_status versions(talk_state *state)
     return status;
 }
 
+static rowlock_status bump_in_transaction(talk_state *state)
+{
+    uint64_t version = 0;
+    rowlock_status status = rowlock_version_read(state->client, state->name, &version, &state->err);
+    if (status != ROWLOCK_OK)
+        return status;
+    (void)own_sql(state, "START TRANSACTION");
+    status = rowlock_tx_version_bump(state->client, state->own, state->name, version, &version,
+                                     &state->err);
+    (void)own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
+    return status;
+}
+
 static rowlock_status section_in_transaction(talk_state *state)
 {
     rowlock_section_result result;
@@ -373,6 +386,7 @@ const talk talks[] = {
     ALIKE("fence", fence, TALK_OWN, 0),
     A_LEASE("section", section, 0, 0),
     A_LEASE("versions", versions, 0, 0),
+    A_LEASE("bump in the caller's transaction", bump_in_transaction, TALK_OWN, 0),
     A_LEASE("section in a transaction", section_in_transaction, TALK_OWN, 0),
     A_LEASE("list", list_all, 0, 0),
     A_LEASE("list one", list_one, 0, 0),
