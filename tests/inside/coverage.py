@@ -6,6 +6,7 @@ import sys
 
 FLOOR = 95.0
 STRICT = ("src/mode/", "src/keep/", "src/db/errors.c")
+LISTED = STRICT + ("src/migrate/", "src/api/")
 LIST = "tests/inside/uncovered.txt"
 
 
@@ -71,7 +72,7 @@ def print_table(files):
 
 def not_reached(root, files):
     for name in sorted(files):
-        if not name.startswith(STRICT):
+        if not name.startswith(LISTED):
             continue
         with open(os.path.join(root, name), encoding="utf-8") as source:
             text = source.read().split("\n")
