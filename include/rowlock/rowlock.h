@@ -648,7 +648,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
  * Removes the rows of a name that nobody holds, as the sweep does with what was unused for
  * long. Its history stays, and its tokens go on rising should it be used again; it may then be of
  * another kind. BUSY: it is held, shut (at_least), or being looked at. NOT_FOUND. Needs the
- * privilege to delete.
+ * privilege to delete: DENIED without it, also of a name that is not there.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
                                                           rowlock_error *err);

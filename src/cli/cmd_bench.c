@@ -305,7 +305,7 @@ static bool make_prefix(bench *self)
     return true;
 }
 
-/* Who can never remove names (via=procedures) is told before there are any. */
+/* Who may not remove names is told before there are any. */
 static int try_to_remove(rowlock_client *client, const char *name)
 {
     rowlock_error err;

@@ -682,11 +682,35 @@ static rowlock_status purge_batch(rowlock_client *client, const rl_budget *budge
     return status;
 }
 
+/* NOT_FOUND; but DENIED for who could not have removed it either: so that one can ask before one
+ * makes names. The server checks rights when it prepares. */
+static rowlock_status not_there(rowlock_client *client, const rl_budget *budget, rowlock_error *err)
+{
+    static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_LOCK,
+                                       RL_SQL_PURGE_RENEWAL, RL_SQL_PURGE_RESOURCE};
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_error why = {0};
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, NULL);
+    if (status != ROWLOCK_OK)
+        return ROWLOCK_NOT_FOUND;
+    for (size_t i = 0; status == ROWLOCK_OK && i < sizeof needed / sizeof needed[0]; i++)
+        status = rl_prepare(conn, needed[i], &io, &why);
+    rl_pool_give(&client->pool, conn);
+    if (status != ROWLOCK_DENIED)
+        return ROWLOCK_NOT_FOUND;
+    if (err)
+        *err = why;
+    return status;
+}
+
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     victim v = {0};
     rowlock_status status = find_victim(client, &budget, name, &v, err);
+    if (status == ROWLOCK_NOT_FOUND)
+        return not_there(client, &budget, err);
     if (status != ROWLOCK_OK)
         return status;
     names *batch = malloc(sizeof *batch);

@@ -153,6 +153,19 @@ is_gone() {
     nothing_is_left
 }
 
+@test "who may take locks and not remove names: refused before there are any" {
+    user="${TEST_SCHEMA: -20}_taker"
+    sql_any "CREATE USER '$user'@'localhost'; GRANT SELECT, INSERT, UPDATE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    run rl -u "$user" bench --seconds 50ms --clients 1
+    sql_any "GRANT DELETE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    [ "$status" -eq 77 ]
+    [[ "$output" == "rowlock: its names could not be removed: this user lacks a privilege: GRANT DELETE ON "* ]]
+    nothing_is_left
+    rl -u "$user" bench --seconds 50ms --clients 1 --mode lease --names distinct
+    sql_any "DROP USER '$user'@'localhost'"
+    nothing_is_left
+}
+
 @test "its help" {
     run --separate-stderr rl bench --help
     [ "$status" -eq 0 ]
