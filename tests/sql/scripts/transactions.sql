@@ -30,10 +30,11 @@ b> CALL rowlock_row_lock('row', 0);
 b> CALL rowlock_row_lock('row', 1);
 b& CALL rowlock_row_lock('row', 60);
 until b waits
-c!& acquire row pessimistic wait=60000
-until 2 wait
 a> COMMIT;
 b<
+# (Only now: who waits by the row's name, as b, and who by its number, as the library, are in no order.)
+c!& acquire row pessimistic wait=60000
+until 1 wait
 b> SELECT n FROM work WHERE id = 2;
 b> ROLLBACK;
 c<
