@@ -85,8 +85,8 @@ killed_holder() {
     rl_exec run --ttl=60s alive-lease -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done' "$BATS_TEST_TMPDIR/end" 3>&- &
     lease=$!
     poll 30 test -e "$BATS_TEST_TMPDIR/alive"
-    killed_holder dead-lease --ttl=1s
-    killed_holder dead-row --mode=pessimistic --ttl=2s
+    killed_holder dead-lease --ttl=4s
+    killed_holder dead-row --mode=pessimistic --ttl=4s
     poll 60 is_free dead-lease
     poll 60 is_free dead-row
     expired_once dead-lease
@@ -320,8 +320,8 @@ hidden() {
     sql_any "$(cat "$BATS_TEST_TMPDIR/grants")"
     rl init -q --remove-procedures
     as_user init -q --event --every=1s --history=1s --unused=1s
-    killed_holder dead-lease-too --ttl=1s
-    killed_holder dead-row-too --mode=pessimistic --ttl=2s
+    killed_holder dead-lease-too --ttl=4s
+    killed_holder dead-row-too --mode=pessimistic --ttl=4s
     poll 60 purged_too
     finding '.level == "fine"'
     as_user init -q --remove-event --remove-procedures

@@ -83,9 +83,9 @@ as() {
     as batch run --ttl=4s renewed -- sleep 5
     as batch ls
     as batch show lease
-    as batch run held -- sh -c 'sleep 2 & wait' &
+    as batch run --ttl=6s held -- sh -c 'sleep 60 & wait' & # until it is broken
     pid=$!
-    poll 20 state_is held held
+    poll 30 state_is held held
     as batch break held
     wait "$pid" || true
     run as batch doctor
@@ -119,10 +119,11 @@ as() {
     as looker ls
     as looker show seen
     as looker history | grep -q seen
-    rl run --mode=pessimistic row -- sleep 2 &
-    poll 20 state_is row held
+    rl_exec run --mode=pessimistic row -- sleep 60 &
+    poll 30 state_is row held
     as looker ls | grep -q '^row  *held'
-    wait
+    kill $!
+    wait || true
     before=$(sql "SELECT * FROM resource; SELECT * FROM lock_event")
     for command in 'run seen -- true' 'run other -- true' 'run --mode=pessimistic row2 -- true'; do
         # shellcheck disable=SC2086 # words
