@@ -697,7 +697,8 @@ BEGIN
     IF @rowlock_by IS NULL THEN
         SET p_by = CONCAT('by ', v_login, ' ', CONNECTION_ID(), ' sql');
     ELSE
-        SET p_by = CONCAT('by ', CONVERT(LEFT(@rowlock_by, 440) USING utf8mb4), ' [', LEFT(v_login, CHAR_LENGTH(v_login)
+        -- MySQL makes NULL of what is not UTF-8.
+        SET p_by = CONCAT('by ', COALESCE(CONVERT(LEFT(@rowlock_by, 440) USING utf8mb4), '?'), ' [', LEFT(v_login, CHAR_LENGTH(v_login)
                           - CHAR_LENGTH(SUBSTRING_INDEX(v_login, '@', -1)) - 1), ']');
     END IF;
 END;

@@ -150,10 +150,10 @@ void cluster_front_to(int node)
 
 rowlock_client_options cluster_options(int node)
 {
-    return (rowlock_client_options){.socket = sockets[node],
-                                    .user = "root",
-                                    .schema = ts_schema(),
-                                    .connect_timeout_ms = 10000};
+    rowlock_client_options options = ts_options(); /* $ROWLOCK_TEST_ROLES counts here, too */
+    options.socket = sockets[node];
+    options.connect_timeout_ms = 10000;
+    return options;
 }
 
 rowlock_client *cluster_open(int node)

@@ -228,7 +228,12 @@ void test_a_fence_at_another_node(void **state)
     ts_sql(f.mysql, "BEGIN");
     WANT(OK, rowlock_fence(hold, f.mysql, &ts_err));
     ts_sql(f.mysql, "COMMIT");
-    assert_true(POLL_UNTIL(shown_at(f.third, name, rowlock_hold_token(hold)), SOON_MS));
+    /* Both write the row: two that do not know of each other cannot commit both. */
+    assert_true(POLL_UNTIL(ts_sql_u64(f.far,
+                                      "SELECT COALESCE(MAX(fence_count), 0) FROM resource"
+                                      " WHERE resource_name = %s",
+                                      ts_quote(name)) == 1,
+                           SOON_MS));
     ts_sql(f.far, "BEGIN");
     WANT(OK, rowlock_fence(hold, f.far, &ts_err));
     ts_sql(f.far, "COMMIT");
@@ -439,6 +444,63 @@ typedef struct findings {
     int care; /* about row locks */
     int polls;
 } findings;
+
+/* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
+ * at the others in its time. */
+static rowlock_client *open_via(const char *user, int node)
+{
+    rowlock_client_options options = cluster_options(node);
+    rowlock_client *client = NULL;
+    options.user = user;
+    options.via = ROWLOCK_VIA_PROCEDURES;
+    assert_true(POLL_UNTIL(rowlock_client_open(&options, &client, &ts_err) == ROWLOCK_OK, SOON_MS));
+    return client;
+}
+
+void test_through_procedures(void **state)
+{
+    (void)state;
+    cluster_needed();
+    const char *name = ts_name("via");
+    const char *row = ts_name("via-row");
+    rowlock_client_options options = cluster_options(1);
+    rowlock_client *clients[CLUSTER_NODES + 1];
+    uint64_t token = 0;
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    cluster_use(1);
+    const char *user = ts_user("app", "", "EXECUTE", ts_schema());
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        clients[i] = open_via(user, i + 1);
+    clients[CLUSTER_NODES] = cluster_open(2);
+    for (int i = 0; i < 12; i++) {
+        rowlock_hold *hold = hold_at(clients[i % (CLUSTER_NODES + 1)], name, 30000);
+        assert_true(rowlock_hold_token(hold) > token);
+        token = rowlock_hold_token(hold);
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+    rowlock_hold *hold = hold_at(clients[0], name, 30000);
+    ts_waiter waiter = {.client = clients[1], .name = name, .options = {.wait_ms = SOON_MS}};
+    ts_waiter_start(&waiter);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_waiter_join(&waiter, SOON_MS));
+    assert_true(rowlock_hold_token(waiter.hold) > token + 1);
+    WANT(OK, rowlock_release(waiter.hold, &ts_err));
+    /* Row locks are a node's: none is taken, and none is broken, whose connection may be elsewhere.
+     */
+    WANT(UNSUPPORTED, ts_try(clients[2], row, ROWLOCK_PESSIMISTIC));
+    options.single_writer = true;
+    rowlock_client *alone = NULL;
+    WANT(OK, rowlock_client_open(&options, &alone, &ts_err));
+    hold = ts_take(alone, row, ROWLOCK_PESSIMISTIC, 30000);
+    assert_true(POLL_UNTIL(shown_at(clients[1], row, rowlock_hold_token(hold)), SOON_MS));
+    WANT(UNSUPPORTED, rowlock_break(clients[1], row, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "KILL its connection there"));
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(alone);
+    for (int i = 0; i <= CLUSTER_NODES; i++)
+        rowlock_client_close(clients[i]);
+}
 
 static void note_finding(void *data, const rowlock_finding *finding)
 {

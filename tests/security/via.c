@@ -588,6 +588,17 @@ static void test_nobody_breaks_as_another(void **state)
         call(attacker, "CALL rl_via_via_break(%s, REPEAT('x', 100000))", ts_quote(name)), 0);
     assert_int_equal(ts_sql_u64(attacker, "SELECT @rowlock_by IS NULL"), 1);
     WANT(LOST, rowlock_release(hold, &ts_err));
+    /* What is no text hides nobody, or breaks nothing. */
+    hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_sql(attacker, "SET @rowlock_by = 0xFF");
+    (void)call(attacker, "CALL rowlock_break(%s)", ts_quote(name));
+    assert_int_equal(ts_sql_u64(root,
+                                "SELECT COUNT(*) FROM lock_event WHERE event = 'broken'"
+                                " AND resource_name = '%s' AND detail NOT LIKE '%%[%s]'",
+                                name, mallory),
+                     0);
+    ts_sql(attacker, "SET @rowlock_by = NULL");
+    (void)rowlock_release(hold, &ts_err);
 }
 
 /* The right to rowlock_break is what decides, however it is called. */
