@@ -196,9 +196,11 @@ static fenced fenced_open(void)
     return f;
 }
 
-/* Somebody else takes the lock, and then what `late` wrote cannot be committed. */
-static void want_no_commit(fenced *f, const char *name, MYSQL *late)
+/* Somebody else, at a node that has heard of the holder, takes the lock: then what `late` wrote
+ * cannot be committed. */
+static void want_no_commit(fenced *f, const char *name, const rowlock_hold *hold, MYSQL *late)
 {
+    assert_true(POLL_UNTIL(shown_at(f->taker, name, rowlock_hold_token(hold)), SOON_MS));
     WANT(OK, rowlock_break(f->taker, name, "test", &ts_err));
     rowlock_hold *taken = hold_at(f->taker, name, 30000);
     assert_int_not_equal(ts_sql_try(late, "COMMIT"), 0);
@@ -240,7 +242,7 @@ void test_a_fence_at_another_node(void **state)
     /* Fenced and not committed, while somebody else takes it at another node. */
     ts_sql(f.mysql, "BEGIN");
     WANT(OK, rowlock_fence(hold, f.mysql, &ts_err));
-    want_no_commit(&f, name, f.mysql);
+    want_no_commit(&f, name, hold, f.mysql);
     (void)rowlock_release(hold, &ts_err);
     fenced_close(&f);
 }
@@ -273,7 +275,7 @@ void test_a_fenced_table_at_another_node(void **state)
                            SOON_MS));
     ts_sql(f.far, "BEGIN");
     ts_sql(f.far, "UPDATE guarded SET n = 3");
-    want_no_commit(&f, name, f.far);
+    want_no_commit(&f, name, hold, f.far);
     assert_int_equal(ts_sql_u64(f.mysql, "SELECT n FROM guarded"), 2);
     (void)rowlock_release(hold, &ts_err);
     fenced_close(&f);
