@@ -55,6 +55,7 @@ BEGIN
     DECLARE v_as TEXT CHARACTER SET ascii;
     CALL rl_name_check(p_name);
     SET v_name = p_name, v_as = CONCAT(HEX(DATABASE()), '.', HEX(v_name));
+    CALL rl_present_mend();
     IF p_token IS NULL THEN
         CALL rl_present_forget(v_as);
     ELSE
@@ -67,6 +68,13 @@ BEGIN
         END IF;
         {{caller_present(presented_as = v_as, version = v_token)}};
     END IF;
+END;
+
+-- What somebody else has put there may be no text (1300), or on MySQL too deep for its JSON (3157).
+CREATE PROCEDURE rl_present_mend()
+BEGIN
+    DECLARE EXIT HANDLER FOR 1300, 3157 SET @rowlock_presented = NULL;
+    DO JSON_VALID(CONVERT(@rowlock_presented USING utf8mb4));
 END;
 
 CREATE PROCEDURE rl_present_forget(IN p_as TEXT CHARACTER SET ascii)
