@@ -567,6 +567,26 @@ static rowlock_status look_whole(run *r, rowlock_error *err)
     return status;
 }
 
+/* The server undid it all, for a deadlock as it says: also where another migrator's write into the
+ * guard's row, which the record's has read, was what it met. `status`, LOST, or that the history
+ * cannot be asked any more. */
+static rowlock_status why_undone(run *r, rowlock_status status, rowlock_error *err)
+{
+    rowlock_error asking = {0};
+    const uint64_t id = r->conn->id;
+    close_work(r);
+    status = why_stopped(r, status, err);
+    if (status != ROWLOCK_DEADLOCK)
+        return status;
+    /* It compares the token under the row's lock: who has written before us has committed. */
+    rowlock_status asked = rl_guard_register(r->a->site, r->lingers ? id : 0, &asking);
+    if (asked == ROWLOCK_LOST)
+        return rl_site_lost(r->a->site, err);
+    if (asked != ROWLOCK_OK)
+        *err = asking;
+    return asked == ROWLOCK_OK ? status : asked;
+}
+
 /* The record commits with the rows, and only under our token. */
 static rowlock_status commit_whole(run *r, rowlock_error *err)
 {
@@ -580,8 +600,10 @@ static rowlock_status commit_whole(run *r, rowlock_error *err)
         if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
             return look_whole(r, err);
     }
-    if (status != ROWLOCK_OK)
+    if (status != ROWLOCK_OK) {
+        status = why_undone(r, status, err);
         rl_error_prefix(err, "%s, nothing of it took effect: ", r->file->name);
+    }
     return status;
 }
 

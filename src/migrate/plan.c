@@ -21,30 +21,28 @@ static bool mentions_any(const rl_statement *statement, const char *const *words
     return false;
 }
 
-/* "SET STATEMENT ... FOR INSERT ..." of MariaDB; with a comment between the words one may be. */
-static bool sets_for_another(const rl_statement *statement)
-{
-    rl_statement rest = *statement;
-    rest.text += strlen("SET");
-    rest.length -= strlen("SET");
-    while (rest.length > 0 && isspace((unsigned char)*rest.text)) {
-        rest.text++;
-        rest.length--;
-    }
-    bool comment = rest.length > 0 && strchr("/-#", *rest.text);
-    return rl_statement_is(&rest, "STATEMENT") ||
-           (comment && rl_statement_mentions(&rest, "STATEMENT"));
-}
-
-bool rl_is_of_session(const rl_statement *statement)
+/* As it begins there: "SET STATEMENT ... FOR INSERT ..." of MariaDB is none. */
+static bool head_is_of_session(const rl_statement *head)
 {
     /* Words, not run. */
     static const char *const beyond[] = {"GLOBAL",       "PERSIST", "PASSWORD",
                                          "DEFAULT ROLE", "(",       NULL};
-    if (rl_statement_is(statement, "USE"))
+    if (rl_statement_is(head, "USE"))
         return true;
-    return rl_statement_is(statement, "SET") && !sets_for_another(statement) &&
-           !mentions_any(statement, beyond);
+    const rl_statement rest = rl_statement_rest(head);
+    return rl_statement_is(head, "SET") && !rl_statement_is(&rest, "STATEMENT") &&
+           !mentions_any(head, beyond);
+}
+
+/* Wherever it begins on this server. */
+bool rl_is_of_session(const rl_statement *statement)
+{
+    rl_statement head;
+    bool all = true;
+    const char *at = NULL;
+    while (all && rl_statement_head(statement, &at, &head))
+        all = head_is_of_session(&head);
+    return all && at;
 }
 
 /* A variable gets a value: behind INTO, or as what a procedure is given. */
@@ -69,11 +67,15 @@ static bool leaves_something(const rl_statement *statement)
     /* Words, not run. */
     static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", NULL};
     static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", "GET", NULL};
-    for (const char *const *word = first; *word; word++)
-        if (rl_statement_is(statement, *word))
+    rl_statement head;
+    for (const char *at = NULL; rl_statement_head(statement, &at, &head);) {
+        for (const char *const *word = first; *word; word++)
+            if (rl_statement_is(&head, *word))
+                return true;
+        if (rl_statement_is(&head, "SET") && rl_statement_mentions(&head, "("))
             return true;
-    bool computed = rl_statement_is(statement, "SET") && rl_statement_mentions(statement, "(");
-    return computed || fills_variable(statement) || mentions_any(statement, ways);
+    }
+    return fills_variable(statement) || mentions_any(statement, ways);
 }
 
 /* What it needs from the statement before it, in the same session. */

@@ -396,3 +396,57 @@ bool rl_statement_mentions(const rl_statement *statement, const char *what)
             return true;
     return false;
 }
+
+/* A script that is the statement's text from `at` on. */
+static rl_script rest_of(const rl_statement *statement, const char *at)
+{
+    return rl_script_begin(at, (size_t)(statement->text + statement->length - at));
+}
+
+/* Behind the "!" and the version's digits. */
+static const char *enter_executed(const rl_script *script, const char *at)
+{
+    at += peek(script, at, 2) == 'M' ? 4 : 3;
+    while (at < script->end && isdigit((unsigned char)*at))
+        at++;
+    return at;
+}
+
+/* The next thing that is neither blank nor a comment, in executed comments too. */
+static const char *skip_to_word(rl_script *script, const char *at)
+{
+    for (;;) {
+        at = skip_blank(script, at);
+        if (at < script->end && opens_executed(script, at))
+            at = enter_executed(script, at);
+        else if (at < script->end && *at == '*' && peek(script, at, 1) == '/')
+            at += 2;
+        else
+            return at;
+    }
+}
+
+static rl_statement from_there(const rl_script *script, const char *at, unsigned line)
+{
+    return (rl_statement){.text = at, .length = (size_t)(script->end - at), .line = line};
+}
+
+bool rl_statement_head(const rl_statement *statement, const char **at, rl_statement *head)
+{
+    rl_script script = rest_of(statement, *at ? *at : statement->text);
+    const char *from = skip_blank(&script, script.at);
+    if (from == script.end)
+        return false;
+    bool executed = opens_executed(&script, from);
+    const char *word = executed ? skip_to_word(&script, from) : from;
+    *head = from_there(&script, word, statement->line);
+    *at = executed ? skip_block(&script, from) : script.end;
+    return true;
+}
+
+rl_statement rl_statement_rest(const rl_statement *statement)
+{
+    rl_script script = rest_of(statement, statement->text);
+    const char *at = skip_to_word(&script, word_end(&script, statement->text));
+    return from_there(&script, at, statement->line);
+}

@@ -49,6 +49,15 @@ void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 /* Is that anywhere in it, in quotes and comments too? Case does not matter. */
 bool rl_statement_mentions(const rl_statement *statement, const char *what);
 
+/*
+ * Where it may begin: within each executed comment at its front, which a server leaves out or not,
+ * by its version, and behind them. Begin with *at NULL. False: no more.
+ */
+bool rl_statement_head(const rl_statement *statement, const char **at, rl_statement *head);
+
+/* What is behind its first word, and behind comments; what executed comments hold is part of it. */
+rl_statement rl_statement_rest(const rl_statement *statement);
+
 /* Is its first word this one (in capitals)? */
 bool rl_statement_is(const rl_statement *statement, const char *word);
 

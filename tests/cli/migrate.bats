@@ -265,19 +265,16 @@ SQL
 }
 
 @test "-- rowlock: transaction: a statement that ended it all the same is found out, and what took effect is kept account of" {
-    # Statements of both servers that commit; no list of those is ever whole.
-    for ends in "CHECK TABLE seen;" "SET autocommit = 0; SET autocommit = 1;"; do
-        sql_any "DROP TABLE IF EXISTS \`$APP\`.rowlock_migration; TRUNCATE \`$APP\`.seen"
-        file 0001_a.sql "-- rowlock: transaction" "$(see one)" "$ends" "$(see two)" "$(see three)"
-        refuses 64 "0001_a.sql, statement * it ended the transaction that the file asks for; what was before it took effect" \
-            migrate
-        [ "$(seen)" = one ]
-        [ "$(state_of 1)" = stopped ]
-        # The rest, without what ran.
-        migrate -q
-        [ "$(seen)" = "one two three" ]
-        [ "$(state_of 1)" = applied ]
-    done
+    # What commits, or not, by what was before it. (Other statements that commit are refused at once.)
+    file 0001_a.sql "-- rowlock: transaction" "$(see one)" "SET autocommit = 0; SET autocommit = 1;" "$(see two)" "$(see three)"
+    refuses 64 "0001_a.sql, statement * it ended the transaction that the file asks for; what was before it took effect" \
+        migrate
+    [ "$(seen)" = one ]
+    [ "$(state_of 1)" = stopped ]
+    # The rest, without what ran.
+    migrate -q
+    [ "$(seen)" = "one two three" ]
+    [ "$(state_of 1)" = applied ]
 }
 
 @test "-- rowlock: transaction: its line goes into its own history, also behind USE and a snapshot" {
@@ -315,6 +312,49 @@ SQL
     [ "$status" -eq 67 ]
     refuses 68 "0001_b.sql stopped in statement 1 of 1*whether 1 did is not known*" migrate
     [ "$(seen)" = one ]
+}
+
+@test "one transaction: what commits is seen behind a comment that is run; temporary tables do not" {
+    for statement in "/*!50000 ALTER TABLE seen COMMENT 'x' */" "/*M! COMMIT */" "/*!99999 SELECT */ DROP TABLE seen" \
+        "/*!80000 */ /* c */ /*!50000 TRUNCATE */ seen" "CHECK TABLE seen" "SET PASSWORD = 'x'" \
+        "SET STATEMENT max_statement_time = 9 FOR ALTER TABLE seen COMMENT 'x'" "LOAD INDEX INTO CACHE seen" \
+        "/*!50000 CALL p() */" "CREATE /*!99999 TEMPORARY */ TABLE x (a INT)" "ALTER TABLE x ADD y INT"; do
+        file 0001_a.sql "-- rowlock: transaction" "$(see not)" "$statement;"
+        refuses 64 "0001_a.sql, line 3: *end the transaction that the file asks for*" migrate
+    done
+    [ "$(seen)" = - ]
+    file 0001_a.sql "-- rowlock: transaction" "CREATE TEMPORARY TABLE x (what TEXT);" "SAVEPOINT a;" "$(see never)" \
+        "ROLLBACK TO SAVEPOINT a;" "/*!50000 INSERT INTO x VALUES ('one') */;" "INSERT INTO seen (what) SELECT what FROM x;" \
+        "DROP TEMPORARY TABLE x;" "INSERT INTO nix VALUES (1);"
+    run migrate
+    [ "$status" -eq 67 ]
+    [ "$(seen)" = - ]
+    sed -i '$d' files/0001_a.sql
+    migrate -q
+    [ "$(seen)" = one ]
+}
+
+@test "going on: a SET in a comment that is run is said again" {
+    file 0001_a.sql "/*!40014 SET FOREIGN_KEY_CHECKS = 0 */;" "INSERT INTO nix VALUES (1);"
+    run migrate
+    [ "$status" -eq 67 ]
+    file 0001_a.sql "/*!40014 SET FOREIGN_KEY_CHECKS = 0 */;" "INSERT INTO seen (what) VALUES (@@foreign_key_checks);"
+    migrate -q
+    [ "$(seen)" = 0 ]
+}
+
+@test "one that worked on another server and did not end: refused until it is said to be gone" {
+    file 0001_x.sql "$(see 1)"
+    migrate -q
+    file 0002_x.sql "$(see 2)"
+    sql_any "UPDATE \`$APP\`.rowlock_migration SET connection_id = 4711, server = 4712 WHERE version = 0"
+    refuses 68 "the last migrator (*) did not end as it should, and worked on another server than this one: when its connection 4711 has ended there, run *repair --gone*" migrate
+    refuses 68 "*repair --gone*" migrate repair --relock
+    [ "$(seen)" = 1 ]
+    run migrate repair --gone
+    [ "$status" -eq 0 ]
+    migrate -q
+    [ "$(seen)" = "1 2" ]
 }
 
 @test "SET STATEMENT is not said again to the next session; a variable that a procedure filled is missed" {

@@ -189,6 +189,66 @@ static void test_another_token_in_the_history_ends_it(void **state)
     }
 }
 
+typedef struct overtaker {
+    MYSQL *session;
+    pthread_t thread;
+    bool begun;
+} overtaker;
+
+static void *take_the_gate(void *data)
+{
+    const overtaker *o = data;
+    ts_sql(o->session, "UPDATE gate SET id = 3");
+    ts_sql(o->session, "COMMIT");
+    return NULL;
+}
+
+static bool wants_the_gate(void)
+{
+    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist"
+                             " WHERE info LIKE 'UPDATE gate SET id = 3%%'") == 1;
+}
+
+/* With another token in the guard, not committed, it wants the row that the file has changed. The
+ * server ends the one that has changed less: the file. */
+static void overtake_and_want_the_gate(void *data, const rowlock_migrations_progress *now)
+{
+    overtaker *o = data;
+    if (now->event != ROWLOCK_MIGRATIONS_STATEMENT || now->step != 2)
+        return;
+    ts_sql(o->session, "START TRANSACTION");
+    ts_sql(o->session, "INSERT INTO heavy SELECT a.id, b.id FROM ten AS a, ten AS b");
+    ts_sql(o->session, "UPDATE rowlock_migration SET token = token + 1 WHERE version = 0");
+    assert_int_equal(pthread_create(&o->thread, NULL, take_the_gate, o), 0);
+    o->begun = true;
+    assert_true(POLL_UNTIL(wants_the_gate(), 30000));
+}
+
+/* The deadlock is how it came to light, not what happened. */
+static void test_a_deadlock_at_its_commit_is_told_as_the_loss_it_is(void **state)
+{
+    (void)state;
+    start_with("-- rowlock: transaction\nUPDATE gate SET id = 2;\n"
+               "INSERT INTO seen VALUES ('one');\n");
+    ts_sql(mysql, "CREATE TABLE %s.gate (id INT PRIMARY KEY)", app);
+    ts_sql(mysql, "INSERT INTO %s.gate VALUES (1)", app);
+    ts_sql(mysql, "CREATE TABLE %s.ten (id INT PRIMARY KEY)", app);
+    ts_sql(mysql, "INSERT INTO %s.ten VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)",
+           app);
+    ts_sql(mysql, "CREATE TABLE %s.heavy (a INT, b INT)", app);
+    overtaker o = {.session = ts_connect(app)};
+    rowlock_migrations_options options = options_of(0);
+    options.progress = overtake_and_want_the_gate;
+    options.progress_data = &o;
+    WANT(LOST, rowlock_migrations_apply(direct, &options, NULL, &ts_err));
+    assert_true(o.begun);
+    pthread_join(o.thread, NULL);
+    mysql_close(o.session);
+    assert_non_null(strstr(ts_err.message, "nothing of it took effect"));
+    assert_non_null(strstr(ts_err.message, "the lock of the migrations of the schema"));
+    check_seen("");
+}
+
 static bool gate_waits(void)
 {
     return ts_sql_u64(mysql,
@@ -300,6 +360,7 @@ int main(void)
         ONCE(test_a_statement_that_is_late_goes_nowhere),
         ONCE(test_one_that_sleeps_before_its_note_runs_nothing),
         ONCE(test_another_token_in_the_history_ends_it),
+        ONCE(test_a_deadlock_at_its_commit_is_told_as_the_loss_it_is),
         ONCE(test_one_that_is_cut_off_is_ended),
         ONCE(test_a_lost_reply_is_not_guessed),
         ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up),
