@@ -4,45 +4,11 @@
 
 bats_require_minimum_version 1.5.0
 load helpers
+load migrate_helpers
 
-setup_file() {
-    rowlock_setup_file
-    export APP="${TEST_SCHEMA}_app"
-}
-
-teardown_file() {
-    sql_any "DROP DATABASE IF EXISTS \`$APP\`"
-    rowlock_teardown_file
-}
-
-# A schema and a folder for each test; `seen` notes what was run, in order.
 setup() {
-    sql_any "DROP DATABASE IF EXISTS \`$APP\`; CREATE DATABASE \`$APP\`;
-             CREATE TABLE \`$APP\`.seen (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT)"
-    DIR="$BATS_TEST_TMPDIR/files"
-    mkdir "$DIR"
     cd "$BATS_TEST_TMPDIR"
-}
-
-# file NAME LINE...
-file() {
-    local name=$1
-    shift
-    printf '%s\n' "$@" >"$DIR/$name"
-}
-
-# see TEXT: a statement that notes it.
-see() {
-    echo "INSERT INTO seen (what) VALUES ('$1');"
-}
-
-seen() {
-    mariadb --defaults-file="$TEST_OPTIONS" -N -B --raw -e "SELECT IFNULL(GROUP_CONCAT(what ORDER BY id SEPARATOR ' '), '-') FROM \`$APP\`.seen"
-}
-
-# migrate [VERB] [OPTION...]: on the test's schema and folder.
-migrate() {
-    rl migrate "$@" --into="$APP" files
+    migrate_setup files
 }
 
 # What MariaDB alone has.

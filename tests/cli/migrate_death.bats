@@ -4,41 +4,16 @@
 bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
-
-setup_file() {
-    rowlock_setup_file
-    export APP="${TEST_SCHEMA}_app"
-}
-
-teardown_file() {
-    sql_any "DROP DATABASE IF EXISTS \`$APP\`"
-    rowlock_teardown_file
-}
+load migrate_helpers
 
 setup() {
     run_setup
-    sql_any "DROP DATABASE IF EXISTS \`$APP\`; CREATE DATABASE \`$APP\`;
-             CREATE TABLE \`$APP\`.seen (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT);
-             CREATE TABLE \`$APP\`.gate (id INT PRIMARY KEY); INSERT INTO \`$APP\`.gate VALUES (1)"
-    mkdir files
+    migrate_setup files
+    sql_any "CREATE TABLE \`$APP\`.gate (id INT PRIMARY KEY); INSERT INTO \`$APP\`.gate VALUES (1)"
 }
 
 teardown() {
     run_teardown
-}
-
-file() { # NAME LINE...
-    local name=$1
-    shift
-    printf '%s\n' "$@" >"files/$name"
-}
-
-see() {
-    echo "INSERT INTO seen (what) VALUES ('$1');"
-}
-
-seen() {
-    sql_any "SELECT IFNULL(GROUP_CONCAT(what ORDER BY id SEPARATOR ' '), '-') FROM \`$APP\`.seen"
 }
 
 # A statement that takes long: it waits for the row that `hold_up` has locked.
@@ -63,11 +38,7 @@ let_go() {
 
 # start [OPTION...]: a migrator in the background.
 start() {
-    background migrate --into="$APP" "$@" files
-}
-
-migrate() {
-    rl migrate "$@" --into="$APP" files
+    background migrate --into="$APP" "$@" "$DIR"
 }
 
 # Is that statement at work on the server?
