@@ -759,10 +759,12 @@ uint64_t ts_in_queue(MYSQL *mysql, const char *name)
 pid_t ts_fork(int (*fn)(void *arg), void *arg)
 {
     fflush(NULL);
+    ts_witness_pause();
     pid_t pid = fork();
-    assert_true(pid >= 0);
     if (pid == 0)
         _exit(fn(arg));
+    ts_witness_resume();
+    assert_true(pid >= 0);
     return pid;
 }
 

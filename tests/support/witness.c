@@ -21,6 +21,7 @@ typedef struct witness {
     int64_t stood_ms;
     note notes[NOTES]; /* a ring */
     unsigned noted;
+    pthread_t thread;
 } witness;
 
 static void be_woken(witness *this);
@@ -31,6 +32,7 @@ static witness witnesses[WITNESSES] = {{.work = be_woken, .mutex = PTHREAD_MUTEX
                                        {.work = write_a_byte, .mutex = PTHREAD_MUTEX_INITIALIZER}};
 static pid_t witnessed; /* the process; threads do not follow into a child */
 static int file = -1;
+static atomic_bool over;
 
 static void due_at(witness *this, int64_t ms)
 {
@@ -61,7 +63,7 @@ static int64_t late(const witness *this)
 static void *watch(void *arg)
 {
     witness *this = arg;
-    for (;;) {
+    while (!atomic_load(&over)) {
         this->work(this);
         pthread_mutex_lock(&this->mutex);
         int64_t by = late(this);
@@ -87,12 +89,26 @@ void ts_witness(void)
     file = mkstemp(path);
     assert_true(file >= 0);
     unlink(path);
-    for (unsigned i = 0; i < WITNESSES; i++) {
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, watch, &witnesses[i]), 0);
-        pthread_detach(thread);
-    }
     witnessed = getpid();
+    ts_witness_resume();
+}
+
+void ts_witness_pause(void)
+{
+    if (witnessed != getpid())
+        return;
+    atomic_store(&over, true);
+    for (unsigned i = 0; i < WITNESSES; i++)
+        pthread_join(witnesses[i].thread, NULL);
+}
+
+void ts_witness_resume(void)
+{
+    if (witnessed != getpid())
+        return;
+    atomic_store(&over, false);
+    for (unsigned i = 0; i < WITNESSES; i++)
+        assert_int_equal(pthread_create(&witnesses[i].thread, NULL, watch, &witnesses[i]), 0);
 }
 
 static int64_t lately(const witness *this)

@@ -9,6 +9,10 @@
 
 /* Begins, where it has not. (A forked child has no witness, and knows nothing of its own.) */
 void ts_witness(void);
+/* Around a fork whose child starts threads: ThreadSanitizer bears that only where the parent had
+ * none. */
+void ts_witness_pause(void);
+void ts_witness_resume(void);
 /* What was seen of the last ten seconds. ts_stood_ms(), all of it, is in support.h. */
 int64_t ts_stood_lately_ms(void);
 
