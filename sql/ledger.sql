@@ -49,8 +49,10 @@ SELECT version, name, checksum, steps, steps_done, running, done_checksum, whole
  ORDER BY version;
 
 -- name: ledger_guard
--- columns: token u64, lock_name text(1280), who text(1020), connection_id u64, server u64
-SELECT token, name, applied_by, connection_id, server FROM {table} WHERE version = 0;
+-- columns: token u64, lock_name text(1280), who text(1020), connection_id u64, server u64, age_s u64
+SELECT token, name, applied_by, connection_id, server,
+       CAST(GREATEST(TIMESTAMPDIFF(SECOND, started_at, UTC_TIMESTAMP(6)), 0) AS UNSIGNED)
+  FROM {table} WHERE version = 0;
 
 -- name: ledger_guard_create
 INSERT INTO {table} (version, name, started_at) VALUES (0, '', UTC_TIMESTAMP(6))

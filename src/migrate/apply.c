@@ -3,8 +3,9 @@
  *
  *   1. Whoever has the lock writes its token into the guard (rl_guard_enter); from then on no write
  *      of an older one succeeds.
- *   2. It ends the connection that the one before has registered there, and waits until the marker,
- *      a named lock of that connection, is free: the server has undone its statement then.
+ *   2. It ends the connection that the one before has registered there, and waits until the server
+ *      knows no such connection and the marker, a named lock of it, is free: the server has undone
+ *      its statement then. (A file may release all its locks, the marker with them.)
  *   3. It opens its own connection, registers it (its token is compared), and takes the marker.
  *   4. Before each statement it notes which one, comparing the token; then it sends it. (In a file
  *      that is one transaction, before its first and with its COMMIT: begin_whole().)
@@ -21,7 +22,6 @@
 #include <string.h>
 
 #define POLL_US         50000
-#define KILL_EVERY_US   1000000
 #define GONE_LIMIT_US   10000000 /* for the end of a connection that we have ended ourselves */
 #define MARK_LIMIT_US   10000000
 #define STRANGER_US     2000000
@@ -71,28 +71,33 @@ static rowlock_status still_there(const rl_applying *a, const rl_guard *before,
                    killing->message, a->site->schema);
 }
 
-/* The marker says when it has ended. It may be that only its own user may end it: then wait. */
+/* Tries to end it; *ended: it has. It may be that only its own user may end it: then wait. */
+static rowlock_status try_to_end(const rl_applying *a, const rl_guard *before, bool *ended,
+                                 rowlock_error *killing, rowlock_error *err)
+{
+    uint64_t holder = 0;
+    killing->message[0] = '\0';
+    (void)rl_site_end(a->site, before->connection_id, before->age_s, ended, killing);
+    rowlock_status status = rl_marker_holder(a->site, &holder, err);
+    *ended = *ended && holder != before->connection_id;
+    return status;
+}
+
 static rowlock_status evict(rl_applying *a, const rl_guard *before, rowlock_error *err)
 {
-    int64_t kill_at = 0;
     bool told = false;
     rowlock_error killing = {0};
     for (;;) {
-        uint64_t holder = 0;
+        bool ended = false;
         rowlock_status status = still_ours(a, err);
         if (status == ROWLOCK_OK)
-            status = rl_marker_holder(a->site, &holder, err);
-        if (status != ROWLOCK_OK || holder != before->connection_id)
+            status = try_to_end(a, before, &ended, &killing, err);
+        if (status != ROWLOCK_OK || ended)
             return status;
         if (!told)
             tell(a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_ENDING,
-                                                   .connection_id = holder});
+                                                   .connection_id = before->connection_id});
         told = true;
-        if (rl_now_us() >= kill_at) {
-            killing.message[0] = '\0';
-            (void)rl_site_kill(a->site, holder, &killing);
-            kill_at = rl_now_us() + KILL_EVERY_US;
-        }
         if (rl_budget_spent(&a->budget))
             return still_there(a, before, &killing, err);
         (void)rl_budget_sleep(&a->budget, POLL_US);
@@ -104,14 +109,17 @@ rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_er
     rl_guard before;
     char command[RL_ADVICE_SIZE];
     char who[sizeof before.who] = "";
+    uint64_t age_s = 0;
     rowlock_status status = rl_guard_read(a->site, &before, err);
     if (status == ROWLOCK_OK) {
         memcpy(who, before.who, sizeof who);
+        age_s = before.age_s;
         status = rl_guard_enter(a->site, anyhow, err);
     }
     if (status == ROWLOCK_OK)
         status = rl_guard_read(a->site, &before, err);
     memcpy(before.who, who, sizeof who);
+    before.age_s = age_s;
     if (status != ROWLOCK_OK || before.connection_id == 0)
         return status;
     if (gone)
@@ -187,11 +195,12 @@ static rowlock_status try_mark(const run *r, bool *got, rowlock_error *err)
 static rowlock_status end_stranger(const run *r, rowlock_error *err)
 {
     uint64_t holder = 0;
+    bool ended = false;
     rowlock_status status = rl_guard_register(r->a->site, r->conn->id, err);
     if (status == ROWLOCK_OK)
         status = rl_marker_holder(r->a->site, &holder, err);
     if (status == ROWLOCK_OK && holder != 0 && holder != r->conn->id)
-        (void)rl_site_kill(r->a->site, holder, NULL);
+        (void)rl_site_end(r->a->site, holder, 0, &ended, NULL);
     return status;
 }
 
@@ -255,15 +264,20 @@ static rowlock_status open_work(run *r, rowlock_error *err)
     return status;
 }
 
-static bool has_ended(const run *r, uint64_t id)
+/* A connection that has answered has no statement any more; one that is broken may. */
+static bool has_ended(const run *r, uint64_t id, bool broken)
 {
     const int64_t until_us = rl_now_us() + GONE_LIMIT_US;
+    const uint64_t age_s = (uint64_t)(rl_now_us() - r->started_us) / 1000000;
     const rl_budget pause = rl_budget_start(-1, 0, NULL);
     do {
         uint64_t holder = 0;
+        bool ended = !broken;
+        if (broken && rl_site_end(r->a->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
+            return false;
         if (rl_marker_holder(r->a->site, &holder, NULL) != ROWLOCK_OK)
             return false;
-        if (holder != id)
+        if (ended && holder != id)
             return true;
         (void)rl_budget_sleep(&pause, POLL_US / 10);
     } while (rl_now_us() < until_us);
@@ -279,9 +293,7 @@ static void close_work(run *r)
     const bool broken = r->conn->broken;
     rl_conn_close(r->conn);
     r->conn = NULL;
-    if (broken)
-        (void)rl_site_kill(r->a->site, id, NULL);
-    r->lingers = !has_ended(r, id);
+    r->lingers = !has_ended(r, id, broken);
 }
 
 /* -------------------------------------------------------------------- one statement */

@@ -326,6 +326,7 @@ static rowlock_status attempt_guard(rl_site *site, rl_conn *conn, const rl_io *i
     put(guard->who, sizeof guard->who, &rows.cells[2]);
     guard->connection_id = rows.cells[3].u64;
     guard->server = rows.cells[4].u64;
+    guard->age_s = rows.cells[5].u64;
     return ROWLOCK_OK;
 }
 
@@ -463,18 +464,37 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_
     return attempt(site, attempt_holder, connection_id, err);
 }
 
-static rowlock_status attempt_kill(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                   rowlock_error *err)
+typedef struct ending {
+    uint64_t connection_id;
+    uint64_t age_s;
+    bool ended;
+} ending;
+
+static rowlock_status attempt_end(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
+                                  rowlock_error *err)
 {
     (void)site;
-    const rl_value values[] = {rl_u64(*(uint64_t *)data)};
-    return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
+    ending *e = data;
+    const rl_value values[] = {rl_u64(e->connection_id)};
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_UPTIME, NULL, io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    e->ended = found && strtoull(rows.cells[1].text, NULL, 10) < e->age_s;
+    if (e->ended)
+        return ROWLOCK_OK;
+    status = rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
+    e->ended = status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD;
+    return e->ended ? ROWLOCK_OK : status;
 }
 
-rowlock_status rl_site_kill(rl_site *site, uint64_t connection_id, rowlock_error *err)
+rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
+                           rowlock_error *err)
 {
     rowlock_error spare;
-    err = rl_error_or(err, &spare);
-    rowlock_status status = attempt(site, attempt_kill, &connection_id, err);
-    return status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD ? ROWLOCK_OK : status;
+    ending e = {.connection_id = connection_id, .age_s = age_s};
+    rowlock_status status = attempt(site, attempt_end, &e, rl_error_or(err, &spare));
+    *ended = e.ended;
+    return status;
 }

@@ -47,6 +47,7 @@ typedef struct rl_guard {
     char who[1021];
     uint64_t connection_id; /* the number of the connection that runs files; 0: none does */
     uint64_t server;        /* that gave the number */
+    uint64_t age_s;         /* since its migrator has entered, before which the number was not */
 } rl_guard;
 
 /* A schema that is migrated, as one call sees it. The strings are the caller's. */
@@ -113,7 +114,12 @@ rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err);
 rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id,
                                 rowlock_error *err) RL_MUST_USE;
 
-/* Ends a connection by its number. OK when there is none (any more). */
-rowlock_status rl_site_kill(rl_site *site, uint64_t connection_id, rowlock_error *err);
+/*
+ * Ends a connection by its number, which it has had for `age_s` at the most: since the server has
+ * started, the number may be a stranger's. *ended: there is none such any more, so that its
+ * statement is undone, too. (The marker does not say so of a file that has released all its locks.)
+ */
+rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
+                           rowlock_error *err);
 
 #endif

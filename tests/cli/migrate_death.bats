@@ -206,6 +206,21 @@ idle() {
     [ "$(seen)" = "one two" ]
 }
 
+@test "one that released all locks of its connection and was killed: its statement is ended all the same" {
+    hold_up
+    file 0001_a.sql "INSERT INTO seen (what) SELECT 'one' FROM (SELECT RELEASE_ALL_LOCKS() AS n) AS r STRAIGHT_JOIN gate FOR UPDATE;"
+    start --ttl=3
+    poll 30 at_work
+    kill -KILL "$BACK"
+    ends_with 137
+    run --separate-stderr migrate
+    [ "$status" -eq 68 ]
+    [[ $stderr == *"ending its connection "* ]]
+    idle
+    let_go
+    [ "$(seen)" = - ]
+}
+
 @test "a user who may not end the dead one's connection waits for its end, and says whose it is" {
     hold_up
     file 0001_a.sql "-- rowlock: resumable" "$(slow one)"
