@@ -67,7 +67,7 @@ mask /lease until [0-9.]+ s/lease until N s/
 mask /another [0-9.]+ s/another N s/
 a> SET @long = CONCAT('nightly-close/', REPEAT('region/', 30));
 a> SET @last = 18446744073709551615;
-a> CALL rowlock_acquire(@long, 30, 0, @t);
+a> CALL rowlock_acquire(@long, 600, 0, @t);
 b> CALL rowlock_acquire(CONCAT('nightly-close/', REPEAT('region/', 30)), 30, 0, @x);
 a> CALL rowlock_acquire(@long, NULL, 0, @x);
 a> CALL rowlock_acquire(REPEAT(@long, 2), 30, 0, @x);

@@ -84,7 +84,7 @@ job> INSERT INTO work VALUES (5, 'job');
 a> SELECT id FROM work ORDER BY id;
 
 # What is refused leaves nothing locked, where the transaction has not read or written before.
-a> CALL rowlock_acquire('kept free', 30, 0, @t);
+a> CALL rowlock_acquire('kept free', 600, 0, @t);
 b> SET innodb_lock_wait_timeout = 1;
 a> SET innodb_lock_wait_timeout = 1;
 b> START TRANSACTION;
@@ -116,13 +116,13 @@ a> CREATE TRIGGER only BEFORE INSERT ON work FOR EACH ROW
        DECLARE CONTINUE HANDLER FOR SQLSTATE 'RLLST' SET NEW.who = 'without';
        CALL rowlock_fence('kept free', NEW.id);
    END;
-a> CALL rowlock_acquire('kept free', 30, 0, @t);
+a> CALL rowlock_acquire('kept free', 600, 0, @t);
 b> INSERT INTO work VALUES (30, 'first'), (2, 'second'), (31, 'third');
 a> CALL rowlock_release('kept free', @t);
 a> SELECT id, who FROM work WHERE id IN (2, 30, 31);
 
 # In a transaction of XA, too.
-a> CALL rowlock_acquire('kept free', 30, 0, @t);
+a> CALL rowlock_acquire('kept free', 600, 0, @t);
 b> XA START 'x';
 b> CALL rowlock_fence('kept free', 17);
 b> CALL rowlock_fence('kept free', 3);

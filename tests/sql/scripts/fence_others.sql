@@ -29,7 +29,7 @@ a> INSERT INTO work VALUES (2, 2);
 a> SELECT COUNT(*) FROM audit;
 
 # With the token all go.
-a> CALL rowlock_acquire('books', 60, 0, @t);
+a> CALL rowlock_acquire('books', 600, 0, @t);
 a> CALL rowlock_present('books', @t);
 a> REPLACE INTO work VALUES (1, 2);
 a> INSERT INTO work VALUES (1, 2) ON DUPLICATE KEY UPDATE n = 9;
