@@ -62,8 +62,8 @@ BEGIN
         SET v_last = LAST_INSERT_ID(v_last);
         RESIGNAL;
     END;
-    -- 1062: somebody else has made it. 1213, 1020: the server chose us to give way.
-    DECLARE EXIT HANDLER FOR 1062, 1213, 1020
+    -- 1062: somebody else has made it. The others: the server, or a cluster, chose us to give way.
+    DECLARE EXIT HANDLER FOR 1062, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET unique_checks = v_unique;

@@ -160,7 +160,11 @@ rowlock_client *cluster_open(int node)
 {
     rowlock_client_options options = cluster_options(node);
     rowlock_client *client = NULL;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    /* A group expels who stands still for some seconds, and lets him in again. */
+    (void)POLL_UNTIL(rowlock_client_open(&options, &client, &ts_err) != ROWLOCK_READONLY, 60000);
+    if (!client)
+        print_error("node %d: %s\n", node, ts_err.message);
+    assert_non_null(client);
     return client;
 }
 
