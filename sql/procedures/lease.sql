@@ -40,6 +40,12 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
+    -- Who has lost it may have read more, to ring its bell: with autocommit=0 that is a transaction.
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);

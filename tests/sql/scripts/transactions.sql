@@ -90,6 +90,14 @@ a> COMMIT;
 b> SELECT status FROM resource WHERE resource_name = 'x';
 a> SELECT @@autocommit;
 
+# Nor by what fails: the servers refuse this in a transaction.
+a> CALL rowlock_check('x', @t);
+a> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+a> CALL rowlock_renew('x', @t, 30);
+a> CALL rowlock_release('x', @t);
+a> CALL rowlock_present('x', @t);
+a> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+
 # A transaction would end LOCK TABLES, so there is none: what was locked stays so.
 a> COMMIT;
 a> SET autocommit = 1;
