@@ -89,7 +89,8 @@ typedef struct rowlock_migrations_options {
 
 typedef struct rowlock_migrations_result {
     unsigned applied; /* files, by this call */
-    uint64_t version; /* the highest number that is applied now; 0: none */
+    uint64_t version; /* the highest number that is applied now; 0: none, or, on an error, it is not
+                         known */
 } rowlock_migrations_result;
 
 /*

@@ -249,13 +249,14 @@ static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, ro
         status = explain_refusal(j, rl_apply_enter(&a, false, false, err), err);
     if (status == ROWLOCK_OK)
         status = make_plan(j, err);
-    if (status == ROWLOCK_OK)
-        status = rl_plan_check(&j->plan, err);
+    if (status != ROWLOCK_OK)
+        return status; /* the result says what was read before */
+    result->version = newest_applied(&j->plan);
+    status = rl_plan_check(&j->plan, err);
     if (status == ROWLOCK_OK)
         status = rl_apply_check_sizes(&j->site, &j->plan, err);
     if (status == ROWLOCK_OK)
         status = rl_apply_check_modes(&j->site, &j->plan, err);
-    result->version = newest_applied(&j->plan);
     a.files = j->plan.wanted;
     return status == ROWLOCK_OK ? apply_all(j, &a, result, err) : status;
 }

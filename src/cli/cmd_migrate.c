@@ -229,12 +229,17 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
     free(schema);
 }
 
-/* On every status: what was applied until then. */
+/* On every status: what was applied until then. Of a run that failed, no number may just mean that
+ * the history was never read. */
 static void print_result(const migrating *m, const rowlock_migrations_result *result,
-                         json_object *object)
+                         rowlock_status status, json_object *object)
 {
+    bool known = status == ROWLOCK_OK || result->version > 0;
     cli_json_text(object, "schema", m->options.schema);
-    cli_json_count(object, "version", result->version);
+    if (known)
+        cli_json_count(object, "version", result->version);
+    else
+        cli_json_int(object, "version", false, 0);
     cli_json_print(object);
 }
 
@@ -253,7 +258,7 @@ static int apply(migrating *m, rowlock_client *client)
     rowlock_status status = rowlock_migrations_apply(client, &m->options, &result, &err);
     clear_line(m);
     if (object)
-        print_result(m, &result, object);
+        print_result(m, &result, status, object);
     else if (status == ROWLOCK_OK)
         tell_result(m, &result);
     return end_of(status, &err);

@@ -20,6 +20,10 @@ state_of() { # NUMBER
     migrate status --json | jq -r ".[] | select(.number == $1).state"
 }
 
+is_waited_for() { # NAME
+    rl show --json "$1" | jq -e '.waiters | length > 0'
+}
+
 # paste TEXT: runs the first command in it that stands between backticks and is rowlock's.
 paste() {
     local command
@@ -450,6 +454,29 @@ SQL
     migrate --json repair --forget=2 | jq -e '. == {"repaired": 1}'
     migrate --json | jq -e ".applied == [] and .version == 1 and .schema == \"$APP\""
     [ "$(migrate --json --dry-run)" = "[]" ]
+}
+
+@test "--json: a number that was not read is null; one that was is told, whatever fails then" {
+    file 0001_x.sql "$(see 1)"
+    migrate -q
+    run --separate-stderr rl migrate --json --into="$APP" nowhere
+    [ "$status" -eq 64 ]
+    jq -e '. == {"applied": [], "schema": "'"$APP"'", "version": null}' <<<"$output"
+    file 0002_x.sql "$(see 2)"
+    rl_exec run "migrate:$APP" -- sleep 60 3>&- &
+    holder=$!
+    poll 20 state_is "migrate:$APP" held
+    migrate --json >out 2>err 3>&- &
+    waiter=$!
+    poll 20 is_waited_for "migrate:$APP"
+    sql_any "ALTER TABLE \`$APP\`.rowlock_migration CHANGE COLUMN steps_done steps_gone INT UNSIGNED"
+    kill "$holder"
+    wait "$holder" || true
+    status=0
+    wait "$waiter" || status=$?
+    cat out err
+    [ "$status" -ne 0 ]
+    jq -e '.version == 1 and .applied == []' out
 }
 
 @test "--baseline: what was there before rowlock came is not run" {
