@@ -257,7 +257,8 @@ typedef struct rowlock_client_options {
     bool read_defaults;
     int64_t connect_timeout_ms; /* 0: 10000; at least 100 */
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
-    /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. */
+    /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that ends with "]"
+     * has the login behind it, "[name]". */
     const char *label;
     bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
                            these locks uses this one node, or pessimistic mode is refused there,

@@ -6,6 +6,7 @@
 #include <uuid/uuid.h>
 
 #include "api/options.h"
+#include "base/text.h"
 #include "migrate/schema.h"
 #include "mode/client.h"
 #include "mode/hold.h"
@@ -47,6 +48,22 @@ static void undo(rowlock_client *client, opened done, bool forked)
     free(client);
 }
 
+/* A label that ends as those do which a procedure has written has the login behind it, too: `break`
+ * ends no connection but one of the user that such a label names (connection_is_holders). */
+static void sign_label(rowlock_client *client)
+{
+    size_t length = strlen(client->label);
+    if (length == 0 || client->label[length - 1] != ']' || rl_client_via(client))
+        return;
+    char sign[sizeof client->user + sizeof " []"];
+    int size = snprintf(sign, sizeof sign, " [%s]", client->user);
+    char label[sizeof client->label];
+    rl_copy_label(label, sizeof label - (size_t)size, client->label);
+    length = strlen(label);
+    memcpy(client->label, label, length);
+    memcpy(client->label + length, sign, (size_t)size + 1);
+}
+
 /* The first connection: is this a server and a schema to work with? */
 static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
 {
@@ -57,6 +74,7 @@ static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
     if (status != ROWLOCK_OK)
         return status;
     snprintf(client->user, sizeof client->user, "%s", conn->mysql->user ? conn->mysql->user : "");
+    sign_label(client);
     if (rl_server_why_no_bell(&conn->server, client->single_writer))
         atomic_store(&client->polls, true);
     status = rl_server_check(&conn->server, err);

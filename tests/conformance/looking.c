@@ -337,6 +337,27 @@ static void test_break(void **state)
     WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
 }
 
+/* A label may look as if a procedure had put a login behind it. */
+static void test_break_in_spite_of_the_label(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    char whole[ROWLOCK_LABEL_MAX + 1];
+    snprintf(whole, sizeof whole, "%0*d]", ROWLOCK_LABEL_MAX - 1, 0);
+    const char *labels[] = {"deploy [prod]", "]", whole};
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        const char *name = ts_name("break-label");
+        rowlock_client_options options = ts_options();
+        options.label = labels[i];
+        rowlock_client *labelled = NULL;
+        WANT(OK, rowlock_client_open(&options, &labelled, &ts_err));
+        rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
+        WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
+        WANT(LOST, rowlock_release(hold, &ts_err));
+        rowlock_client_close(labelled);
+    }
+}
+
 static void test_break_with_a_waiter(void **state)
 {
     rowlock_mode mode = ts_mode(state);
@@ -539,6 +560,7 @@ int main(void)
         BOTH(test_no_history),
         BOTH(test_close_writes_the_history),
         BOTH(test_break),
+        BOTH(test_break_in_spite_of_the_label),
         BOTH(test_break_with_a_waiter),
         BOTH(test_break_an_expired_one),
         BOTH(test_sweep_frees_the_dead),
