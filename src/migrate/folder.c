@@ -426,11 +426,14 @@ static bool ends_transaction(const rl_statement *head)
         "BEGIN",   "START",     "STOP",     "COMMIT", "RESTART", "SHUTDOWN", NULL,     /* not run */
     };
     static const char *const makes[] = {"CREATE", "DROP", NULL}; /* not run */
-    const rl_statement rest = rl_statement_rest(head);
+    rl_statement rest = rl_statement_rest(head);
     if (is_one_of(head, makes))
         return !is_temporary_table(head);
-    if (rl_statement_is(head, "ROLLBACK")) /* not run */
+    if (rl_statement_is(head, "ROLLBACK")) { /* not run */
+        if (rl_statement_is(&rest, "WORK"))
+            rest = rl_statement_rest(&rest);
         return !rl_statement_is(&rest, "TO");
+    }
     if (rl_statement_is(head, "LOAD"))
         return rl_statement_is(&rest, "INDEX");
     if (rl_statement_is(head, "SET"))

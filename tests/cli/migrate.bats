@@ -288,13 +288,13 @@ SQL
     for statement in "/*!50000 ALTER TABLE seen COMMENT 'x' */" "/*M! COMMIT */" "/*!99999 SELECT */ DROP TABLE seen" \
         "/*!80000 */ /* c */ /*!50000 TRUNCATE */ seen" "CHECK TABLE seen" "SET PASSWORD = 'x'" \
         "SET STATEMENT max_statement_time = 9 FOR ALTER TABLE seen COMMENT 'x'" "LOAD INDEX INTO CACHE seen" \
-        "/*!50000 CALL p() */" "CREATE /*!99999 TEMPORARY */ TABLE x (a INT)" "ALTER TABLE x ADD y INT"; do
+        "/*!50000 CALL p() */" "ROLLBACK WORK" "CREATE /*!99999 TEMPORARY */ TABLE x (a INT)" "ALTER TABLE x ADD y INT"; do
         file 0001_a.sql "-- rowlock: transaction" "$(see not)" "$statement;"
         refuses 64 "0001_a.sql, line 3: *end the transaction that the file asks for*" migrate
     done
     [ "$(seen)" = - ]
     file 0001_a.sql "-- rowlock: transaction" "CREATE TEMPORARY TABLE x (what TEXT);" "SAVEPOINT a;" "$(see never)" \
-        "ROLLBACK TO SAVEPOINT a;" "/*!50000 INSERT INTO x VALUES ('one') */;" "INSERT INTO seen (what) SELECT what FROM x;" \
+        "ROLLBACK TO SAVEPOINT a;" "ROLLBACK WORK TO a;" "/*!50000 INSERT INTO x VALUES ('one') */;" "INSERT INTO seen (what) SELECT what FROM x;" \
         "DROP TEMPORARY TABLE x;" "INSERT INTO nix VALUES (1);"
     run migrate
     [ "$status" -eq 67 ]
