@@ -1,6 +1,7 @@
 /*
  * What the server does by itself: the stored procedures, and the event that sweeps, installed, looked
- * at and taken away again. An administrator's program, as housekeeping.c is.
+ * at and taken away again, also where others have installed them and need them: not for a schema in use.
+ * An administrator's program, as housekeeping.c is.
  */
 #include <string.h>
 

@@ -26,11 +26,10 @@ static rowlock_status check_rights(const rowlock_client *client, const char *wha
 {
     if (!rl_client_via(client))
         return ROWLOCK_OK;
-    return rl_fail(
-        err, ROWLOCK_DENIED,
-        "%s takes rights on rowlock's tables, those of `sweeper` in sql/grants.sql: do it "
-        "as such a user, without via=procedures%s",
-        what, instead);
+    return rl_fail(err, ROWLOCK_DENIED,
+                   "%s takes rights on rowlock's tables, those of `sweeper` in sql/grants.sql "
+                   "(share/rowlock/grants.sql): do it as such a user, without via=procedures%s",
+                   what, instead);
 }
 
 rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options *given,

@@ -103,7 +103,7 @@ rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history
         return rl_fail(
             err, ROWLOCK_DENIED,
             "reading the history takes SELECT on lock_event, as `looker` in sql/grants.sql "
-            "has it: do it as such a user, without via=procedures");
+            "(share/rowlock/grants.sql) has it: do it as such a user, without via=procedures");
     return rl_catalog_history(client, options, history, err);
 }
 

@@ -272,8 +272,8 @@ void rl_doctor_check_event(rl_doctor *d)
         rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
                        "the server does not sweep by itself (`rowlock init --event`)");
     } else if (status == ROWLOCK_DENIED) {
-        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", remedy,
-                       "whether the server sweeps by itself is hidden from this user");
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "the table is there once the event was installed",
+                       remedy, "whether the server sweeps by itself is hidden from this user");
     } else {
         rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", "",
                        "whether the server sweeps by itself cannot be read: %s", err.message);
