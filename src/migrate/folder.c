@@ -473,7 +473,8 @@ static rowlock_status split_file(rl_file *file, rowlock_error *err)
         return rl_fail(err, ROWLOCK_INVALID, "%s, line %u: %s", file->name, script.problem_line,
                        script.problem);
     if (status == ROWLOCK_OK && file->steps == 0)
-        return rl_fail(err, ROWLOCK_INVALID, "%s has no statement", file->name);
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "%s has no statement; write one, or take the file away", file->name);
     return status;
 }
 

@@ -27,7 +27,8 @@ static void check_version(const rl_doctor *d)
 static void check_read_only(const rl_doctor *d)
 {
     if (d->server->read_only)
-        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN, "no lock can be taken on it",
+        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN,
+                       "only who may write to it all the same can take locks on it",
                        "connect to the primary", "the server is read-only");
     else
         rl_doctor_tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");

@@ -151,7 +151,7 @@ SQL
     file 0002_bad.sql "source other.sql"
     refused "0002_bad.sql, line 1: that is a command of the mysql client*"
     file 0002_bad.sql "-- nothing"
-    refused "0002_bad.sql has no statement"
+    refused "0002_bad.sql has no statement; write one, or take the file away"
     file 0002_bad.sql "-- rowlock: transactoin" "$(see x)"
     refused '0002_bad.sql: "-- rowlock: transactoin" is not known*'
     file 0002_bad.sql "/* licence */" "-- rowlock: transaction" "$(see x)"
