@@ -96,6 +96,7 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
+    j->site.lock = j->lock;
     snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
     status = take_advice(j, err);
     return status == ROWLOCK_OK ? rl_folder_read(j->options.folder, &j->folder, err) : status;

@@ -282,19 +282,6 @@ static rowlock_status attempt_exists(rl_site *site, rl_conn *conn, const rl_io *
     return rl_query_number(conn, RL_SQL_LEDGER_EXISTS, values, io, data, err);
 }
 
-rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
-{
-    uint64_t count = 0;
-    *ledger = (rl_ledger){0};
-    rowlock_status status = attempt(site, attempt_exists, &count, err);
-    if (status == ROWLOCK_OK && count > 0)
-        status = attempt(site, attempt_list, ledger, err);
-    if (status == ROWLOCK_DAMAGED)
-        rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
-                        site->table);
-    return status;
-}
-
 rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
 {
     uint64_t count = 0;
@@ -336,6 +323,48 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
     return attempt(site, attempt_guard, guard, err);
 }
 
+/* One schema's locks are told by their names alone. */
+static rowlock_status other_lock(const rl_site *site, const rl_guard *guard, rowlock_error *err)
+{
+    char command[RL_ADVICE_SIZE];
+    size_t schema = strlen(site->lock_name) - strlen(site->lock);
+    bool same = strncmp(guard->lock_name, site->lock_name, schema) == 0;
+    size_t skip = same ? schema : 0;
+    rl_advise(site->advice, command, sizeof command, "repair --relock");
+    return rl_fail(err, ROWLOCK_REPAIR,
+                   "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
+                   "or, when nobody does any more, run %s",
+                   site->schema, site->table, guard->lock_name + skip, site->lock_name + skip,
+                   same ? "--lock" : "its schema with -D, its name with --lock", command);
+}
+
+/* A history whose row 0 is missing or has no lock is one that is being made. */
+static rowlock_status check_lock(rl_site *site, rowlock_error *err)
+{
+    rl_guard guard;
+    rowlock_status status = rl_guard_read(site, &guard, err);
+    if (status == ROWLOCK_DAMAGED)
+        return ROWLOCK_OK;
+    if (status != ROWLOCK_OK || !*guard.lock_name || !strcmp(guard.lock_name, site->lock_name))
+        return status;
+    return other_lock(site, &guard, err);
+}
+
+rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
+{
+    uint64_t count = 0;
+    *ledger = (rl_ledger){0};
+    rowlock_status status = attempt(site, attempt_exists, &count, err);
+    if (status == ROWLOCK_OK && count > 0)
+        status = attempt(site, attempt_list, ledger, err);
+    if (status == ROWLOCK_OK && count > 0)
+        status = check_lock(site, err);
+    if (status == ROWLOCK_DAMAGED)
+        rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
+                        site->table);
+    return status;
+}
+
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 {
     rl_guard guard;
@@ -343,12 +372,9 @@ static rowlock_status not_entered(rl_site *site, rowlock_error *err)
     rowlock_status status = rl_guard_read(site, &guard, err);
     if (status != ROWLOCK_OK)
         return status;
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
     if (strcmp(guard.lock_name, site->lock_name) != 0)
-        return rl_fail(err, ROWLOCK_REPAIR,
-                       "the history %s.%s is kept under another lock, '%s', not '%s'; use that one "
-                       "(--lock, -D), or, when nobody does any more, run %s",
-                       site->schema, site->table, guard.lock_name, site->lock_name, command);
+        return other_lock(site, &guard, err);
+    rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
                    ": the lock's rows were made anew, or another migrator "

@@ -56,6 +56,7 @@ typedef struct rl_site {
     const char *table;
     const char *who;
     const rl_advice *advice;
+    const char *lock;     /* its name */
     char lock_name[1281]; /* with the schema it lives in */
     uint64_t token;       /* ours */
     rowlock_cancel *cancel;
@@ -79,7 +80,7 @@ void rl_site_close(rl_site *site);
 /* READONLY: see rl_server_write_check(). */
 rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err) RL_MUST_USE;
 
-/* Nothing where there is no table yet. Free it on every status. */
+/* Nothing where there is no table yet. REPAIR: it is another lock's. Free it on every status. */
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err) RL_MUST_USE;
 void rl_ledger_free(rl_ledger *ledger);
 

@@ -491,8 +491,10 @@ SQL
     file 0001_x.sql "$(see 1)"
     migrate -q
     file 0002_x.sql "$(see 2)"
-    refuses 68 "the history $APP.rowlock_migration is kept under another lock, '$TEST_SCHEMA.migrate:$APP', not*" \
-        migrate --lock=other
+    other="the history $APP.rowlock_migration is kept under the lock 'migrate:$APP', not 'other'; use that one (--lock), or*"
+    refuses 68 "$other" migrate status --lock=other
+    refuses 68 "$other" migrate --dry-run --lock=other
+    refuses 68 "$other" migrate --lock=other
     [ "$(seen)" = 1 ]
     # shellcheck disable=SC2154
     # (Where the paths are long, without the options.)
@@ -500,6 +502,8 @@ SQL
     migrate repair -q --relock --lock=other
     migrate -q --lock=other
     [ "$(seen)" = "1 2" ]
+    # Also when there is nothing to do.
+    refuses 68 "*is kept under the lock 'other', not 'migrate:$APP'*" migrate
     # Another history has its own, and its own view of what was applied.
     migrate -q --history-table=second --target=1
     [ "$(seen)" = "1 2 1" ]
