@@ -1,5 +1,5 @@
 # What `cmake --install` puts where: headers, both libraries, pkg-config file, CMake package,
-# man pages, the grants. (The command installs itself, in src/cli.)
+# man pages, papers, the grants. (The command installs itself, in src/cli.)
 include(CMakePackageConfigHelpers)
 
 set(ROWLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rowlock)
@@ -55,10 +55,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/sql/procedures DESTINATION ${CMAKE_INSTALL
   FILES_MATCHING PATTERN "*.sql")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/migrations DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
   FILES_MATCHING PATTERN "*.sql")
-foreach(paper LICENSE README.md docs/guarantees.md docs/architecture.md docs/performance.md
-    docs/reliability.md docs/security.md docs/servers.md docs/udf.md docs/sql.md
-    docs/fences.md docs/migrations.md)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/${paper})
-    install(FILES ${CMAKE_SOURCE_DIR}/${paper} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-  endif()
-endforeach()
+# The papers as they lie in the tree, so that their links lead somewhere, and the examples that they name.
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS)
+install(FILES ${CMAKE_SOURCE_DIR}/sql/grants.sql DESTINATION ${CMAKE_INSTALL_DOCDIR}/sql)

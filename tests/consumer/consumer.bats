@@ -70,6 +70,27 @@ works() {
     [ "$status" -eq 1 ]
 }
 
+# What the links of a paper lead to, but to what is of the source tree alone.
+targets() { # FILE
+    grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' |
+        grep -vE '^$|^https?:|^(\.\./)?(src|tests|bench|tools|include|migrations|sql)(/[^.]*)?$' |
+        grep -vE '^CONTRIBUTING.md$|^bench/README.md$|\.pml$|rowlock/rowlock\.h$'
+}
+
+@test "the links of the installed papers lead somewhere" {
+    papers="$PREFIX/share/doc/rowlock"
+    cd "$papers"
+    for paper in README.md docs/*.md; do
+        while IFS= read -r target; do
+            [ -e "$(dirname "$paper")/$target" ] || echo "$paper: $target"
+        done < <(targets "$paper")
+    done >"$BATS_TEST_TMPDIR/dead"
+    cat "$BATS_TEST_TMPDIR/dead"
+    [ ! -s "$BATS_TEST_TMPDIR/dead" ]
+    [ "$(targets README.md | wc -l)" -gt 20 ]
+    [ -x docs/examples/udf/build ]
+}
+
 @test "the installed command runs" {
     run "$PREFIX/bin/rowlock" --version
     echo "$output"
