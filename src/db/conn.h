@@ -54,6 +54,14 @@ typedef struct rl_peer {
 rl_peer rl_peer_of(int fd);
 bool rl_peer_same(const rl_peer *one, const rl_peer *other);
 
+/* What a ping, or the probe, was answered. */
+typedef enum rl_pong {
+    RL_PONG_GOOD,
+    RL_PONG_STOPPED, /* answered, but not asked: KILL QUERY met it, a time limit, a quota */
+    RL_PONG_DEMOTED, /* the server is not to be written to any more */
+    RL_PONG_NONE     /* the connection is gone */
+} rl_pong;
+
 typedef struct rl_conn rl_conn;
 
 #define RL_KEY_SIZE 45
@@ -92,6 +100,7 @@ struct rl_conn {
     bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
     int ping_pending;      /* a ping is under way: what it waits for */
     int ping_result;
+    rl_pong pong; /* what the last one was answered */
     /* Asked instead of a ping of what is held: fails where the server is not to be written to any
      * more. Set by the pool's set-up; NULL: a ping. */
     const char *probe;
@@ -167,7 +176,7 @@ rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err
 rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
 
 /* The keeper's half-steps: begin a ping (or the probe), go on with it when poll() says so. Never
- * block. Return true when it is over (conn->ping_result: 0 good; conn->demoted says why not). */
+ * block. Return true when it is over: conn->pong is its answer then. */
 bool rl_conn_ping_begin(rl_conn *conn);
 bool rl_conn_probe_begin(rl_conn *conn);
 bool rl_conn_ping_resume(rl_conn *conn, short revents);

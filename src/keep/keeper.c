@@ -13,6 +13,7 @@
 #define WRITE_RETRY_US     1000000
 #define RENEW_RETRY_MIN_US 50000
 #define RENEW_RETRY_MAX_US 2000000
+#define PROBE_AGAIN_US     50000
 #define MARGIN_MIN_US      20000
 #define MARGIN_MAX_US      1000000
 #define DRIFT_PART         2000  /* two clocks may differ by one part in so many: 500 ppm */
@@ -256,15 +257,23 @@ static void send_teller(rl_keeper *keeper)
 
 static void ping_over(rl_keeper *keeper, rl_held *held)
 {
-    if (held->conn->ping_result != 0) {
+    rl_pong pong = held->conn->pong;
+    if (pong == RL_PONG_NONE || pong == RL_PONG_DEMOTED) {
         mark_lost(keeper, held,
-                  held->conn->demoted ? "the server has become read-only: another is the primary"
-                                      : "the connection that holds it has ended");
+                  pong == RL_PONG_DEMOTED
+                      ? "the server has become read-only: another is the primary"
+                      : "the connection that holds it has ended");
         return;
     }
     /* It came to us when new connections led elsewhere already. */
     if (!rl_pool_is_current(keeper->pool, &held->conn->server, true)) {
         mark_lost(keeper, held, RL_MOVED);
+        return;
+    }
+    /* It lives, but may hold a lock at a server that is the primary no more: asked again. */
+    if (pong == RL_PONG_STOPPED) {
+        held->next_beat_us = rl_now_us() + PROBE_AGAIN_US;
+        keeper->due_us = earlier(keeper->due_us, held->next_beat_us);
         return;
     }
     extend_in_time(keeper, held, held->ping_sent_us, held->ttl_us);

@@ -284,6 +284,66 @@ static void test_forced_at_a_renewal(void **state)
     rowlock_client_close(client);
 }
 
+#define PROBE "SET @rowlock = IF"
+
+/* A KILL QUERY, a time limit or a quota may meet the question whether the server is still to be
+ * written to: no word of that, nor of the row lock, which its holder keeps. */
+static void test_stopped_probes(void **state)
+{
+    const unsigned stopped[] = {1317, 1969, 3024, 1226};
+    rowlock_client *client = through_open();
+    (void)state;
+    for (size_t i = 0; i < sizeof stopped / sizeof stopped[0]; i++) {
+        rowlock_hold *hold = ts_take(client, ts_name("stopped"), ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+        ts_proxy_answer(proxy, stopped[i], PROBE, 3);
+        for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
+            WANT(OK, rowlock_hold_check(hold));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+    rowlock_client_close(client);
+}
+
+/* Never answered, it is no proof. */
+static void test_probes_are_always_stopped(void **state)
+{
+    rowlock_client *client = through_open();
+    (void)state;
+    rowlock_hold *hold = ts_take(client, ts_name("stopped-always"), ROWLOCK_PESSIMISTIC, 2000);
+    ts_proxy_answer(proxy, 1317, PROBE, 1000000);
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
+    ts_proxy_answer(proxy, 0, "", 0);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    assert_non_null(strstr(ts_err.message, "did not answer a ping in time"));
+    rowlock_client_close(client);
+}
+
+static uint64_t kills_sent(void)
+{
+    return ts_sql_u64(mysql, "SELECT variable_value FROM information_schema.global_status"
+                             " WHERE variable_name = 'Com_kill'");
+}
+
+/* The reply is still on its way when the lock is given back: on the connection that has it,
+ * which is not taken for broken (and its remains at the server ended by KILL). */
+static void test_a_release_behind_a_stopped_probe(void **state)
+{
+    const char *name = ts_name("stopped-release");
+    rowlock_client *client = through_open();
+    (void)state;
+    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+    ts_proxy_delay(proxy, 0, 500);
+    ts_proxy_answer(proxy, 1317, PROBE, 1);
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 10000));
+    ts_proxy_delay(proxy, 0, 0);
+    uint64_t sent = kills_sent();
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_int_equal(kills_sent(), sent);
+    WANT(OK, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
+    rowlock_client_close(client);
+}
+
 /* --------------------------------------------------------------------- 1020, in earnest */
 
 /* Under REPEATABLE READ the caller's snapshot is older than the lock: MariaDB with
@@ -340,6 +400,9 @@ int main(void)
         BOTH(test_forced_at_an_acquire),
         BOTH(test_forced_at_a_release),
         ONCE(test_forced_at_a_renewal),
+        ONCE(test_stopped_probes),
+        ONCE(test_probes_are_always_stopped),
+        ONCE(test_a_release_behind_a_stopped_probe),
         BOTH(test_a_fence_behind_its_snapshot),
     };
     return cmocka_run_group_tests_name("refusals", tests, begin, end);
