@@ -17,8 +17,10 @@ static const meaning meanings[] = {
     {1213, ROWLOCK_DEADLOCK},
     {1020, ROWLOCK_DEADLOCK},
     {1180, ROWLOCK_DEADLOCK},
-    /* interrupted: KILL QUERY, the flavours' statement time limits */
+    /* interrupted: KILL QUERY, the flavours' statement time limits; while it waited for a table's
+     * auto-increment lock (MariaDB) */
     {1317, ROWLOCK_CANCELLED},
+    {1467, ROWLOCK_CANCELLED},
     /* the connection is gone; whether the statement ran is not known */
     {2006, ROWLOCK_UNKNOWN},
     {2013, ROWLOCK_UNKNOWN},

@@ -35,6 +35,8 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
         return status;
     if (rl_hold_lost(hold))
         return lost(lock, err);
+    rowlock_error spare = {0};
+    err = rl_error_or(err, &spare);
     rl_caller caller = rl_tx_caller(hold->client, mysql);
     const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner),
                                rl_text(caller.key)};
@@ -45,7 +47,8 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     /* Its procedure has rolled back what did not match. */
     if (status != ROWLOCK_OK || rows > 0 || !caller.via)
         status = rl_tx_outcome(&caller, lock->name, status, err);
-    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
+    /* Without a number it is not the server that says BUSY: somebody has stopped the statement. */
+    if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_BUSY && err->server_errno))
         return rl_fail(err, ROWLOCK_BUSY, "another transaction fences '%s' and is still open",
                        lock->name);
     if (status == ROWLOCK_UNKNOWN)

@@ -34,10 +34,11 @@ typedef struct row_call {
     rowlock_hold *hold;
     const rl_budget *budget;
     rl_conn *conn;
-    int64_t sent_us; /* before the last request on conn that was answered */
-    bool patient;    /* nobody is published: only the server is slow */
-    bool wary;       /* a connection that the pool had not looked at was gone */
-    bool over;       /* the last holder died without putting it back */
+    int64_t sent_us;    /* before the last request on conn that was answered */
+    int64_t reached_us; /* when the server was there for sure, last */
+    bool patient;       /* nobody is published: only the server is slow */
+    bool wary;          /* a connection that the pool had not looked at was gone */
+    bool over;          /* the last holder died without putting it back */
     char detail[400];
 } row_call;
 
@@ -85,8 +86,19 @@ static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_er
                    rowlock_status_text(ROWLOCK_READONLY), lock->name);
 }
 
+/* Somebody has ended the wait with KILL QUERY: that is no outage. */
+static void note_stopped(row_call *call, rowlock_status status, const rowlock_error *err)
+{
+    const rl_conn *conn = call->conn;
+    if (status == ROWLOCK_UNAVAILABLE && !conn->broken &&
+        rl_server_status(err->server_errno, conn->flavour) == ROWLOCK_CANCELLED)
+        call->reached_us = rl_now_us();
+}
+
 static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
+    rowlock_error spare = {0};
+    err = rl_error_or(err, &spare);
     bool try_once = call->budget->try_once;
     const rl_value values[] = {rl_u64(lock->id)};
     rl_io io = rl_budget_lock_io(call->budget);
@@ -95,6 +107,7 @@ static rowlock_status lock_row(row_call *call, rl_lock *lock, rowlock_error *err
     call->sent_us = rl_now_us();
     rowlock_status status = rl_query_one(call->conn, try_once ? RL_SQL_ROW_TRY : RL_SQL_ROW_LOCK,
                                          values, &io, &found, &rows, err);
+    note_stopped(call, status, err);
     if (status != ROWLOCK_OK || call->conn->interrupted)
         return stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);
     if (found && rows.cells[2].u64 != 0)
@@ -435,6 +448,8 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
     rl_pool *pool = &call->hold->client->pool;
     rowlock_status status = call->wary ? rl_pool_take(pool, RL_HOLD, &io, &call->conn, err)
                                        : rl_pool_take_unseen(pool, RL_HOLD, &io, &call->conn, err);
+    if (status == ROWLOCK_OK && call->conn->used_us == 0) /* just made */
+        call->reached_us = rl_now_us();
     if (status == ROWLOCK_OK)
         status =
             rl_set_idle_limit(call->conn, (uint64_t)(call->hold->held.ttl_us / 1000000), &io, err);
@@ -528,6 +543,7 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
         return status;
     const rl_attempts how = {.budget = budget,
                              .outage_us = hold->client->outage_us,
+                             .reached_us = &call.reached_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
     status = rl_attempt_until(&how, attempt, &call, err);
     if (err && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
@@ -639,8 +655,13 @@ static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool n
         status = rl_run(conn, RL_SQL_ROW_COMMIT, NULL, &io, NULL, err);
     if (status == ROWLOCK_OK)
         return status;
+    /* Where the server answers, the connection had the rows until then, whatever became of the
+     * COMMIT: it may have been stopped (KILL QUERY). */
+    bool had_it = !conn->broken;
     conn->broken = true;
     end_at_server(hold, budget);
+    if (had_it && hold->unfenced && !left_behind(hold))
+        return ROWLOCK_OK;
     return who_has_it(hold, budget, err);
 }
 

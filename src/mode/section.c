@@ -225,6 +225,10 @@ static rowlock_status work_and_swap(section_call *call, uint64_t version, rowloc
     const rowlock_section section = {
         .name = call->name, .version = version, .attempt = ++call->result.attempts};
     rowlock_status status = call->ways->begin(call->ways->data, err);
+    if (status == ROWLOCK_BUSY) { /* stopped by somebody, before the work */
+        call->result.attempts--;
+        return status;
+    }
     if (status != ROWLOCK_OK)
         return ended(call, status);
     status = call->ways->work(call->ways->data, &section);

@@ -90,6 +90,11 @@ static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_
     return ROWLOCK_TIMEOUT;
 }
 
+static bool is_new_outage(const rl_attempts *how, int64_t down_since_us)
+{
+    return down_since_us == RL_NEVER || (how->reached_us && *how->reached_us > down_since_us);
+}
+
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err)
 {
@@ -106,7 +111,7 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
         int64_t now = rl_now_us();
         if (status != ROWLOCK_UNAVAILABLE)
             down_since_us = RL_NEVER;
-        else if (down_since_us == RL_NEVER)
+        else if (is_new_outage(how, down_since_us))
             down_since_us = now;
         bool unsettled = how->unsettled && how->unsettled(data);
         if (give_up(how, status, down_since_us, unsettled))
