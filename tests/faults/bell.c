@@ -63,8 +63,8 @@ static void release(process *p)
 /* Which of them says that it has the lease; the others wait on. */
 static process *who_has_it(process *all, unsigned count, int64_t within_ms)
 {
-    int64_t end = ts_now_ms() + within_ms;
-    while (ts_now_ms() < end)
+    int64_t end = ts_now_ms() + within_ms - ts_stood_ms();
+    while (ts_now_ms() < end + ts_stood_ms())
         for (unsigned i = 0; i < count; i++)
             if (all[i].pid && process_hear(&all[i], 5)) {
                 assert_memory_equal(all[i].line, "TOKEN ", 6);

@@ -30,6 +30,7 @@ typedef struct cut {
     ts_way way;
     uint64_t byte;
     bool then_refuse; /* and nobody can be asked any more */
+    int64_t start_ms; /* of the acquire */
 } cut;
 
 /* What a call may answer when its connection was cut. */
@@ -39,13 +40,16 @@ static bool is_right(rowlock_status status, rowlock_mode mode, const cut *c)
         return true;
     if (!c->then_refuse)
         return false;
+    /* A lease is lost when the machine stood still for all of its time. */
+    bool may_be_lost =
+        mode == ROWLOCK_PESSIMISTIC || ts_now_ms() - c->start_ms > ts_short_ttl(mode) * 3 / 4;
     return status == ROWLOCK_UNKNOWN || status == ROWLOCK_UNAVAILABLE ||
-           (status == ROWLOCK_LOST && mode == ROWLOCK_PESSIMISTIC);
+           (status == ROWLOCK_LOST && may_be_lost);
 }
 
 /* Taken and given back; false: it was over before the byte came. */
-static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mode mode,
-                           const cut *c, uint64_t *token)
+static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mode mode, cut *c,
+                           uint64_t *token)
 {
     rowlock_hold *hold = NULL;
     WANT(OK, ts_try(client, name, mode)); /* connected, everything prepared */
@@ -54,6 +58,7 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
      * waits here. */
     rowlock_acquire_options how = {
         .mode = mode, .wait_ms = 10000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
+    c->start_ms = ts_now_ms();
     rowlock_status status = rowlock_acquire(client, name, &how, &hold, &ts_err);
     if (!is_right(status, mode, c))
         at_byte(mode, c->way, c->byte, "acquire");

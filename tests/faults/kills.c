@@ -195,7 +195,7 @@ static void test_server_stopped(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("stopped");
-    int64_t ttl = 1000;
+    int64_t ttl = TS_KEPT_TTL;
     rowlock_client *holder = ts_open();
     rowlock_client *waiting = ts_open();
     rowlock_client *hasty = ts_open();
@@ -349,7 +349,7 @@ static void test_holder_exits(void **state)
 {
     rowlock_mode mode = ts_mode(state);
     const char *name = ts_guarded(mysql, "exits");
-    int64_t ttl = 1500;
+    int64_t ttl = TS_KEPT_TTL;
     process a = process_start(name, mode, ttl, "hold");
     uint64_t first = process_expect_token(&a, 10000);
     expect_beats(name, first);
@@ -369,11 +369,11 @@ static void test_holder_exits(void **state)
 /* `a` holds it, with the token that is returned; `b` waits, and `c` behind it. */
 static uint64_t three_for_a_row(const char *name, process *a, process *b, process *c)
 {
-    *a = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    *a = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL, "hold");
     uint64_t token = process_expect_token(a, 10000);
-    *b = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    *b = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL, "hold");
     assert_true(ts_server_waits(mysql, "%resource_lock%FOR UPDATE%", 10000));
-    *c = process_start(name, ROWLOCK_PESSIMISTIC, 2000, "hold");
+    *c = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL, "hold");
     assert_false(process_hear(c, 300));
     return token;
 }
@@ -391,7 +391,7 @@ static void test_dead_waiter_for_a_row(void **state)
     process_bury(&b);
     process_tell(&a, "release");
     process_expect(&a, "RELEASE OK", 10000);
-    assert_true(process_expect_token(&c, 2000 + 5000) > first);
+    assert_true(process_expect_token(&c, TS_KEPT_TTL + 5000) > first);
     process_finish(&a);
     process_finish(&c);
     ts_nobody_was_late(mysql, name);
@@ -410,7 +410,7 @@ static void test_stopped_waiter_for_a_row(void **state)
     kill(b.pid, SIGSTOP);
     process_tell(&a, "release");
     process_expect(&a, "RELEASE OK", 10000);
-    uint64_t second = process_expect_token(&c, 2000 + 5000);
+    uint64_t second = process_expect_token(&c, TS_KEPT_TTL + 5000);
     assert_true(second > first);
     kill(b.pid, SIGCONT);
     assert_false(process_hear(&b, 1000));

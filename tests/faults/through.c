@@ -64,27 +64,43 @@ const char *giving(rowlock_mode mode)
     return mode == ROWLOCK_OPTIMISTIC ? "SET status = 'free', not_before" : "COMMIT";
 }
 
-rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
-                       rowlock_hold **hold)
+static rowlock_status acquire_for(rowlock_client *client, const char *name, rowlock_mode mode,
+                                  int64_t wait_ms, int64_t ttl_ms, rowlock_hold **hold)
 {
-    rowlock_acquire_options options = {
-        .mode = mode, .wait_ms = wait_ms, .ttl_ms = ts_short_ttl(mode)};
+    rowlock_acquire_options options = {.mode = mode, .wait_ms = wait_ms, .ttl_ms = ttl_ms};
     *hold = NULL;
     return rowlock_acquire(client, name, &options, hold, &ts_err);
 }
 
-void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
+rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
+                       rowlock_hold **hold)
+{
+    return acquire_for(client, name, mode, wait_ms, ts_short_ttl(mode), hold);
+}
+
+rowlock_status acquire_kept(rowlock_client *client, const char *name, rowlock_mode mode,
+                            int64_t wait_ms, rowlock_hold **hold)
+{
+    return acquire_for(client, name, mode, wait_ms, TS_KEPT_TTL, hold);
+}
+
+void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode, uint64_t *token)
 {
     rowlock_hold *hold = NULL;
     int64_t start = ts_now_ms();
-    WANT(OK, acquire(direct, name, mode, 30000, &hold));
-    assert_between(0, ts_now_ms() - start, ts_short_ttl(mode) + 1000 + ts_slack_ms());
+    WANT(OK, acquire_kept(direct, name, mode, 30000, &hold));
+    assert_between(0, ts_now_ms() - start, ttl_ms + 1000 + ts_slack_ms());
     if (rowlock_hold_token(hold) <= *token) {
         print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
         fail();
     }
     *token = rowlock_hold_token(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
+{
+    next_one_gets_in_after(ts_short_ttl(mode), name, mode, token);
 }
 
 bool is_ours(const rowlock_hold *hold)

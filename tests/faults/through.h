@@ -29,9 +29,14 @@ const char *giving(rowlock_mode mode);
 /* With the mode's short TTL; *hold is NULL when it is not got. */
 rowlock_status acquire(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
                        rowlock_hold **hold);
+/* With TS_KEPT_TTL. */
+rowlock_status acquire_kept(rowlock_client *client, const char *name, rowlock_mode mode,
+                            int64_t wait_ms, rowlock_hold **hold);
 
-/* Somebody else gets in within TTL + 1 s, with a higher token, which becomes *token. */
+/* Somebody else gets in within the mode's short TTL (or this one) + 1 s, with a higher token, which
+ * becomes *token. */
 void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token);
+void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode, uint64_t *token);
 
 /* Whose is it, by the table? */
 bool is_ours(const rowlock_hold *hold);
