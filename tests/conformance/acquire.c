@@ -109,7 +109,7 @@ static void test_a_wait_ends_on_time(void **state)
         rowlock_acquire_options options = {.mode = mode, .wait_ms = waits[i]};
         rowlock_hold *none = NULL;
         int64_t start = ts_now_ms();
-        WANT(TIMEOUT, rowlock_acquire(other, name, &options, &none, &ts_err));
+        WANT_TIMEOUT(mode, stood, rowlock_acquire(other, name, &options, &none, &ts_err));
         assert_between(waits[i] - 1, ts_now_ms() - start, waits[i] + ts_slack_ms());
         assert_null(none);
         assert_non_null(strstr(ts_err.message, name));

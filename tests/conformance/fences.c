@@ -631,7 +631,7 @@ static void test_a_table_in_use(void **state)
     rowlock_client_options options = ts_options();
     rowlock_client *hasty = NULL;
     (void)state;
-    options.connect_timeout_ms = 1000;
+    options.connect_timeout_ms = 3000;
     WANT(OK, rowlock_client_open(&options, &hasty, &ts_err));
     ts_sql(watch, "CREATE TABLE busy (id INT PRIMARY KEY) ENGINE = InnoDB");
     ts_sql(mysql, "BEGIN");
@@ -639,7 +639,7 @@ static void test_a_table_in_use(void **state)
     WANT(TIMEOUT, rowlock_fence_install(hasty, shop, "busy", name, &ts_err));
     assert_int_equal(triggers_of("busy"), 0);
     ts_sql(mysql, "COMMIT");
-    WANT(OK, rowlock_fence_install(hasty, shop, "busy", name, &ts_err));
+    WANT(OK, rowlock_fence_install(client, shop, "busy", name, &ts_err));
     rowlock_client_close(hasty);
 }
 

@@ -127,12 +127,14 @@ static void test_a_deadline(void **state)
     const char *name = ts_name("deadline");
     script s = {.undo = 1000000};
     rowlock_section_options options = {
-        .max_attempts = 1000000, .wait_ms = 300, .backoff_ms = 10, .backoff_max_ms = 50};
+        .max_attempts = 1000000, .wait_ms = 1000, .backoff_ms = 10, .backoff_max_ms = 50};
     rowlock_section_result result = {0};
     (void)state;
+    int64_t stood = ts_stood_ms();
     int64_t start = ts_now_ms();
-    WANT(TIMEOUT, rowlock_section_run(client, name, &options, play, &s, &result, &ts_err));
-    assert_between(250, ts_now_ms() - start, 300 + ts_slack_ms());
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood,
+                 rowlock_section_run(client, name, &options, play, &s, &result, &ts_err));
+    assert_between(950, ts_now_ms() - start, 1000 + ts_slack_ms());
     assert_true(result.attempts > 1);
     assert_int_equal(result.attempts, s.calls);
     assert_int_equal(result.conflicts, s.calls);

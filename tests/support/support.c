@@ -288,6 +288,15 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
     }
 }
 
+bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
+                     const char *file, int line)
+{
+    if (mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN && ts_stood_ms() - stood_ms >= 25)
+        return true;
+    ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
+    return false;
+}
+
 void ts_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
                 int line)
 {

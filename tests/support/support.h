@@ -171,6 +171,15 @@ void ts_pass_ms(int64_t ms);
  * for beside that is its own fault; a slow machine is not. */
 int64_t ts_stood_ms(void);
 
+/* TIMEOUT is wanted. A server that answers some 25 ms late leaves it unknown whether a change came
+ * to pass that was under way when a wait for a lease was over; that is excused by what the machine
+ * stood still since (ts_stood_ms()) `stood_ms`. True: unknown, and it may be held by nobody.
+ */
+#define WANT_TIMEOUT(mode, stood_ms, call)                                                         \
+    ts_want_timeout((mode), (stood_ms), (call), #call, __FILE__, __LINE__)
+bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
+                     const char *file, int line);
+
 /* Until the expression holds, at most so long (and as long as the machine stood still meanwhile);
  * its last value. */
 #define POLL_UNTIL(expression, within_ms)                                                          \
