@@ -188,8 +188,13 @@ static void check_binlog(const rl_doctor *d)
 static bool has_bell(rl_doctor *d)
 {
     static const char nobodys[] = "rowlock.?doctor.";
-    return rl_bell_take(d->conn, nobodys, d->conn->id, &d->io) == ROWLOCK_OK &&
-           rl_bell_ring(d->conn, nobodys, d->conn->id, &d->io) == ROWLOCK_OK;
+    rowlock_status status;
+    do {
+        status = rl_bell_take(d->conn, nobodys, d->conn->id, &d->io);
+        if (status == ROWLOCK_OK)
+            status = rl_bell_ring(d->conn, nobodys, d->conn->id, &d->io);
+    } while (rl_doctor_again(d, status));
+    return status == ROWLOCK_OK;
 }
 
 /* Why waiters of leases poll; NULL: they are woken. */
@@ -221,7 +226,10 @@ static bool check_schema(rl_doctor *d)
 {
     rowlock_error err = {0};
     unsigned version = 0;
-    rowlock_status status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
+    rowlock_status status;
+    do
+        status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
+    while (rl_doctor_again(d, status));
     if (status != ROWLOCK_OK) {
         rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
                        "as it says", "%s", err.message);
@@ -229,7 +237,9 @@ static bool check_schema(rl_doctor *d)
     }
     rl_doctor_tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema,
                    version);
-    status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    do
+        status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    while (rl_doctor_again(d, status));
     if (status == ROWLOCK_OK)
         rl_doctor_tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)
@@ -281,7 +291,10 @@ static void try_statements(rl_doctor *d, trial *t)
         rowlock_error err = {0};
         if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
             continue;
-        rowlock_status status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
+        rowlock_status status;
+        do
+            status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
+        while (rl_doctor_again(d, status));
         if (status == ROWLOCK_DENIED && of_some((rl_sql_id)id)) {
             t->needless = of_some((rl_sql_id)id);
             t->needless_denied = err;
@@ -332,8 +345,11 @@ static void check_waiters(rl_doctor *d)
     char remedy[1500];
     rl_rows rows;
     bool found = false;
-    rowlock_status status =
-        rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
+    rowlock_status status;
+    do
+        status =
+            rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
+    while (rl_doctor_again(d, status));
     rl_doctor_grantee(d, who, sizeof who);
     int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
     if (table)
@@ -436,6 +452,10 @@ rowlock_status rl_diagnose(const rl_params *params, const rl_wants *wants, rowlo
         check_all(&d, with_schema);
     if (status == ROWLOCK_OK && !with_schema)
         tell_no_schema(&d);
+    if (status == ROWLOCK_OK && !rl_doctor_could_look(&d))
+        status = rl_fail(&first, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
+                         d.conn->broken ? "the connection to the server was lost"
+                                        : "statements are stopped again and again (KILL QUERY)");
     rl_conn_close(d.conn);
     if (status != ROWLOCK_OK && err)
         *err = first;

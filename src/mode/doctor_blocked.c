@@ -108,7 +108,10 @@ static rowlock_status read_people(rl_doctor *d, rl_sql_id id, const rl_value *va
 {
     rl_rows rows;
     people->count = 0;
-    rowlock_status status = rl_query(d->conn, id, values, &d->io, &rows, err);
+    rowlock_status status;
+    do
+        status = rl_query(d->conn, id, values, &d->io, &rows, err);
+    while (rl_doctor_again(d, status));
     if (status != ROWLOCK_OK)
         return status;
     while (people->count < MOST && rl_next(&rows)) {

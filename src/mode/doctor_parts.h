@@ -19,9 +19,16 @@ typedef struct rl_doctor {
     int64_t server_us;
     char isolation[65];
     char user[513];
+    unsigned stops; /* statements that somebody has stopped */
 } rl_doctor;
 
-/* A finding without sessions. */
+/* The statement was stopped (KILL QUERY): it is to be asked again, unless that goes on and on. */
+bool rl_doctor_again(rl_doctor *d, rowlock_status status);
+/* False: that went on, or the connection is lost. What follows from it says nothing of the server.
+ */
+bool rl_doctor_could_look(const rl_doctor *d);
+
+/* A finding without sessions. Nothing is found out on a connection that is lost. */
 void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
                     const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
 

@@ -516,7 +516,9 @@ static void wait_until_freed(rowlock_client *client, const char *name, const vic
 {
     rl_budget budget = rl_budget_start(KILLED_WAIT_MS, client->limit_ms, NULL);
     killing k = {.client = client, .budget = &budget, .v = v, .name = name};
-    const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 1000, .most_us = 50000}};
+    const rl_attempts how = {.budget = &budget,
+                             .outage_us = KILLED_WAIT_MS * 1000,
+                             .backoff = {.first_us = 1000, .most_us = 50000}};
     rowlock_status ignored = rl_attempt_until(&how, free_killed, &k, NULL);
     (void)ignored;
 }

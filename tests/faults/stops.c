@@ -176,6 +176,39 @@ static void test_a_section_in_a_transaction(void **state)
     mysql_close(own);
 }
 
+/* ----------------------------------------------------------------------- the doctor */
+
+static void note_finding(void *data, const rowlock_finding *finding)
+{
+    char *all = data;
+    size_t at = strlen(all);
+    snprintf(all + at, 2000 - at, "%s: %d\n", finding->check, (int)finding->level);
+}
+
+/* Stopped once, it asks again and finds what it would have found; stopped again and again, it finds
+ * nothing wrong with the server. */
+static void test_a_look_at_the_server(void **state)
+{
+    static const char *const statements[] = {"rowlock_schema_version", "information_schema.tables",
+                                             "GET_LOCK", "innodb_trx", "metadata lock"};
+    rowlock_client_options options = through_options();
+    char quiet[2000] = "";
+    (void)state;
+    WANT(OK, rowlock_diagnose(&options, 0, note_finding, quiet, &ts_err));
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+        char found[2000] = "";
+        ts_proxy_answer(proxy, STOPPED, statements[i], 2);
+        WANT(OK, rowlock_diagnose(&options, 0, note_finding, found, &ts_err));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        assert_string_equal(found, quiet);
+        found[0] = '\0';
+        ts_proxy_answer(proxy, STOPPED, statements[i], 1000000);
+        WANT(UNAVAILABLE, rowlock_diagnose(&options, 0, note_finding, found, &ts_err));
+        ts_proxy_answer(proxy, 0, "", 0);
+        assert_memory_equal(found, quiet, strlen(found));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +218,7 @@ int main(void)
         ONCE(test_an_unfenced_release),
         BOTH(test_a_fence),
         ONCE(test_a_section_in_a_transaction),
+        ONCE(test_a_look_at_the_server),
     };
     return cmocka_run_group_tests_name("stops", tests, through_begin, through_end);
 }

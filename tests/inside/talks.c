@@ -322,7 +322,9 @@ static rowlock_status purge(talk_state *state)
 
 static void count_finding(void *data, const rowlock_finding *finding)
 {
-    (void)finding;
+    if (finding->level == ROWLOCK_BROKEN && strstr(finding->found, "stopped by somebody"))
+        talk_complain("what was stopped is taken for broken: %s: %s", finding->check,
+                      finding->found);
     ++*(unsigned *)data;
 }
 
@@ -397,6 +399,7 @@ const talk talks[] = {
     A_LEASE("break what is held", break_it, TALK_HELD | TALK_BREAKS, MAY(UNKNOWN)),
     ALIKE("purge", purge, 0, MAY(UNKNOWN)),
     A_LEASE("diagnose", diagnose, TALK_OPENS | TALK_ALIKE, 0),
+    SAMPLED("diagnose, some of it", diagnose, TALK_OPENS, 0, 13),
     A_LEASE("migrate", migrate, TALK_OPENS, MAY(UNKNOWN)),
     SAMPLED("migrations", talk_migrations, TALK_OWN, MAY(UNKNOWN) | MAY(SERVER), 3),
     SAMPLED("repair of migrations", talk_migrations_repair, TALK_OWN, MAY(UNKNOWN), 5),
