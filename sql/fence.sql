@@ -49,6 +49,11 @@ SELECT version FROM resource WHERE resource_name = :name;
 -- params: name text
 UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AND status = 'held';
 
+-- For the GRANT that a user lacks.
+-- name: fence_user
+-- columns: user text(512)
+SELECT CURRENT_USER();
+
 -- The guard, in parts: head, one of the two checks, end. In the first check the row of the lock is
 -- read under a shared lock: what is committed, whatever the transaction's snapshot; and whoever
 -- wants to take the lock waits until this transaction has ended. Several sessions of one holder do

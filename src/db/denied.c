@@ -115,3 +115,10 @@ rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowl
     }
     return status;
 }
+
+void rl_grantee(const char *user, char *text, size_t size)
+{
+    const char *at = strrchr(user, '@');
+    int length = at ? (int)(at - user) : (int)strlen(user);
+    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
+}

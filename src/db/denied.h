@@ -3,6 +3,8 @@
 #ifndef RL_DB_DENIED_H
 #define RL_DB_DENIED_H
 
+#include <stddef.h>
+
 #include "base/error.h"
 
 typedef struct rl_refusal {
@@ -16,5 +18,8 @@ typedef struct rl_refusal {
 
 /* Fills err, and returns the status. Where a right is missing (DENIED), the GRANT that gives it. */
 rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err);
+
+/* 'user'@'host', for a GRANT, of what CURRENT_USER() says. */
+void rl_grantee(const char *user, char *text, size_t size);
 
 #endif

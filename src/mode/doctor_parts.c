@@ -2,7 +2,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "db/denied.h"
 
 #define STOPS_MOST 20 /* in all that is looked at */
 
@@ -33,8 +34,5 @@ void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, 
 
 void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size)
 {
-    const char *user = d->user;
-    const char *at = strrchr(user, '@');
-    int length = at ? (int)(at - user) : (int)strlen(user);
-    snprintf(text, size, "'%.*s'@'%s'", length, user, at ? at + 1 : "%");
+    rl_grantee(d->user, text, size);
 }

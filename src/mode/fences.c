@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "db/denied.h"
 
 /*
  * A fence is three triggers, and nothing else: they go with the table when it is renamed or
@@ -206,6 +207,22 @@ static rowlock_status fencing_end(fencing *f, rowlock_status status, rowlock_err
 
 /* ------------------------------------------------------------------------ what failed */
 
+static void tell_missing_right(const fencing *f, rowlock_error *err)
+{
+    char who[600] = "this user";
+    bool found = false;
+    rl_rows rows;
+    rl_io io = rl_budget_quick_io(&f->budget);
+    if (rl_query_one(f->conn, RL_SQL_FENCE_USER, NULL, &io, &found, &rows, NULL) == ROWLOCK_OK &&
+        found)
+        rl_grantee(rows.cells[0].text, who, sizeof who);
+    rl_fail(err, ROWLOCK_DENIED,
+            "'%s': this user may not make or drop its triggers; let an administrator run "
+            /* not run */
+            "GRANT TRIGGER ON `%s`.`%s` TO %s;",
+            f->shown, f->schema, f->table, who);
+}
+
 /* What a CREATE or DROP TRIGGER fails by, in words that say what to do. `err` is not NULL. */
 static rowlock_status explain(const fencing *f, rowlock_status status, rowlock_error *err)
 {
@@ -223,11 +240,7 @@ static rowlock_status explain(const fencing *f, rowlock_status status, rowlock_e
                 "administrator do it, or run SET GLOBAL log_bin_trust_function_creators = 1",
                 f->shown);
     else
-        rl_fail(err, status,
-                "'%s': this user may not make or drop its triggers; let an administrator run "
-                /* not run */
-                "GRANT TRIGGER ON `%s`.`%s` TO this user",
-                f->shown, f->schema, f->table);
+        tell_missing_right(f, err);
     err->server_errno = was.server_errno;
     memcpy(err->sqlstate, was.sqlstate, sizeof err->sqlstate);
     memcpy(err->statement, was.statement, sizeof err->statement);

@@ -658,9 +658,12 @@ static void test_rights(void **state)
     WANT(NOT_FOUND, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
     ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, options.user);
     WANT(DENIED, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
-    assert_non_null(strstr(ts_err.message, "GRANT TRIGGER ON `"));
     assert_int_equal(triggers_of("guarded"), 0);
-    ts_sql(watch, "GRANT TRIGGER ON `%s`.guarded TO %s@localhost", shop, options.user);
+    /* What it says to run can be run as it is. */
+    const char *remedy = strstr(ts_err.message, "GRANT TRIGGER ON `");
+    assert_non_null(remedy);
+    assert_non_null(strchr(remedy, ';'));
+    ts_sql(watch, "%.*s", (int)strcspn(remedy, ";"), remedy);
     bool trusted = ts_sql_u64(watch, "SELECT @@global.log_bin = 0"
                                      " OR @@global.log_bin_trust_function_creators") != 0;
     if (!trusted) {
