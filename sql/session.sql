@@ -45,7 +45,13 @@ SHOW VARIABLES WHERE Variable_name IN (
     'version', 'version_comment', 'pseudo_thread_id', 'hostname', 'port', 'datadir',
     'server_id', 'gtid_domain_id', 'server_uuid', 'wsrep_on', 'group_replication_group_name',
     'group_replication_single_primary_mode', 'read_only', 'super_read_only', 'log_bin',
-    'binlog_format');
+    'binlog_format', 'lower_case_table_names');
+
+-- What the server calls the schema. Asked only where it makes names lower case (lower_case_table_names = 1).
+-- name: session_schema
+-- kind: text
+-- columns: name text(256), value text(512)
+SELECT 'schema', DATABASE();
 
 -- name: session_galera
 -- kind: text

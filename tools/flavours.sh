@@ -64,18 +64,20 @@ flavour_prepare() {
     esac
 }
 
-# flavour_make_data FLAVOUR USER REAL: a new data directory REAL/data, copied from the template that an
-# earlier start left, else made; REAL/tmp is for temporary files, REAL/install.log says what went wrong.
+# flavour_make_data FLAVOUR USER REAL OPTIONS...: a new data directory REAL/data, copied from the template that an
+# earlier start left, else made (with OPTIONS: always made); REAL/tmp is for temporary files, REAL/install.log says what went wrong.
 # After flavour_prepare. root@localhost has no password, and there is nobody else.
 flavour_make_data() {
-    local user=$2 real=$3 version template
+    local flavour=$1 user=$2 real=$3 version template
+    shift 3
     version=$("${SERVER_PROGRAM[@]}" --version 2>/dev/null | sed 's/.* Ver //' | cksum | tr ' ' -)
-    template=$ROWLOCK_ROOT/.private/template-2-$1-$version
+    template=$ROWLOCK_ROOT/.private/template-2-$flavour-$version
     rm -rf "$real/data.new"
-    if [ -r "$template/ibdata1" ]; then
+    if (($# == 0)) && [ -r "$template/ibdata1" ]; then
         cp -a --reflink=auto "$template" "$real/data.new"
     else
-        case $1 in
+        SERVER_OPTIONS+=("$@")
+        case $flavour in
         mariadb) make_data_installed "$user" "$real" ;;
         mariadb-*) make_data_mariadb "$user" "$real" ;;
         mysql-*) make_data_mysql "$user" "$real" ;;
@@ -83,7 +85,9 @@ flavour_make_data() {
             tail -n 30 "$real/install.log" >&2
             die "the data directory of $1 could not be made"
         }
-        keep_template "$real/data.new" "$template"
+        if (($# == 0)); then
+            keep_template "$real/data.new" "$template"
+        fi
     fi
     if [ -n "$user" ]; then
         chown -R "$user:$(id -g "$user")" "$real/data.new"

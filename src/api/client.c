@@ -64,6 +64,16 @@ static void sign_label(rowlock_client *client)
     memcpy(client->label + length, sign, (size_t)size + 1);
 }
 
+/* No bell has been asked for yet. */
+static rowlock_status name_schema(rowlock_client *client, rl_conn *conn, const rl_io *io,
+                                  rowlock_error *err)
+{
+    rowlock_status status = rl_session_name_schema(conn, &client->pool.params, io, err);
+    snprintf(client->schema, sizeof client->schema, "%s", client->pool.params.schema);
+    rl_bell_prefix(client->schema, client->bell_prefix);
+    return status;
+}
+
 /* The first connection: is this a server and a schema to work with? */
 static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
 {
@@ -78,6 +88,8 @@ static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
     if (rl_server_why_no_bell(&conn->server, client->single_writer))
         atomic_store(&client->polls, true);
     status = rl_server_check(&conn->server, err);
+    if (status == ROWLOCK_OK)
+        status = name_schema(client, conn, &io, err);
     if (status == ROWLOCK_OK)
         status = rl_schema_check(conn, client->schema, &io, err);
     rl_pool_give(&client->pool, conn);

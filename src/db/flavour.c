@@ -125,6 +125,8 @@ static void note_setting(rl_sketch *sketch, const char *name, const char *value)
         snprintf(server->comment, sizeof server->comment, "%s", value);
     else if (strcasecmp(name, "binlog_format") == 0)
         snprintf(server->binlog_format, sizeof server->binlog_format, "%s", value);
+    else if (strcasecmp(name, "lower_case_table_names") == 0)
+        server->lowers_names = strcmp(value, "1") == 0;
     else if (strcasecmp(name, "pseudo_thread_id") == 0)
         sketch->connection_id = strtoull(value, NULL, 10);
 }

@@ -63,6 +63,7 @@ typedef struct rl_server {
     bool read_only;
     bool proxied; /* the number of the connection is another at the server */
     bool binlog;
+    bool lowers_names; /* of schemas and tables: what DATABASE() says is not what was asked for */
     bool apart;   /* configured for a cluster, and not a working member of it, or nobody may tell */
     bool outside; /* surely none */
     char binlog_format[33];

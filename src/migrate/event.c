@@ -8,7 +8,7 @@
 #include "stmt/stmt.h"
 
 typedef struct installer {
-    const rl_params *params;
+    rl_params *params;
     rl_conn *conn;
     rl_io io;
     rowlock_sweep_event_result done;
@@ -97,7 +97,7 @@ static rowlock_status end(installer *in, rowlock_status status, const char *righ
     return status;
 }
 
-rowlock_status rl_event_install(const rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
+rowlock_status rl_event_install(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
                                 rowlock_sweep_event_result *result, rowlock_error *err)
 {
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
@@ -111,7 +111,7 @@ rowlock_status rl_event_install(const rl_params *params, const rl_event_plan *pl
     return end(&in, status, "EVENT, CREATE, SELECT, INSERT, UPDATE, DELETE, EXECUTE", result, err);
 }
 
-rowlock_status rl_event_remove(const rl_params *params, int64_t wait_ms,
+rowlock_status rl_event_remove(rl_params *params, int64_t wait_ms,
                                rowlock_sweep_event_result *result, rowlock_error *err)
 {
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};

@@ -14,7 +14,7 @@
 #include "stmt/stmt.h"
 
 typedef struct installer {
-    const rl_params *params;
+    rl_params *params;
     rl_conn *conn;
     rl_io io;
     rl_routines there;
@@ -172,8 +172,7 @@ static rowlock_status end(installer *in, rowlock_status status, rowlock_procedur
     return name_privileges(in->params->schema, status, err);
 }
 
-rowlock_status rl_procedures_install(const rl_params *params,
-                                     const rowlock_procedures_options *options,
+rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,
                                      rowlock_procedures_result *result, rowlock_error *err)
 {
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
@@ -190,8 +189,7 @@ rowlock_status rl_procedures_install(const rl_params *params,
     return end(&in, status, result, err);
 }
 
-rowlock_status rl_procedures_remove(const rl_params *params,
-                                    const rowlock_procedures_options *options,
+rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_options *options,
                                     rowlock_procedures_result *result, rowlock_error *err)
 {
     installer in = {.params = params, .io = rl_io_until(RL_NEVER)};

@@ -19,7 +19,7 @@
 #define LOCK_WAIT_TIMEOUT 1205
 
 typedef struct migrator {
-    const rl_params *params;
+    rl_params *params;
     const rowlock_migrate_options *options;
     const char *applied_by;
     rl_conn *conn;
@@ -263,7 +263,7 @@ static rowlock_status name_privileges(const migrator *m, rowlock_status status, 
     return status;
 }
 
-rowlock_status rl_migrate(const rl_params *params, const rowlock_migrate_options *options,
+rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *options,
                           const char *applied_by, rowlock_migrate_result *result,
                           rowlock_error *err)
 {

@@ -6,7 +6,7 @@
 #include "rowlock/rowlock.h"
 
 /* `params` names the schema. */
-rowlock_status rl_migrate(const rl_params *params, const rowlock_migrate_options *options,
+rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *options,
                           const char *applied_by, rowlock_migrate_result *result,
                           rowlock_error *err) RL_MUST_USE;
 

@@ -51,11 +51,13 @@ static rowlock_status lock(rl_conn *conn, const char *schema, int64_t wait_ms, c
     return status;
 }
 
-rowlock_status rl_migrate_open(const rl_params *params, int64_t wait_ms, const rl_io *io,
-                               rl_conn **conn, rowlock_error *err)
+rowlock_status rl_migrate_open(rl_params *params, int64_t wait_ms, const rl_io *io, rl_conn **conn,
+                               rowlock_error *err)
 {
     rl_conn *opened = NULL;
     rowlock_status status = rl_migrate_connect(params, params->schema, io, &opened, err);
+    if (status == ROWLOCK_OK)
+        status = rl_session_name_schema(opened, params, io, err);
     if (status == ROWLOCK_OK)
         status = lock(opened, params->schema, wait_ms, io, err);
     if (status == ROWLOCK_OK)

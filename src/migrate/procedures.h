@@ -14,12 +14,10 @@ extern const rl_procedure rl_procedures[];
 extern const unsigned rl_procedure_count;
 
 /* See rowlock_procedures_install(). `params` names the schema. */
-rowlock_status rl_procedures_install(const rl_params *params,
-                                     const rowlock_procedures_options *options,
+rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,
                                      rowlock_procedures_result *result,
                                      rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_procedures_remove(const rl_params *params,
-                                    const rowlock_procedures_options *options,
+rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_options *options,
                                     rowlock_procedures_result *result,
                                     rowlock_error *err) RL_MUST_USE;
 

@@ -390,7 +390,10 @@ static rowlock_status open_conn(rl_doctor *d, bool with_schema, rowlock_error *e
     rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
     if (status != ROWLOCK_OK)
         return status;
-    return rl_session_setup(d->conn, RL_WORK, &d->io, err);
+    status = rl_session_setup(d->conn, RL_WORK, &d->io, err);
+    if (status == ROWLOCK_OK && with_schema)
+        status = rl_session_name_schema(d->conn, d->params, &d->io, err);
+    return status;
 }
 
 static void check_all(rl_doctor *d, bool with_schema)
@@ -428,7 +431,7 @@ static void tell_no_schema(const rl_doctor *d)
                    "there is no schema '%s', or this user may not see it", d->params->schema);
 }
 
-rowlock_status rl_diagnose(const rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
                            void *data, rowlock_error *err)
 {
     rl_doctor d = {.params = params,

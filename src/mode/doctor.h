@@ -12,7 +12,7 @@ typedef struct rl_wants {
     bool single_writer; /* no other node of a cluster is used */
 } rl_wants;
 
-rowlock_status rl_diagnose(const rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
                            void *data, rowlock_error *err) RL_MUST_USE;
 
 #endif

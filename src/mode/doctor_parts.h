@@ -6,7 +6,7 @@
 #include "stmt/stmt.h"
 
 typedef struct rl_doctor {
-    const rl_params *params;
+    rl_params *params;
     const rl_wants *wants;
     rowlock_finding_fn fn;
     void *data;

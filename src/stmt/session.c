@@ -1,8 +1,10 @@
 #include "stmt/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "stmt/bell.h"
 
 /* How long a statement of ours may wait for a row lock: a holder's as long as it likes
@@ -80,6 +82,32 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
     if (status == ROWLOCK_OK && conn->via)
         status = give_key(conn, io, err);
     return status == ROWLOCK_OK ? find_server(conn, io, err) : status;
+}
+
+static void copy_schema(void *data, const char *const *cells)
+{
+    char **name = data;
+    if (cells[1] && !*name)
+        *name = rl_strdup(cells[1]);
+}
+
+rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl_io *io,
+                                      rowlock_error *err)
+{
+    char *name = NULL;
+    if (!conn->server.lowers_names)
+        return ROWLOCK_OK;
+    rowlock_status status =
+        rl_query_text(conn, RL_SQL_SESSION_SCHEMA, NULL, io, copy_schema, &name, err);
+    if (status == ROWLOCK_OK && !name)
+        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    if (status != ROWLOCK_OK) {
+        free(name);
+        return status;
+    }
+    free(params->schema);
+    params->schema = name;
+    return ROWLOCK_OK;
 }
 
 static rowlock_status setup_joined(rl_conn *conn, rl_purpose purpose, const rl_io *io,

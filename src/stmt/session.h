@@ -8,6 +8,13 @@
 rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *io,
                                 rowlock_error *err) RL_MUST_USE;
 
+/*
+ * Makes params->schema, by which this connection was opened, what the server calls it: where it
+ * makes names lower case, the procedures and the triggers know no other. Asks no other server.
+ */
+rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl_io *io,
+                                      rowlock_error *err) RL_MUST_USE;
+
 /* Setting sessions up that lead to where locks may be taken (and finding out where they lead:
  * conn->server), stopping statements, ringing bells; for rl_pool_init(). */
 extern const rl_pool_hooks rl_stmt_pool_hooks;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/support.h"
 
@@ -237,6 +238,62 @@ static void test_an_hour_that_comes_twice(void **state)
     ts_own_remove();
 }
 
+/* Has a lock by one spelling, and is seen by the other: one bell, one fence. */
+static void use_both_spellings(const char *written, const char *named, rowlock_via via)
+{
+    rowlock_client_options options[] = {ts_options_on(written), ts_options_on(named)};
+    const char *name = ts_name("spelling");
+    rowlock_client *clients[2];
+    rowlock_fences *fences = NULL;
+    MYSQL *mysql = ts_connect("shop");
+    for (int i = 0; i < 2; i++) {
+        options[i].via = via;
+        WANT(OK, rowlock_client_open(&options[i], &clients[i], &ts_err));
+    }
+    rowlock_hold *hold = ts_take(clients[0], name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    const uint64_t token = rowlock_hold_token(hold);
+    WANT(BUSY, ts_try(clients[1], name, ROWLOCK_OPTIMISTIC));
+    assert_true(ts_sql_u64(mysql,
+                           "SELECT IS_USED_LOCK(CONCAT('rowlock.%s.', id)) IS NOT NULL"
+                           " FROM %s.resource WHERE resource_name = '%s'",
+                           named, named, name));
+    ts_sql(mysql, "CREATE TABLE invoice (id INT PRIMARY KEY) ENGINE = InnoDB");
+    WANT(OK, rowlock_fence_install(clients[0], "shop", "invoice", name, &ts_err));
+    assert_int_not_equal(ts_sql_try(mysql, "INSERT INTO invoice VALUES (0)"), 0);
+    ts_sql(mysql, "CALL %s.rowlock_present('%s', %llu)", written, name, (unsigned long long)token);
+    ts_sql(mysql, "INSERT INTO invoice VALUES (1)");
+    ts_sql(mysql, "CALL %s.rowlock_present('%s', NULL)", named, name);
+    WANT(OK, rowlock_present(hold, mysql, &ts_err));
+    ts_sql(mysql, "INSERT INTO invoice VALUES (2)");
+    WANT(OK, rowlock_fences_get(clients[1], &fences, &ts_err));
+    assert_int_equal(rowlock_fences_count(fences), 1);
+    rowlock_fences_free(fences);
+    WANT(OK, rowlock_fence_remove(clients[1], "shop", "invoice", &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    for (int i = 0; i < 2; i++)
+        rowlock_client_close(clients[i]);
+    ts_sql(mysql, "DROP TABLE invoice");
+    mysql_close(mysql);
+}
+
+/* Where names are made lower case, a schema has one name, however it was written: for its bells,
+ * its fences, its procedures. */
+static void test_a_server_that_lowers_names(void **state)
+{
+    (void)state;
+    ts_own_start_with("--lower-case-table-names=1");
+    MYSQL *own = ts_connect(NULL);
+    ts_sql(own, "CREATE DATABASE Shop");
+    rowlock_client_options options = ts_options_on("RowLock");
+    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    assert_true(install("RowLock").changed > 0);
+    assert_int_equal(install("rowlock").changed, 0);
+    use_both_spellings("RowLock", "rowlock", ROWLOCK_VIA_TABLES);
+    use_both_spellings("RowLock", "rowlock", ROWLOCK_VIA_PROCEDURES);
+    mysql_close(own);
+    ts_own_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +306,7 @@ int main(void)
         ONCE(test_missing_privileges),
         ONCE(test_sysdate_is_now),
         ONCE(test_an_hour_that_comes_twice),
+        ONCE(test_a_server_that_lowers_names),
     };
     return cmocka_run_group_tests_name("procedures", tests, ts_suite_begin_sql, ts_suite_end_sql);
 }
