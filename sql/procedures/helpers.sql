@@ -48,15 +48,15 @@ BEGIN
     SET p_time = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (v_units - 122192928000000000) DIV 10 MICROSECOND;
 END;
 
--- The one place where errors are made. %s in the text: the lock's name. MySQL takes 128 characters;
--- what is cut ends with dots.
+-- The one place where errors are made. The first %s in the text: the lock's name. (Others are what
+-- somebody has written: a label.) MySQL takes 128 characters; what is cut ends with dots.
 CREATE PROCEDURE rl_signal(IN p_state CHAR(5) CHARACTER SET ascii,
                            IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_text TEXT CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_name VARCHAR(50) CHARACTER SET utf8mb4
         DEFAULT CONCAT('''', IF(CHAR_LENGTH(p_name) > 40, CONCAT(LEFT(p_name, 37), '...'), p_name), '''');
-    DECLARE v_whole TEXT CHARACTER SET utf8mb4 DEFAULT REPLACE(p_text, '%s', COALESCE(v_name, 'NULL'));
+    DECLARE v_whole TEXT CHARACTER SET utf8mb4 DEFAULT INSERT(p_text, LOCATE('%s', p_text), 2, COALESCE(v_name, 'NULL'));
     DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4
         DEFAULT IF(CHAR_LENGTH(v_whole) > 128, CONCAT(LEFT(v_whole, 125), '...'), v_whole);
     CASE p_state

@@ -266,7 +266,7 @@ CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf
                             OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_started, v_now DATETIME(6);
-    DECLARE v_id, v_ttl_us BIGINT UNSIGNED;
+    DECLARE v_id, v_next, v_ttl_us BIGINT UNSIGNED;
     DECLARE v_quiet, v_bell, v_had, v_rings, v_waited BOOLEAN DEFAULT FALSE;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
@@ -292,12 +292,17 @@ BEGIN
     SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
     CALL rl_quiet(v_quiet);
     CALL rl_now(v_started);
-    CALL rl_resource(p_name, 'optimistic', v_id);
-    IF NOT v_quiet THEN
+    CALL rl_resource(p_name, 'optimistic', v_wait_us, v_next);
+    SET v_id = v_next;
+    IF v_id IS NOT NULL AND NOT v_quiet THEN
         SET v_had = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE), v_bell = v_had;
     END IF;
     take: LOOP
-        SET v_outcome = NULL;
+        IF v_next IS NULL THEN
+            SET p_text = '%s is new, and a transaction has locked the place where it belongs; try again later';
+            LEAVE take;
+        END IF;
+        SET v_id = v_next, v_outcome = NULL;
         IF v_waited THEN
             CALL rl_glance(p_name, v_id, v_bell, v_outcome, v_left_us, v_rings, p_text);
         END IF;
@@ -319,7 +324,7 @@ BEGIN
             LEAVE take;
         END IF;
         IF v_outcome = 'again' THEN
-            CALL rl_resource(p_name, 'optimistic', v_id);
+            CALL rl_resource(p_name, 'optimistic', v_budget_us, v_next);
         END IF;
         IF v_quiet OR v_bell OR v_outcome = 'again' OR v_budget_us < 1000000 THEN
             -- Its turn, but not its time; or there is nothing to wait for.

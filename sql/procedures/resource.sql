@@ -2,15 +2,18 @@
 -- open (no handler runs then); the COMMIT is for sessions with autocommit=0.
 
 -- The id of a name, whose rows are made where it is new. Each step is a transaction of its own:
--- the caller has none.
+-- the caller has none. NULL: for p_wait_us a transaction had the gap locked into which the name
+-- belongs (on MariaDB, every REPEATABLE READ one that has locked the name behind it).
 CREATE PROCEDURE rl_resource(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
-                             OUT p_id BIGINT UNSIGNED)
+                             IN p_wait_us BIGINT, OUT p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_idle BIGINT;
     DECLARE v_has_lock, v_has_renewal BOOLEAN;
     DECLARE v_tries INT DEFAULT 0;
+    DECLARE v_locked BOOLEAN DEFAULT FALSE;
+    DECLARE v_started, v_now DATETIME(6);
     SET p_id = NULL;
     find: LOOP
         CALL rl_resource_find(p_name, p_id, v_kind, v_idle, v_has_lock, v_has_renewal);
@@ -20,13 +23,18 @@ BEGIN
         IF p_id IS NOT NULL AND IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal) THEN
             LEAVE find;
         END IF;
-        IF v_tries = 20 THEN
+        SET p_id = NULL;
+        CALL rl_now(v_now);
+        SET v_started = COALESCE(v_started, v_now);
+        IF v_locked AND TIMESTAMPDIFF(MICROSECOND, v_started, v_now) >= p_wait_us THEN
+            LEAVE find;
+        ELSEIF v_tries = 20 THEN
             CALL rl_signal('RLDMG', p_name, 'the rows of %s could not be made; see `rowlock doctor`');
         END IF;
-        SET v_tries = v_tries + 1;
-        CALL rl_resource_make(p_name, p_kind);
+        CALL rl_resource_make(p_name, p_kind, v_locked);
+        SET v_tries = v_tries + (NOT v_locked);
     END LOOP;
-    IF p_kind = 'pessimistic' AND v_idle > 86400 THEN
+    IF p_id IS NOT NULL AND p_kind = 'pessimistic' AND v_idle > 86400 THEN
         CALL rl_resource_touch(p_id);
     END IF;
 END;
@@ -45,10 +53,23 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
+-- The same for who gives no time to wait for: as long as the session waits for rows.
+CREATE PROCEDURE rl_resource_or_busy(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                     IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                                     IN p_wait_us BIGINT, OUT p_id BIGINT UNSIGNED)
+BEGIN
+    CALL rl_resource(p_name, p_kind, COALESCE(p_wait_us, @@session.innodb_lock_wait_timeout * 1000000), p_id);
+    IF p_id IS NULL THEN
+        CALL rl_signal(IF(p_wait_us > 0, 'RLTMO', 'RLBSY'), p_name, '%s is new, and a transaction has locked the place where it belongs; try again later');
+    END IF;
+END;
+
 -- One attempt; somebody else may be quicker. A row that is there gets what it lacks. unique_checks
--- is the caller's to set, and off it lets a name in twice.
+-- is the caller's to set, and off it lets a name in twice. p_locked: it waited for a second, which is
+-- all that MySQL can wait at least (sql/resource.sql); not longer, since KILL QUERY runs no handler.
 CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                  IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+                                  IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+                                  OUT p_locked BOOLEAN)
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_id BIGINT UNSIGNED;
@@ -69,6 +90,13 @@ BEGIN
         SET unique_checks = v_unique;
         SET v_last = LAST_INSERT_ID(v_last);
     END;
+    DECLARE EXIT HANDLER FOR 1205
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET unique_checks = v_unique, p_locked = TRUE;
+        SET v_last = LAST_INSERT_ID(v_last);
+    END;
+    SET p_locked = FALSE;
     CALL rl_writable_for(p_name);
     SET unique_checks = TRUE;
     CALL rl_now(v_now);
@@ -76,6 +104,7 @@ BEGIN
     START TRANSACTION;
     SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     IF v_id IS NULL THEN
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
         IF ROW_COUNT() <> 1 THEN
             CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
@@ -87,8 +116,10 @@ BEGIN
         END IF;
     END IF;
     IF p_kind = 'pessimistic' THEN
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
     ELSE
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create_renewal(id = v_id)}};
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;

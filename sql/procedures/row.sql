@@ -7,7 +7,7 @@ BEGIN
     CALL rl_name_check(p_name);
     CALL rl_alone('making', p_name);
     CALL rl_writable_for(p_name);
-    CALL rl_resource(p_name, 'pessimistic', v_id);
+    CALL rl_resource_or_busy(p_name, 'pessimistic', NULL, v_id);
 END;
 
 -- Held until the transaction ends. The name's rows are there before: to insert them here would let
@@ -27,7 +27,7 @@ BEGIN
     END IF;
     CALL rl_single_writer(p_name);
     IF NOT v_inside THEN
-        CALL rl_resource(p_name, 'pessimistic', v_id);
+        CALL rl_resource_or_busy(p_name, 'pessimistic', IF(p_wait IS NULL OR p_wait < 0, 3e15, LEAST(p_wait, 3e9) * 1000000), v_id);
     END IF;
     CALL rl_row_lock(p_name, p_wait);
 END;

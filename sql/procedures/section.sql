@@ -11,7 +11,7 @@ BEGIN
     IF v_inside THEN
         CALL rl_version(p_name, p_version);
     ELSE
-        CALL rl_resource(p_name, 'optimistic', v_id);
+        CALL rl_resource_or_busy(p_name, 'optimistic', NULL, v_id);
         CALL rl_version_free(p_name, p_version);
         IF p_version IS NULL THEN
             CALL rl_own('version', p_name, 0, p_version);

@@ -138,3 +138,13 @@ a> CALL rowlock_acquire(42, 30, 0, @t);
 a> CALL rowlock_release('42', @t);
 a> CALL rowlock_acquire(1.50, 30, 0, @t);
 a> CALL rowlock_release('1.50', @t);
+
+# Labels are told as they are, too: nothing in them is taken for the name, a quote, an escape.
+a> CALL rowlock_acquire('%s in %s', 60, 0, @t);
+a> UPDATE resource SET owner_label = '%s%%n \\ ''q'' "d" \\0 %s' WHERE resource_name = '%s in %s';
+b> CALL rowlock_acquire('%s in %s', 60, 0, @t);
+b> SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES';
+b> CALL rowlock_acquire('%s in %s', 60, 0, @t);
+b> SET sql_mode = DEFAULT;
+b> UPDATE resource SET kind = '%s' WHERE resource_name = '%s in %s';
+b> CALL rowlock_check('%s in %s', 1);

@@ -152,7 +152,7 @@ app> SELECT @t2 > 1;
 
 # rowlock's own helpers work for who may do without them, and for nobody else.
 app> CALL rl_event('forged', 'optimistic', 'released', 1, '', '', UTC_TIMESTAMP(6), 0, 0, '');
-app> CALL rl_resource_make('forged', 'optimistic');
+app> CALL rl_resource_make('forged', 'optimistic', @x);
 app> CALL rl_resource_touch(1);
 app> CALL rl_break('held', @x, @y);
 app> CALL rl_kill(1);

@@ -40,6 +40,8 @@ b> ROLLBACK;
 c<
 b> START TRANSACTION;
 b> CALL rowlock_row_lock('row', 0);
+# (Who it is, is told if that can be read within some milliseconds.)
+mask /held by (c \(token 1\)|somebody else)/held by WHO/
 $ rowlock run --mode=pessimistic -n row -- echo not reached
 c! release row
 b> CALL rowlock_row_lock('row', NULL);
