@@ -262,11 +262,14 @@ static rowlock_status publish_over(row_call *call, rl_lock *lock, rl_trace *trac
     status = call->conn->via ? renew_ticket(call, lock, err) : confirm(call, err);
     if (status != ROWLOCK_OK)
         return status;
+    /* What we sent before has come to pass after all: the server is slow, and no transaction has
+     * fenced a token that nobody knows yet. */
+    call->patient = call->patient || row.ours;
     const rl_value values[] = {rl_u64(row.version),    rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
                                rl_u64(lock->id),       rl_text(lock->name),
                                rl_text(lock->ticket)};
-    status = rl_client_change(client, call->budget, call->conn, false, RL_SQL_ROW_PUBLISH_OVER,
+    status = rl_client_change(client, call->budget, call->conn, row.ours, RL_SQL_ROW_PUBLISH_OVER,
                               values, trace, done, err);
     if (status == ROWLOCK_OK && done->rows > 0 && !row.ours) {
         call->over = true;
@@ -338,7 +341,9 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
     rl_trace trace = {0};
     rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
                                              RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
-    bool stuck = status == ROWLOCK_TIMEOUT && call->budget->try_once;
+    /* Also where the answer to our KILL QUERY was late, and nobody knows: a look tells. */
+    bool broken = status == ROWLOCK_TIMEOUT || (status == ROWLOCK_UNKNOWN && trace.stopped);
+    bool stuck = broken && call->budget->try_once;
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
         status = publish_over(call, lock, &trace, &done, err);
     /* The version may have risen once more; a token that nobody got does no harm. */

@@ -56,6 +56,29 @@ static void test_a_lost_reply_is_looked_up(void **state)
     rowlock_client_close(client);
 }
 
+/* A server that is late with the change is no lock that is held: it is found out, or done again. */
+static void test_a_late_reply_to_a_try(void **state)
+{
+    rowlock_mode mode = ts_mode(state);
+    rowlock_client *client = through_open();
+    const char *name = ts_name("late-reply");
+    rowlock_hold *hold = NULL;
+    uint64_t token = 0;
+    next_one_gets_in(name, mode, &token);
+    WANT(OK, ts_try(client, name, mode));
+    ts_proxy_arm(proxy, TS_STALL_REPLY, taking(mode), 1, false);
+    WANT(OK, acquire_kept(client, name, mode, 0, &hold));
+    assert_true(ts_proxy_fired(proxy));
+    assert_true(rowlock_hold_token(hold) > token);
+    token = rowlock_hold_token(hold);
+    assert_true(is_ours(hold));
+    WANT(BUSY, ts_try(direct, name, mode));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    ts_proxy_flow(proxy);
+    next_one_gets_in(name, mode, &token);
+    rowlock_client_close(client);
+}
+
 /* Nobody can be asked. A lease may be held by nobody for its TTL; a row lock ended with its
  * connection, and that is known. */
 static void test_a_lost_reply_and_nobody_to_ask(void **state)
@@ -636,6 +659,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_a_lost_reply_is_looked_up),
+        BOTH(test_a_late_reply_to_a_try),
         BOTH(test_a_lost_reply_and_nobody_to_ask),
         BOTH(test_no_connection_at_all),
         BOTH(test_a_release_without_its_reply),
