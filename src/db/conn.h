@@ -78,10 +78,11 @@ struct rl_conn {
     unsigned bells;
     uint64_t *rings;
     size_t ring_count;
-    int64_t used_us; /* when it was given back last */
-    char waiver[65]; /* what it has waived last (sql/lease.sql, lease_waive); "": nothing */
-    uint64_t id;     /* the server's number for it */
-    rl_peer peer;    /* which server that is */
+    int64_t used_us;   /* when it was given back last */
+    char waiver[65];   /* what it has waived last (sql/lease.sql, lease_waive); "": nothing */
+    int64_t opened_us; /* before the server was asked for it */
+    uint64_t id;       /* the server's number for it */
+    rl_peer peer;      /* which server that is */
     rl_flavour flavour;
     rl_server server;      /* found by the pool's set-up */
     rl_alarm alarm;        /* of the waits for its replies */

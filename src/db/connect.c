@@ -487,10 +487,14 @@ rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_connector);
+    const int64_t now_us = rl_now_us();
     rl_io bounded = *io;
-    int64_t limit = rl_time_add(rl_now_us(), params->connect_timeout_ms * 1000);
+    int64_t limit = rl_time_add(now_us, params->connect_timeout_ms * 1000);
     if (limit < bounded.deadline_us)
         bounded.deadline_us = limit;
-    return may_block(params) ? open_elsewhere(params, &bounded, conn, err)
-                             : open_here(params, &bounded, conn, err);
+    rowlock_status status = may_block(params) ? open_elsewhere(params, &bounded, conn, err)
+                                              : open_here(params, &bounded, conn, err);
+    if (status == ROWLOCK_OK)
+        (*conn)->opened_us = now_us;
+    return status;
 }

@@ -502,14 +502,10 @@ static rowlock_status attempt_end(rl_site *site, rl_conn *conn, const rl_io *io,
     (void)site;
     ending *e = data;
     const rl_value values[] = {rl_u64(e->connection_id)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_UPTIME, NULL, io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
+    rowlock_status status =
+        rl_session_restarted(conn, io, (int64_t)e->age_s * 1000000, 0, &e->ended, err);
+    if (status != ROWLOCK_OK || e->ended)
         return status;
-    e->ended = found && strtoull(rows.cells[1].text, NULL, 10) < e->age_s;
-    if (e->ended)
-        return ROWLOCK_OK;
     status = rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
     e->ended = status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD;
     return e->ended ? ROWLOCK_OK : status;

@@ -1,7 +1,6 @@
 #include "mode/settle.h"
 
-#include <stdlib.h>
-
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 /* Between two looks whether the server has done with a connection. */
@@ -10,24 +9,6 @@
 
 #define NO_SUCH_THREAD 1094
 #define NOT_OWNER      1095 /* the number belongs to somebody else's connection: ours has gone */
-
-/* Since the request went out? Its connection is gone then, and its number may be a stranger's.
- * Uptime is the difference of two times in whole seconds: the server is up for less than a second
- * more than it says. By its wall clock: while that has been put back behind the start, it is a
- * negative number shown without its sign, which proves nothing. */
-static rowlock_status restarted_since(rl_conn *conn, const rl_io *io, int64_t sent_us,
-                                      bool *restarted, rowlock_error *err)
-{
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_UPTIME, NULL, io, &found, &rows, err);
-    if (status != ROWLOCK_OK || !found)
-        return status;
-    uint64_t uptime_s = strtoull(rows.cells[1].text, NULL, 10);
-    uint64_t since_s = (uint64_t)(rl_now_us() - sent_us) / 1000000;
-    *restarted = uptime_s < since_s;
-    return status;
-}
 
 rowlock_status rl_kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
                           rowlock_error *err)
@@ -71,7 +52,10 @@ static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *tra
     bool restarted = false;
     if (*trace->key)
         return end_by_key(conn, io, trace, err);
-    rowlock_status status = restarted_since(conn, io, trace->sent_us, &restarted, err);
+    /* A caller's connection may have its number from a proxy. */
+    const uint64_t older_id = trace->callers ? 0 : trace->connection_id;
+    rowlock_status status =
+        rl_session_restarted(conn, io, rl_now_us() - trace->sent_us, older_id, &restarted, err);
     if (status != ROWLOCK_OK || restarted)
         return status;
     status = rl_kill_on(conn, io, trace->connection_id, err);

@@ -142,3 +142,26 @@ rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *i
         conn->idle_limit_s = seconds;
     return status;
 }
+
+/*
+ * Uptime is the difference of two times in whole seconds: the server is up for less than a second
+ * more, or less, than it says. By its wall clock: while that has been put back behind the start, it
+ * is a negative number shown without its sign, which proves nothing. Within that second the numbers
+ * of connections tell: they rise while a server is up (for four thousand million of them).
+ */
+rowlock_status rl_session_restarted(rl_conn *conn, const rl_io *io, int64_t age_us,
+                                    uint64_t older_id, bool *restarted, rowlock_error *err)
+{
+    const uint64_t age_s = (uint64_t)age_us / 1000000;
+    const bool is_later = conn->opened_us > rl_now_us() - age_us;
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status = rl_query_one(conn, RL_SQL_SESSION_UPTIME, NULL, io, &found, &rows, err);
+    *restarted = false;
+    if (status != ROWLOCK_OK || !found)
+        return status;
+    const uint64_t uptime_s = strtoull(rows.cells[1].text, NULL, 10);
+    const bool in_doubt = uptime_s >= age_s && uptime_s < age_s + 2;
+    *restarted = uptime_s < age_s || (in_doubt && is_later && conn->id <= older_id);
+    return ROWLOCK_OK;
+}

@@ -23,6 +23,15 @@ extern const rl_pool_hooks rl_stmt_pool_hooks;
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err) RL_MUST_USE;
 
+/*
+ * Was the server started in the last `age_us`? A yes is sure, and a no means nothing where it was
+ * started about as long ago. `older_id`: the number of a connection to this very server that was
+ * made before then; 0: none is known.
+ */
+rowlock_status rl_session_restarted(rl_conn *conn, const rl_io *io, int64_t age_us,
+                                    uint64_t older_id, bool *restarted,
+                                    rowlock_error *err) RL_MUST_USE;
+
 /* A key of a connection that works through procedures (sql/session.sql); false: no random number.
  */
 bool rl_key_make(char key[RL_KEY_SIZE]) RL_MUST_USE;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "faults/process.h"
+#include "mode/settle.h"
 #include "support/own_server.h"
 #include "support/support.h"
 
@@ -299,6 +300,38 @@ static void test_server_killed_in_a_release(void **state)
     ts_nobody_was_late(mysql, name);
 }
 
+/* A request went out just when the server was started anew, and its connection's number is a
+ * stranger's by now: whoever looks how it ended does not end that one. */
+static void test_a_number_from_before_a_restart(void **state)
+{
+    enum { MOST = 40 };
+    MYSQL *strangers[MOST] = {0};
+    rowlock_client_options options = ts_options();
+    rowlock_client *client = NULL;
+    const rl_budget budget = rl_budget_start(10000, 0, NULL);
+    unsigned count = 0;
+    (void)state;
+    options.no_history = true; /* nor a connection for it */
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    rl_trace trace = {.peer = client->pool.peer};
+    while (count < MOST)
+        strangers[count++] = ts_connect(NULL);
+    const uint64_t number = mysql_thread_id(strangers[MOST - 1]);
+    ts_own_kill();
+    trace.sent_us = rl_now_us();
+    ts_own_restart();
+    ts_reconnect(&mysql);
+    while (count > 0)
+        mysql_close(strangers[--count]);
+    WANT(OK, ts_try(client, ts_name("anew"), ROWLOCK_OPTIMISTIC));
+    while (mysql_thread_id(mysql) < number)
+        ts_reconnect(&mysql);
+    trace.connection_id = mysql_thread_id(mysql);
+    rl_settle_connection(client, &budget, &trace);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT CONNECTION_ID()"), trace.connection_id);
+    rowlock_client_close(client);
+}
+
 enum { STORM = 6 };
 
 static void expect_progress(const char *name, int64_t within_ms)
@@ -396,6 +429,7 @@ int main(int argc, char **argv)
         BOTH(test_server_killed_while_held),
         BOTH(test_server_away_for_longer_than_the_ttl),
         BOTH(test_server_killed_in_a_release),
+        ONCE(test_a_number_from_before_a_restart),
         BOTH(test_server_killed_in_a_storm),
         BOTH(test_kills_in_a_storm),
     };
