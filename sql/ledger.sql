@@ -39,13 +39,13 @@ CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (version)
 ) ENGINE = InnoDB COMMENT = 'rowlock migrate: applied files';
 
+-- Row 0, of which the name is wanted, comes first.
 -- name: ledger_list
 -- columns: version u64, name text(1280), checksum text(64), steps u64, steps_done u64, running u64, done_checksum text(64), whole u64, decided u64, statement text(1020), error text(2400), token u64, applied_by text(1020), started_at text(26), applied_at text(26), duration_ms u64
 SELECT version, name, checksum, steps, steps_done, running, done_checksum, whole, decided, statement,
        error, token, applied_by, CAST(started_at AS CHAR), IFNULL(CAST(applied_at AS CHAR), ''),
        duration_ms
   FROM {table}
- WHERE version > 0
  ORDER BY version;
 
 -- name: ledger_guard

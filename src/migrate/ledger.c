@@ -257,19 +257,33 @@ static bool add_record(rl_ledger *ledger, const rl_cell *cells)
     return record->name && record->statement && record->error && record->who;
 }
 
+typedef struct listing {
+    rl_ledger *ledger;
+    char lock_name[sizeof((rl_guard *)0)->lock_name]; /* "": not known yet */
+} listing;
+
+static bool add_row(listing *list, const rl_cell *cells)
+{
+    if (cells[0].u64 > 0)
+        return add_record(list->ledger, cells);
+    put(list->lock_name, sizeof list->lock_name, &cells[1]);
+    return true;
+}
+
 static rowlock_status attempt_list(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
                                    rowlock_error *err)
 {
     (void)site;
-    rl_ledger *ledger = data;
+    listing *list = data;
     rl_rows rows;
     bool memory = true;
-    rl_ledger_free(ledger);
+    rl_ledger_free(list->ledger);
+    list->lock_name[0] = '\0';
     rowlock_status status = rl_query(conn, RL_SQL_LEDGER_LIST, NULL, io, &rows, err);
     if (status != ROWLOCK_OK)
         return status;
     while (memory && rl_next(&rows))
-        memory = add_record(ledger, rows.cells);
+        memory = add_row(list, rows.cells);
     rl_end(&rows);
     return memory ? rows.status : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
@@ -324,45 +338,35 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 }
 
 /* One schema's locks are told by their names alone. */
-static rowlock_status other_lock(const rl_site *site, const rl_guard *guard, rowlock_error *err)
+static rowlock_status other_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
     char command[RL_ADVICE_SIZE];
     size_t schema = strlen(site->lock_name) - strlen(site->lock);
-    bool same = strncmp(guard->lock_name, site->lock_name, schema) == 0;
+    bool same = strncmp(lock_name, site->lock_name, schema) == 0;
     size_t skip = same ? schema : 0;
     rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
                    "or, when nobody does any more, run %s",
-                   site->schema, site->table, guard->lock_name + skip, site->lock_name + skip,
+                   site->schema, site->table, lock_name + skip, site->lock_name + skip,
                    same ? "--lock" : "its schema with -D, its name with --lock", command);
-}
-
-/* A history whose row 0 is missing or has no lock is one that is being made. */
-static rowlock_status check_lock(rl_site *site, rowlock_error *err)
-{
-    rl_guard guard;
-    rowlock_status status = rl_guard_read(site, &guard, err);
-    if (status == ROWLOCK_DAMAGED)
-        return ROWLOCK_OK;
-    if (status != ROWLOCK_OK || !*guard.lock_name || !strcmp(guard.lock_name, site->lock_name))
-        return status;
-    return other_lock(site, &guard, err);
 }
 
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
 {
     uint64_t count = 0;
+    listing list = {.ledger = ledger};
     *ledger = (rl_ledger){0};
     rowlock_status status = attempt(site, attempt_exists, &count, err);
     if (status == ROWLOCK_OK && count > 0)
-        status = attempt(site, attempt_list, ledger, err);
-    if (status == ROWLOCK_OK && count > 0)
-        status = check_lock(site, err);
+        status = attempt(site, attempt_list, &list, err);
     if (status == ROWLOCK_DAMAGED)
         rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
                         site->table);
-    return status;
+    /* A history whose row 0 is missing or has no lock is one that is being made. */
+    if (status != ROWLOCK_OK || !*list.lock_name || !strcmp(list.lock_name, site->lock_name))
+        return status;
+    return other_lock(site, list.lock_name, err);
 }
 
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
@@ -373,7 +377,7 @@ static rowlock_status not_entered(rl_site *site, rowlock_error *err)
     if (status != ROWLOCK_OK)
         return status;
     if (strcmp(guard.lock_name, site->lock_name) != 0)
-        return other_lock(site, &guard, err);
+        return other_lock(site, guard.lock_name, err);
     rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
