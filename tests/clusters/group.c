@@ -171,14 +171,14 @@ static void test_failover_of_what_is_held(void **state)
     int old = fail_over();
     assert_true(POLL_UNTIL(rowlock_hold_check(row) == ROWLOCK_LOST, SOON_MS));
     (void)rowlock_release(row, &ts_err);
-    WANT(OK, rowlock_hold_check(lease));
+    assert_held(lease);
     assert_true(POLL_UNTIL(ts_try(other, lease_name, ROWLOCK_OPTIMISTIC) == ROWLOCK_BUSY, SOON_MS));
     ts_waiter waiter = {.client = other, .name = lease_name, .options = {.wait_ms = SOON_MS}};
     ts_waiter_start(&waiter);
     /* Renewed at the new primary: more than was left when the old one died. */
     int64_t left_ms = rowlock_hold_remaining_ms(lease);
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(lease) > left_ms, 120000));
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     WANT(OK, rowlock_release(lease, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, SOON_MS));
     assert_true(rowlock_hold_token(waiter.hold) > lease_token);

@@ -207,7 +207,7 @@ static void test_promotion_of_a_replica_that_lags(void **state)
     assert_true(POLL_UNTIL(rowlock_hold_check(s.row) == ROWLOCK_LOST, TOLD_MS));
     print_message("# its holder was told within %d ms\n", (int)(ts_now_ms() - promoted_ms));
     expect_nothing_left(&s, ASYNCHRONOUS);
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(BUSY, ts_try(s.holder, s.lease_name, ROWLOCK_OPTIMISTIC));
     WANT(OK, ts_try(s.other, s.row_name, ROWLOCK_PESSIMISTIC));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));

@@ -58,7 +58,7 @@ void test_a_waiter_at_another_node_gets_in(void **state)
     ts_waiter waiter = {.client = second, .name = name, .options = {.wait_ms = SOON_MS}};
     ts_waiter_start(&waiter);
     ts_pass_ms(700); /* it should be able to get in now, if it can at all */
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_hand_over(hold, &waiter, SOON_MS);
     rowlock_client_close(first);
     rowlock_client_close(second);
@@ -204,7 +204,7 @@ static void want_no_commit(fenced *f, const char *name, const rowlock_hold *hold
     WANT(OK, rowlock_break(f->taker, name, "test", &ts_err));
     rowlock_hold *taken = hold_at(f->taker, name, 30000);
     assert_int_not_equal(ts_sql_try(late, "COMMIT"), 0);
-    WANT(OK, rowlock_hold_check(taken));
+    assert_held(taken);
     WANT(OK, rowlock_release(taken, &ts_err));
 }
 
@@ -497,7 +497,7 @@ void test_through_procedures(void **state)
     assert_true(POLL_UNTIL(shown_at(clients[1], row, rowlock_hold_token(hold)), SOON_MS));
     WANT(UNSUPPORTED, rowlock_break(clients[1], row, NULL, &ts_err));
     assert_non_null(strstr(ts_err.message, "KILL its connection there"));
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     rowlock_client_close(alone);
     for (int i = 0; i <= CLUSTER_NODES; i++)

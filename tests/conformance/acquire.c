@@ -51,7 +51,7 @@ static void test_what_a_hold_says(void **state)
     assert_int_equal(rowlock_hold_depth(hold), 1);
     assert_between(0, rowlock_hold_waited_ms(hold), 1000);
     assert_between(15000, rowlock_hold_remaining_ms(hold), 20000);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     assert_between(1, (int64_t)strlen(rowlock_hold_owner(hold)), ROWLOCK_OWNER_MAX);
     MYSQL *mysql = ts_connect(ts_schema());
     char *owner =
@@ -138,7 +138,7 @@ static void test_a_waiter_gets_it_when_it_is_released(void **state)
         waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = waits[i]};
         ts_waiter_start(&waiter);
         ts_pass_ms(600);
-        assert_false(atomic_load(&waiter.ended));
+        assert_false(ts_waiter_ended(&waiter));
         WANT(OK, rowlock_release(hold, &ts_err));
         WANT(OK, ts_waiter_join(&waiter, 10000));
         assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -405,7 +405,7 @@ static void test_reentrance_counts(void **state)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_int_equal(rowlock_hold_depth(hold), 1);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(BUSY, ts_try(other, name, mode));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, mode));
@@ -431,7 +431,7 @@ static void test_reentrance_is_for_one_thread(void **state)
     assert_ptr_equal(reenter(client, name, mode), hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     ts_pass_ms(100);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_int_equal(rowlock_hold_depth(waiter.hold), 1);
@@ -467,7 +467,7 @@ static void test_a_lost_hold_is_not_reentered(void **state)
     rowlock_status status = rowlock_acquire(client, name, &options, &again, &ts_err);
     if (status == ROWLOCK_OK) {
         assert_ptr_not_equal(again, hold);
-        WANT(OK, rowlock_hold_check(again));
+        assert_held(again);
         WANT(OK, rowlock_release(again, &ts_err));
     } else {
         assert_int_equal(status, ROWLOCK_LOST);

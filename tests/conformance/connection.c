@@ -374,7 +374,7 @@ static void test_a_child_without_descriptors(void **state)
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     assert_int_equal(ts_reap(ts_fork(close_without_descriptors, client), 10000), 0);
     ts_pass_ms(200);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(BUSY, ts_try(other, name, mode));
     WANT(OK, rowlock_release(hold, &ts_err));
     rowlock_client_close(client);
@@ -419,7 +419,7 @@ static void test_a_foreign_kill_is_survived(void **state)
         assert_true(ts_server_waits(watch, "%resource_lock%FOR UPDATE%", 10000));
         ts_sql(watch, "KILL QUERY %" PRIu64, ts_sql_u64(watch, "SELECT id " OUR_WAIT));
         ts_pass_ms(100);
-        assert_false(atomic_load(&w.ended));
+        assert_false(ts_waiter_ended(&w));
     }
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_waiter_join(&w, 10000));

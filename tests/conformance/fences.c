@@ -200,7 +200,7 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     assert_true(ts_server_waits(watch, "%resource%", 10000));
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 2", table);
     ts_pass_ms(300);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_sql(mysql, "COMMIT");
     WANT(OK, ts_waiter_join(&waiter, 15000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -227,14 +227,14 @@ static void test_a_long_writer_keeps_its_lock(void **state)
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
     int64_t end = ts_now_ms() + TS_KEPT_FOR;
     while (ts_now_ms() < end) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(BUSY, ts_try(other, name, mode));
         ts_pass_ms(50);
     }
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 2", table);
     ts_sql(mysql, "COMMIT");
     assert_int_equal(checksum(table), 6002);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
@@ -287,7 +287,7 @@ static void test_a_late_fence_and_a_take_over(void **state)
     assert_true(ts_server_waits(watch, "%resource%", 10000));
     rowlock_status status = rowlock_fence(old, mysql, &ts_err);
     if (status == ROWLOCK_OK)
-        assert_false(atomic_load(&waiter.ended));
+        assert_false(ts_waiter_ended(&waiter));
     else
         assert_true(status == ROWLOCK_DEADLOCK || status == ROWLOCK_LOST);
     ts_sql(mysql, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");

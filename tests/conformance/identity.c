@@ -285,7 +285,7 @@ static void test_a_restart_is_no_change(void **state)
     ts_own_restart();
     at(here);
     look(client);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_false(atomic_load(&l.told));
     rowlock_client_close(client);

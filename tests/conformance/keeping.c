@@ -58,7 +58,7 @@ static void test_it_is_kept_beyond_its_ttl(void **state)
     rowlock_hold *hold = take_for(client, name, mode, TS_KEPT_TTL, &t);
     int64_t end = ts_now_ms() + TS_KEPT_FOR;
     while (ts_now_ms() < end) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         assert_between(1, rowlock_hold_remaining_ms(hold), TS_KEPT_TTL);
         WANT(BUSY, ts_try(other, name, mode));
         ts_pass_ms(20);
@@ -82,7 +82,7 @@ static void test_many_are_kept(void **state)
         holds[i] = ts_take(client, ts_name("many"), mode, i % 2 ? TS_KEPT_TTL : TS_KEPT_TTL + 500);
     ts_pass_ms(TS_KEPT_FOR);
     for (int i = 0; i < MANY; i++)
-        WANT(OK, rowlock_hold_check(holds[i]));
+        assert_held(holds[i]);
     for (int i = 0; i < MANY; i++)
         WANT(OK, rowlock_release(holds[i], &ts_err));
     rowlock_client_close(client);
@@ -179,7 +179,7 @@ static void test_taken_over(void **state)
     assert_string_equal(before, after);
     free(before);
     free(after);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(BUSY, ts_try(client, name, mode));
     WANT(OK, rowlock_release(hold, &ts_err));
     mysql_close(mysql);
@@ -200,7 +200,7 @@ static void test_a_late_renewal_changes_nothing(void **state)
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(POLL_UNTIL(atomic_load(&t.times) == 1, 10000));
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(LOST, rowlock_release(old, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
     mysql_close(mysql);

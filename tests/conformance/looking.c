@@ -345,7 +345,7 @@ static void test_break(void **state)
     assert_true(rowlock_hold_token(next) > token);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_hold_check(next));
+    assert_held(next);
     WANT(OK, rowlock_release(next, &ts_err));
     WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
 }
@@ -384,7 +384,7 @@ static void test_break_with_a_waiter(void **state)
      * 4 s and a second later. */
     WANT(OK, ts_waiter_join(&waiter, ts_via() ? 20000 : 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
@@ -425,7 +425,7 @@ static void test_sweep_frees_the_dead(void **state)
     assert_true(sweep((rowlock_sweep_options){0}).expired == 1);
     assert_int_equal(state_of(dead_name), ROWLOCK_FREE);
     assert_int_equal(state_of(live_name), ROWLOCK_HELD);
-    WANT(OK, rowlock_hold_check(live));
+    assert_held(live);
     WANT(BUSY, ts_try(other, live_name, mode));
     assert_true(sweep((rowlock_sweep_options){0}).expired == 0);
     rowlock_history *history = history_of(dead_name);

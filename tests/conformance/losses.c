@@ -132,7 +132,7 @@ static void test_a_slow_callback_delays_nothing_else(void **state)
     /* Released before it was told of: nobody needs to be told any more. */
     WANT(LOST, rowlock_release(holds[0], &ts_err));
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-        WANT(OK, rowlock_hold_check(kept));
+        assert_held(kept);
     assert_int_equal(atomic_load(&slow.ended), 0);
     atomic_store(&gate, true);
     for (int i = 1; i < MANY; i++)
@@ -297,8 +297,8 @@ static void test_a_long_lease_does_not_hold_up_a_short_one(void **state)
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
     rowlock_hold *shorter = take(client, ts_name("short"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL, NULL);
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
-        WANT(OK, rowlock_hold_check(shorter));
-        WANT(OK, rowlock_hold_check(longer));
+        assert_held(shorter);
+        assert_held(longer);
     }
     WANT(OK, rowlock_release(shorter, &ts_err));
     WANT(OK, rowlock_release(longer, &ts_err));

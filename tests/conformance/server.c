@@ -128,7 +128,7 @@ static void test_break_needs_the_right(void **state)
     WANT(OK, open_as(user, PASSWORD, ts_schema(), &client));
     rowlock_hold *hold = ts_take(admin, name, ROWLOCK_PESSIMISTIC, 30000);
     WANT(DENIED, rowlock_break(client, name, "please", &ts_err));
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(BUSY, ts_try(client, name, ROWLOCK_PESSIMISTIC));
     WANT(OK, rowlock_release(hold, &ts_err));
     rowlock_client_close(client);
@@ -360,7 +360,7 @@ static void test_a_trigger_on_the_table(void **state)
         assert_true(token > last);
         assert_int_equal(token, ts_sql_u64(mysql, "SELECT version FROM resource"
                                                   " WHERE resource_name = 'audited'"));
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(OK, rowlock_release(hold, &ts_err));
         last = token;
     }

@@ -303,7 +303,7 @@ static void test_a_fenced_commit(void **state)
         ts_sql(mysql, i == 0 ? "COMMIT" : "ROLLBACK");
     }
     assert_int_equal(rows_of(name), 1);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, mode));
 }
@@ -424,7 +424,7 @@ static void test_a_take_over_waits_for_the_commit(void **state)
     ts_waiter_start(&waiter);
     assert_true(ts_server_waits(watch, "%resource%", 10000));
     ts_pass_ms(300);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_sql(mysql, "COMMIT");
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -499,13 +499,13 @@ static void test_it_is_kept_under_a_long_fence(void **state)
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
     int64_t end = ts_now_ms() + TS_KEPT_FOR;
     while (ts_now_ms() < end) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(BUSY, ts_try(other, name, mode));
         ts_pass_ms(50);
     }
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
@@ -519,8 +519,8 @@ static void test_others_are_kept_under_a_long_fence(void **state)
     WANT(OK, rowlock_fence(fenced, mysql, &ts_err));
     ts_expire(watch, rowlock_hold_name(plain), ROWLOCK_OPTIMISTIC);
     ts_pass_ms(TS_KEPT_FOR);
-    WANT(OK, rowlock_hold_check(fenced));
-    WANT(OK, rowlock_hold_check(plain));
+    assert_held(fenced);
+    assert_held(plain);
     ts_sql(mysql, "COMMIT");
     WANT(OK, rowlock_release(fenced, &ts_err));
     WANT(OK, rowlock_release(plain, &ts_err));

@@ -278,7 +278,7 @@ static void test_one_byte_at_a_time(void **state)
     line kept = {.hold = hold, .lowest_ms = INT64_MAX};
     for (int i = 0; i < 2; i++)
         assert_true(POLL_UNTIL(is_renewed(&kept), 10000));
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(BUSY, ts_try(direct, name, mode));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(direct, name, mode));

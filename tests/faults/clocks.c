@@ -130,7 +130,7 @@ static int clock_is_right(void **state)
 static void expect_kept(rowlock_hold *hold, int64_t ms)
 {
     for (int64_t until = ts_now_ms() + ms; ts_now_ms() < until; ts_pass_ms(20)) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(BUSY, ts_try(direct, rowlock_hold_name(hold), rowlock_hold_mode(hold)));
     }
 }
@@ -155,7 +155,7 @@ static void test_the_servers_clock_goes_forward_lease(void **state)
     ts_sql(work, "ROLLBACK");
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 8000 + 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_hold_check(next));
+    assert_held(next);
     ts_sql(work, "START TRANSACTION");
     WANT(OK, rowlock_fence(next, work, &ts_err));
     ts_sql(work, "COMMIT");
@@ -193,7 +193,7 @@ static void test_the_servers_clock_goes_back(void **state)
     uint64_t token = rowlock_hold_token(hold);
     step_server(-3600);
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(BUSY, ts_try(direct, name, mode));
         assert_between(1, rowlock_hold_remaining_ms(hold), TS_KEPT_TTL);
     }
@@ -254,13 +254,12 @@ static void test_waiters_while_the_servers_clock_steps(void **state)
         ts_pass_ms(300); /* they wait, or are about to */
         step_server(steps[i]);
         for (int w = 0; w < WAITERS; w++)
-            assert_false(atomic_load(&waiters[w].ended));
+            assert_false(ts_waiter_ended(&waiters[w]));
         WANT(OK, rowlock_release(hold, &ts_err));
         for (int served = 0; served < WAITERS; served++) {
             int w = 0;
             assert_true(POLL_UNTIL(
-                (w = (w + 1) % WAITERS, waiters[w].client && atomic_load(&waiters[w].ended)),
-                20000));
+                (w = (w + 1) % WAITERS, waiters[w].client && ts_waiter_ended(&waiters[w])), 20000));
             WANT(OK, ts_waiter_join(&waiters[w], 0));
             assert_true(rowlock_hold_token(waiters[w].hold) > token);
             token = rowlock_hold_token(waiters[w].hold);

@@ -142,14 +142,14 @@ static void test_no_page_is_left(void **state)
         int64_t start = ts_now_ms();
         status = take_and_give(client, name, mode);
         assert_between(0, ts_now_ms() - start, 500 + 5000 + ts_slack_ms());
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
     }
     print_message("# after %u names: %s: %s\n", number, rowlock_status_name(status),
                   ts_err.message);
     WANT(SERVER, status);
     assert_true(ts_err.server_errno > 0);
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
     free_disk();
     WANT(OK, take_and_give(client, name, mode));
     WANT(BUSY, ts_try(client, "kept", mode));
@@ -190,8 +190,8 @@ static void test_no_commit_returns(void **state)
     if (mode == ROWLOCK_OPTIMISTIC)
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, TS_KEPT_TTL + 10000));
     else
-        WANT(OK, rowlock_hold_check(hold));
-    assert_false(atomic_load(&waiter.ended));
+        assert_held(hold);
+    assert_false(ts_waiter_ended(&waiter));
     free_disk();
     int64_t freed = ts_now_ms();
     status = rowlock_release(hold, &ts_err);

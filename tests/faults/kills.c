@@ -110,7 +110,7 @@ static void acquire_and_kill(rowlock_mode mode, point at)
     assert_true(rowlock_hold_token(waiter.hold) > token);
     token = rowlock_hold_token(waiter.hold);
     assert_true(is_ours(waiter.hold));
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(BUSY, ts_try(direct, name, mode));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     next_one_gets_in(name, mode, &token);
@@ -214,7 +214,7 @@ static void test_server_stopped(void **state)
     assert_int_equal(kill(pid, SIGSTOP), 0);
     bool told = POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000);
     int64_t told_after = ts_now_ms() - stopped;
-    bool ended = POLL_UNTIL(atomic_load(&on_time.ended), 15000);
+    bool ended = POLL_UNTIL(ts_waiter_ended(&on_time), 15000);
     assert_int_equal(kill(pid, SIGCONT), 0); /* before anything can fail */
     assert_true(told && ended);
     assert_between(0, told_after, ttl + 2000 + ts_slack_ms());
@@ -225,7 +225,7 @@ static void test_server_stopped(void **state)
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     assert_true(is_ours(waiter.hold));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_client_close(holder);
@@ -281,8 +281,8 @@ static void test_kill_query_everywhere(void **state)
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(7)) {
         killed += kill_all_of(ha, "QUERY");
         killed += kill_all_of(wa, "QUERY");
-        WANT(OK, rowlock_hold_check(hold));
-        assert_false(atomic_load(&waiter.ended));
+        assert_held(hold);
+        assert_false(ts_waiter_ended(&waiter));
     }
     assert_true(killed > 20);
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -313,14 +313,14 @@ static void test_kill_connections(void **state)
     for (int i = 0; i < 8; i++) {
         assert_true(POLL_UNTIL(kill_all_of(wa, "CONNECTION") > 0, 10000));
         ts_pass_ms(50);
-        WANT(OK, rowlock_hold_check(hold));
-        assert_false(atomic_load(&waiter.ended));
+        assert_held(hold);
+        assert_false(ts_waiter_ended(&waiter));
     }
     if (mode == ROWLOCK_OPTIMISTIC) {
         for (int i = 0; i < 8; i++, ts_pass_ms(500)) {
             kill_all_of(ha, "CONNECTION");
-            WANT(OK, rowlock_hold_check(hold));
-            assert_false(atomic_load(&waiter.ended));
+            assert_held(hold);
+            assert_false(ts_waiter_ended(&waiter));
         }
         WANT(OK, rowlock_release(hold, &ts_err));
     } else {

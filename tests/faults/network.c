@@ -152,7 +152,7 @@ static void test_the_holders_host_is_cut_off(void **state)
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = 30000};
     ts_waiter_start(&waiter);
     ts_pass_ms(300);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     int64_t cut = ts_now_ms();
     pull_cable();
     process_expect(&a, "LOST", TTL + 3000);
@@ -169,7 +169,7 @@ static void test_the_holders_host_is_cut_off(void **state)
     process_expect(&a, "RELEASE ", 60000);
     assert_true(strcmp(a.line, "RELEASE LOST") == 0 || strcmp(a.line, "RELEASE UNAVAILABLE") == 0 ||
                 strcmp(a.line, "RELEASE UNKNOWN") == 0);
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     process_finish(&a);
     ts_nobody_was_late(mysql, name);
@@ -228,7 +228,7 @@ static void test_a_waiters_host_is_cut_off(void **state)
     token = rowlock_hold_token(waiter.hold);
     plug_cable();
     assert_false(process_hear(&b, 1000));
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     assert_true(process_expect_token(&b, 60000) > token);
     process_finish(&b);

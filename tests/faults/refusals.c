@@ -87,8 +87,8 @@ static void test_no_connection_is_left(void **state)
     assert_between(0, ts_now_ms() - start, 5000 + ts_slack_ms());
     /* Who has his connections does not notice. */
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-        WANT(OK, rowlock_hold_check(hold));
-    assert_false(atomic_load(&waiter.ended));
+        assert_held(hold);
+    assert_false(ts_waiter_ended(&waiter));
     /* Without them, a lease cannot be renewed: told in time, as a row lock is. */
     kill_all_of(user);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
@@ -100,7 +100,7 @@ static void test_no_connection_is_left(void **state)
     patient.options = waiter.options;
     ts_waiter_start(&patient);
     ts_pass_ms(500);
-    assert_false(atomic_load(&patient.ended));
+    assert_false(ts_waiter_ended(&patient));
     empty();
     WANT(OK, ts_waiter_join(&patient, 20000));
     WANT(OK, rowlock_release(patient.hold, &ts_err));
@@ -126,7 +126,7 @@ static void test_a_wait_beyond_the_servers_patience(void **state)
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 60000, .ttl_ms = 30000};
     ts_waiter_start(&waiter);
     ts_pass_ms(2500);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_hand_over(hold, &waiter, 10000);
     rowlock_client_close(waiting);
     ts_sql(mysql, "SET GLOBAL innodb_lock_wait_timeout = 50");
@@ -157,7 +157,7 @@ static void test_the_row_is_locked_by_a_stranger(void **state)
     ts_waiter waiter = {.client = client, .name = name, .options = how};
     ts_waiter_start(&waiter);
     ts_pass_ms(2500); /* two time-outs of the server's */
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_sql(stranger, "ROLLBACK");
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -187,7 +187,7 @@ static void test_the_renewal_is_locked_by_a_stranger(void **state)
     waiter.options = (rowlock_acquire_options){.wait_ms = 60000, .ttl_ms = 30000};
     ts_waiter_start(&waiter);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
-    assert_false(atomic_load(&waiter.ended)); /* it writes that row, too */
+    assert_false(ts_waiter_ended(&waiter)); /* it writes that row, too */
     ts_sql(stranger, "ROLLBACK");
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -281,7 +281,7 @@ static void test_forced_at_a_renewal(void **state)
         ts_proxy_answer(proxy, numbers[i], "UPDATE JSON_TABLE", 2);
         assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 10000));
         for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-            WANT(OK, rowlock_hold_check(hold));
+            assert_held(hold);
         WANT(OK, rowlock_release(hold, &ts_err));
     }
     rowlock_client_close(client);
@@ -300,7 +300,7 @@ static void test_stopped_probes(void **state)
         rowlock_hold *hold = ts_take(client, ts_name("stopped"), ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
         ts_proxy_answer(proxy, stopped[i], PROBE, 3);
         for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-            WANT(OK, rowlock_hold_check(hold));
+            assert_held(hold);
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
         WANT(OK, rowlock_release(hold, &ts_err));
     }
@@ -366,7 +366,7 @@ static void test_a_fence_behind_its_snapshot(void **state)
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     WANT(DEADLOCK, rowlock_fence(hold, work, &ts_err));
     assert_int_equal(ts_err.server_errno, 1020);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     ts_sql(work, "ROLLBACK");
     ts_sql(work, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
     WANT(OK, rowlock_fence(hold, work, &ts_err));

@@ -57,9 +57,9 @@ static void lane_start(lane *l, rowlock_mode mode, const int delay[2])
     ts_waiter_start(&l->holder);
 }
 
-static bool lane_is_over(const lane *l)
+static bool lane_is_over(lane *l)
 {
-    if (!atomic_load(&l->holder.ended))
+    if (!ts_waiter_ended(&l->holder))
         return false;
     bool watched = l->watched_from > 0 && ts_now_ms() > l->watched_from + WATCH_MS;
     return !l->holder.hold || l->lost || watched;
@@ -68,7 +68,7 @@ static bool lane_is_over(const lane *l)
 /* One look. What was believed is believed at the time before it. */
 static void lane_watch(lane *l)
 {
-    if (!atomic_load(&l->holder.ended) || lane_is_over(l))
+    if (!ts_waiter_ended(&l->holder) || lane_is_over(l))
         return;
     if (l->watched_from == 0) {
         l->watched_from = ts_now_ms();
@@ -103,7 +103,7 @@ static void lane_end(lane *l, rowlock_mode mode, const int delay[2])
         WANT(OK, ts_waiter_join(&l->rival, 20000));
         assert_between(l->believed_at, granted_at(l->name), INT64_MAX);
         assert_true(rowlock_hold_token(l->rival.hold) > token);
-        WANT(OK, rowlock_hold_check(l->rival.hold));
+        assert_held(l->rival.hold);
         WANT(OK, rowlock_release(l->rival.hold, &ts_err));
     } else {
         assert_true(status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNKNOWN ||
@@ -320,7 +320,7 @@ static void test_fenced_for_longer_than_the_ttl(void **state)
     ts_waiter_start(&waiter);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, TTL + 5000));
     ts_pass_ms(2 * TTL);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_sql(work, "COMMIT");
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_true(rowlock_hold_token(waiter.hold) > token);
@@ -330,7 +330,7 @@ static void test_fenced_for_longer_than_the_ttl(void **state)
     WANT(LOST, rowlock_fence(hold, work, &ts_err));
     ts_sql(work, "ROLLBACK");
     ts_proxy_flow(proxy);
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     (void)rowlock_release(hold, &ts_err);
     rowlock_client_close(client);

@@ -63,7 +63,7 @@ static void stopped_while_it_waits(const char *what)
         ts_sql(mysql, "KILL %s %" PRIu64, what, waits_on());
     }
     ts_pass_ms(100);
-    assert_false(atomic_load(&waiter.ended));
+    assert_false(ts_waiter_ended(&waiter));
     ts_hand_over(hold, &waiter, 10000);
     rowlock_client_close(client);
 }

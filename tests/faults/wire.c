@@ -359,7 +359,7 @@ static void test_a_cut_while_held(void **state)
     } else {
         /* A lease does not: it is renewed on another one. */
         for (int64_t until = cut + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20))
-            WANT(OK, rowlock_hold_check(hold));
+            assert_held(hold);
         WANT(BUSY, ts_try(direct, name, mode));
         WANT(OK, rowlock_release(hold, &ts_err));
         next_one_gets_in(name, mode, &token);
@@ -395,7 +395,7 @@ static void test_a_long_stall_while_held(void **state)
     ts_proxy_stall(proxy, false);
     ts_proxy_flow(proxy);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_hold_check(waiter.hold));
+    assert_held(waiter.hold);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_client_close(client);
 }
@@ -414,7 +414,7 @@ static void test_a_short_stall_while_held(void **state)
         ts_pass_ms(ttl / 8);
         ts_proxy_stall(proxy, false);
         ts_pass_ms(ttl / 3);
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
     }
     WANT(BUSY, ts_try(direct, name, mode));
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -494,7 +494,7 @@ static void test_cancel_on_a_dead_line(void **state)
 static void expect_kept(rowlock_hold *hold, int64_t ms)
 {
     for (int64_t until = ts_now_ms() + ms; ts_now_ms() < until; ts_pass_ms(10)) {
-        WANT(OK, rowlock_hold_check(hold));
+        assert_held(hold);
         WANT(BUSY, ts_try(direct, rowlock_hold_name(hold), rowlock_hold_mode(hold)));
     }
 }
@@ -563,7 +563,7 @@ static void test_a_renewal_overtakes_a_take_over(void **state)
     ts_proxy_flow(proxy);
     rowlock_status status = ts_waiter_join(&waiter, 10000);
     assert_true(status == ROWLOCK_TIMEOUT);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     assert_int_equal(
         ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name)),
         token);
@@ -588,7 +588,7 @@ static void test_a_take_over_overtakes_another(void **state)
     rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_proxy_flow(proxy);
     WANT(TIMEOUT, ts_waiter_join(&waiter, 10000));
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(LOST, rowlock_release(dead, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
     rowlock_client_close(client);

@@ -691,7 +691,7 @@ static void check_others(round_of *now)
     if (!now->others)
         return;
     if (!(now->talk->flags & TALK_BREAKS)) {
-        WANT(OK, rowlock_hold_check(now->others));
+        assert_held(now->others);
         return;
     }
     rowlock_status status = rowlock_release(now->others, &ts_err);

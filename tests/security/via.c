@@ -246,7 +246,7 @@ static void test_a_lease_is_its_holders(void **state)
         mysql_close(mysql);
     }
     free(before);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
@@ -263,7 +263,7 @@ static void test_renewals_go_on(void **state)
                            20000));
     attack_lease(mysql, id, rowlock_hold_token(hold), name);
     mysql_close(mysql);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
@@ -630,7 +630,7 @@ static void test_without_the_right_to_break(void **state)
              bare);
     assert_non_null(strstr(ts_err.message, grant));
     rowlock_client_close(client);
-    WANT(OK, rowlock_hold_check(hold));
+    assert_held(hold);
     ts_sql(root, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_break TO '%s'@'localhost'", ts_schema(),
            bare);
     client = open_as(bare, ROWLOCK_VIA_PROCEDURES);

@@ -275,9 +275,11 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
              int line)
 {
     if (got != wanted) {
+        /* That of an earlier call says nothing of this one. */
+        const rowlock_error *err = ts_err.status == got ? &ts_err : &(rowlock_error){0};
         print_error("%s\n  answered %s, wanted %s: %s (server %u, statement %s)\n", call,
-                    rowlock_status_name(got), rowlock_status_name(wanted),
-                    got == ROWLOCK_OK ? "" : ts_err.message, ts_err.server_errno, ts_err.statement);
+                    rowlock_status_name(got), rowlock_status_name(wanted), err->message,
+                    err->server_errno, err->statement);
         _fail(file, line);
     }
     const char *flaw =
@@ -295,6 +297,18 @@ bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, co
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;
+}
+
+void ts_held(rowlock_hold *hold, const char *what, const char *file, int line)
+{
+    rowlock_error err = {0};
+    rowlock_status status = rowlock_hold_check(hold);
+    if (status == ROWLOCK_OK)
+        return;
+    (void)!rowlock_release(hold, &err);
+    print_error("%s is not held: %s, and its release says: %s\n", what, rowlock_status_name(status),
+                err.message);
+    _fail(file, line);
 }
 
 void ts_between(int64_t low, int64_t value, int64_t high, const char *what, const char *file,
@@ -675,32 +689,66 @@ void ts_pass_ms(int64_t ms)
 
 /* ---------------------------------------------------------------------------- threads */
 
+struct ts_waiting {
+    rowlock_client *client;
+    char *name;
+    rowlock_acquire_options options;
+    rowlock_status status;
+    rowlock_hold *hold;
+    rowlock_error err;
+    int64_t ended_ms;
+    atomic_bool running;
+    atomic_bool ended;
+};
+
 static void *wait_for_lock(void *arg)
 {
-    ts_waiter *waiter = arg;
-    atomic_store(&waiter->running, true);
-    waiter->status = rowlock_acquire(waiter->client, waiter->name, &waiter->options, &waiter->hold,
-                                     &waiter->err);
-    waiter->ended_ms = ts_now_ms();
-    atomic_store(&waiter->ended, true);
+    struct ts_waiting *w = arg;
+    atomic_store(&w->running, true);
+    w->status = rowlock_acquire(w->client, w->name, &w->options, &w->hold, &w->err);
+    w->ended_ms = ts_now_ms();
+    atomic_store(&w->ended, true);
     return NULL;
 }
 
 void ts_waiter_start(ts_waiter *waiter)
 {
+    struct ts_waiting *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->client = waiter->client;
+    w->name = strdup(waiter->name);
+    w->options = waiter->options;
+    waiter->at_work = w;
+    waiter->ended = false;
     waiter->started_ms = ts_now_ms();
-    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_lock, waiter), 0);
-    assert_true(POLL_UNTIL(atomic_load(&waiter->running), 10000));
+    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_lock, w), 0);
+    assert_true(POLL_UNTIL(atomic_load(&w->running), 10000));
+}
+
+bool ts_waiter_ended(ts_waiter *waiter)
+{
+    const struct ts_waiting *w = waiter->at_work;
+    if (waiter->ended || !w || !atomic_load(&w->ended))
+        return waiter->ended;
+    waiter->status = w->status;
+    waiter->hold = w->hold;
+    waiter->err = w->err;
+    waiter->ended_ms = w->ended_ms;
+    waiter->ended = true;
+    return true;
 }
 
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
 {
-    if (!POLL_UNTIL(atomic_load(&waiter->ended), within_ms)) {
+    if (!POLL_UNTIL(ts_waiter_ended(waiter), within_ms)) {
         print_error("the wait for '%s' has not ended within %" PRId64 " ms\n", waiter->name,
                     within_ms);
         fail();
     }
     pthread_join(waiter->thread, NULL);
+    free(waiter->at_work->name);
+    free(waiter->at_work);
+    waiter->at_work = NULL;
     if (waiter->status != ROWLOCK_OK) {
         ts_err = waiter->err;
         const char *flaw = ts_error_flaw(waiter->status, &waiter->err);

@@ -98,6 +98,9 @@ extern rowlock_error ts_err;
 #define WANT(name, call) ts_want(ROWLOCK_##name, (call), #call, __FILE__, __LINE__)
 void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const char *file,
              int line);
+/* It is held, as far as its holder knows; if not, why (by releasing it: the test has failed). */
+#define assert_held(hold) ts_held((hold), #hold, __FILE__, __LINE__)
+void ts_held(rowlock_hold *hold, const char *what, const char *file, int line);
 /* NULL, or what is wrong with an error that came with `status`. */
 const char *ts_error_flaw(rowlock_status status, const rowlock_error *err);
 /* A text that no error may ever hold (a password). */
@@ -203,23 +206,25 @@ void ts_between(int64_t low, int64_t value, int64_t high, const char *what, cons
 
 /* ---------------------------------------------------------------------------- threads */
 
-/* An acquire in a thread of its own. Set the first part, then ts_waiter_start(). */
+/* An acquire in a thread of its own. Set the first part, then ts_waiter_start(). The thread has
+ * nothing of the test's frame: it may outlive a test that fails. */
 typedef struct ts_waiter {
     rowlock_client *client;
     const char *name;
     rowlock_acquire_options options;
     pthread_t thread;
     int64_t started_ms;
-    /* filled by the thread */
+    struct ts_waiting *at_work; /* what the thread has; NULL: joined, or not started */
+    /* filled when ts_waiter_ended() says so, and by ts_waiter_join() */
     rowlock_status status;
     rowlock_hold *hold;
     rowlock_error err;
     int64_t ended_ms;
-    atomic_bool running;
-    atomic_bool ended;
+    bool ended;
 } ts_waiter;
 
 void ts_waiter_start(ts_waiter *waiter);
+bool ts_waiter_ended(ts_waiter *waiter);
 /* Its status; fails the test when it has not ended within so long. */
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
 /* `hold` is given back; the waiter gets in within so long, with a higher token, and gives it back.
