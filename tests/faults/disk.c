@@ -102,6 +102,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
+    ts_own_remove(); /* a test may have failed */
     ts_suite_end(state);
     if (!*why_not)
         umount(folder);

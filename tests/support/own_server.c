@@ -36,7 +36,7 @@ static void tool(const char *verb, const char *rest)
 /* A test that failed must not leave a server behind. */
 static void remove_at_exit(void)
 {
-    if (*folder && getpid() == owner)
+    if (getpid() == owner)
         ts_own_remove();
 }
 
@@ -49,6 +49,7 @@ void ts_own_start_with(const char *options)
 {
     char rest[200];
     snprintf(rest, sizeof rest, "%s%s", *options ? "-- " : "", options);
+    ts_own_remove(); /* that of a test that failed */
     static bool registered;
     if (!registered)
         atexit(remove_at_exit);
@@ -72,6 +73,8 @@ void ts_own_restart(void)
 
 void ts_own_remove(void)
 {
+    if (!*folder)
+        return;
     tool("remove", "");
     *folder = 0;
     setenv("ROWLOCK_TEST_SOCKET", usual_socket, 1);

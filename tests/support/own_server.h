@@ -14,7 +14,7 @@ void ts_own_start(void);
 void ts_own_start_with(const char *options);
 void ts_own_kill(void); /* SIGKILL */
 void ts_own_restart(void);
-void ts_own_remove(void);
+void ts_own_remove(void); /* if there is one */
 /* For those who do something to it themselves. */
 pid_t ts_own_pid(void);
 const char *ts_own_folder(void);
