@@ -104,6 +104,18 @@ SELECT p.id, p.user, p.host, p.command, COALESCE(p.state, ''),
  ORDER BY 8 DESC, p.id
  LIMIT :limit;
 
+-- Transactions that have been so old and have no connection: XA PREPARE, and nobody came back. (What is
+-- undone after a crash has none, too.)
+-- name: doctor_prepared
+-- params: older_s u64
+-- columns: count u64, oldest_s i64
+SELECT COUNT(*),
+       COALESCE(MAX(TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP())), 0)
+  FROM information_schema.innodb_trx t
+ WHERE t.trx_mysql_thread_id = 0
+   AND t.trx_state <> 'ROLLING BACK'
+   AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND;
+
 -- Row locks of rowlock's own that are published: meant to be held for long.
 -- name: doctor_row_locks
 -- columns: id u64

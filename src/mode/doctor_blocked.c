@@ -441,6 +441,32 @@ static void tell_transactions(looking *l)
                        "%zu more are open for %d s or more", more, LONG_S);
 }
 
+/* They have no connection that could be shown, or ended. */
+static void tell_prepared(rl_doctor *d)
+{
+    const rl_value age[] = {rl_u64(LONG_S)};
+    const char *remedy =
+        d->server->flavour == RL_MARIADB
+            ? "XA RECOVER FORMAT='SQL'; lists them; those that their coordinator has forgotten, "
+              "end "
+              "with XA COMMIT or XA ROLLBACK and that text"
+            : "XA RECOVER CONVERT XID; lists them (it takes XA_RECOVER_ADMIN); those that their "
+              "coordinator has forgotten, end with XA COMMIT or XA ROLLBACK";
+    rl_rows rows;
+    bool found = false;
+    if (rl_query_one(d->conn, RL_SQL_DOCTOR_PREPARED, age, &d->io, &found, &rows, NULL) !=
+            ROWLOCK_OK ||
+        !found || rows.cells[0].u64 == 0)
+        return;
+    rl_doctor_tell(d, "prepared", ROWLOCK_CARE,
+                   "what they have locked stays locked, over a restart of the server, too: where "
+                   "that is a lock's row (rowlock_fence), nobody takes, gives back or breaks it",
+                   remedy,
+                   "%" PRIu64 " prepared (XA) transactions have no connection; the oldest began "
+                   "%" PRId64 " s ago",
+                   rows.cells[0].u64, rows.cells[1].i64);
+}
+
 static void tell_unseen(const looking *l)
 {
     char who[600];
@@ -470,5 +496,6 @@ void rl_doctor_check_blocked(rl_doctor *d)
         tell_transactions(l);
     else
         tell_unseen(l);
+    tell_prepared(d);
     free(l);
 }

@@ -126,6 +126,24 @@ as() {
     [[ "$output" != *"ALTER TABLE orders"* ]]
 }
 
+# Its rows are locked, and no connection is there to be shown or ended.
+@test "doctor: a transaction that was prepared, and forgotten" {
+    xid=${TEST_SCHEMA: -20}
+    rl init >/dev/null
+    sql "INSERT INTO resource (resource_name, kind, version, update_time) VALUES ('xa', 'optimistic', 1, NOW());
+         XA START '$xid'; UPDATE resource SET version = 2 WHERE resource_name = 'xa'; XA END '$xid'; XA PREPARE '$xid'"
+    poll 60 prepared_told || true
+    rl doctor --json >"$BATS_TEST_TMPDIR/json" || [ "$?" -eq 1 ]
+    sql "XA ROLLBACK '$xid'"
+    jq -e '[.[] | select(.check == "prepared")] | length == 1 and .[0].level == "care"
+           and (.[0].remedy | contains("XA RECOVER"))' <"$BATS_TEST_TMPDIR/json"
+    rl doctor --json | jq -e 'all(.[]; .check != "prepared")'
+}
+
+prepared_told() {
+    rl doctor --json | jq -e 'any(.[]; .check == "prepared")'
+}
+
 @test "doctor: a transaction that is open for long; not a row lock of rowlock's" {
     rl run --mode=pessimistic long-one -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
         "$BATS_TEST_TMPDIR/held" "$BATS_TEST_TMPDIR/end" 3>&- 8>&- &
