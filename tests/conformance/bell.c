@@ -123,6 +123,27 @@ static int64_t got_after(ts_waiter *waiter, int64_t since_ms)
     return waiter->ended_ms - since_ms;
 }
 
+static ts_waiter *one_that_ended(ts_waiter *waiters, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (atomic_load(&waiters[i].ended))
+            return &waiters[i];
+    return NULL;
+}
+
+/* All of them, as they come to their turn: who was woken, and stood still for a second with all of
+ * the machine, may be passed by. */
+static void serve_all(ts_waiter *waiters, unsigned count)
+{
+    for (unsigned served = 0; served < count; served++) {
+        ts_waiter *next = NULL;
+        assert_true(POLL_UNTIL((next = one_that_ended(waiters, count)) != NULL, 10000));
+        WANT(OK, ts_waiter_join(next, 0));
+        WANT(OK, rowlock_release(next->hold, &ts_err));
+        atomic_store(&next->ended, false);
+    }
+}
+
 /* -------------------------------------------------------------------- first come, first */
 
 /* One release, one is woken: the one that came first. */
@@ -184,10 +205,7 @@ static void test_waiters_are_silent(void **state)
         assert_held(hold);
         assert_int_equal(ts_in_queue(mysql, name), WAITERS);
         WANT(OK, rowlock_release(hold, &ts_err));
-        for (unsigned i = 0; i < WAITERS; i++) {
-            WANT(OK, ts_waiter_join(&waiters[i], 10000));
-            WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
-        }
+        serve_all(waiters, WAITERS);
         nothing_is_left(name);
         rowlock_client_close(holder);
         for (unsigned i = 0; i < WAITERS; i++)
@@ -211,10 +229,7 @@ static void test_a_release_wakes_one(void **state)
     }
     unsigned before = ts_proxy_commands(proxy);
     WANT(OK, rowlock_release(hold, &ts_err));
-    for (unsigned i = 0; i < WAITERS; i++) {
-        WANT(OK, ts_waiter_join(&waiters[i], 10000));
-        WANT(OK, rowlock_release(waiters[i].hold, &ts_err));
-    }
+    serve_all(waiters, WAITERS);
     /* Each prepares and sends its acquire and its release. */
     assert_between(2 * WAITERS, ts_proxy_commands(proxy) - before, 6 * WAITERS);
     rowlock_client_close(holder);

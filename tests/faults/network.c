@@ -142,7 +142,7 @@ static uint64_t start_and_pause(process *p, const char *name, rowlock_mode mode,
  * waits gets in within TTL + 1 s (and what a slow machine takes). */
 static void test_the_holders_host_is_cut_off(void **state)
 {
-    enum { TTL = 2000 };
+    enum { TTL = TS_KEPT_TTL };
     rowlock_mode mode = ts_mode(state);
     process a;
     skip_where_impossible();
