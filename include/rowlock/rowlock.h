@@ -168,15 +168,16 @@ typedef void (*rowlock_log_fn)(void *data, rowlock_log_level level, const char *
 
 /* How a waiting call learns that a lease is free. */
 typedef enum rowlock_waiting {
-    /*
-     * By the bell, where the server has one: waiters stand in the server's queue for a named
-     * lock (GET_LOCK) and are woken one by one, first come first served. By polling where it
-     * has none: a node of a cluster with many writers (unless single_writer), a proxy that hides
-     * the server's connections, or GET_LOCK refused.
-     */
-    ROWLOCK_WAITING_AUTO = 0,
+    ROWLOCK_WAITING_DEFAULT = 0, /* what the URL says; else AUTO */
     /* Always by polling: jittered backoff of 5 to 250 ms, in no order. */
-    ROWLOCK_WAITING_POLL = 1
+    ROWLOCK_WAITING_POLL = 1,
+    /*
+     * Whatever the URL says. By the bell, where the server has one: waiters stand in the server's
+     * queue for a named lock (GET_LOCK) and are woken one by one, first come first served. By
+     * polling where it has none: a node of a cluster with many writers (unless single_writer), a
+     * proxy that hides the server's connections, or GET_LOCK refused.
+     */
+    ROWLOCK_WAITING_AUTO = 2
 } rowlock_waiting;
 
 /* What a client works with. */

@@ -71,15 +71,15 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
 static rowlock_status choose_waiting(const rowlock_client_options *options, const rl_url *url,
                                      rowlock_waiting *waiting, rowlock_error *err)
 {
+    const bool polls = url->waiting && strcmp(url->waiting, "poll") == 0;
     *waiting = options->waiting;
-    if (options->waiting != ROWLOCK_WAITING_AUTO && options->waiting != ROWLOCK_WAITING_POLL)
+    if (options->waiting == ROWLOCK_WAITING_AUTO || options->waiting == ROWLOCK_WAITING_POLL)
+        return ROWLOCK_OK;
+    if (options->waiting != ROWLOCK_WAITING_DEFAULT)
         return rl_fail(err, ROWLOCK_INVALID, "there is no way of waiting %d",
                        (int)options->waiting);
-    if (options->waiting != ROWLOCK_WAITING_AUTO || !url->waiting)
-        return ROWLOCK_OK;
-    if (strcmp(url->waiting, "poll") == 0)
-        *waiting = ROWLOCK_WAITING_POLL;
-    else if (strcmp(url->waiting, "auto") != 0)
+    *waiting = polls ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
+    if (!polls && url->waiting && strcmp(url->waiting, "auto") != 0)
         /* What it is is not shown: it may be the end of a password. */
         return rl_fail(err, ROWLOCK_INVALID, "the URL's waiting is neither auto nor poll");
     return ROWLOCK_OK;

@@ -5,7 +5,8 @@
 #include "db/conn.h"
 #include "rowlock/rowlock.h"
 
-/* Resolves the URL and the members. INVALID, SYSTEM. Free with rl_params_free(). */
+/* Resolves the URL and the members; *waiting is AUTO or POLL then. INVALID, SYSTEM. Free with
+ * rl_params_free(). */
 rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
                                  rowlock_waiting *waiting, rowlock_error *err) RL_MUST_USE;
 

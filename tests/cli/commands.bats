@@ -850,6 +850,17 @@ lines_are() {
     rl init -q --remove-procedures
 }
 
+@test "--waiting: an option overrides what ROWLOCK_URL says, either way" {
+    # Level of the doctor's finding: "fine" where waiters are woken, "note" where they poll.
+    way() { # URL'S-WAITING ARGUMENTS...
+        ROWLOCK_URL="mysql:///?waiting=$1" rl "${@:2}" doctor --json | jq -r '.[] | select(.check == "waiting") | .level'
+    }
+    [ "$(way poll)" = note ]
+    [ "$(way poll --waiting=auto)" = fine ]
+    [ "$(way auto)" = fine ]
+    [ "$(way auto --waiting=poll)" = note ]
+}
+
 @test "a full disk is told: 74" {
     a_lock nightly-close
     an_event nightly-close acquired
