@@ -54,7 +54,7 @@ typedef enum rowlock_migrations_event {
 typedef struct rowlock_migrations_progress {
     rowlock_migrations_event event;
     const char *name;       /* the lock's, or the file's */
-    const char *statement;  /* its first line */
+    const char *statement;  /* its first line; the next ones, too, where that is one word */
     unsigned step;          /* 1 .. steps */
     unsigned steps;         /* of the file */
     unsigned file;          /* 1 .. files */

@@ -11,7 +11,7 @@ enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
 enum { CLI_GIVEN_MAX = 32 };
 
-/* A connection option that was given; no password. */
+/* A connection option that was given, the last time where it was given often; no password. */
 typedef struct cli_given {
     const char *name;
     const char *value; /* NULL: it has none, or it is a password */

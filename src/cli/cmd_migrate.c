@@ -206,6 +206,18 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
         show_transient(m, now);
 }
 
+static void print_text(const char *before, const char *text, const char *behind)
+{
+    char *printable = cli_need(cli_printable(text));
+    printf("%s%s%s", before, printable, behind);
+    free(printable);
+}
+
+static void print_line(const char *before, const char *text)
+{
+    print_text(before, text, "\n");
+}
+
 /* ------------------------------------------------------------------------------ apply */
 
 static int end_of(rowlock_status status, const rowlock_error *err)
@@ -220,13 +232,14 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
 {
     if (m->quiet)
         return;
-    char *schema = cli_need(cli_printable(m->options.schema));
+    print_text("", m->options.schema, "");
     if (result->applied > 0)
-        printf("%s is at %" PRIu64 " (%u file%s applied)\n", schema, result->version,
-               result->applied, result->applied == 1 ? "" : "s");
-    else
-        printf("%s is up to date (%" PRIu64 ")\n", schema, result->version);
-    free(schema);
+        printf(" is at %" PRIu64 " (%u file%s applied)\n", result->version, result->applied,
+               result->applied == 1 ? "" : "s");
+    else if (result->version > 0)
+        printf(" is up to date (%" PRIu64 ")\n", result->version);
+    else /* a folder that was mistyped, perhaps */
+        print_line(" is up to date: there is no .sql file in ", m->options.folder);
 }
 
 /* On every status: what was applied until then. Of a run that failed, no number may just mean that
@@ -424,13 +437,6 @@ static void add_row(cli_table *table, const rowlock_migrations_file *file)
     cli_table_add(table, file->applied_by, CLI_PLAIN);
 }
 
-static void print_line(const char *before, const char *text)
-{
-    char *line = cli_need(cli_printable(text));
-    printf("%s%s\n", before, line);
-    free(line);
-}
-
 /* Numbers that are small and near each other are meant to have no gaps; dates have. */
 static void print_gap(const rowlock_migrations_file *before, const rowlock_migrations_file *file)
 {
@@ -453,6 +459,16 @@ static void print_running(const rowlock_migrations_file *file)
     free(name);
 }
 
+static void print_stopped(const rowlock_migrations_file *file)
+{
+    print_text("stopped, the next run goes on: ", file->name, "");
+    if (*file->statement)
+        print_text(", `", file->statement, "`");
+    if (*file->error)
+        print_text(": ", file->error, "");
+    putchar('\n');
+}
+
 static void print_notes(const rowlock_migrations_list *list)
 {
     for (size_t i = 0; i < rowlock_migrations_count(list); i++) {
@@ -463,10 +479,8 @@ static void print_notes(const rowlock_migrations_list *list)
             print_running(file);
         else if (*file->problem)
             print_line("needs a decision: ", file->problem);
-        else if (file->state == ROWLOCK_MIGRATIONS_STOPPED && *file->error)
-            print_line("stopped, the next run goes on: ", file->error);
         else if (file->state == ROWLOCK_MIGRATIONS_STOPPED)
-            print_line("stopped, the next run goes on: ", file->name);
+            print_stopped(file);
     }
 }
 
@@ -504,6 +518,12 @@ static json_object *file_json(const rowlock_migrations_file *file)
     return object;
 }
 
+static void say_nothing_there(const migrating *m)
+{
+    cli_say("no .sql file in %s, and nothing was applied to %s", m->options.folder,
+            m->options.schema);
+}
+
 static int status(migrating *m, rowlock_client *client)
 {
     rowlock_migrations_list *list;
@@ -518,6 +538,8 @@ static int status(migrating *m, rowlock_client *client)
     } else {
         print_table(list);
         print_notes(list);
+        if (count == 0 && cli_terminal_width() > 0)
+            say_nothing_there(m);
     }
     int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR) : 0;
     rowlock_migrations_free(list);

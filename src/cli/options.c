@@ -1,4 +1,5 @@
 /* cli/options.c - the connection options, as the mysql client has them. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,15 +170,31 @@ static bool take_text(const char **member, const char *value)
     return true;
 }
 
-/* For cli_called(). */
+/* Each is noted once, so that there is room for all. */
+static_assert(sizeof cli_connection_options / sizeof cli_connection_options[0] <= CLI_GIVEN_MAX,
+              "more options than cli_called() can name");
+
+static void forget_given(cli_context *context, const char *name)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < context->given_count; i++)
+        if (context->given[i].name != name)
+            context->given[kept++] = context->given[i];
+    context->given_count = kept;
+}
+
+/* For cli_called(). Of an option that is given again the last one counts, behind what was said
+ * before it: --no-defaults and --defaults-file override each other. */
 static void note_option(cli_context *context, int id, const char *value)
 {
     const cli_option *option = cli_connection_options;
     while (option->id != id)
         option++;
-    if (id != 'v' && context->given_count < CLI_GIVEN_MAX)
-        context->given[context->given_count++] =
-            (cli_given){.name = option->name, .value = id == 'p' ? NULL : value};
+    if (id == 'v')
+        return;
+    forget_given(context, option->name);
+    context->given[context->given_count++] =
+        (cli_given){.name = option->name, .value = id == 'p' ? NULL : value};
 }
 
 static bool take(cli_context *context, int id, const char *value)

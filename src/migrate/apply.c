@@ -428,6 +428,26 @@ static void say_status(const run *r, rowlock_error *err)
     append(err, rl_advise(r->a->site->advice, command, sizeof command, "status"));
 }
 
+/* Behind the server's words, where it has answered. */
+static void say_next(const run *r, const rl_statement *statement, bool stopped, rowlock_error *err)
+{
+    char next[100];
+    if (r->row.whole) {
+        say_outcome(r, "", err);
+    } else if (rl_commits_in_parts(statement) && !r->file->resumable) {
+        say_outcome(r, "what it did before that may have taken effect", err);
+        say_status(r, err);
+    } else if (stopped) {
+        say_outcome(r, "the statement was stopped; the next run goes on with it", err);
+    } else if (err->server_errno != LOCK_WAIT_ENDED) {
+        int length = snprintf(next, sizeof next, "mend it and run again");
+        if (r->row.done > 0)
+            snprintf(next + length, sizeof next - (size_t)length,
+                     ", which goes on behind statement %u", r->row.done);
+        say_outcome(r, next, err);
+    }
+}
+
 /* Its connection ends, and with it the transaction that it was in, if it was in one. */
 static rowlock_status failed(run *r, const rl_statement *statement, unsigned step,
                              rowlock_status status, rowlock_error *err)
@@ -448,8 +468,8 @@ static rowlock_status failed(run *r, const rl_statement *statement, unsigned ste
                     err);
     if (!known && !r->row.whole)
         say_status(r, err);
-    else if (known && stopped)
-        say_outcome(r, "the statement was stopped; the next run goes on with it", err);
+    else if (known && status != ROWLOCK_LOST)
+        say_next(r, statement, stopped, err);
     return status;
 }
 

@@ -120,16 +120,34 @@ static const char *repair(const rl_aim *aim, char *command, size_t size, const c
     return rl_advise(aim->advice, command, size, what);
 }
 
+/* " (line 12)" of statement `step`, where the file is still the one that was run. */
+static const char *line_words(const rl_entry *entry, unsigned step, char *words, size_t size)
+{
+    rl_statement statement = {0};
+    rl_script script = rl_file_script(entry->file);
+    words[0] = '\0';
+    if (strcmp(entry->file->checksum, entry->record->checksum) != 0)
+        return words;
+    while (step > 0 && rl_script_next(&script, &statement))
+        step--;
+    if (step == 0)
+        snprintf(words, size, " (line %u)", statement.line);
+    return words;
+}
+
 static void unknown(rl_entry *entry, const rl_aim *aim)
 {
     const rl_record *record = entry->record;
+    char line[24];
     char done[60];
     char command[COMMAND_SIZE];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
-            "%s stopped in statement %u of %u: `%.120s`; %swhether %u did is not known%s: look, "
-            "then run %s if it did, or with --done=%u if not",
-            record->name, record->running, record->steps, record->statement,
-            done_words(record, done, sizeof done), record->running,
+            "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
+            "known%s: look, then run %s if it did, or with --done=%u if not",
+            record->name, record->running, record->steps,
+            line_words(entry, record->running, line, sizeof line), record->statement,
+            *record->error ? ": " : "", record->error, done_words(record, done, sizeof done),
+            record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
             repair(aim, command, sizeof command, "--done=", record->running), record->done);

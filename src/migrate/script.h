@@ -42,8 +42,8 @@ bool rl_script_next(rl_script *script, rl_statement *statement);
 /* Of a script of our own. */
 unsigned rl_script_count(const char *text);
 
-/* Copies its first line, for people: at most size - 1 bytes, cut between characters, and before
- * what may be a password. */
+/* Copies its first line, or what it begins with where that is one word, for people: at most size -
+ * 1 bytes, cut between characters, and before what may be a password. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size);
 
 /* Is that anywhere in it, in quotes and comments too? Case does not matter. */

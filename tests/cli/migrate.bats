@@ -183,13 +183,14 @@ SQL
 
 @test "an error: what was before it stays, and the next run goes on with the mended statement" {
     file 0001_a.sql "$(see one)" "SET @what = 'two';" "INSERT INTO sene (what) VALUES (@what);" "$(see three)"
-    refuses 67 "0001_a.sql, statement 3 of 4 (line 3, *): *sene'*[(]error 1146)" migrate
+    refuses 67 "0001_a.sql, statement 3 of 4 (line 3, *): *sene'*[(]error 1146); mend it and run again, which goes on behind statement 2" migrate
     [ "$(state_of 1)" = stopped ]
     run migrate status
     [ "$status" -eq 0 ]
-    [[ $output == *"stopped, the next run goes on: "*sene* ]]
+    [[ $output == *"stopped, the next run goes on: 0001_a.sql, \`INSERT INTO sene "*"\`: "*"error 1146"* ]]
     run migrate --dry-run
     [ "${lines[0]}" = "0001_a.sql: 2 statements left" ]
+    [ "${lines[1]%%:*}" = "  3 (line 3)" ]
     # The first ones are not to be touched any more.
     file 0001_a.sql "$(see uno)" "SET @what = 'two';" "INSERT INTO seen (what) VALUES (@what);" "$(see three)"
     refuses 68 "0001_a.sql was changed in its first statements (2)*" migrate
@@ -282,6 +283,47 @@ SQL
     [ "$status" -eq 67 ]
     refuses 68 "0001_b.sql stopped in statement 1 of 1*whether 1 did is not known*" migrate
     [ "$(seen)" = one ]
+}
+
+@test "a CALL that failed: which, where, what the server said, that it may have done something, and what to do" {
+    mariadb --defaults-file="$TEST_OPTIONS" --delimiter=// "$APP" -e "CREATE PROCEDURE fails(x INT) BEGIN
+        INSERT INTO seen (what) VALUES ('half'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'it went wrong'; END//"
+    # A word alone on a line does not say which one it is.
+    file 0001_a.sql "$(see one)" "" "CALL" "  fails(" "    3);" "$(see two)"
+    refuses 67 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`*migrate status --into=$APP files\`" \
+        migrate
+    refuses 68 "0001_a.sql stopped in statement 2 of 3 (line 3): \`CALL fails\`: it went wrong (error 1644); statement 1 took effect; whether 2 did is not known: look, then run \`*migrate repair --done=2 --into=$APP files\` if it did, or with --done=1 if not" \
+        migrate
+    [ "$(seen)" = "one half" ]
+    run migrate
+    paste "$output"
+    migrate -q
+    [ "$(seen)" = "one half two" ]
+    # A line of a file that was changed since would be another one's.
+    migrate repair -q --forget=1
+    run migrate
+    [ "$status" -eq 67 ]
+    sed -i '2d' files/0001_a.sql
+    refuses 68 "0001_a.sql stopped in statement 2 of 3: *" migrate
+    # What may be run again needs no decision.
+    migrate repair -q --forget=1
+    file 0001_a.sql "-- rowlock: resumable" "CALL fails(3);"
+    refuses 67 "0001_a.sql, statement 1 of 1 (line 2, *): it went wrong (error 1644); mend it and run again" migrate
+}
+
+@test "a command that is told has the options that count, however often one was given" {
+    file 0001_x.sql "$(see 1)"
+    migrate -q
+    file 0001_x.sql "$(see uno)"
+    many=()
+    for i in {1..40}; do many+=(--connect-timeout="${i}s"); done
+    run "$ROWLOCK" --defaults-file="$TEST_OPTIONS" "${many[@]}" --no-defaults --socket="$ROWLOCK_TEST_SOCKET" -u root \
+        -D "$TEST_SCHEMA" migrate --into="$APP" "$DIR"
+    echo "$output"
+    [ "$status" -eq 68 ]
+    [[ $output == *"\`$ROWLOCK --defaults-file $TEST_OPTIONS --connect-timeout 40s --no-defaults --socket "* ]]
+    paste "$output"
+    migrate -q
 }
 
 @test "one transaction: what commits is seen behind a comment that is run; temporary tables do not" {
@@ -377,6 +419,16 @@ SQL
     [ "$(seen)" = "1 2 4 3" ]
     run migrate --dry-run
     [ "$output" = "nothing to do" ]
+}
+
+@test "a folder without files is told, in which somebody may have mistyped himself" {
+    echo "not a migration" >"$DIR/README.md"
+    run --separate-stderr migrate status
+    [ "$status" -eq 0 ]
+    [ -z "$output$stderr" ]
+    run on_terminal 200 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" migrate status --into="$APP" "$DIR"
+    [ "$output" = "rowlock: no .sql file in files, and nothing was applied to $APP" ]
+    [ "$(migrate)" = "$APP is up to date: there is no .sql file in files" ]
 }
 
 @test "changed and missing files, and a folder that is older than the schema, are refused; repair" {

@@ -65,7 +65,7 @@ idle() {
     run --separate-stderr migrate
     [ "$status" -eq 68 ]
     [[ ${stderr_lines[0]} == *"ending its connection "* ]]
-    [[ ${stderr_lines[1]} == *"0001_a.sql stopped in statement 2 of 3: "*"statement 1 took effect; whether 2 did is not known"* ]]
+    [[ ${stderr_lines[1]} == *"0001_a.sql stopped in statement 2 of 3 (line 2): "*"statement 1 took effect; whether 2 did is not known"* ]]
     idle
     run migrate status
     [ "$status" -eq 68 ]
