@@ -184,6 +184,8 @@ static void print_list(const rowlock_fences *fences, bool json)
     else
         cli_table_print(table);
     cli_table_free(table);
+    if (count == 0 && !json && cli_terminal_width() > 0)
+        cli_say("no table is fenced, of those on which this user has TRIGGER");
 }
 
 static rowlock_status list(rowlock_client *client, const fencing *f, rowlock_error *err)

@@ -154,12 +154,16 @@ static int init_procedures(const cli_context *context, const init_call *call)
         return cli_fail(&err);
     if (call->quiet)
         return 0;
-    if (call->remove_procedures)
-        printf("procedures removed: %u\n", result.changed);
+    /* The number is larger than what rowlock-sql(7) names. */
+    if (call->remove_procedures && result.changed == 0)
+        puts("there were no procedures");
+    else if (call->remove_procedures)
+        printf("procedures removed: %u, the internal ones counted\n", result.changed);
     else if (result.changed > 0)
-        printf("procedures installed: %u of %u\n", result.changed, result.total);
+        printf("procedures installed: %u of %u, the internal ones counted\n", result.changed,
+               result.total);
     else if (result.total > 0)
-        printf("procedures up to date (%u)\n", result.total);
+        printf("procedures up to date: all %u, the internal ones counted\n", result.total);
     return 0;
 }
 

@@ -227,9 +227,12 @@ static bool check_schema(rl_doctor *d)
     rowlock_error err = {0};
     unsigned version = 0;
     rowlock_status status;
-    do
+    do {
         status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
-    while (rl_doctor_again(d, status));
+        /* It knows whether this user may work through the procedures. */
+        if (status == ROWLOCK_DENIED)
+            status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    } while (rl_doctor_again(d, status));
     if (status != ROWLOCK_OK) {
         rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
                        "as it says", "%s", err.message);
@@ -421,14 +424,33 @@ static void check_all(rl_doctor *d, bool with_schema)
 
 static void tell_no_schema(const rl_doctor *d)
 {
-    char who[600];
-    char remedy[900];
-    rl_doctor_grantee(d, who, sizeof who);
+    char remedy[300];
     snprintf(remedy, sizeof remedy,
-             "rowlock -D %s init; or GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
-             d->params->schema, d->params->schema, who);
+             "run `rowlock -D %s init`, once, as a user who may make it: sql/grants.sql "
+             "(share/rowlock/grants.sql)",
+             d->params->schema);
     rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
-                   "there is no schema '%s', or this user may not see it", d->params->schema);
+                   "there is no schema '%s' on the server", d->params->schema);
+}
+
+/* Who has no right in a schema is not told whether it is there. */
+static void tell_hidden_schema(const rl_doctor *d)
+{
+    char who[600];
+    char grant[800];
+    char remedy[1200];
+    rl_doctor_grantee(d, who, sizeof who);
+    if (d->params->via)
+        snprintf(grant, sizeof grant, "GRANT EXECUTE ON `%s`.* TO %s;", d->params->schema, who);
+    else
+        snprintf(grant, sizeof grant,
+                 "what sql/grants.sql (share/rowlock/grants.sql) has for this user's work");
+    snprintf(remedy, sizeof remedy,
+             "let an administrator run `rowlock -D %s init%s`, if nobody has, and then %s%s",
+             d->params->schema, d->params->via ? " --procedures" : "",
+             d->params->via ? "" : "give ", grant);
+    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it has some", remedy,
+                   "%s has no rights in the schema '%s', if there is one", who, d->params->schema);
 }
 
 rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
@@ -440,20 +462,21 @@ rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_fin
                    .data = data,
                    .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
     rowlock_error first = {0};
-    bool with_schema = true;
     rowlock_status status = open_conn(&d, true, &first);
     /* No such schema, or not for this user: the server can still be looked at. */
-    if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_DENIED && first.server_errno == 1044)) {
-        with_schema = false;
+    const bool hidden = status == ROWLOCK_DENIED && first.server_errno == 1044;
+    const bool with_schema = status != ROWLOCK_SCHEMA && !hidden;
+    if (!with_schema)
         status = open_conn(&d, false, &first);
-    }
     if (status == ROWLOCK_OK) {
         d.server = &d.conn->server;
         status = read_settings(&d, &first);
     }
     if (status == ROWLOCK_OK)
         check_all(&d, with_schema);
-    if (status == ROWLOCK_OK && !with_schema)
+    if (status == ROWLOCK_OK && hidden)
+        tell_hidden_schema(&d);
+    else if (status == ROWLOCK_OK && !with_schema)
         tell_no_schema(&d);
     if (status == ROWLOCK_OK && !rl_doctor_could_look(&d))
         status = rl_fail(&first, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",

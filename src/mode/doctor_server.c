@@ -40,8 +40,9 @@ void rl_doctor_check_procedures(rl_doctor *d)
                        "%u of %u are there and this user's to see, as of this program (%s)",
                        seen.there, seen.all, rowlock_version());
     else
-        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "", "%u, as of this program (%s)",
-                       seen.there, rowlock_version());
+        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "",
+                       "all %u, the internal ones counted, as of this program (%s)", seen.there,
+                       rowlock_version());
 }
 
 /* -------------------------------------------------------------------------- the event */

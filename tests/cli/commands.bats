@@ -765,7 +765,9 @@ lines_are() {
     rl doctor --json >"$BATS_TEST_TMPDIR/missing"
     rl init | grep -q '^procedures installed: 1 of '
     rl doctor --json | jq -e '.[] | select(.check == "procedures") | .level == "fine"'
-    rl init -q --remove-procedures
+    [[ "$(rl init)" =~ "procedures up to date: all "[0-9]+", the internal ones counted"$ ]]
+    [[ "$(rl init --remove-procedures)" =~ "procedures removed: "[0-9]+", the internal ones counted"$ ]]
+    [[ "$(rl init --remove-procedures)" == *"there were no procedures" ]]
     jq -e '.[] | select(.check == "procedures") | .level == "note" and (.found | startswith("1 of "))' "$BATS_TEST_TMPDIR/one"
     jq -e '.[] | select(.check == "procedures") | .level == "care" and (.found | test("^1 of [0-9]+ are missing, rowlock_try ")) and (.remedy | contains("rowlock init"))' "$BATS_TEST_TMPDIR/missing"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # What `rowlock doctor` says of the server's present troubles: who waits for a metadata lock and who
-# has it, transactions that are open for long.
+# has it, transactions that are open for long; and of a schema that this user cannot use.
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -142,6 +142,27 @@ as() {
 
 prepared_told() {
     rl doctor --json | jq -e 'any(.[]; .check == "prepared")'
+}
+
+# doctor_of USER ARGUMENTS...: its finding about the schema, as "found; remedy".
+doctor_of() {
+    "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$@" doctor --json |
+        jq -r '.[] | select(.check == "schema") | "\(.level): \(.found); \(.remedy)"'
+}
+
+@test "doctor: a schema that is not there, one that is hidden, one of which this user may only EXECUTE the procedures" {
+    user="${TEST_SCHEMA: -20}_none"
+    exec_user="${TEST_SCHEMA: -20}_exec"
+    sql_any "DROP USER IF EXISTS '$user'@'localhost'; CREATE USER '$user'@'localhost'"
+    [[ "$(doctor_of root -D rowlock_none_such)" == "BROKEN: there is no schema 'rowlock_none_such' on the server; run \`rowlock -D rowlock_none_such init\`"*grants.sql* ]]
+    [[ "$(doctor_of "$user" -D "$TEST_SCHEMA")" == "BROKEN: '$user'@'localhost' has no rights in the schema '$TEST_SCHEMA', if there is one; "*"init\`, if nobody has, and then give what sql/grants.sql "* ]]
+    [[ "$(doctor_of "$user" -D "$TEST_SCHEMA" --via=procedures)" == *"init --procedures\`, if nobody has, and then GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost';" ]]
+    rl init -q --procedures
+    sql_any "DROP USER IF EXISTS '$exec_user'@'localhost'; CREATE USER '$exec_user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$exec_user'@'localhost'"
+    [[ "$(doctor_of "$exec_user" -D "$TEST_SCHEMA")" == "BROKEN: this user may EXECUTE rowlock's procedures: use via=procedures; for the tables, "* ]]
+    [[ "$(doctor_of "$exec_user" -D "$TEST_SCHEMA" --via=procedures)" == "fine: "* ]]
+    rl init -q --remove-procedures
+    sql_any "DROP USER '$user'@'localhost', '$exec_user'@'localhost'"
 }
 
 @test "doctor: a transaction that is open for long; not a row lock of rowlock's" {

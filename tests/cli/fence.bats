@@ -46,6 +46,9 @@ LINES
     sql "CREATE TABLE plain (id INT PRIMARY KEY)"
     run rl fence list
     [ "$status" -eq 0 ] && [ -z "$output" ]
+    run on_terminal 100 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" fence list
+    [ "$status" -eq 0 ]
+    [ "$output" = "rowlock: no table is fenced, of those on which this user has TRIGGER" ]
     run rl fence list --json
     [ "$(jq length <<<"$output")" = 0 ]
     run rl fence install --table plain --lock "the lock"
