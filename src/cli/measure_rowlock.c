@@ -105,14 +105,22 @@ static bool remove_name(rowlock_client *client, const char *name, rowlock_error 
     return status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND;
 }
 
+rowlock_client_options measure_rowlock_remover(const rowlock_client_options *options)
+{
+    rowlock_client_options remover = *options;
+    remover.via = ROWLOCK_VIA_TABLES;
+    return remover;
+}
+
 static bool tidy(const measure_system *system, const char *const names[], size_t count,
                  measure_reason *why)
 {
     const measure_rowlock *self = system->data;
+    const rowlock_client_options options = measure_rowlock_remover(&self->options);
     rowlock_client *client;
     rowlock_error err;
     bool good = true;
-    if (rowlock_client_open(&self->options, &client, &err) != ROWLOCK_OK)
+    if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK)
         return failed(&err, why);
     for (size_t i = 0; i < count && good; i++)
         good = remove_name(client, names[i], &err);

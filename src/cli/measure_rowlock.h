@@ -24,6 +24,9 @@ typedef struct measure_rowlock {
     const measure_rowlock_kind *kind;
 } measure_rowlock;
 
+/* For a client that removes names, which takes rights on the tables: no procedure does it. */
+rowlock_client_options measure_rowlock_remover(const rowlock_client_options *options);
+
 /* The system; `self` must stay. Nothing is written into the history. */
 measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_client_options *options,
                                       const measure_rowlock_kind *kind);

@@ -144,12 +144,20 @@ is_gone() {
     ! kill -0 "$1" 2>/dev/null
 }
 
-@test "--via=procedures cannot remove names: refused before there are any" {
+@test "--via=procedures: what is measured goes through them, the names are removed from the tables" {
+    user="${TEST_SCHEMA: -20}_via"
     rl init -q --procedures
-    run rl --via=procedures bench --seconds 50ms --clients 1
+    sql_any "CREATE USER '$user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    run rl -u "$user" --via=procedures bench --seconds 50ms --clients 1
+    # Without INSERT it can take no lock but through the procedures.
+    sql_any "GRANT SELECT, UPDATE, DELETE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
+    rl -u "$user" --via=procedures bench --seconds 200ms --clients 1 --names distinct --json >"$BATS_TEST_TMPDIR/via"
+    ! rl -u "$user" bench --seconds 50ms --clients 1
+    sql_any "DROP USER '$user'@'localhost'"
     rl init -q --remove-procedures
     [ "$status" -eq 77 ]
-    [[ "$output" == "rowlock: its names could not be removed: "* ]]
+    [[ "$output" == "rowlock: bench removes its names when it is done, and this user may not: "* ]]
+    [ "$(jq length "$BATS_TEST_TMPDIR/via")" -eq 4 ]
     nothing_is_left
 }
 
@@ -159,7 +167,7 @@ is_gone() {
     run rl -u "$user" bench --seconds 50ms --clients 1
     sql_any "GRANT DELETE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost'"
     [ "$status" -eq 77 ]
-    [[ "$output" == "rowlock: its names could not be removed: this user lacks a privilege: GRANT DELETE ON "* ]]
+    [[ "$output" == "rowlock: bench removes its names when it is done, and this user may not: this user lacks a privilege: GRANT DELETE ON "* ]]
     nothing_is_left
     rl -u "$user" bench --seconds 50ms --clients 1 --mode lease --names distinct
     sql_any "DROP USER '$user'@'localhost'"
