@@ -47,6 +47,8 @@ works() {
     [ -f "$LIBDIR/pkgconfig/rowlock.pc" ]
     [ -f "$LIBDIR/cmake/rowlock/rowlockConfig.cmake" ]
     [ -f "$PREFIX/share/doc/rowlock/LICENSE" ]
+    # By this name the package bash-completion finds it.
+    bash -c '. "$1" && complete -p rowlock' - "$PREFIX/share/bash-completion/completions/rowlock"
     if compgen -G "$BATS_TEST_DIRNAME/../../docs/man/*.1" >/dev/null; then
         [ -f "$PREFIX/share/man/man1/rowlock.1" ]
     fi

@@ -170,6 +170,34 @@ options_of_code() {
     done
 }
 
+# complete_words WORD...: what the completion for bash offers for the last one, one on a line.
+complete_words() {
+    bash -c '
+        . "$1/src/cli/rowlock.bash"
+        COMP_WORDS=(rowlock "${@:3}") COMP_CWORD=$(($# - 2))
+        _rowlock "$2" "${@: -1}"
+        [ "${#COMPREPLY[@]}" -eq 0 ] || printf "%s\n" "${COMPREPLY[@]}"' - "$ROOT" "$ROWLOCK" "$@"
+}
+
+@test "completion for bash: every command, every option that is no other name of the mysql client's, what to do" {
+    diff <(complete_words "" | sort) <(commands | sort)
+    for command in $(commands); do
+        complete_words "$command" --
+    done | sed 's/^--//; s/=$//' | sort -u >"$BATS_TEST_TMPDIR/completed"
+    options_of_code "$ROOT"/src/cli/*.c | grep -v '^ssl-' | diff - "$BATS_TEST_TMPDIR/completed"
+    [ "$(complete_words run --m)" = $'--max-hold=\n--mode=' ]
+    # Those of one command are not another one's.
+    [ -z "$(complete_words ls --max)" ]
+    [ "$(complete_words -h db1 migrate --table)" = --table-wait= ]
+    [ "$(complete_words fence "" | sort | tr '\n' ' ')" = "install list remove " ]
+    [ "$(complete_words --url = migrate s)" = status ]
+    [ "$(complete_words help b | tr '\n' ' ')" = "break bench " ]
+    # Files, and whatever `run` starts, are bash's own to complete.
+    [ -z "$(complete_words --defaults-file = x)" ]
+    [ -z "$(complete_words run name -- --)" ]
+    [ -z "$(complete_words show x)" ]
+}
+
 @test "rowlock.1: every connection option, and no other" {
     "$ROWLOCK" --help | options_of_help >"$BATS_TEST_TMPDIR/help"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/help")" -gt 15 ]
