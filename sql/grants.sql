@@ -2,8 +2,9 @@
 -- for `rowlock`, and your users for these. MariaDB and MySQL take the same statements, but where
 -- it says so. The tests run as these users, and with the rights of who takes locks taken away one by one.
 --
--- Rights on tables need the tables: let the administrator run `rowlock init` first. A later
--- version's tables may need more; `rowlock doctor` says what is missing.
+-- In this order: the users and what is for 'rowlock_admin', then `rowlock init` (and `rowlock init
+-- --procedures`) as that user, or as an administrator, who needs none of it; then the rest, since rights
+-- on tables need the tables. A later version's tables may need more; `rowlock doctor` says what is missing.
 
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
@@ -17,6 +18,8 @@ GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'l
 -- Whoever runs `rowlock init --procedures`: they run with this user's rights, those above among them.
 -- DELETE is for the sweep in an EVENT.
 GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+
+-- Here `rowlock init` is run, and `rowlock init --procedures`.
 
 -- Whoever takes locks and is not to touch a table: EXECUTE alone (`rowlock init --procedures` first). In
 -- SQL by CALL, in the library and the command with via=procedures. (What begins with rl_ runs with the

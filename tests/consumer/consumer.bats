@@ -93,6 +93,22 @@ targets() { # FILE
     [ -x docs/examples/udf/build ]
 }
 
+@test "README.md: what a shell must know of a folder of one's own" {
+    grep -qxF '    cmake --install build --prefix "$HOME/rowlock"' "$README"
+    ln -s "$PREFIX" "$BATS_TEST_TMPDIR/rowlock"
+    sed -nE '/^### Without root/,/^## /s/^    (export [A-Z].*HOME.*|\. .*)$/\1/p' "$README" >"$BATS_TEST_TMPDIR/words"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/words")" -eq 4 ]
+    awk '$0 == "```c" { on = 1; next } /^```/ { on = 0 } on' "$README" >"$BATS_TEST_TMPDIR/close.c"
+    # As the README builds it.
+    run env -u PKG_CONFIG_PATH HOME="$BATS_TEST_TMPDIR" bash -euc '. "$HOME/words"; cd "$HOME"
+        complete -p rowlock
+        cc close.c $(pkg-config --cflags --libs rowlock) -o close
+        ROWLOCK_URL=$0 rowlock run close-it -- ./close' "mysql://root@localhost/$SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ ${lines[-1]} == "account 3, token "* ]]
+}
+
 @test "the installed command runs" {
     run "$PREFIX/bin/rowlock" --version
     echo "$output"
