@@ -57,6 +57,8 @@ static const char help[] =
     "      --remove-event         take it away again\n"
     "\n"
     "It needs the right to create the schema and its tables; the error names the GRANT.\n"
+    "Exit status: 1 another init did not end in time, 73 the server is read-only, 77 a right is\n"
+    "missing, 78 an interrupted one asks for --resume, or the program is older than the schema.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
 static void show_progress(void *data, const rowlock_migration *migration)
