@@ -90,10 +90,10 @@ static void test_the_auto_increment_lock(void **state)
     const char *name = ts_name("new");
     options.no_history = false;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    ts_proxy_answer(proxy, AUTO_INC, "INSERT INTO resource ", 1);
+    ts_proxy_answer(proxy, AUTO_INC, "INTO resource (", 1);
     WANT(UNAVAILABLE, ts_try(client, name, mode));
     expect_said("was stopped by somebody");
-    ts_proxy_answer(proxy, AUTO_INC, "INSERT INTO resource ", 1);
+    ts_proxy_answer(proxy, AUTO_INC, "INTO resource (", 1);
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     ts_proxy_answer(proxy, AUTO_INC, "INSERT INTO lock_event", 1);
