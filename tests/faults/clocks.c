@@ -270,11 +270,6 @@ static void test_waiters_while_the_servers_clock_steps(void **state)
     }
 }
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
-}
-
 /* A request is on its way when its caller gives it up. That the server was started "in the
  * future" is no sign that it has forgotten the request. */
 static void test_a_late_request_while_the_clock_is_wrong(void **state)

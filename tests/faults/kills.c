@@ -15,11 +15,6 @@
 
 #define PASSWORD "kills"
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
-}
-
 /* ------------------------------------------------------------- the server, at its commit */
 
 typedef enum point { BEFORE_COMMIT, IN_COMMIT, AFTER_COMMIT, POINTS } point;
@@ -244,21 +239,6 @@ static rowlock_client *open_as(const char *user)
     options.password = PASSWORD;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     return client;
-}
-
-static unsigned kill_all_of(const char *user, const char *what)
-{
-    unsigned count = 0;
-    char *ids = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
-                            " WHERE user = '%s'",
-                            user);
-    for (char *at = ids; *at; at += *at == ',') {
-        unsigned long id = strtoul(at, &at, 10);
-        count += ts_sql_try(mysql, "KILL %s %lu", what, id) == 0;
-    }
-    free(ids);
-    return count;
 }
 
 /* Whatever runs is stopped, again and again: renewals, pings, the wait. Nobody loses anything. */

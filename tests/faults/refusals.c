@@ -24,11 +24,6 @@ static rowlock_status open_as(const char *user, rowlock_client **client)
     return rowlock_client_open(&options, client, &ts_err);
 }
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
-}
-
 /* ------------------------------------------------------------------- max_connections */
 
 enum { HOGS = 40 };
@@ -48,19 +43,6 @@ static void empty(void)
     ts_sql(mysql, "SET GLOBAL max_connections = 500");
     for (int i = 0; i < HOGS; i++)
         mysql_close(hogs[i]);
-}
-
-static void kill_all_of(const char *user)
-{
-    char *ids = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
-                            " WHERE user = '%s'",
-                            user);
-    for (char *at = ids; *at; at += *at == ',') {
-        unsigned long id = strtoul(at, &at, 10);
-        (void)ts_sql_try(mysql, "KILL CONNECTION %lu", id);
-    }
-    free(ids);
 }
 
 static void test_no_connection_is_left(void **state)
@@ -90,7 +72,7 @@ static void test_no_connection_is_left(void **state)
         assert_held(hold);
     assert_false(ts_waiter_ended(&waiter));
     /* Without them, a lease cannot be renewed: told in time, as a row lock is. */
-    kill_all_of(user);
+    kill_all_of(user, "CONNECTION");
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     /* In the moment of its deadline, that nobody could be asked is right, too. */
     rowlock_status status = rowlock_release(hold, &ts_err);

@@ -1,6 +1,7 @@
 #include "faults/through.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 ts_proxy *proxy;
 rowlock_client *direct;
@@ -110,4 +111,24 @@ bool is_ours(const rowlock_hold *hold)
                       " AND version = %" PRIu64 " AND status = 'held'",
                       ts_quote(rowlock_hold_name(hold)), rowlock_hold_owner(hold),
                       rowlock_hold_token(hold)) == 1;
+}
+
+uint64_t version_of(const char *name)
+{
+    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
+}
+
+unsigned kill_all_of(const char *user, const char *what)
+{
+    unsigned count = 0;
+    char *ids = ts_sql_text(mysql,
+                            "SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
+                            " WHERE user = '%s'",
+                            user);
+    for (char *at = ids; *at; at += *at == ',') {
+        unsigned long id = strtoul(at, &at, 10);
+        count += ts_sql_try(mysql, "KILL %s %lu", what, id) == 0;
+    }
+    free(ids);
+    return count;
 }

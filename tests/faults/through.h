@@ -41,4 +41,10 @@ void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode,
 /* Whose is it, by the table? */
 bool is_ours(const rowlock_hold *hold);
 
+/* The version in the table; the token, while it is held. */
+uint64_t version_of(const char *name);
+
+/* KILL QUERY or KILL CONNECTION, for all connections of this user; how many there were. */
+unsigned kill_all_of(const char *user, const char *what);
+
 #endif
