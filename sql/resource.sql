@@ -22,7 +22,8 @@ SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
  WHERE f.id = 1
   LOCK IN SHARE MODE;
 
--- Somebody may be published although there was no row (it was deleted by hand).
+-- Somebody may be published although there was no row (it was deleted by hand). The lock on the
+-- resource makes a purge of it, which has looked for this row in vain, and this wait for each other.
 -- name: resource_create_lock
 -- via: own
 -- params: name text, fenced u64, id u64
@@ -31,7 +32,8 @@ SELECT id, resource_name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
   FROM resource
  WHERE id = :id
    AND resource_name = :name
-   AND kind = 'pessimistic';
+   AND kind = 'pessimistic'
+  LOCK IN SHARE MODE;
 
 -- name: resource_create_renewal
 -- via: own

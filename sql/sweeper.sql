@@ -4,7 +4,7 @@
 -- A batch is found by a plain read; then its rows are locked and looked at again. Rows that
 -- somebody else has locked are left out (SKIP LOCKED): a batch never waits with locks of its
 -- own. `names` is [[id, version], ...]. MySQL takes the made-up table for one to be locked, and
--- refuses it (3569), unless told which are meant (OF); MariaDB has no OF.
+-- refuses it (3569), unless told which are meant (OF); MariaDB has no OF. FORCE INDEX: see lease_renew.
 
 -- name: sweep_expired
 -- params: after u64, limit u64
@@ -27,8 +27,8 @@ SELECT r.id, r.version
 SELECT r.id, r.version
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id
-  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
+  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
  WHERE r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.lease_expires_at <= UTC_TIMESTAMP(6)
@@ -45,7 +45,7 @@ SELECT r.resource_name, r.kind, 'expired', r.version, r.owner, r.owner_label,
        NULL, 'its lease ran out'
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id;
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
 
 -- Both versions rise, as in lease_expire: that ends late renewals and late fences.
 -- name: sweep_expired_free
@@ -53,8 +53,8 @@ SELECT r.resource_name, r.kind, 'expired', r.version, r.owner, r.owner_label,
 UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
            version BIGINT UNSIGNED PATH '$[1]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version
-  STRAIGHT_JOIN lease_renewal l ON l.id = k.id
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id
    SET r.version = k.version + 1,
        r.status = 'free',
        r.not_before = NULL,
@@ -118,7 +118,7 @@ SELECT version FROM version_floor WHERE id = 1 FOR UPDATE;
 SELECT r.id, r.version
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
  WHERE r.kind <> 'pessimistic'
    AND r.status = 'free'
    AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
@@ -132,13 +132,30 @@ SELECT r.id, r.version
 SELECT r.id, r.version
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id
-  STRAIGHT_JOIN resource_lock q ON q.id = r.id
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
+  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
  WHERE r.kind = 'pessimistic'
    AND r.status = 'free'
    AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
    AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
    FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED;
+
+-- Whoever made it died before its row was there: nobody can have that locked. Who makes it now waits
+-- for the resource, see resource_create_lock. Should it have been made since the look, it is deleted,
+-- too, and waited for where it is in use.
+-- name: purge_halves_lock
+-- params: names text, unused_us u64
+-- columns: id u64, version u64
+SELECT r.id, r.version
+  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]')) AS k
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
+ WHERE r.kind = 'pessimistic'
+   AND r.status = 'free'
+   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
+   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+   AND NOT EXISTS (SELECT 1 FROM resource_lock q WHERE q.id = r.id)
+   FOR UPDATE /*!80000 OF r */ SKIP LOCKED;
 
 -- name: purge_floor_raise
 -- params: version u64
@@ -149,18 +166,18 @@ UPDATE version_floor SET version = GREATEST(version, :version) WHERE id = 1;
 DELETE r
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r ON r.id = k.id;
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
 
 -- name: purge_lock
 -- params: names text
 DELETE q
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource_lock q ON q.id = k.id;
+  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = k.id;
 
 -- name: purge_renewal
 -- params: names text
 DELETE l
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN lease_renewal l ON l.id = k.id;
+  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id;

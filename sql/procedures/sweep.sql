@@ -295,7 +295,9 @@ BEGIN
       INTO v_names, p_got, v_highest
       FROM (({{purge_names_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})
             UNION ALL
-            ({{purge_rows_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})) AS x;
+            ({{purge_rows_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})
+            UNION ALL
+            ({{purge_halves_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})) AS x;
     IF p_got > 0 THEN
         {{purge_floor_raise(version = v_highest)}};
         {{purge_lock(names = v_names)}};

@@ -28,7 +28,8 @@ BEGIN
                version BIGINT UNSIGNED PATH '$[1]',
                ttl_us BIGINT UNSIGNED PATH '$[2]',
                owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
-      STRAIGHT_JOIN resource r ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
+      STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY)
+        ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
        AND r.status = 'held' AND r.kind = 'optimistic'
      WHERE k.ttl_us BETWEEN 1 AND 86400000000
        AND SUBSTRING(k.owner, 37, 1) = '.';

@@ -16,6 +16,7 @@
 #define BATCH                1000  /* at most */
 #define DEAD_BATCH           200
 #define KILLED_WAIT_MS       500
+#define BREAK_MOST           50
 #define NOT_OWNER            1095 /* of the connection that is to be ended */
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
@@ -376,12 +377,13 @@ static rowlock_status raise_floor(rl_conn *conn, const rl_io *io, const names *b
 static rowlock_status purge_names(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
                                   rowlock_error *err)
 {
-    static const rl_sql_id locks[] = {RL_SQL_PURGE_NAMES_LOCK, RL_SQL_PURGE_ROWS_LOCK};
+    static const rl_sql_id locks[] = {RL_SQL_PURGE_NAMES_LOCK, RL_SQL_PURGE_ROWS_LOCK,
+                                      RL_SQL_PURGE_HALVES_LOCK};
     static const rl_sql_id deletes[] = {RL_SQL_PURGE_LOCK, RL_SQL_PURGE_RENEWAL,
                                         RL_SQL_PURGE_RESOURCE};
     rowlock_status status = lock_floor(conn, io, err);
     if (status == ROWLOCK_OK)
-        status = lock_names(s, conn, locks, 2, io, batch, err);
+        status = lock_names(s, conn, locks, 3, io, batch, err);
     if (status != ROWLOCK_OK || batch->count == 0)
         return status;
     status = raise_floor(conn, io, batch, err);
@@ -647,27 +649,38 @@ static rowlock_status break_by_procedure(rowlock_client *client, const rl_budget
     return status;
 }
 
-rowlock_status rl_break(rowlock_client *client, const char *name, const char *reason,
-                        rowlock_error *err)
+static rowlock_status break_once(rowlock_client *client, const rl_budget *budget, const char *name,
+                                 const char *reason, rowlock_error *err)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    if (rl_client_via(client))
-        return break_by_procedure(client, &budget, name, reason, err);
     victim v = {0};
     bool broken = false;
-    rowlock_status status = find_victim(client, &budget, name, &v, err);
+    rowlock_status status = find_victim(client, budget, name, &v, err);
     if (status != ROWLOCK_OK)
         return status;
     if (!v.held)
         return not_held(name, &v, err);
-    status = v.row_lock ? break_row(client, &budget, name, &v, &broken, err)
-                        : break_lease(client, &budget, &v, &broken, err);
+    status = v.row_lock ? break_row(client, budget, name, &v, &broken, err)
+                        : break_lease(client, budget, &v, &broken, err);
     if (status != ROWLOCK_OK)
         return status;
     if (!broken)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", name);
     record_broken(client, name, &v, reason);
     return ROWLOCK_OK;
+}
+
+/* DEADLOCK: on a cluster, a fence or a renewal at another node was committed first; nothing was
+ * changed. */
+rowlock_status rl_break(rowlock_client *client, const char *name, const char *reason,
+                        rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    if (rl_client_via(client))
+        return break_by_procedure(client, &budget, name, reason, err);
+    rowlock_status status = break_once(client, &budget, name, reason, err);
+    for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK; i++)
+        status = break_once(client, &budget, name, reason, err);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------- purge */
