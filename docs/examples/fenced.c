@@ -93,7 +93,7 @@ static int bill_one(MYSQL *mysql)
 static void work(rowlock_client *client, MYSQL *mysql)
 {
     rowlock_hold *hold = NULL;
-    const rowlock_acquire_options options = {.wait_ms = 60000, .ttl_ms = 3000};
+    const rowlock_acquire_options options = {.wait_ms = 60000, .ttl_ms = 5000};
     must(rowlock_acquire(client, "example billing", &options, &hold, &err), &err);
     printf("token %" PRIu64 "\n", rowlock_hold_token(hold));
     fflush(stdout);

@@ -649,7 +649,7 @@ with_password() {
     "${own[@]}" init -q
     own_server kill
     # It may start before the server does.
-    "${own[@]}" --connect-timeout=2s sweep --every=100ms --json >"$TEST_DIR/outage" 2>"$TEST_DIR/outage.err" &
+    "${own[@]}" --connect-timeout=10s sweep --every=100ms --json >"$TEST_DIR/outage" 2>"$TEST_DIR/outage.err" &
     pid=$!
     poll 20 grep -q "trying again every 100ms" "$TEST_DIR/outage.err"
     own_server restart >/dev/null
@@ -701,14 +701,14 @@ lines_are() {
 
 @test "a lock that run holds: seen, and broken in both modes" {
     for mode in lease pessimistic; do
-        rl_exec run --mode=$mode --ttl=3s --label="the $mode holder" guarded-$mode -- sleep 60 2>"$TEST_DIR/run.err" &
+        rl_exec run --mode=$mode --ttl=10s --label="the $mode holder" guarded-$mode -- sleep 60 2>"$TEST_DIR/run.err" &
         pid=$!
         poll 20 state_is guarded-$mode held
         run rl ls
         [[ "${lines[1]}" =~ ^guarded-$mode\ +held\ +$mode\ +"the $mode holder"\ .*\ [0-9]+$ ]]
         run rl show --json guarded-$mode
         jq -e --arg mode $mode '.mode == $mode and .owner_label == "the \($mode) holder" and .token > 0' <<<"$output"
-        jq -e '(.mode == "lease" and .connection_id == null and .remaining_ms <= 3000)
+        jq -e '(.mode == "lease" and .connection_id == null and .remaining_ms <= 10000)
                or (.connection_id > 0 and .remaining_ms == null)' <<<"$output"
         run --separate-stderr rl break guarded-$mode
         [ "$status" -eq 0 ]
@@ -837,7 +837,7 @@ lines_are() {
     [[ "$(app ls --all)" == *for-a-row*free*for-it*free* ]]
     [[ "$(app show for-it)" == *"["$user"]"* ]]
     app doctor
-    app run --ttl=3s for-long -- sleep 60 3>&- &
+    app run --ttl=10s for-long -- sleep 60 3>&- &
     poll 20 state_is for-long held
     [[ "$(app break --reason="it hangs" for-long)" == "broke for-long: "* ]]
     [[ "$(rl history for-long)" == *"it hangs [$user]"* ]]

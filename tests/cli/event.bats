@@ -264,7 +264,7 @@ hidden() {
 @test "with autocommit off by default, the runs are noted and the dead are freed" {
     sql_any "SET GLOBAL autocommit = OFF"
     rl init -q --event --every=1s
-    killed_holder dead-off --ttl=1s
+    killed_holder dead-off --ttl=4s
     poll 60 is_free dead-off
     ran_again
 }

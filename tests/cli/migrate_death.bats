@@ -209,7 +209,7 @@ idle() {
 @test "one that released all locks of its connection and was killed: its statement is ended all the same" {
     hold_up
     file 0001_a.sql "INSERT INTO seen (what) SELECT 'one' FROM (SELECT RELEASE_ALL_LOCKS() AS n) AS r STRAIGHT_JOIN gate FOR UPDATE;"
-    start --ttl=3
+    start --ttl=6
     poll 30 at_work
     kill -KILL "$BACK"
     ends_with 137

@@ -54,7 +54,7 @@ said_once() {
 # handed_over MILLISECONDS SINCE: the successor got the lock so soon, with a higher token, and
 # found all dead.
 handed_over() {
-    poll 30 test -e found
+    poll 30 got found
     within "$1" "$2"
     [ "$(cat found)" = dead ]
     [ "$(cat token)" -gt "$TOKEN" ]
@@ -94,8 +94,8 @@ rowlock_is_killed() { # MILLISECONDS OPTION...
 }
 
 @test "rowlock killed, lease: all dead at once, the next gets in within the TTL" {
-    TREE_TRAP=$IGNORE_TERM rowlock_is_killed 6000 --ttl=6s
-    handed_over 10000 "$since"
+    TREE_TRAP=$IGNORE_TERM rowlock_is_killed 6000 --ttl=8s
+    handed_over 12000 "$since"
     ends_with 0 "$NEXT"
 }
 
@@ -177,12 +177,12 @@ supervisor_is_killed() { # OPTION...
 # ------------------------------------------------------------ rowlock is stopped
 
 rowlock_is_stopped() { # OPTION...
-    run_tree --ttl=6s "$@"
+    run_tree --ttl=8s "$@"
     TOKEN=$(token_of_lock)
     successor --ttl=30s "$@"
     since=$(now_ms)
     kill -STOP "$BACK"
-    handed_over 10000 "$since"
+    handed_over 12000 "$since"
     kill -CONT "$BACK"
     ends_with 75
     said_once "bash was ended"
@@ -208,14 +208,14 @@ rowlock_is_stopped() { # OPTION...
 }
 
 @test "SIGTERM comes in time, SIGKILL later, both before the TTL" {
-    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=8s
+    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=12s
     since=$(now_ms)
     kill -STOP "$BACK"
     poll 30 got termed 4
     run ! tree_is_dead
     first=$(sort -n termed | head -n 1)
     poll 30 tree_is_dead
-    within 8000 "$since"
+    within 12000 "$since"
     # A quarter of the TTL lies between the two.
     [ $(($(now_ms) - first)) -ge 500 ]
     kill -CONT "$BACK"
@@ -223,7 +223,7 @@ rowlock_is_stopped() { # OPTION...
 }
 
 @test "a command that ends on SIGTERM ends early, and the exit status still is 75" {
-    background run --ttl=8s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
+    background run --ttl=12s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
     poll 30 test -e ready
     kill -STOP "$BACK"
     poll 30 test -e cleaned
@@ -246,7 +246,7 @@ rowlock_is_stopped() { # OPTION...
 # The time counts from when the server answers nothing any more: until then it may have renewed.
 
 @test "lease: the server killed and restarted within the TTL: the job goes on" {
-    background run --ttl=30s "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
+    background run --ttl=45s "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
     poll 30 test -e held
     kill_server
     restart_server
@@ -255,7 +255,7 @@ rowlock_is_stopped() { # OPTION...
     renewed() {
         [ "$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")" != "$before" ]
     }
-    poll 25 renewed
+    poll 35 renewed
     run ! is_free
     is_alive "$BACK"
     touch let_go
@@ -265,12 +265,12 @@ rowlock_is_stopped() { # OPTION...
 }
 
 @test "lease: the server hangs beyond the TTL: SIGTERM, then SIGKILL in time, 75" {
-    TREE_TRAP='trap "echo >>\"$D/termed\"" TERM' run_tree --ttl=8s
+    TREE_TRAP='trap "echo >>\"$D/termed\"" TERM' run_tree --ttl=12s
     server_signal STOP
     since=$(now_ms)
     poll 30 got termed 4
     poll 30 tree_is_dead
-    within 8000 "$since"
+    within 12000 "$since"
     ends_with 75
     said_once "could not be renewed in time"
     server_signal CONT
@@ -356,7 +356,7 @@ rowlock_is_stopped() { # OPTION...
 # ----------------------------------------------------------------- rowlock break
 
 @test "rowlock break, lease: heard at the next renewal, all dead, 75" {
-    TREE_TRAP=$IGNORE_TERM run_tree --ttl=6s
+    TREE_TRAP=$IGNORE_TERM run_tree --ttl=8s
     rl break "$L"
     poll 20 tree_is_dead
     ends_with 75

@@ -64,8 +64,9 @@ ends_with() {
 
 # Dead, even if nobody has waited for it yet. (A name may hold anything: cut it off.)
 is_dead() {
-    local stat
-    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+    local stat=''
+    # Without a process of our own: of many it would be those that take the time.
+    { IFS= read -r -d '' stat <"/proc/$1/stat" || [ -n "$stat" ]; } 2>/dev/null || return 0
     [[ "${stat##*) }" == [ZX]* ]]
 }
 

@@ -358,6 +358,18 @@ fences() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/readme.sh")" -gt 5 ]
     mkdir "$BATS_TEST_TMPDIR/bin"
     ln -s "$ROWLOCK" "$BATS_TEST_TMPDIR/bin/rowlock"
+    # What the README gives a second, or three, has happened when its sleeps end: the first job is in;
+    # somebody waits for it.
+    cat >"$BATS_TEST_TMPDIR/bin/sleep" <<'END'
+#!/bin/sh
+case $1 in
+1) wanted='"state": "held"' ;;
+3) wanted='"waited_ms": ' ;;
+*) exit 64 ;;
+esac
+until rowlock show --json nightly-close 2>/dev/null | grep -q "$wanted"; do /bin/sleep 0.1; done
+END
+    chmod +x "$BATS_TEST_TMPDIR/bin/sleep"
     (
         export PATH="$BATS_TEST_TMPDIR/bin:$PATH"
         # A schema of its own: the examples purge names, and new ones begin above those.

@@ -123,9 +123,9 @@ books() {
     "$ROWLOCK" --defaults-file="$OPTIONS" -D "$SCHEMA" fence install --table example_books.account --lock 'example nightly'
 }
 
-# The script as it is, but for the schema and a shorter lease.
+# The script as it is, but for the schema.
 nightly() {
-    sed -E "s/rowlock\.rowlock_/$SCHEMA.rowlock_/; s/('example nightly'), 5,/\1, 1,/" "$ROOT/docs/examples/nightly.sql"
+    sed "s/rowlock\.rowlock_/$SCHEMA.rowlock_/" "$ROOT/docs/examples/nightly.sql"
 }
 
 balance() {

@@ -80,10 +80,10 @@ as() {
         as batch run --mode=pessimistic --unfenced plain -- true
     done
     # Long enough to be renewed.
-    as batch run --ttl=4s renewed -- sleep 5
+    as batch run --ttl=8s renewed -- sleep 5
     as batch ls
     as batch show lease
-    as batch run --ttl=6s held -- sh -c 'sleep 60 & wait' & # until it is broken
+    as batch run --ttl=10s held -- sh -c 'sleep 60 & wait' & # until it is broken
     pid=$!
     poll 30 state_is held held
     as batch break held
