@@ -360,15 +360,10 @@ fences() {
     ln -s "$ROWLOCK" "$BATS_TEST_TMPDIR/bin/rowlock"
     # What the README gives a second, or three, has happened when its sleeps end: the first job is in;
     # somebody waits for it.
-    cat >"$BATS_TEST_TMPDIR/bin/sleep" <<'END'
-#!/bin/sh
-case $1 in
-1) wanted='"state": "held"' ;;
-3) wanted='"waited_ms": ' ;;
-*) exit 64 ;;
-esac
-until rowlock show --json nightly-close 2>/dev/null | grep -q "$wanted"; do /bin/sleep 0.1; done
-END
+    printf '%s\n' '#!/bin/sh' 'case $1 in' "1) wanted='\"state\": \"held\"' ;;" "3) wanted='\"waited_ms\": ' ;;" \
+        '*) exit 64 ;;' 'esac' \
+        'until rowlock show --json nightly-close 2>/dev/null | grep -q "$wanted"; do /bin/sleep 0.1; done' \
+        >"$BATS_TEST_TMPDIR/bin/sleep"
     chmod +x "$BATS_TEST_TMPDIR/bin/sleep"
     (
         export PATH="$BATS_TEST_TMPDIR/bin:$PATH"
