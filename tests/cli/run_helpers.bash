@@ -43,10 +43,11 @@ run_teardown() {
 }
 
 # background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and
-# SIGQUIT, which a shell ignores for what it puts into the background, are as usual.
+# SIGQUIT, which a shell ignores for what it puts into the background, are as usual, and SIGHUP, which
+# nohup does.
 # WRAP=setsid gives it a process group of its own.
 background() {
-    (exec ${WRAP:-} env --default-signal=INT,QUIT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
+    (exec ${WRAP:-} env --default-signal=INT,QUIT,HUP "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     BACK=$!
 }
