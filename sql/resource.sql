@@ -1,13 +1,15 @@
 -- Names: which id and kind a name has, and making a new one.
 
+-- Not with EXISTS: MariaDB (10.11, 11.8) answers FALSE, without an error, when KILL QUERY meets it.
 -- name: resource_find
 -- via: own
 -- params: name text
 -- columns: id u64, kind text(16), idle_s i64, has_lock u64, has_renewal u64
 SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
-       EXISTS (SELECT 1 FROM resource_lock k WHERE k.id = r.id),
-       EXISTS (SELECT 1 FROM lease_renewal l WHERE l.id = r.id)
+       k.id IS NOT NULL, l.id IS NOT NULL
   FROM resource r
+  LEFT JOIN resource_lock k ON k.id = r.id
+  LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.resource_name = :name;
 
 -- In autocommit, never inside a transaction: two sessions that insert into one gap

@@ -49,6 +49,7 @@ size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us)
 /* The names of a batch: first those that were found, then those whose rows were got. */
 typedef struct names {
     size_t count;
+    size_t locked[3]; /* by each of the statements that have locked them */
     struct {
         uint64_t id;
         uint64_t version;
@@ -101,20 +102,39 @@ static rowlock_status lock_names(const sweep *s, rl_conn *conn, const rl_sql_id 
     rowlock_status status = names_json(batch, &json, err);
     const rl_value values[] = {rl_text_n(json.text, json.length), rl_u64(s->unused_us)};
     batch->count = 0;
-    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++) {
+        size_t before = batch->count;
         status = add_locked(conn, ids[i], values, io, batch, err);
+        batch->locked[i] = batch->count - before;
+    }
     rl_buffer_free(&json);
     return status;
 }
 
-static rowlock_status change_names(rl_conn *conn, const rl_sql_id *ids, size_t count,
+/* What a batch is changed by, and how many rows have to be changed at least. */
+typedef struct change {
+    rl_sql_id id;
+    size_t rows;
+} change;
+
+/*
+ * In a transaction. MariaDB's JSON_TABLE (10.11, 11.8) ends too early, without an error, when KILL
+ * QUERY meets it: half of a batch is not to be committed.
+ */
+static rowlock_status change_names(rl_conn *conn, const change *changes, size_t count,
                                    const rl_io *io, const names *batch, rowlock_error *err)
 {
     rl_buffer json = {0};
+    rl_done done = {0};
     rowlock_status status = names_json(batch, &json, err);
     const rl_value values[] = {rl_text_n(json.text, json.length)};
-    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
-        status = rl_run(conn, ids[i], values, io, NULL, err);
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++) {
+        status = rl_run(conn, changes[i].id, values, io, &done, err);
+        if (status == ROWLOCK_OK && done.rows < changes[i].rows)
+            status = rl_fail(err, ROWLOCK_UNAVAILABLE,
+                             "a statement of the sweep was stopped by somebody (%s)",
+                             rl_sql_table[changes[i].id].name);
+    }
     rl_buffer_free(&json);
     return status;
 }
@@ -197,10 +217,12 @@ static rowlock_status free_leases(const sweep *s, rl_conn *conn, const rl_io *io
                                   rowlock_error *err)
 {
     static const rl_sql_id lock[] = {RL_SQL_SWEEP_EXPIRED_LOCK};
-    static const rl_sql_id changes[] = {RL_SQL_SWEEP_EXPIRED_RECORD, RL_SQL_SWEEP_EXPIRED_FREE};
     rowlock_status status = lock_names(s, conn, lock, 1, io, batch, err);
     if (status != ROWLOCK_OK || batch->count == 0)
         return status;
+    /* Of each, two tables. */
+    const change changes[] = {{RL_SQL_SWEEP_EXPIRED_RECORD, batch->count},
+                              {RL_SQL_SWEEP_EXPIRED_FREE, 2 * batch->count}};
     if (s->client->journal.off)
         return change_names(conn, &changes[1], 1, io, batch, err);
     return change_names(conn, changes, 2, io, batch, err);
@@ -379,13 +401,14 @@ static rowlock_status purge_names(const sweep *s, rl_conn *conn, const rl_io *io
 {
     static const rl_sql_id locks[] = {RL_SQL_PURGE_NAMES_LOCK, RL_SQL_PURGE_ROWS_LOCK,
                                       RL_SQL_PURGE_HALVES_LOCK};
-    static const rl_sql_id deletes[] = {RL_SQL_PURGE_LOCK, RL_SQL_PURGE_RENEWAL,
-                                        RL_SQL_PURGE_RESOURCE};
     rowlock_status status = lock_floor(conn, io, err);
     if (status == ROWLOCK_OK)
         status = lock_names(s, conn, locks, 3, io, batch, err);
     if (status != ROWLOCK_OK || batch->count == 0)
         return status;
+    const change deletes[] = {{RL_SQL_PURGE_LOCK, batch->locked[1]},
+                              {RL_SQL_PURGE_RENEWAL, 0},
+                              {RL_SQL_PURGE_RESOURCE, batch->count}};
     status = raise_floor(conn, io, batch, err);
     return status == ROWLOCK_OK ? change_names(conn, deletes, 3, io, batch, err) : status;
 }

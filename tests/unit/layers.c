@@ -73,6 +73,10 @@ static void server_numbers(void **state)
                                            "(provider status: Not connected to Primary Component)",
                                            RL_MARIADB),
                      ROWLOCK_READONLY);
+    assert_int_equal(
+        rl_server_status_said(1105, "An error occurred in multi-table update", RL_MYSQL),
+        ROWLOCK_CANCELLED);
+    assert_int_equal(rl_server_status_said(1105, "Unknown error", RL_MYSQL), ROWLOCK_SERVER);
     assert_int_equal(rl_server_status_said(1180, "Got error 149 during COMMIT", RL_MYSQL),
                      ROWLOCK_DEADLOCK);
     /* While connecting nothing has happened yet. */
