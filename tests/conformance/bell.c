@@ -126,7 +126,7 @@ static int64_t got_after(ts_waiter *waiter, int64_t since_ms)
 static ts_waiter *one_that_ended(ts_waiter *waiters, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        if (atomic_load(&waiters[i].ended))
+        if (waiters[i].at_work && ts_waiter_ended(&waiters[i]))
             return &waiters[i];
     return NULL;
 }
@@ -140,7 +140,6 @@ static void serve_all(ts_waiter *waiters, unsigned count)
         assert_true(POLL_UNTIL((next = one_that_ended(waiters, count)) != NULL, 10000));
         WANT(OK, ts_waiter_join(next, 0));
         WANT(OK, rowlock_release(next->hold, &ts_err));
-        atomic_store(&next->ended, false);
     }
 }
 
