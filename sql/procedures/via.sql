@@ -15,6 +15,7 @@ CREATE PROCEDURE rl_via_lease_renew(p_leases LONGTEXT CHARACTER SET utf8mb4 COLL
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_renewed BIGINT DEFAULT 0;
     IF NOT COALESCE(@@autocommit AND JSON_VALID(p_leases), FALSE) THEN
         SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the argument of rl_via_lease_renew is not valid, or autocommit is off';
     END IF;
@@ -36,8 +37,9 @@ BEGIN
     IF v_theirs IS NOT NULL THEN
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         {{lease_renew(leases = v_theirs, now = v_now)}};
+        SET v_renewed = ROW_COUNT();
     END IF;
-    SELECT v_theirs IS NOT NULL, 0;
+    SELECT v_renewed, 0;
 END;
 
 CREATE PROCEDURE rl_via_resource_create(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

@@ -586,17 +586,18 @@ static void apply_renewals(rl_keeper *keeper, size_t count, int64_t sent_us)
             i++;
         if (i == count || renewals[i].key != held->key)
             continue;
-        bool last = renewals[i].ttl_us < held->ttl_us;
-        if (!renewals[i].reached) {
+        if (!renewals[i].held) {
             mark_lost(keeper, held,
                       renewals[i].moved
                           ? RL_MOVED
                           : "it was taken away on the server (broken, or expired there)");
             continue;
         }
+        if (!renewals[i].renewed)
+            continue; /* it is still due, and the next attempt's */
         extend_in_time(keeper, held, sent_us, renewals[i].ttl_us);
         keeper->due_us = earlier(keeper->due_us, atomic_load(&held->deadline_us));
-        if (last)
+        if (renewals[i].ttl_us < held->ttl_us) /* the last */
             held->next_beat_us = RL_NEVER;
     }
     pthread_mutex_unlock(&keeper->mutex);

@@ -61,14 +61,15 @@ typedef struct rl_renewal {
     uint64_t identity; /* of the server that granted it */
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
-    bool reached; /* out: still ours, and renewed */
+    bool held;    /* out: still ours */
+    bool renewed; /* out: and renewed for sure */
     bool moved;   /* out: not asked for, since another server answers */
 } rl_renewal;
 
 /* Why a lock is lost when the server that granted it is not the one that answers. */
 #define RL_MOVED "the server was replaced by another one (a failover), which did not grant it"
 
-/* The lease protocol's part: one statement for all; sets `reached` and `moved`. */
+/* The lease protocol's part: one statement for all; sets `held`, `renewed` and `moved`. */
 typedef rowlock_status (*rl_renew)(rl_pool *pool, rl_renewal *renewals, size_t count,
                                    const rl_io *io, rowlock_error *err);
 

@@ -557,29 +557,37 @@ static bool is_that(const rl_renewal *renewal, const rl_cell *cells)
            !renewal->moved;
 }
 
-/* The rows come in the order of the list, so that each search is a step; those that are
- * missing were not reached. */
-static rowlock_status which_reached(rl_conn *conn, rl_renewal *renewals, size_t count,
-                                    const rl_value *values, const rl_io *io, rowlock_error *err)
+/* The rows come in the order of the list, so that each search is a step. With fewer than were asked
+ * for, the statement was stopped (sql/lease.sql), and nothing is known. */
+static rowlock_status which_are_held(rl_conn *conn, rl_renewal *renewals, size_t count,
+                                     size_t asked, const rl_value *values, const rl_io *io,
+                                     rowlock_error *err)
 {
     rl_rows rows;
     rowlock_status status = rl_query(conn, RL_SQL_LEASE_RENEWED, values, io, &rows, err);
     if (status != ROWLOCK_OK)
         return status;
     size_t at = 0;
-    while (rl_next(&rows)) {
+    for (; rl_next(&rows); asked -= asked > 0) {
         for (size_t step = 0; step < count && !is_that(&renewals[at], rows.cells); step++)
             at = (at + 1) % count;
         if (is_that(&renewals[at], rows.cells))
-            renewals[at].reached = true;
+            renewals[at].held = rows.cells[2].u64 != 0;
     }
+    if (rows.status == ROWLOCK_OK && asked > 0)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "somebody stopped the statement that looks after the renewal");
     return rows.status;
 }
 
+/* Where it matched fewer rows than it was to, some lease is gone, or it was stopped half-way
+ * without an error (JSON_TABLE on MariaDB, sql/lease.sql): which ones were renewed is not known
+ * then. */
 static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
                                rowlock_error *err)
 {
-    if (leave_out_moved(renewals, count, conn->server.identity) == 0)
+    size_t asked = leave_out_moved(renewals, count, conn->server.identity);
+    if (asked == 0)
         return ROWLOCK_OK;
     rl_buffer json = {0};
     rl_done done = {0};
@@ -588,10 +596,12 @@ static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count
         const rl_value value = rl_text_n(json.text, json.length);
         status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
         if (status == ROWLOCK_OK)
-            status = which_reached(conn, renewals, count, &value, io, err);
+            status = which_are_held(conn, renewals, count, asked, &value, io, err);
     } else {
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
+    for (size_t i = 0; i < count; i++)
+        renewals[i].renewed = renewals[i].held && done.rows >= asked;
     rl_buffer_free(&json);
     return status;
 }

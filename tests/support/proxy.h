@@ -40,7 +40,7 @@ void ts_proxy_lead(ts_proxy *proxy, const char *server);
 void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth,
                   bool then_refuse);
 /* The next `times` commands whose statement contains `text` are answered with this error of the
- * server's, which does not see them. */
+ * server's, which does not see them; 0: with OK, and no row matched. */
 void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *text, unsigned times);
 unsigned ts_proxy_answers_left(ts_proxy *proxy);
 /* Did the armed fault happen? */

@@ -1,0 +1,147 @@
+/*
+ * Renewals of many leases that are stopped half-way (KILL QUERY). MariaDB ends a scan of JSON_TABLE
+ * that it meets and says OK, to an UPDATE as to a SELECT: a lease that was not renewed must not be
+ * taken for renewed, nor one that was not listed for lost.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "faults/through.h"
+
+#define PASSWORD "renewals"
+
+/* How much is left when a renewal goes out. */
+#define DUE_MS (TS_KEPT_TTL * 9 / 10 - TS_KEPT_TTL / 3)
+
+enum { LEASES = 600, ROUNDS = 4 };
+
+static const char *user;
+static rowlock_hold *holds[LEASES];
+
+static rowlock_client *open_holder(void)
+{
+    rowlock_client_options options = ts_options();
+    rowlock_client *client = NULL;
+    options.user = user =
+        ts_user("renewals", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
+    options.password = PASSWORD;
+    options.no_history = true;
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
+}
+
+static void take_all(rowlock_client *client)
+{
+    char name[32];
+    for (int i = 0; i < LEASES; i++) {
+        snprintf(name, sizeof name, "many-%04d", i);
+        holds[i] = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    }
+}
+
+/* A statement that renews or looks after it, at work. */
+static uint64_t at_work(void)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist"
+                      " WHERE user = '%s'"
+                      " AND (info LIKE 'UPDATE JSON_TABLE%%' OR info LIKE 'SELECT k.id%%')",
+                      user);
+}
+
+/* No pause between the looks: a statement takes some milliseconds. Less than the time that there is
+ * for a renewal. */
+static unsigned storm(void)
+{
+    unsigned stopped = 0;
+    for (int64_t over = ts_now_ms() + TS_KEPT_TTL / 4; ts_now_ms() < over;) {
+        uint64_t id = at_work();
+        if (id)
+            stopped += ts_sql_try(mysql, "KILL QUERY %" PRIu64, id) == 0;
+    }
+    return stopped;
+}
+
+/* Nobody believes longer than the server does. */
+static void expect_no_more_than_granted(void)
+{
+    int64_t left[LEASES];
+    int64_t start = ts_now_ms();
+    for (int i = 0; i < LEASES; i++)
+        left[i] = rowlock_hold_remaining_ms(holds[i]);
+    assert_int_equal(
+        0, mysql_query(mysql,
+                       "SELECT r.resource_name, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),"
+                       " GREATEST(r.lease_expires_at, COALESCE(l.expires_at, r.lease_expires_at)))"
+                       " DIV 1000 FROM resource r JOIN lease_renewal l ON l.id = r.id"
+                       " WHERE r.resource_name LIKE 'many-%' ORDER BY r.resource_name"));
+    MYSQL_RES *rows = mysql_store_result(mysql);
+    assert_non_null(rows);
+    assert_int_equal(mysql_num_rows(rows), LEASES);
+    for (int i = 0; i < LEASES; i++) {
+        MYSQL_ROW row = mysql_fetch_row(rows);
+        int64_t granted = strtoll(row[1], NULL, 10) + (ts_now_ms() - start);
+        if (left[i] > granted)
+            print_error("%s: believed for %d ms, granted for %d\n", row[0], (int)left[i],
+                        (int)granted);
+        assert_true(left[i] <= granted);
+    }
+    mysql_free_result(rows);
+}
+
+static bool all_have(int64_t least_ms)
+{
+    for (int i = 0; i < LEASES; i++)
+        if (rowlock_hold_remaining_ms(holds[i]) < least_ms)
+            return false;
+    return true;
+}
+
+static void test_renewals_are_stopped(void **state)
+{
+    rowlock_client *client = open_holder();
+    unsigned stopped = 0;
+    (void)state;
+    take_all(client);
+    for (int round = 0; round < ROUNDS; round++) {
+        assert_true(POLL_UNTIL(!all_have(DUE_MS + 100), 10000));
+        stopped += storm();
+        expect_no_more_than_granted();
+        for (int i = 0; i < LEASES; i++)
+            assert_held(holds[i]);
+        assert_true(POLL_UNTIL(all_have(DUE_MS + 200), 10000));
+        expect_no_more_than_granted();
+    }
+    print_message("# %u statements were stopped\n", stopped);
+    assert_true(stopped > 0);
+    for (int i = 0; i < LEASES; i++)
+        WANT(OK, rowlock_release(holds[i], &ts_err));
+    rowlock_client_close(client);
+}
+
+/* What a renewal that was stopped so is answered: the lease runs out at the server, unless it is
+ * renewed at once. */
+static void test_a_renewal_that_did_nothing(void **state)
+{
+    rowlock_client *client = through_open();
+    (void)state;
+    rowlock_hold *hold = ts_take(client, ts_name("did-nothing"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    ts_proxy_answer(proxy, 0, "UPDATE JSON_TABLE", 1000000);
+    /* Nobody renews it, and nobody says so. */
+    assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) < TS_KEPT_TTL / 3, 10000));
+    ts_proxy_answer(proxy, 0, "", 0);
+    assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) > DUE_MS, 10000));
+    assert_held(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    rowlock_client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONCE(test_a_renewal_that_did_nothing),
+        ONCE(test_renewals_are_stopped),
+    };
+    return cmocka_run_group_tests_name("renewals", tests, through_begin, through_end);
+}
