@@ -235,8 +235,9 @@ int rowlock_hold_fd(rowlock_hold *hold)
         close(made);
         return fd;
     }
-    /* The keeper may have looked for it just before. */
-    if (atomic_load(&hold->held.lost))
+    /* The keeper may have looked for it just before; or it has not seen yet that the time is over.
+     */
+    if (rl_hold_lost(hold))
         eventfd_write(made, 1);
     return made;
 }

@@ -9,6 +9,7 @@
 
 #define FIRST_DELAY_US 2000
 #define MOST_DELAY_US  50000
+#define ASK_MOST       20
 
 rl_caller rl_tx_caller(rowlock_client *client, MYSQL *mysql)
 {
@@ -41,10 +42,11 @@ static bool still_inside(const rl_caller *caller, rowlock_status status)
 {
     rl_io io = rl_io_until(RL_NEVER);
     uint64_t rows = 0;
-    if (status != ROWLOCK_OK &&
-        rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL) != ROWLOCK_OK)
-        return false;
-    return rl_in_transaction(caller->mysql);
+    /* BUSY: somebody has stopped the question, too. */
+    rowlock_status answer = status == ROWLOCK_OK ? ROWLOCK_OK : ROWLOCK_BUSY;
+    for (int asked = 0; answer == ROWLOCK_BUSY && asked < ASK_MOST; asked++)
+        answer = rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL);
+    return answer == ROWLOCK_OK && rl_in_transaction(caller->mysql);
 }
 
 rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,

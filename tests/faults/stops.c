@@ -136,6 +136,10 @@ static void test_a_fence(void **state)
     ts_proxy_answer(proxy, STOPPED, "fence_count = fence_count + 1", 1);
     WANT(BUSY, rowlock_fence(hold, own, &ts_err));
     expect_said("was stopped by somebody");
+    /* And so is, twice, the question whether the transaction is still there. */
+    ts_proxy_answer(proxy, STOPPED, "", 3);
+    WANT(BUSY, rowlock_fence(hold, own, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
     WANT(OK, rowlock_fence(hold, own, &ts_err));
     ts_sql(own, "COMMIT");
     WANT(OK, rowlock_release(hold, &ts_err));
