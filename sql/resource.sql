@@ -18,7 +18,7 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
 -- name: resource_create
 -- via: by hand
 -- params: name text, kind text
-INSERT /*+ SET_VAR(innodb_lock_wait_timeout = 1) */ INTO resource (resource_name, kind, version, update_time)
+INSERT INTO resource (resource_name, kind, version, update_time)
 SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
   FROM version_floor f
  WHERE f.id = 1
@@ -29,7 +29,7 @@ SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
 -- name: resource_create_lock
 -- via: own
 -- params: name text, fenced u64, id u64
-INSERT /*+ SET_VAR(innodb_lock_wait_timeout = 1) */ INTO resource_lock (id, resource_name, fenced, update_time)
+INSERT INTO resource_lock (id, resource_name, fenced, update_time)
 SELECT id, resource_name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
   FROM resource
  WHERE id = :id

@@ -65,8 +65,8 @@ BEGIN
 END;
 
 -- One attempt; somebody else may be quicker. A row that is there gets what it lacks. unique_checks
--- is the caller's to set, and off it lets a name in twice. p_locked: it waited for a second, which is
--- all that MySQL can wait at least (sql/resource.sql); not longer, since KILL QUERY runs no handler.
+-- is the caller's to set, and off it lets a name in twice. p_locked: it waited for a second; not longer,
+-- since KILL QUERY runs no handler. (MySQL's limit is the session's: see rl_row_wait.)
 CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                                   OUT p_locked BOOLEAN)
@@ -75,10 +75,12 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         SET unique_checks = v_unique;
         SET v_last = LAST_INSERT_ID(v_last);
         RESIGNAL;
@@ -87,17 +89,26 @@ BEGIN
     DECLARE EXIT HANDLER FOR 1062, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         SET unique_checks = v_unique;
         SET v_last = LAST_INSERT_ID(v_last);
     END;
     DECLARE EXIT HANDLER FOR 1205
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         SET unique_checks = v_unique, p_locked = TRUE;
         SET v_last = LAST_INSERT_ID(v_last);
     END;
     SET p_locked = FALSE;
     CALL rl_writable_for(p_name);
+    /*!80000
+    IF CAST(@rowlock_limit AS CHAR) REGEXP CONCAT('^[0-9]{1,9} ', v_before, '$') THEN
+        SET v_before = SUBSTRING_INDEX(CAST(@rowlock_limit AS CHAR), ' ', 1);
+    END IF;
+    SET @rowlock_limit = CONCAT(v_before, ' ', 1);
+    SET SESSION innodb_lock_wait_timeout = 1;
+    */
     SET unique_checks = TRUE;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -123,6 +134,7 @@ BEGIN
         {{resource_create_renewal(id = v_id)}};
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
+    /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
     SET unique_checks = v_unique;
     SET v_last = LAST_INSERT_ID(v_last);
 END;

@@ -5,6 +5,7 @@ a> CALL rowlock_acquire('y', 60, 0, @t);
 a> START TRANSACTION;
 a> SELECT resource_name FROM resource WHERE resource_name BETWEEN 'a' AND 'y' FOR UPDATE;
 a> SELECT resource_name FROM resource_lock WHERE resource_name BETWEEN 'a' AND 'y' FOR UPDATE;
+b> SET @from = SYSDATE();
 b> CALL rowlock_try('k', 30, @t);
 b> CALL rowlock_acquire('k', 30, 0, @t);
 b> CALL rowlock_acquire('k', 30, 1.5, @t);
@@ -15,6 +16,8 @@ b> SET autocommit = 0;
 b> CALL rowlock_row_lock('k', 1);
 b> SET autocommit = 1;
 b> SELECT @t, @v, @@innodb_lock_wait_timeout, LAST_INSERT_ID();
+# (Some 10 s in all, where each would have waited for 50.)
+b> SELECT TIMESTAMPDIFF(SECOND, @from, SYSDATE()) < 50;
 
 # Who waits gets it as soon as it ends.
 b& CALL rowlock_acquire('k', 30, 60, @t);
