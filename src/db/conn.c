@@ -315,11 +315,17 @@ static rl_pong judge(const rl_conn *conn)
     return RL_PONG_STOPPED;
 }
 
+static void note_pong(rl_conn *conn)
+{
+    conn->pong = judge(conn);
+    conn->demoted = conn->demoted || conn->pong == RL_PONG_DEMOTED;
+}
+
 /* An answer of any kind is enough for whoever only wants to go on. */
 static rowlock_status pinged(rl_conn *conn, rowlock_error *err)
 {
-    rl_pong pong = judge(conn);
-    bool goes_on = pong == RL_PONG_GOOD || pong == RL_PONG_STOPPED;
+    note_pong(conn);
+    bool goes_on = conn->pong == RL_PONG_GOOD || conn->pong == RL_PONG_STOPPED;
     return goes_on ? ROWLOCK_OK : command_failed(conn, "ping", err);
 }
 
@@ -492,8 +498,7 @@ static bool ping_is_over(rl_conn *conn)
 {
     if (conn->ping_pending)
         return false;
-    conn->pong = judge(conn);
-    conn->demoted = conn->demoted || conn->pong == RL_PONG_DEMOTED;
+    note_pong(conn);
     return true;
 }
 

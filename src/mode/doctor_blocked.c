@@ -454,9 +454,11 @@ static void tell_prepared(rl_doctor *d)
               "coordinator has forgotten, end with XA COMMIT or XA ROLLBACK";
     rl_rows rows;
     bool found = false;
-    if (rl_query_one(d->conn, RL_SQL_DOCTOR_PREPARED, age, &d->io, &found, &rows, NULL) !=
-            ROWLOCK_OK ||
-        !found || rows.cells[0].u64 == 0)
+    rowlock_status status;
+    do
+        status = rl_query_one(d->conn, RL_SQL_DOCTOR_PREPARED, age, &d->io, &found, &rows, NULL);
+    while (rl_doctor_again(d, status));
+    if (status != ROWLOCK_OK || !found || rows.cells[0].u64 == 0)
         return;
     rl_doctor_tell(d, "prepared", ROWLOCK_CARE,
                    "what they have locked stays locked, over a restart of the server, too: where "

@@ -36,7 +36,7 @@ typedef struct row_call {
     rl_conn *conn;
     int64_t sent_us;    /* before the last request on conn that was answered */
     int64_t reached_us; /* when the server was there for sure, last */
-    bool patient;       /* nobody is published: only the server is slow */
+    bool patient;       /* nobody is published, or we are: only the server is slow */
     bool wary;          /* a connection that the pool had not looked at was gone */
     bool over;          /* the last holder died without putting it back */
     char detail[400];

@@ -227,6 +227,8 @@ static rowlock_status work_and_swap(section_call *call, uint64_t version, rowloc
     rowlock_status status = call->ways->begin(call->ways->data, err);
     if (status == ROWLOCK_BUSY) { /* stopped by somebody, before the work */
         call->result.attempts--;
+        if (call->redone++ < REDONE_MOST)
+            call->tries--;
         return status;
     }
     if (status != ROWLOCK_OK)

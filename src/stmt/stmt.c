@@ -163,7 +163,8 @@ static rowlock_status outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
     if (op->result == 0)
         return ROWLOCK_OK;
     unsigned number = mysql_stmt_errno(op->handle);
-    bool stopped = rl_server_status(number, conn->flavour) == ROWLOCK_CANCELLED;
+    bool stopped = rl_server_status_said(number, mysql_stmt_error(op->handle), conn->flavour) ==
+                   ROWLOCK_CANCELLED;
     if (stopped && may_have_changed(conn, id))
         return unknown(conn, id, err);
     if (ended == ROWLOCK_OK || !stopped)

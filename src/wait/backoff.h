@@ -28,8 +28,8 @@ int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 typedef struct rl_attempts {
     const rl_budget *budget;
     int64_t outage_us; /* how long UNAVAILABLE may go on, measured from its first */
-    /* When an attempt that said UNAVAILABLE in the end had reached the server last: what comes
-     * after is another outage. NULL: only one that says something else has. */
+    /* When the server was there for sure, last, also in an attempt that ended with UNAVAILABLE: an
+     * outage is measured from after that. NULL: only what an attempt ends with tells. */
     const int64_t *reached_us;
     rl_backoff backoff;
     bool busy_is_final;
