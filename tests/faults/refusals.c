@@ -309,23 +309,40 @@ static uint64_t kills_sent(void)
                              " WHERE variable_name = 'Com_kill'");
 }
 
-/* The reply is still on its way when the lock is given back: on the connection that has it,
- * which is not taken for broken (and its remains at the server ended by KILL). */
+/* A hold whose probe has been answered so; the reply is still on its way. */
+static rowlock_hold *take_behind_a_probe(rowlock_client *client, const char *name, unsigned answer)
+{
+    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+    ts_proxy_delay(proxy, 0, 500);
+    ts_proxy_answer(proxy, answer, PROBE, 1);
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 10000));
+    ts_proxy_delay(proxy, 0, 0);
+    return hold;
+}
+
+/* It is given back on the connection that has it, which is not taken for broken (and its remains at
+ * the server ended by KILL). */
 static void test_a_release_behind_a_stopped_probe(void **state)
 {
     const char *name = ts_name("stopped-release");
     rowlock_client *client = through_open();
     (void)state;
-    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
-    ts_proxy_delay(proxy, 0, 500);
-    ts_proxy_answer(proxy, 1317, PROBE, 1);
-    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 10000));
-    ts_proxy_delay(proxy, 0, 0);
+    rowlock_hold *hold = take_behind_a_probe(client, name, 1317);
     uint64_t sent = kills_sent();
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_int_equal(kills_sent(), sent);
     WANT(OK, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
+    rowlock_client_close(client);
+}
+
+/* 1242: the server is not the primary any more. */
+static void test_a_release_behind_a_probe_that_says_no(void **state)
+{
+    rowlock_client *client = through_open();
+    (void)state;
+    rowlock_hold *hold = take_behind_a_probe(client, ts_name("demoted-release"), 1242);
+    WANT(LOST, rowlock_release(hold, &ts_err));
     rowlock_client_close(client);
 }
 
@@ -388,6 +405,7 @@ int main(void)
         ONCE(test_stopped_probes),
         ONCE(test_probes_are_always_stopped),
         ONCE(test_a_release_behind_a_stopped_probe),
+        ONCE(test_a_release_behind_a_probe_that_says_no),
         BOTH(test_a_fence_behind_its_snapshot),
     };
     return cmocka_run_group_tests_name("refusals", tests, begin, end);
