@@ -325,7 +325,7 @@ static void test_a_half_made_name_that_is_being_completed(void **state)
     waiter.options = (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC, .wait_ms = 20000};
     ts_waiter_start(&waiter);
     assert_true(POLL_UNTIL(count("information_schema.processlist"
-                                 " WHERE info LIKE 'INSERT % INTO resource\\_lock%'") == 1,
+                                 " WHERE info LIKE 'INSERT%INTO resource\\_lock%'") == 1,
                            10000));
     ts_sql(maker, "COMMIT");
     WANT(OK, ts_waiter_join(&waiter, 10000));
