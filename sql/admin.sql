@@ -68,6 +68,13 @@ SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALES
  WHERE t.table_schema = DATABASE()
    AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event');
 
+-- Refused to a user that may not read the table, of which information_schema then knows nothing.
+-- name: schema_see
+-- kind: text
+-- params: table name
+-- columns: one text(8)
+SELECT 1 FROM :table LIMIT 0;
+
 -- name: doctor_settings
 -- columns: flush u64, wait_timeout u64, isolation text(64), max_connections u64, server_us i64, user text(512)
 SELECT @@global.innodb_flush_log_at_trx_commit,

@@ -51,6 +51,7 @@ UPDATE {schema}.resource
  WHERE id = :id
    AND kind = 'optimistic'
    AND status = 'free'
+   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
    AND version = :expected
    AND :key IS NOT NULL;
 

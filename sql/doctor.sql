@@ -188,3 +188,33 @@ SELECT e.status, e.definer,
 -- kind: text
 -- columns: db text(256), name text(256)
 SHOW EVENTS LIKE 'rowlock_sweep';
+
+-- Which rights this account has on each column that it may see: those of the table, of the schema and of the
+-- roles that are active, counted in.
+-- name: doctor_columns
+-- columns: table_name text(256), column_name text(256), privileges text(400)
+SELECT c.table_name, c.column_name, c.privileges
+  FROM information_schema.columns c
+ WHERE c.table_schema = DATABASE()
+   AND c.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
+                        'rowlock_schema_version');
+
+-- The same of all schemas, and of a whole one, with the roles that are active.
+-- name: doctor_grants
+-- kind: text
+-- columns: granted text(4000)
+SHOW GRANTS;
+
+-- Every column.
+-- name: doctor_may_read
+-- kind: text
+-- params: table name
+-- columns: one text(8)
+SELECT * FROM :table LIMIT 0;
+
+-- The server looks at rights when it prepares, also where it takes no writes (EXPLAIN is refused there, on
+-- MariaDB). It is not executed.
+-- name: doctor_may_delete
+-- kind: text
+-- params: table name
+PREPARE rowlock_doctor FROM 'DELETE FROM :table WHERE FALSE';

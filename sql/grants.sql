@@ -1,38 +1,51 @@
--- The least that works, for people to edit and run as an administrator: put your schema's name
--- for `rowlock`, and your users for these. MariaDB and MySQL take the same statements, but where
--- it says so. The tests run as these users, and with the rights of who takes locks taken away one by one.
+-- The least that works for each kind of user. An administrator edits and runs this: put your schema's name
+-- for `rowlock`, and your users for these. Or let `rowlock grants --role=ROLE USER@HOST` fill them in: it prints
+-- the block of that role below. MariaDB and MySQL take the same statements, except where a comment says so. The
+-- tests run as these users, and with the rights of batch and admin taken away one by one.
 --
--- In this order: the users and what is for 'rowlock_admin', then `rowlock init` (and `rowlock init
--- --procedures`) as that user, or as an administrator, who needs none of it; then the rest, since rights
--- on tables need the tables. A later version's tables may need more; `rowlock doctor` says what is missing.
+-- In this order: the users and the role admin; then `rowlock init` (and `rowlock init --procedures`) as
+-- that user, or as an administrator, who needs none of it; then the rest, since rights on tables need the
+-- tables. A later version's tables may need more; `rowlock doctor --role=ROLE` names what is missing.
+--
+-- How a program reads this: a block begins with `-- role:` and goes on to the next one; `-- with:` names a
+-- block that belongs to the role, too. `shop` is the schema that is migrated.
 
 -- CREATE USER 'rowlock_admin'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'app'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'batch'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'sweeper'@'localhost' IDENTIFIED BY '…';
 -- CREATE USER 'looker'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'fencer'@'localhost' IDENTIFIED BY '…';
+-- CREATE USER 'migrator'@'localhost' IDENTIFIED BY '…';
 
--- Whoever runs `rowlock init`: makes the schema, the tables, and what later versions change.
+-- role: admin
+-- Runs `rowlock init`: makes the schema, the tables, and what later versions change.
 GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
-
--- Whoever runs `rowlock init --procedures`: they run with this user's rights, those above among them.
--- DELETE is for the sweep in an EVENT.
+-- Runs `rowlock init --procedures`: they run with this user's rights, those above among them. DELETE is for
+-- the sweep in an EVENT.
 GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+-- Only for `rowlock init --event`: the event that sweeps runs with the rights of who installs it.
+-- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+-- Only to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN). PROCESS shows it that
+-- the connection is the holder's, where that works through procedures.
+-- GRANT CONNECTION ADMIN, PROCESS ON *.* TO 'rowlock_admin'@'localhost';
 
 -- Here `rowlock init` is run, and `rowlock init --procedures`.
 
--- Whoever takes locks and is not to touch a table: EXECUTE alone (`rowlock init --procedures` first). In
--- SQL by CALL, in the library and the command with via=procedures. (What begins with rl_ runs with the
--- caller's own rights, or is the library's for such a user.) Who calls the procedures by hand can
--- take locks, and with rowlock_break take them away from others; see docs/security.md.
+-- role: procedures
+-- Takes locks and touches no table: EXECUTE alone (`rowlock init --procedures` first). In SQL by CALL, in the
+-- library and the command with via=procedures. (What begins with rl_ runs with the caller's own rights, or is
+-- the library's for such a user.) Such a user can call the procedures by hand: take locks, and with
+-- rowlock_break and rowlock_break_now take them away from others; see docs/security.md.
 GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
--- Or on each procedure that it may call; without rowlock_break it takes no lock away from others:
+-- Or on each procedure that it may call; without rowlock_break and _break_now it takes no lock away from others:
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
 -- and so on: _try, _renew, _check, _row_make, _row_lock, _version, _bump, _fence, _present.
 
--- Whoever takes locks (`rowlock run`, the library), in every mode; and sees who holds what.
--- Who may take a lease may also `rowlock break` one: both write the same row.
+-- role: batch
+-- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
+-- also `rowlock break` one: both write the same row.
 GRANT SELECT,
       INSERT (resource_name, kind, version, update_time),
       UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
@@ -46,7 +59,12 @@ GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
 GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
 
--- Whoever runs `rowlock sweep`: ends what the dead hold, forgets old history, purges old names.
+-- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
+-- member is a server of its own.
+-- GRANT SELECT ON performance_schema.replication_group_members TO 'batch'@'localhost';
+
+-- role: sweeper
+-- Runs `rowlock sweep`: ends the locks of dead holders, deletes old history and unused names.
 GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource` TO 'sweeper'@'localhost';
 GRANT SELECT, UPDATE, DELETE ON `rowlock`.`resource_lock` TO 'sweeper'@'localhost';
 GRANT SELECT, UPDATE, DELETE ON `rowlock`.`lease_renewal` TO 'sweeper'@'localhost';
@@ -54,7 +72,8 @@ GRANT SELECT, UPDATE ON `rowlock`.`version_floor` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'sweeper'@'localhost';
 GRANT SELECT, INSERT, DELETE ON `rowlock`.`lock_event` TO 'sweeper'@'localhost';
 
--- Whoever only looks: `rowlock ls`, `show` and `history`.
+-- role: looker
+-- Only looks: `rowlock ls`, `show` and `history`.
 GRANT SELECT ON `rowlock`.`resource` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`resource_lock` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lease_renewal` TO 'looker'@'localhost';
@@ -62,28 +81,23 @@ GRANT SELECT ON `rowlock`.`version_floor` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 
--- Whoever runs `rowlock fence install`, and stays: the triggers run with its rights (in a cluster they
--- also take UPDATE (fence_count) on `resource`). For each table that is to be fenced:
--- GRANT SELECT ON `rowlock`.* TO 'fencer'@'localhost';
+-- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
+-- GRANT PROCESS ON *.* TO 'looker'@'localhost';
+-- The same on MySQL, also:
+-- GRANT SELECT ON performance_schema.data_locks TO 'looker'@'localhost';
+-- Only where `rowlock init --event` was run, to see its last run in `rowlock doctor`:
+-- GRANT SELECT ON `rowlock`.sweep_event TO 'looker'@'localhost';
+
+-- role: fencer
+-- Runs `rowlock fence install`, and stays: the triggers run with its rights (in a cluster they also take
+-- UPDATE (fence_count) on `resource`).
+GRANT SELECT ON `rowlock`.* TO 'fencer'@'localhost';
+-- For each table that is to be fenced, with its name and its schema's:
 -- GRANT SELECT, TRIGGER ON `shop`.`invoice` TO 'fencer'@'localhost';
 
--- Whoever runs `rowlock migrate`: what takes locks (above), and in the schema that is migrated what
--- its files need, and for the history:
+-- role: migrator
+-- with: batch
+-- Runs `rowlock migrate`: takes a lock, and needs in the schema that is migrated what its files need, and
+-- these rights for the history (`rowlock grants --into=SCHEMA` fills that schema in):
 -- GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `shop`.* TO 'migrator'@'localhost';
 -- All migrators should be one user: another one may not end their connections.
-
--- Not needed for locks, and not given here:
--- Whoever installs the event that sweeps (`rowlock init --event`), with whose rights it runs; and who may
--- see of its last run what `rowlock doctor` tells (the table is there once the event was installed).
--- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';
--- GRANT SELECT ON `rowlock`.sweep_event TO 'looker'@'localhost';
--- Whoever is to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN). PROCESS
--- shows it that the connection is the holder's, where that works through procedures.
--- GRANT CONNECTION ADMIN, PROCESS ON *.* TO 'rowlock_admin'@'localhost';
--- Whoever is to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for
--- row locks. On MySQL also: GRANT SELECT ON performance_schema.data_locks TO ...
--- GRANT PROCESS ON *.* TO 'looker'@'localhost';
-
--- In a MySQL replication group, for whoever takes leases: so that a lease outlives a failover within
--- the group. Without it each member is a server of its own.
--- GRANT SELECT ON performance_schema.replication_group_members TO 'batch'@'localhost';

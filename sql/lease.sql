@@ -247,14 +247,20 @@ UPDATE resource r
    AND r.lease_expires_at <= UTC_TIMESTAMP(6)
    AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
 
+-- Taken from its holder by force: its token is void at once, and it hears of that at its next renewal.
+-- Unless `at_once`, nobody gets the lease before the holder's time would have been over: the holder's work is
+-- ended by then. (not_before is set first: MariaDB evaluates from left to right.)
 -- name: lease_break
--- params: seen u64, id u64
+-- params: at_once u64, seen u64, id u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
-   SET r.version = :seen + 1,
+   SET r.not_before = IF(:at_once, NULL,
+                         GREATEST(r.lease_expires_at,
+                                  IF(l.version = :seen AND l.expires_at IS NOT NULL,
+                                     l.expires_at, r.lease_expires_at))),
+       r.version = :seen + 1,
        r.status = 'free',
        r.connection_id = 0,
-       r.not_before = NULL,
        r.update_time = UTC_TIMESTAMP(6),
        l.version = :seen + 1,
        l.expires_at = NULL
@@ -262,3 +268,29 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.version = :seen;
+
+-- By the holder that it was broken for, whose work has ended: a break leaves the owner, and raises the
+-- version by one.
+-- name: lease_reopen
+-- via: own
+-- params: at_least_us u64, id u64, version u64, owner text
+UPDATE resource
+   SET not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :version + 1
+   AND owner = :owner
+   AND status = 'free'
+   AND not_before > UTC_TIMESTAMP(6);
+
+-- By force, before its time.
+-- name: lease_open
+-- params: seen u64, id u64
+UPDATE resource
+   SET not_before = NULL,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'optimistic'
+   AND status = 'free'
+   AND version = :seen
+   AND not_before > UTC_TIMESTAMP(6);

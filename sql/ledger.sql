@@ -153,10 +153,6 @@ SET SESSION autocommit = 1,
 -- params: mode text
 SET SESSION sql_mode = :mode;
 
--- name: ledger_transaction
--- kind: text
-START TRANSACTION;
-
 -- The session may have been told to begin another one at each COMMIT (completion_type).
 -- name: ledger_commit
 -- kind: text

@@ -25,13 +25,13 @@ COMMIT;
 -- params: id u64
 UPDATE resource_lock SET fenced = TRUE WHERE id = :id;
 
--- Having its row's lock: is a dead holder still published? Not asked for a name that is not
+-- Having its row's lock: which version of a dead holder is still published? Not asked for a name that is not
 -- `fenced`: a subquery in row_lock, or this, would be a good part of its cost.
 -- name: row_stale
 -- via: by hand
 -- params: id u64
--- columns: id u64
-SELECT id FROM resource WHERE id = :id AND status = 'held';
+-- columns: version u64
+SELECT version FROM resource WHERE id = :id AND kind = 'pessimistic' AND status = 'held';
 
 -- name: row_probe
 -- via: by hand
@@ -112,16 +112,19 @@ UPDATE resource
    AND status = 'held';
 
 -- We have the row lock and do not publish ourselves: whoever is still published is dead, and
--- a fence with its token must not pass. Waits for a transaction that has fenced it.
+-- a fence with its token must not pass. Waits for a transaction that has fenced it. `seen`: what was
+-- published when it was looked at, since this runs on another connection than the row lock is on; in the
+-- very transaction that has the lock, procedures say `version`: whatever is there.
 -- name: row_end_stale
 -- via: own
--- params: id u64, ticket text
+-- params: seen u64, id u64, ticket text
 UPDATE resource
-   SET version = version + 1,
+   SET version = :seen + 1,
        status = 'free',
        connection_id = 0,
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND kind = 'pessimistic'
    AND status = 'held'
+   AND version = :seen
    AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);

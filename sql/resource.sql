@@ -12,17 +12,23 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.resource_name = :name;
 
--- In autocommit, never inside a transaction: two sessions that insert into one gap
--- under REPEATABLE READ deadlock. The lock on the floor makes a purge of this very
--- name wait, so that a row never starts below a token it once had.
+-- A new name is one transaction: these, and the row that goes with its kind. READ COMMITTED, in which two
+-- that insert into one gap do not deadlock. It begins at the floor, so that it never has a token that a purged
+-- name of it had. The floor is read when the row is in, without a lock: the INSERT succeeds only once the old
+-- row's deletion is committed, and the floor was raised before that (sql/sweeper.sql).
 -- name: resource_create
 -- via: by hand
 -- params: name text, kind text
 INSERT INTO resource (resource_name, kind, version, update_time)
-SELECT :name, :kind, f.version, UTC_TIMESTAMP(6)
-  FROM version_floor f
- WHERE f.id = 1
-  LOCK IN SHARE MODE;
+VALUES (:name, :kind, 0, UTC_TIMESTAMP(6));
+
+-- name: resource_floor
+-- columns: version u64
+SELECT version FROM version_floor WHERE id = 1;
+
+-- name: resource_begin_at
+-- params: version u64, id u64
+UPDATE resource SET version = :version WHERE id = :id;
 
 -- Somebody may be published although there was no row (it was deleted by hand). The lock on the
 -- resource makes a purge of it, which has looked for this row in vain, and this wait for each other.

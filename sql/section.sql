@@ -4,17 +4,18 @@
 -- via: own
 -- params: id u64, name text
 -- columns: kind text(16), status text(8), version u64, remaining_us i64
-SELECT r.kind, r.status, r.version,
+SELECT r.kind, IF(r.status = 'free' AND r.not_before > UTC_TIMESTAMP(6), 'shut', r.status), r.version,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
-           GREATEST(r.lease_expires_at,
-                    IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                       l.expires_at, r.lease_expires_at))), 0)
+           IF(r.status = 'free', r.not_before,
+              GREATEST(r.lease_expires_at,
+                       IF(l.version = r.version AND l.expires_at IS NOT NULL,
+                          l.expires_at, r.lease_expires_at)))), 0)
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
    AND r.resource_name = :name;
 
--- A lease on the same name keeps sections out.
+-- A lease on the same name keeps sections out, and so does one that is shut.
 -- name: section_swap
 -- via: own
 -- params: owner text, label text, id u64, name text, expected u64
@@ -27,6 +28,7 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'optimistic'
    AND status = 'free'
+   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
    AND version = :expected;
 
 -- After a lost reply: was it us who made the version?

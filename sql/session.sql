@@ -53,6 +53,12 @@ SHOW VARIABLES WHERE Variable_name IN (
 -- columns: name text(256), value text(512)
 SELECT 'schema', DATABASE();
 
+-- Which account this is, for a GRANT: a refusal names the host of the connection, not the account's.
+-- name: session_account
+-- kind: text
+-- columns: account text(1600)
+SELECT CURRENT_USER();
+
 -- name: session_galera
 -- kind: text
 -- columns: name text(64), value text(512)
@@ -122,6 +128,10 @@ SELECT RIGHT(:label, 1) <> ']'
 -- kind: text
 -- params: connection_id u64
 KILL CONNECTION :connection_id;
+
+-- name: begin
+-- kind: text
+START TRANSACTION;
 
 -- name: commit
 -- kind: text

@@ -3,7 +3,9 @@
 --
 -- A batch is found by a plain read; then its rows are locked and looked at again. Rows that
 -- somebody else has locked are left out (SKIP LOCKED): a batch never waits with locks of its
--- own. `names` is [[id, version], ...]. MySQL takes the made-up table for one to be locked, and
+-- own. `names` is [[id, version], ...]. Each statement that frees or deletes names all that makes the
+-- row its business, and trusts none that ran before it: on Galera what those locked may be undone.
+-- MySQL takes the made-up table for one to be locked, and
 -- refuses it (3569), unless told which are meant (OF); MariaDB has no OF. FORCE INDEX: see lease_renew.
 
 -- name: sweep_expired
@@ -26,8 +28,9 @@ SELECT r.id, r.version
 -- columns: id u64, version u64
 SELECT r.id, r.version
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]')) AS k
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
  WHERE r.kind = 'optimistic'
    AND r.status = 'held'
@@ -44,8 +47,14 @@ SELECT r.resource_name, r.kind, 'expired', r.version, r.owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0) DIV 1000,
        NULL, 'its lease ran out'
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]')) AS k
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
+ WHERE r.kind = 'optimistic'
+   AND r.status = 'held'
+   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
+   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
 
 -- Both versions rise, as in lease_expire: that ends late renewals and late fences.
 -- name: sweep_expired_free
@@ -61,7 +70,11 @@ UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (
        r.connection_id = 0,
        r.update_time = UTC_TIMESTAMP(6),
        l.version = k.version + 1,
-       l.expires_at = NULL;
+       l.expires_at = NULL
+ WHERE r.kind = 'optimistic'
+   AND r.status = 'held'
+   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
+   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
 
 -- Row locks that say they are held; whether they are, only their row knows.
 -- name: sweep_published
@@ -94,90 +107,75 @@ SELECT id FROM lock_event ORDER BY id DESC LIMIT 1 OFFSET :keep;
 -- params: upto u64, limit u64
 DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 
+-- The purge of a batch: first the floor, which new names start at, is raised above all of its versions;
+-- then the names go. Each is a statement that commits by itself: a floor that is too high does no harm,
+-- and nobody waits for it longer than one write takes. A name cannot be made before its row has gone, so its
+-- maker finds the floor raised (a maker that reads the floor before finds the row still there).
+
+-- half: the name of a row lock whose maker died before the row was there.
 -- name: purge_candidates
 -- params: after u64, unused_us u64, limit u64
--- columns: id u64, version u64
-SELECT id, version
-  FROM resource
- WHERE id > :after
-   AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
-   AND update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
- ORDER BY id
+-- columns: id u64, version u64, half u64
+SELECT r.id, r.version, r.kind = 'pessimistic' AND q.id IS NULL AS half
+  FROM resource r
+  LEFT JOIN resource_lock q ON q.id = r.id
+ WHERE r.id > :after
+   AND r.status = 'free'
+   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
+   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+ ORDER BY r.id
  LIMIT :limit;
-
--- The purge of a batch is one transaction: the floor first, which new rows read under a
--- shared lock, then the names.
--- name: purge_floor
--- columns: version u64
-SELECT version FROM version_floor WHERE id = 1 FOR UPDATE;
-
--- name: purge_names_lock
--- params: names text, unused_us u64
--- columns: id u64, version u64
-SELECT r.id, r.version
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
- WHERE r.kind <> 'pessimistic'
-   AND r.status = 'free'
-   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
-   FOR UPDATE /*!80000 OF r */ SKIP LOCKED;
-
--- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
--- name: purge_rows_lock
--- params: names text, unused_us u64
--- columns: id u64, version u64
-SELECT r.id, r.version
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
-  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
- WHERE r.kind = 'pessimistic'
-   AND r.status = 'free'
-   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
-   FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED;
-
--- Whoever made it died before its row was there: nobody can have that locked. Who makes it now waits
--- for the resource, see resource_create_lock. Should it have been made since the look, it is deleted,
--- too, and waited for where it is in use.
--- name: purge_halves_lock
--- params: names text, unused_us u64
--- columns: id u64, version u64
-SELECT r.id, r.version
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
- WHERE r.kind = 'pessimistic'
-   AND r.status = 'free'
-   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
-   AND NOT EXISTS (SELECT 1 FROM resource_lock q WHERE q.id = r.id)
-   FOR UPDATE /*!80000 OF r */ SKIP LOCKED;
 
 -- name: purge_floor_raise
 -- params: version u64
 UPDATE version_floor SET version = GREATEST(version, :version) WHERE id = 1;
 
--- name: purge_resource
+-- DELETE has no SKIP LOCKED: so the rows that can be had are locked by a table made of them. (LIMIT: both
+-- servers make such a table before they delete; 1000 is the most that a batch has.) `names` is
+-- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
+-- name: purge_names
+-- params: names text, unused_us u64
+DELETE r, l, q
+  FROM (SELECT r.id
+          FROM JSON_TABLE(:names, '$[*]' COLUMNS (
+                   id BIGINT UNSIGNED PATH '$[0]',
+                   version BIGINT UNSIGNED PATH '$[1]',
+                   half BIGINT UNSIGNED PATH '$[2]')) AS k
+          STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+         WHERE (r.kind <> 'pessimistic' OR k.half)
+           AND r.status = 'free'
+           AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
+           AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+         LIMIT 1000
+           FOR UPDATE /*!80000 OF r */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
+  LEFT JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
+  LEFT JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id;
+
+-- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
+-- name: purge_row_locks
+-- params: names text, unused_us u64
+DELETE r, q
+  FROM (SELECT r.id
+          FROM JSON_TABLE(:names, '$[*]' COLUMNS (
+                   id BIGINT UNSIGNED PATH '$[0]',
+                   version BIGINT UNSIGNED PATH '$[1]')) AS k
+          STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+          STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
+         WHERE r.kind = 'pessimistic'
+           AND r.status = 'free'
+           AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
+           AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+         LIMIT 1000
+           FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
+  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id;
+
+-- Of a batch, those that are still there.
+-- name: purge_left
 -- params: names text
-DELETE r
+-- columns: count u64
+SELECT COUNT(*)
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
-
--- name: purge_lock
--- params: names text
-DELETE q
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = k.id;
-
--- name: purge_renewal
--- params: names text
-DELETE l
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]')) AS k
-  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id;

@@ -26,8 +26,9 @@ DO IS_USED_LOCK(:key);
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK(:key), 0);
 
--- Takes the lock away from its holder, as `by` ("who: why"). By the same rights as rowlock_break.
+-- Takes the lock away from its holder, as `by` ("who: why"). By the same rights as rowlock_break, or
+-- rowlock_break_now.
 -- name: via_break
 -- via: by hand
--- params: name text, by text
-DO :name, :by;
+-- params: name text, by text, now u64
+DO :name, :by, :now;

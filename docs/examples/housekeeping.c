@@ -31,6 +31,10 @@ static void make_and_check(const rowlock_client_options *options)
     printf("schema version %u, was %u\n", result.to, result.from);
     must(rowlock_diagnose(options, 10000, on_finding, &broken, &err), &err);
     expect(broken == 0, "nothing is broken");
+    /* What this user would have to be granted to sweep, too. */
+    const rowlock_diagnose_options sweeper = {.role = "sweeper", .rights_only = true};
+    must(rowlock_diagnose_with(options, &sweeper, on_finding, &broken, &err), &err);
+    expect(broken == 0, "no right is missing");
 }
 
 /* For those who take locks by CALL (rowlock-sql(7)); here they are taken away again. */
@@ -97,7 +101,13 @@ static void break_one(rowlock_client *client)
     expect(state_of(client, "example stuck") == ROWLOCK_HELD, "it is held");
     expect(list_waiters(client, "example stuck") == 0, "nobody waits for it");
     must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
-    expect(state_of(client, "example stuck") == ROWLOCK_FREE, "it is free");
+    expect(state_of(client, "example stuck") == ROWLOCK_SHUT, "its holder may still be at work");
+    expect(rowlock_release(hold, &err) == ROWLOCK_LOST, "its holder has lost it");
+    expect(state_of(client, "example stuck") == ROWLOCK_FREE, "and has let go");
+    must(rowlock_acquire(client, "example stuck", NULL, &hold, &err), &err);
+    const rowlock_break_options now = {.reason = "it is known to be dead", .now = true};
+    must(rowlock_break_with(client, "example stuck", &now, &err), &err);
+    expect(state_of(client, "example stuck") == ROWLOCK_FREE, "it is free at once");
     expect(rowlock_release(hold, &err) == ROWLOCK_LOST, "its holder has lost it");
     must(rowlock_purge(client, "example stuck", &err), &err);
 }

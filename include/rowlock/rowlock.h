@@ -199,6 +199,13 @@ typedef enum rowlock_via {
     ROWLOCK_VIA_TABLES = 2 /* whatever the URL says */
 } rowlock_via;
 
+/* How a connection gets to NULL or "localhost". Any other host is reached over TCP. */
+typedef enum rowlock_protocol {
+    ROWLOCK_PROTOCOL_DEFAULT = 0, /* as the URL or an option file says, else the unix socket */
+    ROWLOCK_PROTOCOL_TCP = 1,
+    ROWLOCK_PROTOCOL_SOCKET = 2 /* with another host: INVALID */
+} rowlock_protocol;
+
 /*
  * How connections are encrypted. Nothing here is ever weakened by an option file; what it says
  * about TLS counts where these options and the URL say nothing, and then means REQUIRED at
@@ -235,8 +242,9 @@ typedef struct rowlock_tls_options {
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, connect-timeout (milliseconds), waiting (auto or poll),
-     * via (tables or procedures);
+     * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with a unit:
+     * 250ms, 5s, 5m, 2h), waiting (auto or poll), via (tables or procedures), protocol (tcp or
+     * socket);
      * tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert, tls-key,
      * tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
@@ -256,7 +264,7 @@ typedef struct rowlock_client_options {
      */
     const char *defaults_file;
     bool read_defaults;
-    int64_t connect_timeout_ms; /* 0: 10000; at least 100 */
+    int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; at least 100 */
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
     /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that ends with "]"
      * has the login behind it, "[name]". */
@@ -271,13 +279,24 @@ typedef struct rowlock_client_options {
     void *log_data;
     const rowlock_tls_options *tls; /* NULL: as the URL and the option files say. Copied */
     rowlock_via via;
-    uint64_t reserved[6];
+    /*
+     * For how long a call that takes these options tries again to connect, with pauses of up to
+     * 1 s: while the server restarts, has no connection left, cannot be found, or is cut off from
+     * its cluster (UNAVAILABLE, READONLY). DENIED, SCHEMA, ... are answered at once. The first
+     * attempt has connect_timeout_ms, later ones end with this. 0: as the URL says, else not at
+     * all; < 0: not at all; at most 86400000.
+     */
+    int64_t retry_ms;
+    rowlock_cancel *cancel;          /* ends rowlock_client_open(): CANCELLED; not used after it */
+    const char *defaults_extra_file; /* read after those files, or alone: what it says wins */
+    rowlock_protocol protocol;
+    uint64_t reserved[2];
 } rowlock_client_options;
 
 /*
  * Connects, checks the schema's version, starts the keeper thread.
- * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM; READONLY for a node that
- * is cut off from its cluster or has not joined it. (Another server that is read-only
+ * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM, CANCELLED; READONLY for a
+ * node that is cut off from its cluster or has not joined it. (Another server that is read-only
  * may be looked at; taking a lock there answers READONLY.)
  * The options are copied. Free with rowlock_client_close().
  */
@@ -385,6 +404,9 @@ typedef struct rowlock_release_options {
  * Gives the lock back; on OK a try by anyone right after it succeeds. The hold
  * is freed whatever the status (a re-entrant one only by its last release), so
  * never use it again. NULL answers INVALID.
+ *
+ * Call it when the work under the lock has ended, also after a loss: a lease that was broken
+ * (rowlock_break()) is opened for the next one by it.
  *
  * LOST: it was no longer ours; whoever has it is not touched. UNKNOWN: the reply
  * was lost and could not be looked up; UNAVAILABLE: the server could not be asked at
@@ -638,18 +660,41 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
                                                           rowlock_error *err);
 
 /*
- * Takes a lock from its holder by force. A lease is freed at once and its holder
- * told at its next renewal (TTL/3); a row lock's connection is killed (needs the
- * same user, or the right to end connections). Until the old holder hears of it,
- * only the token protects. BUSY: it is free already. NOT_FOUND.
+ * Takes a lock from its holder by force.
+ *
+ * A lease: its token is void at once, and its holder is told at its next renewal (TTL/3). Nobody
+ * gets the lease (it is ROWLOCK_SHUT) before the holder's time would have been over, or the holder
+ * has called rowlock_release(): so its work is not beside that of the next holder. Breaking it once
+ * more does not shorten that. With `now` it is free at once, and until the old holder hears of
+ * it two may work under the lock: only the token protects. It also opens a lease that is shut.
+ *
+ * A row lock: its connection is ended (needs the same user, or the right to end connections), and
+ * it is free at once, in either way.
+ *
+ * BUSY: nobody holds it (where it is shut, with wait_ms that is waited for). NOT_FOUND. TIMEOUT,
+ * CANCELLED: it is broken, and still shut.
  */
+typedef struct rowlock_break_options {
+    const char *reason;     /* kept in the history; may be NULL */
+    bool now;               /* a lease is not shut: accept that two may work under it */
+    int64_t wait_ms;        /* returns when it can be had: 0: does not wait; < 0: however long it is
+                               shut (a TTL at most) */
+    rowlock_cancel *cancel; /* of the wait; may be NULL */
+    uint64_t reserved[4];
+} rowlock_break_options;
+
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
+                                                               const char *name,
+                                                               const rowlock_break_options *options,
+                                                               rowlock_error *err);
+/* The same with nothing but a reason; may be NULL. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client, const char *name,
                                                           const char *reason, rowlock_error *err);
 
 /*
  * Removes the rows of a name that nobody holds, as the sweep does with what was unused for
  * long. Its history stays, and its tokens go on rising should it be used again; it may then be of
- * another kind. BUSY: it is held, shut (at_least), or being looked at. NOT_FOUND. Needs the
+ * another kind. BUSY: it is held, shut, or being looked at. NOT_FOUND. Needs the
  * privilege to delete: DENIED without it, also of a name that is not there.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
@@ -853,6 +898,28 @@ typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
                                                              int64_t ttl_ms, rowlock_finding_fn fn,
                                                              void *data, rowlock_error *err);
+
+typedef struct rowlock_diagnose_options {
+    int64_t ttl_ms; /* what wait_timeout is held against; 0: the default */
+    /*
+     * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone (and is
+     * looked at so), "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL:
+     * "procedures" with via=procedures, else "batch".
+     */
+    const char *role;
+    bool rights_only; /* no other check than "privileges" (and "schema", where that cannot be used)
+                       */
+    uint64_t reserved[4];
+} rowlock_diagnose_options;
+
+/*
+ * The same for a user of that role. Where it lacks a right, the remedy of the finding "privileges"
+ * is every GRANT that is missing and no other: statements as they can be run, each on a line.
+ * INVALID: there is no such role. `how` may be NULL.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_diagnose_with(const rowlock_client_options *options, const rowlock_diagnose_options *how,
+                      rowlock_finding_fn fn, void *data, rowlock_error *err);
 
 /* "0.1.0" of the library that is linked, not of the header. */
 ROWLOCK_API const char *rowlock_version(void);

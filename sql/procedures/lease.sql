@@ -141,7 +141,7 @@ BEGIN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF p_status = 'free' AND v_shut_us > 0 THEN
         SET p_outcome = 'shut', p_left_us = v_shut_us,
-            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least)');
+            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least, or it was broken)');
     ELSEIF p_status = 'held' AND p_left_us > 0 THEN
         SET p_outcome = IF(p_bell, NULL, 'held'),
             p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
@@ -332,10 +332,11 @@ BEGIN
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
                                 IF(v_outcome = 'held', v_left_us + 1000, v_delay_us)));
         ELSE
-            -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it.
+            -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it. For four
+            -- seconds at most, as in C: the next holder may be there for a shorter time than this one.
             CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_outcome = 'shut' OR (v_outcome = 'held' AND v_rings),
                                                       CEIL(v_left_us / 1e6), 1), 1),
-                                          FLOOR(v_budget_us / 1e6), 86400),
+                                          FLOOR(v_budget_us / 1e6), 4),
                               v_waited_us DIV 1000, v_owner, v_label, v_bell);
             IF NOT v_bell THEN
                 CALL rl_sleep(RAND() * 50000);
@@ -378,6 +379,13 @@ CREATE PROCEDURE rowlock_release(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLAT
 BEGIN
     DECLARE v_token, v_none BIGINT UNSIGNED;
     DECLARE v_inside BOOLEAN;
+    DECLARE EXIT HANDLER FOR SQLSTATE 'RLLST'
+    BEGIN
+        IF NOT v_inside THEN
+            CALL rl_reopen(p_name, v_token);
+        END IF;
+        RESIGNAL;
+    END;
     CALL rl_name_check(p_name);
     CALL rl_token_check('token', p_name, p_token, v_token);
     CALL rl_writable_for(p_name);
@@ -446,7 +454,7 @@ BEGIN
         CASE p_what
             WHEN 'release' THEN CALL rl_release(p_name, p_token);
             WHEN 'renew' THEN CALL rl_renew(p_name, p_token, p_number);
-            WHEN 'break' THEN CALL rl_break(p_name, p_number);
+            WHEN 'break' THEN CALL rl_break(p_name, p_token, p_number);
             WHEN 'version' THEN CALL rl_version(p_name, p_number);
             WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
         END CASE;
@@ -496,6 +504,26 @@ BEGIN
     END IF;
     CALL rl_event(p_name, 'optimistic', 'released', p_token, v_owner, v_label, v_now, NULL,
                   TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, NULL);
+END;
+
+-- A lease that was broken while this login had it, with this token: its work is over. In vain is no matter.
+CREATE PROCEDURE rl_reopen(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_token BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK AND NO CHAIN NO RELEASE;
+    DECLARE EXIT HANDLER FOR NOT FOUND BEGIN END;
+    CALL rl_now(v_now);
+    CALL rl_login(v_login);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT id, owner INTO v_id, v_owner FROM resource WHERE resource_name = p_name;
+    IF LEFT(v_owner, 27) = v_login THEN
+        {{lease_reopen(at_least_us = 0, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- The row of a lease that is held with this token, locked, and taken by this login; or an error.
@@ -626,16 +654,28 @@ BEGIN
     END IF;
 END;
 
--- Takes a lock from its holder by force. A lease: it learns of it at its next renewal. A row lock:
+-- Takes a lock from its holder by force. A lease: it learns of it at its next renewal; nobody gets the
+-- lease before its time would have been over, or its holder has released it. A row lock:
 -- its connection is ended, where the definer may do that; who has not published it cannot be found.
 CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    CALL rl_break_by_force(p_name, FALSE);
+END;
+
+-- The same, and a lease is free at once: until its holder has heard of that, two may work under it.
+CREATE PROCEDURE rowlock_break_now(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    CALL rl_break_by_force(p_name, TRUE);
+END;
+
+CREATE PROCEDURE rl_break_by_force(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN)
 BEGIN
     DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
     DECLARE v_tries INT DEFAULT 0;
     CALL rl_name_check(p_name);
     CALL rl_alone('breaking', p_name);
     CALL rl_writable_for(p_name);
-    CALL rl_own('break', p_name, 0, v_connection);
+    CALL rl_own('break', p_name, p_now, v_connection);
     -- The server takes a moment to roll back what it ended.
     WHILE v_connection <> 0 DO
         SET v_tries = v_tries + 1;
@@ -643,16 +683,16 @@ BEGIN
             CALL rl_signal('RLBSY', p_name, 'the holder of %s has been told to end, and has not ended yet');
         END IF;
         CALL rl_sleep(20000);
-        CALL rl_own('break', p_name, 0, v_connection);
+        CALL rl_own('break', p_name, p_now, v_connection);
     END WHILE;
 END;
 
 -- p_connection: had the row's lock, and is being ended (and is given on the next call); 0: done. The line
 -- of the history is written with the KILL: who waits may have the row, and its publication, right after.
-CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN,
                           INOUT p_connection BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_now, v_acquired DATETIME(6);
+    DECLARE v_now, v_acquired, v_closed DATETIME(6);
     DECLARE v_id, v_version, v_connection, v_locked BIGINT UNSIGNED;
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
@@ -671,16 +711,22 @@ BEGIN
     ELSEIF v_kind = 'pessimistic' THEN
         SELECT id INTO v_locked FROM resource_lock WHERE id = v_id FOR UPDATE SKIP LOCKED;
     END IF;
-    SELECT status, version, connection_id, owner, owner_label, acquired_at
-      INTO v_status, v_version, v_connection, v_owner, v_label, v_acquired
+    SELECT status, version, connection_id, owner, owner_label, acquired_at, not_before
+      INTO v_status, v_version, v_connection, v_owner, v_label, v_acquired, v_closed
       FROM resource WHERE id = v_id FOR UPDATE;
     CALL rl_now(v_now);
     IF v_status IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF v_status = 'free' AND v_closed > v_now AND p_now AND v_kind = 'optimistic' THEN
+        {{lease_open(seen = v_version, id = v_id, now = v_now)}};
+        SET v_first = FALSE;
+    ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
+        CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is shut for another ',
+            FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
     ELSEIF v_status <> 'held' AND p_connection = 0 THEN
         CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');
     ELSEIF v_kind = 'optimistic' THEN
-        {{lease_break(seen = v_version, id = v_id, now = v_now)}};
+        {{lease_break(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
         IF COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE) THEN
             CALL rl_bell_ring(v_id);
         END IF;
@@ -689,7 +735,7 @@ BEGIN
         CALL rl_kill(v_connection);
         SET p_connection = v_connection;
     ELSEIF v_status = 'held' AND v_locked IS NOT NULL AND p_connection IN (0, v_connection) THEN
-        {{row_end_stale(id = v_id, ticket = '', now = v_now)}};
+        {{row_end_stale(seen = version, id = v_id, ticket = '', now = v_now)}};
         SET p_connection = 0;
     ELSEIF v_status <> 'held' OR p_connection <> v_connection THEN
         SET p_connection = 0;

@@ -64,7 +64,8 @@ BEGIN
     END IF;
 END;
 
--- One attempt; somebody else may be quicker. A row that is there gets what it lacks. unique_checks
+-- One attempt; somebody else may be quicker. A row that is there gets what it lacks; where it lacks nothing
+-- it is not locked either: its holder, who has resource_lock's row, could not release it. unique_checks
 -- is the caller's to set, and off it lets a name in twice. p_locked: it waited for a second; not longer,
 -- since KILL QUERY runs no handler. (MySQL's limit is the session's: see rl_row_wait.)
 CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -73,6 +74,9 @@ CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 C
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_idle BIGINT;
+    DECLARE v_has_lock, v_has_renewal BOOLEAN;
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
     /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
@@ -113,23 +117,22 @@ BEGIN
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
+    {{resource_find(name = p_name, now = v_now)}} INTO v_id, v_kind, v_idle, v_has_lock, v_has_renewal;
     IF v_id IS NULL THEN
+        SET v_has_lock = FALSE, v_has_renewal = FALSE;
         /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
-        IF ROW_COUNT() <> 1 THEN
-            CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
-        END IF;
         SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
         -- On MySQL, SET insert_id = 0 does not look set, and is.
         IF v_id = 0 THEN
             CALL rl_signal('RLINV', p_name, '%s: insert_id is set in this session; do the INSERT that it is for first');
         END IF;
+        CALL rl_resource_begin_at(p_name, v_id);
     END IF;
-    IF p_kind = 'pessimistic' THEN
+    IF p_kind = 'pessimistic' AND NOT v_has_lock THEN
         /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
-    ELSE
+    ELSEIF p_kind = 'optimistic' AND NOT v_has_renewal THEN
         /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create_renewal(id = v_id)}};
     END IF;
@@ -137,6 +140,19 @@ BEGIN
     /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
     SET unique_checks = v_unique;
     SET v_last = LAST_INSERT_ID(v_last);
+END;
+
+-- In the transaction that has made the row.
+CREATE PROCEDURE rl_resource_begin_at(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                      IN p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_floor BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_floor = NULL;
+    {{resource_floor()}} INTO v_floor;
+    IF v_floor IS NULL THEN
+        CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
+    END IF;
+    {{resource_begin_at(version = v_floor, id = p_id)}};
 END;
 
 -- So that it is not purged as unused. In vain is no matter.

@@ -67,7 +67,7 @@ BEGIN
     -- A holder that died may still be published: its token ends now, as the row's lock was let go.
     IF v_fenced THEN
         CALL rl_now(v_now);
-        {{row_end_stale(id = v_id, ticket = '', now = v_now)}};
+        {{row_end_stale(seen = version, id = v_id, ticket = '', now = v_now)}};
     END IF;
 END;
 

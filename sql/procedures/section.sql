@@ -27,7 +27,7 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_version = NULL;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SELECT version INTO p_version
-      FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free';
+      FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free' AND not_before IS NULL;
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
@@ -56,6 +56,11 @@ BEGIN
         CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is held for another ',
             FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
     ELSE
+        SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before) INTO v_left_us FROM resource WHERE id = v_id;
+        IF v_left_us > 0 THEN
+            CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is shut for another ',
+                FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
+        END IF;
         SET p_version = v_version;
     END IF;
 END;
@@ -121,4 +126,7 @@ BEGIN
     END IF;
     {{section_swap(owner = v_owner, label = v_label, id = v_id, name = p_name, expected = p_expected,
                    now = v_now)}};
+    IF ROW_COUNT() <> 1 THEN
+        CALL rl_signal('RLBSY', p_name, 'a lease on %s is shut; try again when it is free');
+    END IF;
 END;

@@ -21,6 +21,7 @@ BEGIN
     IF v_alone AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') THEN
         SET SESSION autocommit = TRUE; -- whatever the server's default is
         SET SESSION group_concat_max_len = 1000000; -- of JSON_ARRAYAGG, on MariaDB
+        SET SESSION innodb_lock_wait_timeout = 1; -- who has it longer is left to the next run
         CALL rl_sweep_begin(v_begun);
     END IF;
     IF v_begun THEN
@@ -129,6 +130,7 @@ CREATE PROCEDURE rl_sweep_leases_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4
                                        IN p_now DATETIME(6), OUT p_got INT)
 BEGIN
     DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_rows INT DEFAULT 0;
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -142,9 +144,17 @@ BEGIN
     IF p_got > 0 THEN
         -- The history first: it tells of the token and the holder that were.
         {{sweep_expired_record(names = v_names, now = p_now)}};
+        SET v_rows = ROW_COUNT();
         {{sweep_expired_free(names = v_names, now = p_now)}};
+        SET v_rows = v_rows + ROW_COUNT();
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
+    -- Of each lease three: what has not done all it was to is done by the next sweep.
+    IF v_rows = 3 * p_got THEN
+        COMMIT AND NO CHAIN NO RELEASE;
+    ELSE
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_got = 0;
+    END IF;
 END;
 
 -- Row locks that are published, and whose row nobody has locked: their holders are dead. One by one.
@@ -257,52 +267,42 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
     DECLARE v_count, v_got, v_size INT DEFAULT 100;
-    DECLARE v_after BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_after, v_highest BIGINT UNSIGNED DEFAULT 0;
     SET p_purged = 0;
     WHILE v_count = v_size DO
         CALL rl_now(v_now);
-        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), COALESCE(MAX(x.id), 0)
-          INTO v_names, v_count, v_after
+        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version, x.half)), COUNT(*), COALESCE(MAX(x.id), 0), MAX(x.version)
+          INTO v_names, v_count, v_after, v_highest
           FROM ({{purge_candidates(after = v_after, unused_us = p_unused_us, limit = v_size,
                                    now = v_now)}}) AS x;
         IF v_count > 0 THEN
-            CALL rl_sweep_names_batch(v_names, p_unused_us, v_now, v_got);
+            CALL rl_sweep_names_batch(v_names, v_count, v_highest, p_unused_us, v_now, v_got);
             SET p_purged = p_purged + v_got;
         END IF;
     END WHILE;
 END;
 
--- The floor is locked first, and raised before the names go.
-CREATE PROCEDURE rl_sweep_names_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4,
-                                      IN p_unused_us BIGINT UNSIGNED, IN p_now DATETIME(6), OUT p_got INT)
+-- The floor is raised, and that is committed, before a name goes.
+CREATE PROCEDURE rl_sweep_names_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4, IN p_count INT,
+                                      IN p_highest BIGINT UNSIGNED, IN p_unused_us BIGINT UNSIGNED,
+                                      IN p_now DATETIME(6), OUT p_got INT)
 BEGIN
-    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
-    DECLARE v_floor, v_highest BIGINT UNSIGNED;
-    DECLARE v_found BOOLEAN DEFAULT TRUE;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
+    DECLARE v_floor, v_left INT;
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET p_got = 0;
     END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION;
-    SELECT x.version INTO v_floor FROM ({{purge_floor()}}) AS x;
-    IF NOT v_found THEN
+    {{purge_floor_raise(version = p_highest)}};
+    SELECT COUNT(*) INTO v_floor FROM version_floor WHERE id = 1;
+    IF v_floor = 0 THEN
         CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
     END IF;
-    SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), MAX(x.version)
-      INTO v_names, p_got, v_highest
-      FROM (({{purge_names_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})
-            UNION ALL
-            ({{purge_rows_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})
-            UNION ALL
-            ({{purge_halves_lock(names = p_names, unused_us = p_unused_us, now = p_now)}})) AS x;
-    IF p_got > 0 THEN
-        {{purge_floor_raise(version = v_highest)}};
-        {{purge_lock(names = v_names)}};
-        {{purge_renewal(names = v_names)}};
-        {{purge_resource(names = v_names)}};
-    END IF;
-    COMMIT AND NO CHAIN NO RELEASE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{purge_names(names = p_names, unused_us = p_unused_us, now = p_now)}};
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{purge_row_locks(names = p_names, unused_us = p_unused_us, now = p_now)}};
+    {{purge_left(names = p_names)}} INTO v_left;
+    SET p_got = p_count - v_left;
 END;

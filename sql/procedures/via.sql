@@ -46,6 +46,12 @@ CREATE PROCEDURE rl_via_resource_create(p_name LONGTEXT CHARACTER SET utf8mb4 CO
                                         p_kind LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
     IF NOT COALESCE(@@autocommit AND p_kind IN ('optimistic', 'pessimistic'), FALSE) THEN
         SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic or pessimistic; and autocommit must be on';
     END IF;
@@ -57,8 +63,17 @@ BEGIN
     CALL rl_writable();
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
     {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
-    SELECT ROW_COUNT(), 0;
+    SET v_id = LAST_INSERT_ID();
+    CALL rl_resource_begin_at(p_name, v_id);
+    IF p_kind = 'pessimistic' THEN
+        {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
+    ELSE
+        {{resource_create_renewal(id = v_id)}};
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SELECT 1, 0;
 END;
 
 -- By a million at a time: what was seen is only said to have been, and nothing may come near 2^64.
@@ -214,7 +229,7 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
     ELSEIF v_fenced THEN
         CALL rl_now(v_now);
-        {{row_end_stale(id = p_id, ticket = '', now = v_now)}};
+        {{row_end_stale(seen = version, id = p_id, ticket = '', now = v_now)}};
     END IF;
     DO RELEASE_LOCK(p_key);
     SELECT v_name FROM DUAL WHERE v_name IS NOT NULL;
@@ -243,7 +258,7 @@ BEGIN
             SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'a transaction is using it';
         END IF;
         CALL rl_now(v_now);
-        {{row_end_stale(id = p_id, ticket = '', now = v_now)}};
+        {{row_end_stale(seen = version, id = p_id, ticket = '', now = v_now)}};
     END IF;
     DO RELEASE_LOCK(p_key);
     SELECT v_name;
@@ -340,10 +355,11 @@ BEGIN
     SELECT COALESCE(v_connection, 0);
 END;
 
--- rowlock_break, and who it was and why for the history. With the rights of the caller: who may not
--- EXECUTE that one may not here.
+-- rowlock_break or rowlock_break_now, and who it was and why for the history. With the rights of the caller:
+-- who may not EXECUTE that one may not here.
 CREATE PROCEDURE rl_via_via_break(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                  p_by LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+                                  p_by LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  p_now BIGINT UNSIGNED)
     SQL SECURITY INVOKER
 BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -352,7 +368,11 @@ BEGIN
         RESIGNAL;
     END;
     SET @rowlock_by = p_by;
-    CALL rowlock_break(p_name);
+    IF p_now THEN
+        CALL rowlock_break_now(p_name);
+    ELSE
+        CALL rowlock_break(p_name);
+    END IF;
     SET @rowlock_by = NULL;
     SELECT 1, 0;
 END;

@@ -12,6 +12,7 @@
 #include "mode/hold.h"
 #include "mode/lease.h"
 #include "stmt/session.h"
+#include "wait/reach.h"
 
 #define MAX_IDLE_DEFAULT  8
 #define OUTAGE_DEFAULT_MS 60000
@@ -74,24 +75,33 @@ static rowlock_status name_schema(rowlock_client *client, rl_conn *conn, const r
     return status;
 }
 
-/* The first connection: is this a server and a schema to work with? */
-static rowlock_status look_at_server(rowlock_client *client, rowlock_error *err)
+/* What the first connection tells about this server and this user. */
+static void settle_in(rowlock_client *client, const rl_conn *conn)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    rl_io io = rl_budget_quick_io(&budget);
-    rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
     snprintf(client->user, sizeof client->user, "%s", conn->mysql->user ? conn->mysql->user : "");
     sign_label(client);
     if (rl_server_why_no_bell(&conn->server, client->single_writer))
         atomic_store(&client->polls, true);
+}
+
+/* The first connection: is this a server and a schema to work with? */
+static rowlock_status look_at_server(rowlock_client *client, const rl_budget *budget,
+                                     rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
     status = rl_server_check(&conn->server, err);
+    /* Another attempt asks anew. */
+    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (status == ROWLOCK_OK)
         status = name_schema(client, conn, &io, err);
     if (status == ROWLOCK_OK)
         status = rl_schema_check(conn, client->schema, &io, err);
+    if (status == ROWLOCK_OK)
+        settle_in(client, conn);
     rl_pool_give(&client->pool, conn);
     return status;
 }
@@ -105,12 +115,36 @@ static rowlock_status explain(const rowlock_client *client, rowlock_status statu
                        client->schema, client->schema);
     if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
         rl_error_prefix(err,
-                        "this user has no rights in the schema '%s' (share/rowlock/grants.sql has "
-                        "what each needs): ",
-                        client->schema);
+                        "there is no schema '%s' (then run `rowlock -D %s init` once as an "
+                        "administrator), or this user has no rights in it (`rowlock grants` prints "
+                        "what each needs, from share/rowlock/grants.sql): ",
+                        client->schema, client->schema);
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     return status;
+}
+
+typedef struct first_look {
+    rowlock_client *client;
+    rowlock_cancel *cancel;
+} first_look;
+
+static rowlock_status try_to_look(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    const first_look *first = data;
+    rl_budget budget = rl_budget_start(0, limit_ms, first->cancel);
+    return explain(first->client, look_at_server(first->client, &budget, err), err);
+}
+
+static rowlock_status reach_server(rowlock_client *client, rowlock_cancel *cancel,
+                                   rowlock_error *err)
+{
+    first_look first = {client, cancel};
+    const rl_reach how = {.retry_ms = client->pool.params.retry_ms,
+                          .limit_ms = client->limit_ms,
+                          .cancel = cancel,
+                          .log = &client->log};
+    return rl_reach_server(&how, try_to_look, &first, err);
 }
 
 static rowlock_status start(rowlock_client *client, const rowlock_client_options *options,
@@ -130,7 +164,7 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
         status = rl_lines_init(&client->lines, err);
     done->lines = done->names && status == ROWLOCK_OK;
     if (status == ROWLOCK_OK)
-        status = explain(client, look_at_server(client, err), err);
+        status = reach_server(client, options->cancel, err);
     if (status != ROWLOCK_OK)
         return status;
     status = rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,

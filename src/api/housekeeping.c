@@ -49,20 +49,30 @@ rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options
     return rl_no_effect(status, err);
 }
 
-rowlock_status rowlock_break(rowlock_client *client, const char *name, const char *reason,
-                             rowlock_error *err)
+rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
+                                  const rowlock_break_options *given, rowlock_error *err)
 {
+    static const rowlock_break_options defaults = {0};
+    rowlock_break_options options = given ? *given : defaults;
     rowlock_status status = rl_client_check(client, err);
     if (status == ROWLOCK_OK)
         status = rl_name_check(name, err);
     if (status != ROWLOCK_OK)
         return status;
     char text[256];
-    rl_copy_label(text, sizeof text, reason ? reason : "");
-    status = rl_break(client, name, reason && *reason ? text : NULL, err);
+    rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
+    options.reason = *text ? text : NULL;
+    status = rl_break(client, name, &options, err);
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err, "breaking '%s': ", name);
     return status;
+}
+
+rowlock_status rowlock_break(rowlock_client *client, const char *name, const char *reason,
+                             rowlock_error *err)
+{
+    const rowlock_break_options options = {.reason = reason};
+    return rowlock_break_with(client, name, &options, err);
 }
 
 rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_error *err)
@@ -189,11 +199,20 @@ rowlock_status rowlock_sweep_event_remove(const rowlock_client_options *client_o
 rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t ttl_ms,
                                 rowlock_finding_fn fn, void *data, rowlock_error *err)
 {
+    const rowlock_diagnose_options how = {.ttl_ms = ttl_ms};
+    return rowlock_diagnose_with(options, &how, fn, data, err);
+}
+
+rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
+                                     const rowlock_diagnose_options *given, rowlock_finding_fn fn,
+                                     void *data, rowlock_error *err)
+{
+    static const rowlock_diagnose_options defaults = {0};
+    const rowlock_diagnose_options *how = given ? given : &defaults;
+    const int64_t ttl_ms = how->ttl_ms ? how->ttl_ms : ROWLOCK_TTL_DEFAULT_MS;
     rl_params params;
     if (!fn)
         return rl_fail(err, ROWLOCK_INVALID, "no function for the findings was given (NULL)");
-    if (ttl_ms == 0)
-        ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
     if (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS)
         return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms", ttl_ms,
                        ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
@@ -203,7 +222,9 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
         return status;
     const rl_wants wants = {.ttl_ms = ttl_ms,
                             .polls = waiting == ROWLOCK_WAITING_POLL,
-                            .single_writer = options && options->single_writer};
+                            .single_writer = options && options->single_writer,
+                            .role = how->role,
+                            .rights_only = how->rights_only};
     status = rl_diagnose(&params, &wants, fn, data, err);
     rl_params_free(&params);
     return rl_no_effect(status, err);

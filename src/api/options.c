@@ -16,6 +16,7 @@
 #define CONNECT_TIMEOUT_MIN_MS     100
 #define CONNECT_TIMEOUT_MAX_MS     3600000
 #define RECONNECT_MAX_MS           86400000
+#define RETRY_MAX_MS               86400000
 
 static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
 {
@@ -41,6 +42,26 @@ static bool choose(char **to, const char *member, char **part, const char *other
     return true;
 }
 
+static rowlock_status merge_times(const rowlock_client_options *options, const rl_url *url,
+                                  rl_params *params, rowlock_error *err)
+{
+    params->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
+                                 : url->connect_timeout_ms   ? url->connect_timeout_ms
+                                                             : CONNECT_TIMEOUT_DEFAULT_MS;
+    if (params->connect_timeout_ms < CONNECT_TIMEOUT_MIN_MS ||
+        params->connect_timeout_ms > CONNECT_TIMEOUT_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the connect timeout of %" PRId64 " ms is not %d to %d ms",
+                       params->connect_timeout_ms, CONNECT_TIMEOUT_MIN_MS, CONNECT_TIMEOUT_MAX_MS);
+    params->retry_ms = options->retry_ms ? options->retry_ms : url->retry_ms;
+    if (params->retry_ms < 0)
+        params->retry_ms = 0;
+    if (params->retry_ms > RETRY_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "retry_ms of %" PRId64 " is more than %d",
+                       params->retry_ms, RETRY_MAX_MS);
+    return ROWLOCK_OK;
+}
+
 static rowlock_status merge(const rowlock_client_options *options, rl_url *url, rl_params *params,
                             rowlock_error *err)
 {
@@ -50,22 +71,16 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
                 choose(&params->user, options->user, &url->user, NULL) &&
                 choose(&params->password, options->password, &url->password, NULL) &&
                 choose(&params->schema, options->schema, &url->schema, SCHEMA_DEFAULT) &&
-                choose(&params->defaults_file, options->defaults_file, &none, NULL);
+                choose(&params->defaults_file, options->defaults_file, &none, NULL) &&
+                choose(&params->defaults_extra_file, options->defaults_extra_file, &none, NULL);
     if (!good)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     params->port = options->port ? options->port : url->port;
     params->read_defaults = options->read_defaults;
-    params->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
-                                 : url->connect_timeout_ms   ? url->connect_timeout_ms
-                                                             : CONNECT_TIMEOUT_DEFAULT_MS;
     if (params->port > 65535)
         return rl_fail(err, ROWLOCK_INVALID, "the port %u is not 1 to 65535", params->port);
-    if (params->connect_timeout_ms < CONNECT_TIMEOUT_MIN_MS ||
-        params->connect_timeout_ms > CONNECT_TIMEOUT_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "the connect timeout of %" PRId64 " ms is not %d to %d ms",
-                       params->connect_timeout_ms, CONNECT_TIMEOUT_MIN_MS, CONNECT_TIMEOUT_MAX_MS);
-    return check_schema_name(params->schema, err);
+    rowlock_status status = merge_times(options, url, params, err);
+    return status == ROWLOCK_OK ? check_schema_name(params->schema, err) : status;
 }
 
 static rowlock_status choose_waiting(const rowlock_client_options *options, const rl_url *url,
@@ -102,6 +117,24 @@ static rowlock_status choose_via(const rowlock_client_options *options, const rl
     return ROWLOCK_OK;
 }
 
+static rowlock_status choose_protocol(const rowlock_client_options *options, const rl_url *url,
+                                      rowlock_protocol *protocol, rowlock_error *err)
+{
+    *protocol = options->protocol;
+    if (options->protocol == ROWLOCK_PROTOCOL_TCP || options->protocol == ROWLOCK_PROTOCOL_SOCKET)
+        return ROWLOCK_OK;
+    if (options->protocol != ROWLOCK_PROTOCOL_DEFAULT)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no protocol %d", (int)options->protocol);
+    if (!url->protocol)
+        return ROWLOCK_OK;
+    const bool tcp = strcmp(url->protocol, "tcp") == 0;
+    *protocol = tcp ? ROWLOCK_PROTOCOL_TCP : ROWLOCK_PROTOCOL_SOCKET;
+    if (!tcp && strcmp(url->protocol, "socket") != 0)
+        /* Not shown, as with waiting. */
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's protocol is neither tcp nor socket");
+    return ROWLOCK_OK;
+}
+
 static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *url, rl_tls *tls,
                                 rowlock_error *err)
 {
@@ -118,11 +151,11 @@ static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *u
 }
 
 /* Connector/C ignores an option file that it cannot read. */
-static rowlock_status check_defaults_file(const rl_params *params, rowlock_error *err)
+static rowlock_status check_option_file(const char *file, rowlock_error *err)
 {
-    if (params->defaults_file && access(params->defaults_file, R_OK) != 0)
-        return rl_fail(err, ROWLOCK_INVALID, "the option file %s cannot be read (%s)",
-                       params->defaults_file, strerrordesc_np(errno));
+    if (file && access(file, R_OK) != 0)
+        return rl_fail(err, ROWLOCK_INVALID, "the option file %s cannot be read (%s)", file,
+                       strerrordesc_np(errno));
     return ROWLOCK_OK;
 }
 
@@ -146,7 +179,11 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
     if (status == ROWLOCK_OK)
         status = merge_tls(options, &url, &params->tls, err);
     if (status == ROWLOCK_OK)
-        status = check_defaults_file(params, err);
+        status = choose_protocol(options, &url, &params->protocol, err);
+    if (status == ROWLOCK_OK)
+        status = check_option_file(params->defaults_file, err);
+    if (status == ROWLOCK_OK)
+        status = check_option_file(params->defaults_extra_file, err);
     if (status == ROWLOCK_OK &&
         (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS))
         status = rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",

@@ -6,8 +6,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* For poll(), which is cheaper than ppoll(): at most a millisecond late. */
-static int poll_ms(int64_t until_us)
+int rl_poll_ms(int64_t until_us)
 {
     if (until_us == RL_NEVER)
         return -1;
@@ -25,7 +24,7 @@ static rl_waited wait_on_poll(void *self, int fd, short events, short *revents, 
     struct pollfd fds[2] = {{.fd = fd, .events = events},
                             {.fd = cancel ? cancel->fd : -1, .events = POLLIN}};
     for (;;) {
-        int n = poll(fds, cancel ? 2 : 1, poll_ms(until_us));
+        int n = poll(fds, cancel ? 2 : 1, rl_poll_ms(until_us));
         if (n > 0 && fds[0].revents) {
             if (revents)
                 *revents = fds[0].revents;

@@ -50,6 +50,13 @@ typedef struct rl_alarm {
 rl_waited rl_alarm_wait(rl_alarm *alarm, const rl_io *io, int fd, short events, short *revents);
 void rl_alarm_end(rl_alarm *alarm);
 
+/*
+ * Milliseconds for poll(), rounded up. Not for ppoll(), which is dearer, and wrong for a process
+ * that is stopped (SIGSTOP) and continued: Linux then waits anew for what was left at the stop,
+ * where poll() ends at the time that it was to end.
+ */
+int rl_poll_ms(int64_t until_us);
+
 /* One public call. */
 typedef struct rl_budget {
     int64_t start_us;

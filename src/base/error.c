@@ -74,7 +74,12 @@ rowlock_status rl_no_effect(rowlock_status status, rowlock_error *err)
 {
     if (status != ROWLOCK_UNKNOWN)
         return status;
-    return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
+    unsigned number = err ? err->server_errno : 0;
+    rl_fail(err, ROWLOCK_UNAVAILABLE, "%s",
+            number ? "the connection to the server was lost" : "the server did not answer in time");
+    if (err)
+        err->server_errno = number;
+    return ROWLOCK_UNAVAILABLE;
 }
 
 rowlock_error *rl_error_or(rowlock_error *err, rowlock_error *spare)

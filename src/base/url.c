@@ -130,6 +130,7 @@ static char **text_member(rl_url *url, const char *key, const char *end)
         {"socket", &url->socket},
         {"waiting", &url->waiting},
         {"via", &url->via},
+        {"protocol", &url->protocol},
         {"tls", &url->tls_mode},
         {"tls-ca", &url->tls.ca},
         {"ssl-ca", &url->tls.ca}, /* its name until 0.1 */
@@ -144,6 +145,28 @@ static char **text_member(rl_url *url, const char *key, const char *end)
     return NULL;
 }
 
+/* Milliseconds, or a number with a unit. */
+static bool duration(const char *from, const char *end, int64_t most_ms, int64_t *ms)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    const char *unit = from;
+    while (unit < end && *unit >= '0' && *unit <= '9')
+        unit++;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (!key_is(unit, end, units[i].name))
+            continue;
+        int64_t count;
+        if (!number(from, unit, most_ms / units[i].ms, &count))
+            return false;
+        *ms = count * units[i].ms;
+        return true;
+    }
+    return false;
+}
+
 static rowlock_status parse_option(const char *from, const char *end, rl_url *url,
                                    rowlock_error *err)
 {
@@ -154,17 +177,20 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     if (text)
         good = decode(url, value, end, text);
     else if (key_is(from, equals, "connect-timeout"))
-        good = number(value, end, 3600000, &url->connect_timeout_ms);
+        good = duration(value, end, 3600000, &url->connect_timeout_ms);
+    else if (key_is(from, equals, "retry"))
+        good = duration(value, end, 86400000, &url->retry_ms);
     else if (strchr(from, '@'))
         /* It may be the end of a password: it is not shown. */
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its ?; in the user and the password, write %%3F "
                        "for ? and %%40 for @");
     else
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "the URL has an unknown option '%.*s'; known: socket, connect-timeout, "
-                       "waiting, via, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
-                       (int)(equals - from), from);
+        return rl_fail(
+            err, ROWLOCK_INVALID,
+            "the URL has an unknown option '%.*s'; known: socket, connect-timeout, retry, "
+            "waiting, via, protocol, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
+            (int)(equals - from), from);
     if (!good)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
                        (int)(equals - from), from);
@@ -237,6 +263,7 @@ void rl_url_free(rl_url *url)
     free(url->socket);
     free(url->waiting);
     free(url->via);
+    free(url->protocol);
     free(url->tls_mode);
     rl_tls_free(&url->tls);
     *url = (rl_url){0};

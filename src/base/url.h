@@ -17,10 +17,12 @@ typedef struct rl_url {
     char *socket;
     char *waiting;
     char *via;
+    char *protocol;
     char *tls_mode;             /* the word */
     rl_tls tls;                 /* without the mode */
     unsigned port;              /* 0: not given */
     int64_t connect_timeout_ms; /* 0: not given */
+    int64_t retry_ms;           /* 0: not given */
     bool no_memory;             /* why it could not be parsed */
 } rl_url;
 

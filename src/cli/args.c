@@ -98,12 +98,21 @@ static int next_letter(cli_args *args)
     return option->id;
 }
 
+/* What stands behind a "=" may be a secret: it is not shown. */
+static int unknown_name(cli_args *args, const char *name, size_t length)
+{
+    const char *instead = cli_connection_instead(name, length);
+    if (instead)
+        return stop(args, cli_usage("--%.*s is not supported: %s", (int)length, name, instead));
+    return stop(args, cli_usage("unknown option --%.*s", (int)length, name));
+}
+
 static int next_name(cli_args *args, const char *name)
 {
     size_t length = strcspn(name, "=");
     const cli_option *option = find_any(args, 0, name, length);
     if (!option)
-        return stop(args, cli_usage("unknown option --%.*s", (int)length, name));
+        return unknown_name(args, name, length);
     args->value = name[length] ? name + length + 1 : NULL;
     if (args->value && option->takes == CLI_NOTHING)
         return stop(args, cli_usage("option --%s takes no value", option->name));

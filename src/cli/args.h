@@ -79,6 +79,8 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
 
 /* The connection options, for the parser. */
 extern const cli_option cli_connection_options[];
+/* An option of the mysql client that is none of ours: what to use instead. NULL: not known. */
+const char *cli_connection_instead(const char *name, size_t length);
 /* Into the context. False: it has complained, without telling a secret. */
 bool cli_connection_take(cli_context *context, int id, const char *value);
 

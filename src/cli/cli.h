@@ -9,7 +9,10 @@
 
 enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
-enum { CLI_GIVEN_MAX = 32 };
+enum { CLI_GIVEN_MAX = 48 };
+
+/* --ssl and the like: 0 where it is not given. */
+typedef enum cli_switch { CLI_UNSAID, CLI_ON, CLI_OFF } cli_switch;
 
 /* A connection option that was given, the last time where it was given often; no password. */
 typedef struct cli_given {
@@ -22,8 +25,11 @@ typedef struct cli_context {
     rowlock_client_options client; /* the strings live as long as the process */
     unsigned verbose;              /* -v, -vv; client.log already says so much */
     bool json;
-    bool ask_password;   /* a bare -p was given: see cli_password() */
-    const char *program; /* as it was called */
+    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; client.tls->mode is what all come to */
+    cli_switch ssl;            /* --ssl */
+    cli_switch verify;         /* --ssl-verify-server-cert */
+    bool ask_password;         /* a bare -p was given: see cli_password() */
+    const char *program;       /* as it was called */
     cli_given given[CLI_GIVEN_MAX];
     unsigned given_count;
 } cli_context;
@@ -39,6 +45,7 @@ int cli_break(const cli_context *context, int argc, char **argv);
 int cli_doctor(const cli_context *context, int argc, char **argv);
 int cli_migrate(const cli_context *context, int argc, char **argv);
 int cli_fence(const cli_context *context, int argc, char **argv);
+int cli_grants(const cli_context *context, int argc, char **argv);
 int cli_bench(const cli_context *context, int argc, char **argv);
 
 /*

@@ -320,8 +320,10 @@ static int try_to_remove(const bench *self)
     }
     if (status != ROWLOCK_DENIED)
         return 0;
-    cli_say("bench removes its names when it is done, and this user may not: %s", err.message);
-    return rowlock_status_exit(ROWLOCK_DENIED);
+    rowlock_error told = err;
+    snprintf(told.message, sizeof told.message,
+             "bench removes its names when it is done, and this user may not: %.500s", err.message);
+    return cli_fail(&told);
 }
 
 static int run_bench(bench *self)

@@ -8,24 +8,49 @@
 #include "say.h"
 #include "text.h"
 
-enum { ID_REASON = CLI_ID_COMMAND, HISTORY_WAIT_MS = 2000 };
+enum { ID_REASON = CLI_ID_COMMAND, ID_NOW, ID_WAIT, HISTORY_WAIT_MS = 2000 };
 
 static const char help[] =
-    "Usage: rowlock break [--reason=TEXT] NAME\n"
-    "Takes the lock NAME from its holder by force. Until the old holder hears of it, only\n"
-    "the fencing token protects what it works on.\n"
+    "Usage: rowlock break [--reason=TEXT] [--wait] [--now] NAME\n"
+    "Takes the lock NAME from its holder by force.\n"
     "\n"
     "      --reason=TEXT  kept in the history\n"
+    "      --wait         return when the lock can be had; also of one that is shut already\n"
+    "      --now          free a lease at once, although its holder may still work under it\n"
     "\n"
-    "A lease is free at once, and its holder told at its next renewal (a third of its TTL).\n"
-    "A row lock's connection is ended: that needs the same user, or the right to do so.\n"
+    "A lease: its token is void at once, and its holder is told at its next renewal (a third\n"
+    "of its TTL). The lock stays shut until the holder's time would have been over, or until\n"
+    "its work has ended and it has let go; so the next holder's work is not beside it.\n"
+    "Breaking the lock once more does not shorten that; --now does, also of a lock that is\n"
+    "shut. Until the old holder hears of --now, only the fencing token protects.\n"
+    "A row lock is free at once: its connection is ended, which needs the same user, or the\n"
+    "right to do so.\n"
     "Exit status: 1 nobody holds it, 66 no such lock.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
+static void tell_shut(rowlock_client *client, const char *name)
+{
+    char left[CLI_HUMANE];
+    rowlock_list *now;
+    if (rowlock_list_one(client, name, &now, NULL) != ROWLOCK_OK)
+        return;
+    const rowlock_info *info = rowlock_list_at(now, 0);
+    if (info->state == ROWLOCK_SHUT)
+        printf("it opens when its holder has ended, in %s at the latest\n",
+               cli_humane(info->remaining_ms, left, sizeof left));
+    rowlock_list_free(now);
+}
+
 /* `info` is how it was just before. */
-static void tell(const rowlock_info *info)
+static void tell(const rowlock_info *info, bool now)
 {
     char held[CLI_HUMANE];
+    if (info->state == ROWLOCK_SHUT) {
+        char *shut = cli_need(cli_printable(info->name));
+        printf(now ? "opened %s, which was shut\n" : "%s was shut, and can be had now\n", shut);
+        free(shut);
+        return;
+    }
     char *name = cli_need(cli_printable(info->name));
     char *holder = cli_need(cli_printable(*info->owner_label ? info->owner_label : info->owner));
     printf("broke %s: held by %s", name, *holder ? holder : "an unnamed holder");
@@ -44,16 +69,17 @@ static void warn_of_history(rowlock_client *client, const char *name)
         cli_say("%s is broken, but the history does not have it: %s", name, err.message);
 }
 
-static rowlock_status break_and_tell(rowlock_client *client, const char *name, const char *reason,
-                                     rowlock_error *err)
+static rowlock_status break_and_tell(rowlock_client *client, const char *name,
+                                     const rowlock_break_options *options, rowlock_error *err)
 {
     rowlock_list *before;
     rowlock_status status = rowlock_list_one(client, name, &before, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rowlock_break(client, name, reason, err);
+    status = rowlock_break_with(client, name, options, err);
     if (status == ROWLOCK_OK) {
-        tell(rowlock_list_at(before, 0));
+        tell(rowlock_list_at(before, 0), options->now);
+        tell_shut(client, name);
         warn_of_history(client, name);
     }
     rowlock_list_free(before);
@@ -64,15 +90,22 @@ int cli_break(const cli_context *context, int argc, char **argv)
 {
     static const cli_option options[] = {
         {ID_REASON, "reason", CLI_VALUE},
+        {ID_NOW, "now", CLI_NOTHING},
+        {ID_WAIT, "wait", CLI_NOTHING},
         {0},
     };
     cli_context mine = *context;
     cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    const char *reason = NULL;
+    rowlock_break_options how = {0};
     for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
         if (id == CLI_ARGS_STOP)
             return args.exit_status;
-        reason = args.value;
+        if (id == ID_REASON)
+            how.reason = args.value;
+        else if (id == ID_NOW)
+            how.now = true;
+        else
+            how.wait_ms = ROWLOCK_WAIT_FOREVER;
     }
     if (!cli_args_operands(&args, 1, 1, "the lock's NAME"))
         return CLI_EXIT_USAGE;
@@ -81,7 +114,7 @@ int cli_break(const cli_context *context, int argc, char **argv)
     int exit_status;
     if (!cli_open(&mine, &client, &exit_status))
         return exit_status;
-    rowlock_status status = break_and_tell(client, args.operands[0], reason, &err);
+    rowlock_status status = break_and_tell(client, args.operands[0], &how, &err);
     rowlock_client_close(client);
     return status == ROWLOCK_OK ? 0 : cli_fail(&err);
 }

@@ -13,17 +13,21 @@
 enum {
     ID_JSON = CLI_ID_COMMAND,
     ID_TTL,
+    ID_ROLE,
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
 static const char help[] =
-    "Usage: rowlock doctor [--ttl=D] [--json]\n"
+    "Usage: rowlock doctor [--role=ROLE] [--ttl=D] [--json]\n"
     "Looks at the server, the schema and this user, changes nothing, and says for each check:\n"
     "fine, or what follows and what to do.\n"
     "\n"
-    "      --ttl=D  the TTL that is to be used; 30s where not given\n"
-    "      --json   an array of objects\n"
+    "      --role=ROLE  what the user is for, as in 'rowlock help grants'; batch (takes locks)\n"
+    "                   where not given\n"
+    "      --ttl=D      the TTL that is to be used; 30s where not given\n"
+    "      --json       an array of objects\n"
     "\n"
+    "'privileges' prints the GRANT statements for all rights of the role that are missing.\n"
     "Levels: fine; note: for information; care: works, with care; BROKEN: will not work, or\n"
     "not safely.\n"
     "Exit status: 0 nothing is broken, 1 something is, others: it could not look.\n"
@@ -95,6 +99,30 @@ static void print_part(const char *label, const char *text, size_t width)
     print_wrapped(text, width);
 }
 
+/* Statements, each on a line, as they are to be copied. */
+static void print_lines(const char *text)
+{
+    for (const char *line = text; *line;) {
+        const size_t size = strcspn(line, "\n");
+        char *one = cli_need(strndup(line, size));
+        char *printable = cli_need(cli_printable(one));
+        printf("%s\n", printable);
+        free(printable);
+        free(one);
+        line += size + (line[size] == '\n');
+    }
+}
+
+static void print_remedy(const rowlock_finding *finding, size_t width)
+{
+    if (strcmp(finding->check, "privileges") != 0 || finding->level != ROWLOCK_BROKEN) {
+        print_part("to do:  ", finding->remedy, width);
+        return;
+    }
+    print_part("to do:  ", "let an administrator run", width);
+    print_lines(finding->remedy);
+}
+
 static void print_finding(const rowlock_finding *finding, size_t width)
 {
     const char *word = level_word(finding->level);
@@ -102,7 +130,7 @@ static void print_finding(const rowlock_finding *finding, size_t width)
     printf("%*s%-13s ", 8 - (int)strlen(word), "", finding->check);
     print_wrapped(finding->found, width);
     print_part("so:  ", finding->follows, width);
-    print_part("to do:  ", finding->remedy, width);
+    print_remedy(finding, width);
 }
 
 static void add_session(json_object *array, const rowlock_finding_session *session)
@@ -147,13 +175,13 @@ static void take_finding(void *data, const rowlock_finding *finding)
     all->count++;
 }
 
-static int diagnose(cli_context *context, int64_t ttl_ms)
+static int diagnose(cli_context *context, const rowlock_diagnose_options *how)
 {
     diagnosis all = {.json = context->json, .width = cli_terminal_width()};
     rowlock_error err;
     if (!cli_password(context))
         return CLI_EXIT_USAGE;
-    rowlock_status status = rowlock_diagnose(&context->client, ttl_ms, take_finding, &all, &err);
+    rowlock_status status = rowlock_diagnose_with(&context->client, how, take_finding, &all, &err);
     /* What was found before it could no longer look is worth having too. */
     if (all.json && (status == ROWLOCK_OK || all.count > 0))
         cli_json_end(all.count);
@@ -165,18 +193,22 @@ static int diagnose(cli_context *context, int64_t ttl_ms)
 int cli_doctor(const cli_context *context, int argc, char **argv)
 {
     static const cli_option options[] = {
+        {ID_ROLE, "role", CLI_VALUE},
         {ID_TTL, "ttl", CLI_VALUE},
         {ID_JSON, "json", CLI_NOTHING},
         {0},
     };
     cli_context mine = *context;
     cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    rowlock_diagnose_options how = {0};
     int64_t ttl_ms = -1; /* not given */
     for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
         if (id == CLI_ARGS_STOP)
             return args.exit_status;
         if (id == ID_JSON)
             mine.json = true;
+        else if (id == ID_ROLE)
+            how.role = args.value;
         else if (!cli_args_duration(&args, "--ttl", NULL, &ttl_ms))
             return CLI_EXIT_USAGE;
     }
@@ -184,5 +216,6 @@ int cli_doctor(const cli_context *context, int argc, char **argv)
         return CLI_EXIT_USAGE;
     if (ttl_ms >= 0 && (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS))
         return cli_usage("--ttl wants a duration from 500ms to 24h");
-    return diagnose(&mine, ttl_ms < 0 ? 0 : ttl_ms);
+    how.ttl_ms = ttl_ms < 0 ? 0 : ttl_ms;
+    return diagnose(&mine, &how);
 }

@@ -37,7 +37,7 @@ enum {
     /* What the supervisor has not ended so long after it should have, we do. */
     OVERDUE_US = 200000,
     TICK_MIN_US = 20000,
-    TICK_MAX_US = 1000000,
+    TICK_MAX_US = 250000, /* a job that is stopped behind a renewal is to have the time of it */
     /* A wait worth a line with -v. */
     WAIT_SAID_US = 300000,
     /* How long a signal, or a loss, bears a server that does not answer. */
@@ -76,6 +76,7 @@ typedef struct run {
     bool own_group;
     bool lost;             /* seen while the command ran */
     bool killed_here;      /* the supervisor did not, we did */
+    bool ended;            /* the command did not end by itself: the lock was being lost */
     int supervisor_status; /* how it ended where it should not have; -1: all is well */
     supervisor_report report;
     int exit_status;
@@ -153,9 +154,21 @@ static void *get_lock(void *data)
     return NULL;
 }
 
+/* What we were not allowed to end still works: a broken lease is not opened before its time. */
+static bool is_outlived(const run *self)
+{
+    return self->ended && self->report.left > 0;
+}
+
 static void *let_go(void *data)
 {
     run *self = data;
+    if (is_outlived(self)) {
+        rowlock_status ignored = rowlock_client_flush(self->client, PATIENCE_US / 1000, NULL);
+        (void)ignored;
+        eventfd_write(self->done, 1);
+        return NULL;
+    }
     const rowlock_release_options release = {
         .has_exit_status = true, .exit_status = self->exit_status, .note = self->note};
     if (self->hold)
@@ -219,7 +232,8 @@ static _Noreturn void die_waiting(run *self, int deadly)
 
 /*
  * Returns when the worker has finished. A signal ends the wait, and then the process: at
- * once where nothing can be held yet, else when the library has tidied up.
+ * once where nothing can be held yet (it may be trying again to connect), else when the library
+ * has tidied up.
  */
 static void wait_for_lock(run *self, int *deadly, bool *unsupervised)
 {
@@ -265,15 +279,18 @@ static void say_acquired(const run *self)
 
 /* ---------------------------------------------------- 2. watch the command */
 
-/* In the foreground, a command with a group of its own could not read the terminal. */
-static bool in_foreground(void)
+static bool has_terminal(void)
 {
     int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-    if (terminal < 0)
-        return false;
-    bool foreground = tcgetpgrp(terminal) == getpgrp();
-    close(terminal);
-    return foreground;
+    if (terminal >= 0)
+        close(terminal);
+    return terminal >= 0;
+}
+
+/* A shell with job control gave us a group of our own, and waits for what becomes of us. */
+static bool is_job(void)
+{
+    return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
 }
 
 /* The time is read first, so that what comes out is too early rather than too late. */
@@ -291,7 +308,8 @@ static void move_deadline(run *self)
 static bool begin_command(run *self)
 {
     supervisor_go go = {
-        .own_group = self->own_group = !in_foreground(),
+        .own_group = self->own_group = !has_terminal(),
+        .is_job = !self->own_group && is_job(),
         .grace_us = self->grace_us,
         .token = rowlock_hold_token(self->hold),
         .owner = rowlock_hold_owner(self->hold),
@@ -308,13 +326,12 @@ static bool begin_command(run *self)
     return !self->report.too_late;
 }
 
-/* What the terminal sent to the whole group, a command in our group has heard itself. */
+/* What the kernel sent to the whole group, a command in our group has heard itself. */
 static void pass_signals_on(run *self)
 {
     run_signal signal;
     while (run_signals_next(&self->signals, &signal)) {
-        if (self->own_group || !signal.of_terminal)
-            supervisor_signal(&self->supervisor, signal.number);
+        supervisor_signal(&self->supervisor, signal.number, !self->own_group && signal.of_terminal);
     }
 }
 
@@ -360,7 +377,9 @@ static void watch_command(run *self)
         poll(fds, sizeof fds / sizeof fds[0], until(next < overdue ? next : overdue));
         pass_signals_on(self);
         if (fds[0].revents) {
-            if (!supervisor_receive(&self->supervisor, &self->report))
+            if (supervisor_receive(&self->supervisor, &self->report))
+                supervisor_finish(&self->supervisor);
+            else
                 kill_here(self);
             return;
         }
@@ -434,14 +453,37 @@ static int not_executed(run *self)
     return error == ENOENT ? 127 : 126;
 }
 
+static void say_processes(const run *self, int count, const char *text)
+{
+    cli_say("%s: %d process%s that %s started %s", name_of(self), count, count == 1 ? "" : "es",
+            command_of(self), text);
+}
+
+/* What became of what the command started. */
+static void say_children(const run *self)
+{
+    const supervisor_report *report = &self->report;
+    const bool lost = self->ended;
+    if (lost && report->left > 0)
+        cli_say("%s: not allowed to end %d process%s that %s started", name_of(self), report->left,
+                report->left == 1 ? "" : "es", command_of(self));
+    else if (!lost && report->forced > 0)
+        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", name_of(self),
+                report->forced, report->forced == 1 ? "" : "es", command_of(self));
+    else if (!lost && report->behind > 0 && is_verbose(self))
+        say_processes(self, report->behind, "outlived it; now all have ended");
+    else if (!lost && report->left > 0 && is_verbose(self))
+        say_processes(self, report->left, report->left == 1 ? "lives on" : "live on");
+}
+
 static void judge(run *self)
 {
-    bool ended =
+    self->ended =
         self->report.killed || self->report.told || self->report.too_late || self->killed_here;
     if (self->killed_here && !self->lost) {
         say_unsupervised(self);
         self->exit_status = exit_status_of(self->supervisor_status);
-    } else if (ended) {
+    } else if (self->ended) {
         say_loss(self);
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
     } else if (self->report.exec_error) {
@@ -449,13 +491,6 @@ static void judge(run *self)
     } else {
         self->exit_status = exit_status_of(self->report.status);
     }
-    if (ended && self->report.left > 0)
-        cli_say("%s: not allowed to end %d process%s that %s started", name_of(self),
-                self->report.left, self->report.left == 1 ? "" : "es", command_of(self));
-    else if (self->report.left > 0 && is_verbose(self))
-        cli_say("%s: %d process%s that %s started live%s on", name_of(self), self->report.left,
-                self->report.left == 1 ? "" : "es", command_of(self),
-                self->report.left == 1 ? "s" : "");
 }
 
 /* The release came to nothing. After a loss that is no news. */
@@ -564,8 +599,9 @@ static void set_client_options(run *self)
 /* Everything that must be there before the first connection or thread. */
 static bool prepare(run *self)
 {
-    const supervisor_job job = {name_of(self), self->options.command, &self->signals,
-                                self->options.pass_password};
+    const supervisor_job job = {name_of(self),          self->options.command,
+                                &self->signals,         self->options.pass_password,
+                                self->options.children, self->options.kill_after_ms * 1000};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
@@ -632,6 +668,7 @@ static void guard_command(run *self)
         watch_command(self);
     judge(self);
     leave(self, self->exit_status == rowlock_status_exit(ROWLOCK_LOST));
+    say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }
 

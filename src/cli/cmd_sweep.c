@@ -28,7 +28,7 @@ static const char help[] =
     "      --unused=D        purge names unused for so long, or 'never'; 90d where not given.\n"
     "                        Fencing tokens do not start again when a name comes back\n"
     "      --every=D         sweep, wait so long, and again, until SIGINT or SIGTERM. An\n"
-    "                        outage of the server is told and waited out\n"
+    "                        outage of the server is told and waited out, whatever --retry says\n"
     "      --json            what was done, an object on a line for each sweep\n"
     "\n"
     "Any number may run at once.\n"
@@ -208,6 +208,9 @@ static int sweep_all(sweeping *sweep)
 {
     if (!cli_password(sweep->context))
         return CLI_EXIT_USAGE;
+    /* Every round is another attempt, and a signal ends the pause between two. */
+    if (sweep->every_ms > 0)
+        sweep->context->client.retry_ms = -1;
     if (sweep->every_ms > 0 && !catch_end()) {
         cli_say("cannot watch for signals: %s", strerror(errno));
         return rowlock_status_exit(ROWLOCK_SYSTEM);

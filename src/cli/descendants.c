@@ -26,6 +26,7 @@ typedef struct process {
     pid_t pid, parent, group, session;
     unsigned long long started; /* clock ticks since boot: tells a pid's users apart */
     bool alive;
+    bool stopped;
     kinship kin;
 } process;
 
@@ -55,6 +56,7 @@ static bool parse_stat(const char *line, process *out)
     out->group = group;
     out->session = session;
     out->kin = UNKNOWN_KIN;
+    out->stopped = state == 'T';
     /* A process whose first thread has ended shows as a zombie while others run. */
     out->alive = threads > 1 || (state != 'Z' && state != 'X' && state != 'x');
     return true;
@@ -124,13 +126,18 @@ static process *find(const snapshot *all, pid_t pid)
     return bsearch(&key, all->processes, all->count, sizeof key, by_pid);
 }
 
-static bool was_before(const descendants *self, const process *one)
+static bool is_among(const process *some, size_t count, const process *one)
 {
-    for (size_t i = 0; i < self->before_count; i++) {
-        if (self->before[i].pid == one->pid && self->before[i].started == one->started)
+    for (size_t i = 0; i < count; i++) {
+        if (some[i].pid == one->pid && some[i].started == one->started)
             return true;
     }
     return false;
+}
+
+static bool was_before(const descendants *self, const process *one)
+{
+    return is_among(self->before, self->before_count, one);
 }
 
 /* What a process is, if that can be said without asking its parent. */
@@ -279,6 +286,21 @@ int descendants_count(const descendants *self)
     return alive;
 }
 
+bool descendants_group_is_orphaned(pid_t group)
+{
+    snapshot all = {0};
+    bool orphaned = look(&all);
+    for (size_t i = 0; orphaned && i < all.count; i++) {
+        const process *one = &all.processes[i];
+        const process *parent = find(&all, one->parent);
+        if (one->group != group || !parent || parent->pid == 1 || parent->pid == getpid())
+            continue;
+        orphaned = parent->group == group || parent->session != one->session;
+    }
+    free(all.processes);
+    return orphaned;
+}
+
 int descendants_signal(const descendants *self, int signo)
 {
     snapshot ours = {0};
@@ -286,6 +308,37 @@ int descendants_signal(const descendants *self, int signo)
     int alive = look_for_ours(self, &ours) ? signal_all(&ours, signo, &refused) : -1;
     free(ours.processes);
     return alive;
+}
+
+static void tell_new(const snapshot *ours, const descendants_told *told)
+{
+    for (size_t i = 0; i < ours->count; i++) {
+        const process *one = &ours->processes[i];
+        if (!one->alive || is_among(told->told, told->count, one))
+            continue;
+        signal_process(one, SIGTERM);
+        if (one->stopped)
+            signal_process(one, SIGCONT); /* else it would not hear it */
+    }
+}
+
+void descendants_tell(const descendants *self, descendants_told *told)
+{
+    snapshot ours = {0};
+    if (!look_for_ours(self, &ours)) {
+        free(ours.processes);
+        return;
+    }
+    tell_new(&ours, told);
+    /* Who is gone needs no remembering: this look replaces the one before. */
+    free(told->told);
+    *told = (descendants_told){ours.processes, ours.count};
+}
+
+void descendants_forget(descendants_told *told)
+{
+    free(told->told);
+    *told = (descendants_told){0};
 }
 
 static void pause_us(long us)

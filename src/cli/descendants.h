@@ -24,8 +24,29 @@ void descendants_finish(descendants *self);
 /* How many are alive; -1: /proc cannot be read. */
 int descendants_count(const descendants *self);
 
+/*
+ * Is there nobody who could continue this process group of our session if it is stopped? That is
+ * the kernel's "orphaned process group" (setpgid(2)), but for ourselves: it counts a parent that
+ * is in another group of the session, and so are we to the command.
+ */
+bool descendants_group_is_orphaned(pid_t group);
+
 /* Sends each one the signal. Returns how many it found alive, -1 when it cannot look. */
 int descendants_signal(const descendants *self, int signo);
+
+/* Those that were told to end. Begins as {0}. */
+typedef struct descendants_told {
+    struct process *told;
+    size_t count;
+} descendants_told;
+
+/*
+ * SIGTERM to each one there is that was not told yet (and SIGCONT where it is stopped). What is
+ * born later is left alone till the next call: it may be what cleans up on that SIGTERM.
+ */
+void descendants_tell(const descendants *self, descendants_told *told);
+/* All may be told again. */
+void descendants_forget(descendants_told *told);
 
 /* Waits for every child that has died; true when no child is left at all. */
 typedef bool (*descendants_reap)(void *data);

@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "cli.h"
+#include "refused.h"
 #include "say.h"
 #include "secret.h"
 #include "text.h"
@@ -14,6 +15,7 @@ typedef struct subcommand {
     const char *name;
     int (*run)(const cli_context *context, int argc, char **argv);
     const char *summary;
+    const char *roles; /* of sql/grants.sql, whose rights it takes; NULL: none by itself */
 } subcommand;
 
 static int help_command(const cli_context *context, int argc, char **argv);
@@ -21,18 +23,19 @@ static int help_command(const cli_context *context, int argc, char **argv);
 static void (*inherited_sigpipe)(int);
 
 static const subcommand commands[] = {
-    {"init", cli_init, "make the schema, or bring it up to date"},
-    {"run", cli_run, "run a command while holding a lock"},
-    {"ls", cli_ls, "list who holds what"},
-    {"show", cli_show, "show one lock"},
-    {"history", cli_history, "list who held what, and how it ended"},
-    {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history"},
-    {"break", cli_break, "take a lock from its holder by force"},
-    {"fence", cli_fence, "let tables be written with the token of a lock alone"},
-    {"doctor", cli_doctor, "check the server, the schema and the user"},
-    {"migrate", cli_migrate, "apply numbered .sql files to a schema, under a lock"},
-    {"bench", cli_bench, "measure what locks cost on this server"},
-    {"help", help_command, "help with a command"},
+    {"init", cli_init, "make the schema, or bring it up to date", "admin"},
+    {"run", cli_run, "run a command while holding a lock", "batch"},
+    {"ls", cli_ls, "list who holds what", "looker"},
+    {"show", cli_show, "show one lock", "looker"},
+    {"history", cli_history, "list who held what, and how it ended", "looker"},
+    {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history", "sweeper"},
+    {"break", cli_break, "take a lock from its holder by force", "batch"},
+    {"fence", cli_fence, "let tables be written with the token of a lock alone", "fencer"},
+    {"doctor", cli_doctor, "check the server, the schema and the user", NULL},
+    {"grants", cli_grants, "print the GRANT statements that an account needs", NULL},
+    {"migrate", cli_migrate, "apply numbered .sql files to a schema, under a lock", "migrator"},
+    {"bench", cli_bench, "measure what locks cost on this server", "batch sweeper"},
+    {"help", help_command, "help with a command", NULL},
 };
 
 enum {
@@ -57,8 +60,13 @@ static const char help_tail[] =
     "  -D, --database=SCHEMA     where the locks live; rowlock where not given\n"
     "      --url=URL             mysql://[user[:password]@][host][:port][/schema][?socket=PATH]\n"
     "      --defaults-file=FILE  read this option file alone\n"
+    "      --defaults-extra-file=FILE  read this one after the others: what it says wins\n"
     "      --no-defaults         read no option file\n"
-    "      --connect-timeout=D   how long to try to connect; 10s where not given\n"
+    "      --protocol=tcp|socket how to get to localhost; socket where not given\n"
+    "      --connect-timeout=D   how long one attempt to connect may take; 10s where not given\n"
+    "      --retry=D             how long to try again to connect while the server restarts or\n"
+    "                            cannot be reached, all attempts together; where not given: not\n"
+    "                            at all\n"
     "      --waiting=auto|poll   a waiter of a lease is woken (where the server can), or polls\n"
     "      --via=tables|procedures  procedures: for a user with EXECUTE alone\n"
     "      --single-writer       of a cluster that writes everywhere, this node alone is used\n"
@@ -68,6 +76,10 @@ static const char help_tail[] =
     "      --tls-cert=FILE, --tls-key=FILE  a certificate of one's own, and its key\n"
     "      --tls-fingerprint=HEX the SHA-1 of the server's very certificate\n"
     "      --tls-crl=FILE        the CA's revoked certificates\n"
+    "These names of the mysql client are understood as well: --ssl-mode, --ssl, --skip-ssl,\n"
+    "--ssl-verify-server-cert, --ssl-ca, --ssl-cert, --ssl-key, --ssl-crl, --ssl-fp. Refused by\n"
+    "name, with what to use instead: --login-path, --defaults-group-suffix, --ssl-cipher,\n"
+    "--ssl-capath, ... (all are in rowlock(1)).\n"
     "\n"
     "Other options:\n"
     "  -v, --verbose             say more on stderr; -vv: still more\n"
@@ -120,7 +132,9 @@ static int run_command(const subcommand *command, const cli_context *context, in
     /* What `run` starts is to find the signal as we found it. */
     if (command->run == cli_run)
         signal(SIGPIPE, inherited_sigpipe);
-    return command->run(context, argc, argv);
+    int exit_status = command->run(context, argc, argv);
+    cli_refused_explain(command->name, command->roles);
+    return exit_status;
 }
 
 /* `help`, `help COMMAND`: what --help says there. */

@@ -99,7 +99,9 @@ static bool remove_name(rowlock_client *client, const char *name, rowlock_error 
     rowlock_status status;
     while ((status = rowlock_purge(client, name, err)) == ROWLOCK_BUSY &&
            measure_now_ns() < limit) {
-        (void)!rowlock_break(client, name, "left behind by a benchmark", NULL);
+        (void)!rowlock_break_with(
+            client, name,
+            &(rowlock_break_options){.reason = "left behind by a benchmark", .now = true}, NULL);
         pause_a_little();
     }
     return status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND;

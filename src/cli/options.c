@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -12,9 +13,12 @@
 
 enum {
     ID_DEFAULTS_FILE = CLI_ID_CONNECTION,
+    ID_DEFAULTS_EXTRA_FILE,
     ID_NO_DEFAULTS,
+    ID_PROTOCOL,
     ID_URL,
     ID_CONNECT_TIMEOUT,
+    ID_RETRY,
     ID_WAITING,
     ID_VIA,
     ID_SINGLE_WRITER,
@@ -23,8 +27,15 @@ enum {
     ID_TLS_CERT,
     ID_TLS_KEY,
     ID_TLS_FINGERPRINT,
-    ID_TLS_CRL
+    ID_TLS_CRL,
+    ID_SSL_MODE,
+    ID_SSL,
+    ID_SKIP_SSL,
+    ID_SSL_VERIFY,
+    ID_SKIP_SSL_VERIFY
 };
+
+enum { RETRY_MOST_MS = 86400000 };
 
 const cli_option cli_connection_options[] = {
     {'h', "host", CLI_VALUE},
@@ -35,9 +46,12 @@ const cli_option cli_connection_options[] = {
     {'D', "database", CLI_VALUE},
     {'v', "verbose", CLI_NOTHING},
     {ID_DEFAULTS_FILE, "defaults-file", CLI_VALUE},
+    {ID_DEFAULTS_EXTRA_FILE, "defaults-extra-file", CLI_VALUE},
     {ID_NO_DEFAULTS, "no-defaults", CLI_NOTHING},
+    {ID_PROTOCOL, "protocol", CLI_VALUE},
     {ID_URL, "url", CLI_VALUE},
     {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
+    {ID_RETRY, "retry", CLI_VALUE},
     {ID_WAITING, "waiting", CLI_VALUE},
     {ID_VIA, "via", CLI_VALUE},
     {ID_SINGLE_WRITER, "single-writer", CLI_NOTHING},
@@ -48,13 +62,58 @@ const cli_option cli_connection_options[] = {
     {ID_TLS_FINGERPRINT, "tls-fingerprint", CLI_VALUE},
     {ID_TLS_CRL, "tls-crl", CLI_VALUE},
     /* The mysql client's names. */
-    {ID_TLS, "ssl-mode", CLI_VALUE},
+    {ID_SSL_MODE, "ssl-mode", CLI_VALUE},
+    {ID_SSL, "ssl", CLI_ATTACHED},
+    {ID_SKIP_SSL, "skip-ssl", CLI_NOTHING},
+    {ID_SKIP_SSL, "disable-ssl", CLI_NOTHING},
+    {ID_SSL_VERIFY, "ssl-verify-server-cert", CLI_ATTACHED},
+    {ID_SKIP_SSL_VERIFY, "skip-ssl-verify-server-cert", CLI_NOTHING},
+    {ID_SKIP_SSL_VERIFY, "disable-ssl-verify-server-cert", CLI_NOTHING},
     {ID_TLS_CA, "ssl-ca", CLI_VALUE},
     {ID_TLS_CERT, "ssl-cert", CLI_VALUE},
     {ID_TLS_KEY, "ssl-key", CLI_VALUE},
     {ID_TLS_CRL, "ssl-crl", CLI_VALUE},
+    {ID_TLS_FINGERPRINT, "ssl-fp", CLI_VALUE},
     {0},
 };
+
+/* Options of the mysql client that mean nothing here, or cannot be had with Connector/C (3.3). */
+static const struct {
+    const char *name;
+    const char *instead;
+} not_ours[] = {
+    {"login-path", "Connector/C cannot read .mylogin.cnf; put the login into an option file "
+                   "(--defaults-extra-file) or a URL (--url)"},
+    {"no-login-paths", "rowlock reads no login paths; leave it out"},
+    {"defaults-group-suffix", "Connector/C reads the groups [client] and [rowlock] alone; give "
+                              "these settings a file of their own (--defaults-extra-file)"},
+    {"ssl-capath", "name one file of CAs with --ssl-ca, or put ssl-capath=... into an option file"},
+    {"ssl-crlpath", "name one file with --ssl-crl, or put ssl-crlpath=... into an option file"},
+    {"ssl-cipher", "put ssl-cipher=... into an option file"},
+    {"ssl-fplist", "name one certificate with --ssl-fp, or put ssl-fplist=... into an option file"},
+    {"tls-version", "put tls-version=... into an option file"},
+    {"tls-ciphersuites", "put ssl-cipher=... into an option file"},
+    {"ssl-fips-mode", "it is a setting of the system's OpenSSL; leave it out"},
+    {"ssl-session-data", "rowlock keeps its connections; leave it out"},
+    {"ssl-session-data-continue-on-failed-reuse", "rowlock keeps its connections; leave it out"},
+    {"get-server-public-key", "use TLS (--ssl-mode=REQUIRED) or a socket"},
+    {"server-public-key-path", "use TLS (--ssl-mode=REQUIRED) or a socket"},
+    {"plugin-dir", "put plugin-dir=... into an option file"},
+    {"default-auth", "the server names the way to log in; leave it out"},
+    {"bind-address", "put bind-address=... into an option file"},
+    {"init-command", "rowlock sets its sessions up by itself; leave it out"},
+    {"print-defaults", "my_print_defaults client rowlock prints what the option files say"},
+    {"compress", "what rowlock exchanges with the server is short; leave it out"},
+    {"default-character-set", "rowlock always uses utf8mb4; leave it out"},
+};
+
+const char *cli_connection_instead(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof not_ours / sizeof not_ours[0]; i++)
+        if (strlen(not_ours[i].name) == length && strncmp(not_ours[i].name, name, length) == 0)
+            return not_ours[i].instead;
+    return NULL;
+}
 
 static bool take_port(cli_context *context, const char *value)
 {
@@ -75,6 +134,18 @@ static bool take_connect_timeout(cli_context *context, const char *value)
         return false;
     }
     context->client.connect_timeout_ms = ms;
+    return true;
+}
+
+/* 0, where the library would take the URL's word. */
+static bool take_retry(cli_context *context, const char *value)
+{
+    int64_t ms;
+    if (!cli_duration(value, &ms) || ms > RETRY_MOST_MS) {
+        cli_usage("--retry wants a duration of at most 1d such as 30s or 5m, not '%s'", value);
+        return false;
+    }
+    context->client.retry_ms = ms > 0 ? ms : -1;
     return true;
 }
 
@@ -108,8 +179,48 @@ static rowlock_tls_options *tls_of(cli_context *context)
     return &tls;
 }
 
+/* What the options given so far come to: --tls and --ssl-mode win over the switches. */
+static rowlock_tls_mode tls_mode_of(const cli_context *context)
+{
+    const bool has_ca = context->client.tls->ca;
+    if (context->tls_mode != ROWLOCK_TLS_DEFAULT)
+        return context->tls_mode;
+    if (context->ssl == CLI_OFF)
+        return ROWLOCK_TLS_OFF;
+    if (context->verify == CLI_ON)
+        return ROWLOCK_TLS_VERIFY_IDENTITY;
+    if (has_ca && context->verify == CLI_OFF)
+        return ROWLOCK_TLS_VERIFY_CA;
+    return context->ssl == CLI_ON && !has_ca ? ROWLOCK_TLS_REQUIRED : ROWLOCK_TLS_DEFAULT;
+}
+
+static bool settle_tls(cli_context *context)
+{
+    rowlock_tls_options *tls = tls_of(context);
+    tls->mode = tls_mode_of(context);
+    return true;
+}
+
+static bool take_tls_ca(cli_context *context, const char *value)
+{
+    tls_of(context)->ca = value;
+    return settle_tls(context);
+}
+
+static bool take_ssl(cli_context *context, cli_switch value)
+{
+    context->ssl = value;
+    return settle_tls(context);
+}
+
+static bool take_verify(cli_context *context, cli_switch value)
+{
+    context->verify = value;
+    return settle_tls(context);
+}
+
 /* Ours and the mysql client's (DISABLED, VERIFY_CA ...) words. */
-static bool take_tls(cli_context *context, const char *value)
+static bool take_tls(cli_context *context, int id, const char *value)
 {
     static const struct {
         const char *word, *mysqls;
@@ -120,23 +231,51 @@ static bool take_tls(cli_context *context, const char *value)
                  {"verify-ca", "VERIFY_CA", ROWLOCK_TLS_VERIFY_CA},
                  {"verify-identity", "VERIFY_IDENTITY", ROWLOCK_TLS_VERIFY_IDENTITY}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(value, modes[i].word) == 0 || strcmp(value, modes[i].mysqls) == 0) {
-            tls_of(context)->mode = modes[i].mode;
-            return true;
+        if (strcmp(value, modes[i].word) == 0 || strcasecmp(value, modes[i].mysqls) == 0) {
+            context->tls_mode = modes[i].mode;
+            return settle_tls(context);
         }
     }
-    cli_usage("--tls wants off, preferred, required, verify-ca or verify-identity, not '%s'",
-              value);
+    if (id == ID_SSL_MODE)
+        cli_usage("--ssl-mode wants DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY, "
+                  "not '%s'",
+                  value);
+    else
+        cli_usage("--tls wants off, preferred, required, verify-ca or verify-identity, not '%s'",
+                  value);
     return false;
 }
 
-/* A file named on purpose must be there; the usual ones need not. */
-static bool take_defaults_file(cli_context *context, const char *value)
+static bool take_protocol(cli_context *context, const char *value)
 {
-    if (access(value, R_OK) != 0) {
-        cli_usage("cannot read the option file '%s': %s", value, strerror(errno));
+    bool tcp = strcasecmp(value, "tcp") == 0;
+    if (!tcp && strcasecmp(value, "socket") != 0) {
+        cli_usage("--protocol wants tcp or socket, not '%s'", value);
         return false;
     }
+    context->client.protocol = tcp ? ROWLOCK_PROTOCOL_TCP : ROWLOCK_PROTOCOL_SOCKET;
+    return true;
+}
+
+/* A file named on purpose must be there; the usual ones need not. */
+static bool is_option_file(const char *file)
+{
+    if (access(file, R_OK) == 0)
+        return true;
+    cli_usage("cannot read the option file '%s': %s", file, strerror(errno));
+    return false;
+}
+
+static bool take_defaults_extra_file(cli_context *context, const char *value)
+{
+    context->client.defaults_extra_file = value;
+    return is_option_file(value);
+}
+
+static bool take_defaults_file(cli_context *context, const char *value)
+{
+    if (!is_option_file(value))
+        return false;
     context->client.defaults_file = value;
     context->client.read_defaults = false;
     return true;
@@ -145,6 +284,7 @@ static bool take_defaults_file(cli_context *context, const char *value)
 static bool take_no_defaults(cli_context *context)
 {
     context->client.defaults_file = NULL;
+    context->client.defaults_extra_file = NULL;
     context->client.read_defaults = false;
     return true;
 }
@@ -216,12 +356,18 @@ static bool take(cli_context *context, int id, const char *value)
         return take_verbose(context);
     case ID_DEFAULTS_FILE:
         return take_defaults_file(context, value);
+    case ID_DEFAULTS_EXTRA_FILE:
+        return take_defaults_extra_file(context, value);
     case ID_NO_DEFAULTS:
         return take_no_defaults(context);
+    case ID_PROTOCOL:
+        return take_protocol(context, value);
     case ID_URL:
         return take_text(&context->client.url, value);
     case ID_CONNECT_TIMEOUT:
         return take_connect_timeout(context, value);
+    case ID_RETRY:
+        return take_retry(context, value);
     case ID_WAITING:
         return take_waiting(context, value);
     case ID_VIA:
@@ -230,9 +376,16 @@ static bool take(cli_context *context, int id, const char *value)
         context->client.single_writer = true;
         return true;
     case ID_TLS:
-        return take_tls(context, value);
+    case ID_SSL_MODE:
+        return take_tls(context, id, value);
+    case ID_SSL:
+    case ID_SKIP_SSL:
+        return take_ssl(context, id == ID_SSL ? CLI_ON : CLI_OFF);
+    case ID_SSL_VERIFY:
+    case ID_SKIP_SSL_VERIFY:
+        return take_verify(context, id == ID_SSL_VERIFY ? CLI_ON : CLI_OFF);
     case ID_TLS_CA:
-        return take_text(&tls_of(context)->ca, value);
+        return take_tls_ca(context, value);
     case ID_TLS_CERT:
         return take_text(&tls_of(context)->cert, value);
     case ID_TLS_KEY:
@@ -245,8 +398,38 @@ static bool take(cli_context *context, int id, const char *value)
     return false;
 }
 
+/* --ssl, --ssl=1, --ssl=0: a switch, and the one that is its opposite. */
+static bool flip(int *id, int opposite, const char **value)
+{
+    static const char *const yes[] = {"1", "on", "true"};
+    static const char *const no[] = {"0", "off", "false"};
+    bool known = !*value;
+    for (size_t i = 0; *value && i < sizeof yes / sizeof yes[0]; i++) {
+        bool off = strcasecmp(*value, no[i]) == 0;
+        known = known || off || strcasecmp(*value, yes[i]) == 0;
+        if (off)
+            *id = opposite;
+    }
+    *value = NULL;
+    return known;
+}
+
+static bool resolve_switch(int *id, const char **value)
+{
+    const char *given = *value;
+    if (*id == ID_SSL && !flip(id, ID_SKIP_SSL, value))
+        cli_usage("--ssl takes no value, or 0 or 1, not '%s'", given);
+    else if (*id == ID_SSL_VERIFY && !flip(id, ID_SKIP_SSL_VERIFY, value))
+        cli_usage("--ssl-verify-server-cert takes no value, or 0 or 1, not '%s'", given);
+    else
+        return true;
+    return false;
+}
+
 bool cli_connection_take(cli_context *context, int id, const char *value)
 {
+    if (!resolve_switch(&id, &value))
+        return false;
     note_option(context, id, value);
     return take(context, id, value);
 }

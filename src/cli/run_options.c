@@ -13,8 +13,13 @@ enum {
     ID_UNFENCED,
     ID_LABEL,
     ID_PASS_PASSWORD,
+    ID_KILL_AFTER,
+    ID_LEAVE_CHILDREN,
+    ID_WAIT_CHILDREN,
     ID_TIMEOUT
 };
+
+enum { KILL_AFTER_MS = 10000 };
 
 static const char help[] =
     "Usage: rowlock run [options] NAME [--] COMMAND [ARGUMENT...]\n"
@@ -25,8 +30,9 @@ static const char help[] =
     "\n"
     "  -n, --nonblock              do not wait when somebody else has it\n"
     "  -w, --wait=D, --timeout=D   wait at most so long, such as 5, 0.5, 10m; where neither is\n"
-    "                              given: for ever; the last one counts. The server must be\n"
-    "                              there at the start: --connect-timeout comes on top\n"
+    "                              given: for ever; the last one counts. It is the wait for the\n"
+    "                              lock. Connecting comes before it: --connect-timeout bounds\n"
+    "                              one attempt, and --retry all of them\n"
     "  -E, --conflict-exit-code=N  exit status when it was not got, 0 to 255; 1 where not\n"
     "                              given. With 0, nothing is said either\n"
     "      --mode=MODE             lease (where not given): outlives an outage of the server\n"
@@ -41,11 +47,24 @@ static const char help[] =
     "      --unfenced              pessimistic: no token, no holder shown; saves a write\n"
     "      --label=TEXT            who we are, for 'rowlock ls'\n"
     "      --pass-password         COMMAND gets MYSQL_PWD, and ROWLOCK_URL with its password\n"
+    "      --kill-after=D          from SIGTERM to SIGKILL, see below; 10s where not given, at\n"
+    "                              most 24h\n"
+    "      --wait-children         when COMMAND has ended, wait until all that it started has\n"
+    "                              ended by itself\n"
+    "      --leave-children        let it live on, without the lock; and pass SIGTERM to\n"
+    "                              COMMAND alone\n"
+    "\n"
+    "The lock is kept until COMMAND and everything it started have ended, or the next holder\n"
+    "would work beside them. By default what is left when COMMAND ends gets SIGTERM, and\n"
+    "SIGKILL after --kill-after. SIGTERM to rowlock does the same to COMMAND and all of it.\n"
+    "Other signals are passed to COMMAND.\n"
+    "\n"
+    "Job control is the shell's: &, fg, bg, ^Z, ^C. A stopped job does not renew its lock: it\n"
+    "is ended like any whose lock is being lost, at --ttl=30s within 20 to 28 seconds.\n"
     "\n"
     "COMMAND finds ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_OWNER in its environment; the\n"
-    "server's password (MYSQL_PWD, and in ROWLOCK_URL) is taken out of it. Signals are passed\n"
-    "on to it. '--' is needed where COMMAND begins with '-'; before NAME, it lets NAME begin\n"
-    "with '-'.\n"
+    "server's password (MYSQL_PWD, and in ROWLOCK_URL) is taken out of it. '--' is needed\n"
+    "where COMMAND begins with '-'; before NAME, it lets NAME begin with '-'.\n"
     "\n"
     "Exit status: COMMAND's, 128+N when signal N ended it; 1 (or -E) not got; 75 lock lost;\n"
     "126 COMMAND cannot be run, 127 not found; others as in 'rowlock --help'.\n"
@@ -63,6 +82,9 @@ static const cli_option options[] = {
     {ID_UNFENCED, "unfenced", CLI_NOTHING},
     {ID_LABEL, "label", CLI_VALUE},
     {ID_PASS_PASSWORD, "pass-password", CLI_NOTHING},
+    {ID_KILL_AFTER, "kill-after", CLI_VALUE},
+    {ID_LEAVE_CHILDREN, "leave-children", CLI_NOTHING},
+    {ID_WAIT_CHILDREN, "wait-children", CLI_NOTHING},
     {0},
 };
 
@@ -117,6 +139,25 @@ static bool take_at_least(run_options *out, const cli_args *args)
     return false;
 }
 
+static bool take_kill_after(run_options *out, const cli_args *args)
+{
+    if (!cli_args_duration(args, "--kill-after", NULL, &out->kill_after_ms))
+        return false;
+    if (out->kill_after_ms <= ROWLOCK_TTL_MAX_MS)
+        return true;
+    cli_usage("--kill-after is at most 24h, not '%s'", args->value);
+    return false;
+}
+
+static bool take_children(run_options *out, supervisor_children children)
+{
+    bool fits = out->children == CHILDREN_END || out->children == children;
+    if (!fits)
+        cli_usage("--leave-children and --wait-children exclude each other");
+    out->children = children;
+    return fits;
+}
+
 static bool take(run_options *out, const cli_args *args, int id)
 {
     switch (id) {
@@ -146,6 +187,12 @@ static bool take(run_options *out, const cli_args *args, int id)
     case ID_PASS_PASSWORD:
         out->pass_password = true;
         return true;
+    case ID_KILL_AFTER:
+        return take_kill_after(out, args);
+    case ID_LEAVE_CHILDREN:
+        return take_children(out, CHILDREN_LEAVE);
+    case ID_WAIT_CHILDREN:
+        return take_children(out, CHILDREN_WAIT);
     }
     return false;
 }
@@ -159,6 +206,8 @@ static bool fit_together(const run_options *out)
         cli_usage("--at-least is for leases, not for --mode=pessimistic");
     else if (!lease && out->acquire.max_hold_ms > 0)
         cli_usage("--max-hold is for leases, not for --mode=pessimistic");
+    else if (out->children == CHILDREN_LEAVE && out->kill_after_ms >= 0)
+        cli_usage("--kill-after does not go with --leave-children, which kills nothing");
     else
         return true;
     return false;
@@ -209,6 +258,7 @@ bool run_options_parse(run_options *out, cli_context *context, int argc, char **
     *out = (run_options){
         .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
         .not_got = rowlock_status_exit(ROWLOCK_BUSY),
+        .kill_after_ms = -1,
     };
     for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
         if (id == CLI_ARGS_STOP) {
@@ -219,5 +269,9 @@ bool run_options_parse(run_options *out, cli_context *context, int argc, char **
             return false;
     }
     bound_ttl(&out->acquire);
-    return fit_together(out) && take_operands(out, &args);
+    if (!fit_together(out))
+        return false;
+    if (out->kill_after_ms < 0)
+        out->kill_after_ms = KILL_AFTER_MS;
+    return take_operands(out, &args);
 }

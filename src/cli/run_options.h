@@ -3,11 +3,14 @@
 #define RL_CLI_RUN_OPTIONS_H
 
 #include "cli.h"
+#include "supervisor.h"
 
 typedef struct run_options {
     rowlock_acquire_options acquire; /* ttl_ms is never 0 */
     const char *label;               /* NULL: not given */
     bool pass_password;
+    supervisor_children children;
+    int64_t kill_after_ms;
     int not_got; /* exit status when somebody else has it */
     const char *name;
     char **command; /* ends with NULL */

@@ -33,8 +33,11 @@ bool run_signals_take(run_signals *self)
             sigaddset(&taken, passed_on[i]);
     }
     blocked = taken;
-    /* A line on stderr from the background must not stop us while we hold a lock. */
+    /* A line of ours from the background must not stop us while we hold a lock (stty tostop). But
+     * what another process of our group writes there stops all of it, and so us. */
     sigaddset(&blocked, SIGTTOU);
+    if (!is_ignored(SIGTTOU))
+        sigaddset(&taken, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &self->mask_before);
     /* Children that nobody waits for would vanish with their exit status ... */
     set_handler(SIGCHLD, SIG_DFL, &self->child_before);
@@ -51,14 +54,48 @@ void run_signals_give_back(const run_signals *self)
     sigprocmask(SIG_SETMASK, &self->mask_before, NULL);
 }
 
-bool run_signals_next(const run_signals *self, run_signal *signal)
+/* Its default action, now. The shell sees which signal stopped us, and SIGCONT ends it. */
+static void stop_by(int number)
+{
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    kill(getpid(), number);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    pthread_sigmask(SIG_BLOCK, &only, NULL);
+}
+
+/* A terminal that goes away is told to the leader of its session alone. */
+static bool is_to_leader(int number)
+{
+    return (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
+}
+
+static bool next(const run_signals *self, run_signal *signal)
 {
     struct signalfd_siginfo info;
-    if (read(self->fd, &info, sizeof info) != sizeof info)
-        return false;
-    signal->number = (int)info.ssi_signo;
-    signal->of_terminal = info.ssi_code == SI_KERNEL;
-    return true;
+    while (read(self->fd, &info, sizeof info) == sizeof info) {
+        signal->number = (int)info.ssi_signo;
+        signal->of_terminal = info.ssi_code == SI_KERNEL && !is_to_leader(signal->number);
+        if (signal->number != SIGTTOU)
+            return true;
+        stop_by(SIGTTOU);
+    }
+    return false;
+}
+
+/* The supervisor's SIGTSTP tells of the same stop as a SIGTTOU that was just read: one that comes
+ * in between would stop us twice. The SIGCONT that ends the one discards the other. */
+bool run_signals_next(const run_signals *self, run_signal *signal)
+{
+    sigset_t only;
+    sigset_t was;
+    sigemptyset(&only);
+    sigaddset(&only, SIGTSTP);
+    pthread_sigmask(SIG_BLOCK, &only, &was);
+    bool found = next(self, signal);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return found;
 }
 
 bool run_signal_is_deadly(int number)

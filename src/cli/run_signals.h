@@ -13,7 +13,7 @@ typedef struct run_signals {
 
 typedef struct run_signal {
     int number;
-    bool of_terminal; /* the terminal sent it to the whole foreground group */
+    bool of_terminal; /* the kernel sent it to our whole process group */
 } run_signal;
 
 /*
@@ -25,7 +25,7 @@ bool run_signals_take(run_signals *self);
 /* As they were, for the command. In a process of one thread, before exec(). */
 void run_signals_give_back(const run_signals *self);
 
-/* The next one that has come; false: none. */
+/* The next one that has come; false: none. What stops our process group stops us in here. */
 bool run_signals_next(const run_signals *self, run_signal *signal);
 
 /* Would it end a program that does nothing about it? */

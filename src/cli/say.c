@@ -12,6 +12,7 @@
 #include "text.h"
 
 static const char *command_name = "";
+static rowlock_error failure;
 
 void cli_set_command(const char *name)
 {
@@ -62,8 +63,14 @@ int cli_usage(const char *format, ...)
     return CLI_EXIT_USAGE;
 }
 
+const rowlock_error *cli_failure(void)
+{
+    return &failure;
+}
+
 int cli_fail(const rowlock_error *err)
 {
+    failure = *err;
     cli_say("%s", err->message[0] ? err->message : rowlock_status_text(err->status));
     return rowlock_status_exit(err->status);
 }

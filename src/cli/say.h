@@ -7,6 +7,9 @@
 /* For the "try ..." line of cli_usage(); the string must stay. "" before a command is known. */
 void cli_set_command(const char *name);
 
+/* What cli_fail() told of last; its status is OK where it told of nothing. */
+const rowlock_error *cli_failure(void);
+
 /* A rowlock_log_fn: says what is at most of the level that `data`, a number, is. */
 void cli_log(void *data, rowlock_log_level level, const char *line);
 

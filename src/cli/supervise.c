@@ -20,6 +20,7 @@
 typedef struct supervision {
     const supervisor_job *job;
     supervisor_page *page;
+    pid_t parent;
     pid_t parent_group;
     int socket;  /* orders, and our parent's end */
     int deaths;  /* a signalfd of SIGCHLD */
@@ -28,8 +29,14 @@ typedef struct supervision {
     bool begun;
     bool reaped;
     bool childless;
+    bool own_group;
+    bool is_job;
+    bool stopped_parent;
+    bool minded;
     pid_t command;
     int64_t grace_us;
+    int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
+    descendants_told asked;
     int64_t told_until_us; /* what outlives a command that was told to end dies then */
     supervisor_report report;
 } supervision;
@@ -72,6 +79,8 @@ static void begin(supervision *self, const supervisor_order *order)
     pid_t supervisor_pid = getpid();
     self->begun = true;
     self->grace_us = order->grace_us;
+    self->own_group = order->own_group;
+    self->is_job = order->is_job;
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         self->report.exec_error = errno;
         self->reaped = true;
@@ -98,29 +107,64 @@ static void hear_failure(supervision *self)
     self->failure = -1;
 }
 
+/* ------------------------------------------------------------- job control */
+
+static void signal_parent(const supervision *self, int number)
+{
+    if (getppid() == self->parent)
+        kill(self->parent, number);
+}
+
+/*
+ * The terminal stops the whole group. A command that stops alone (a shell's `suspend`) stops our
+ * parent too: else the shell that waits for it would never get its terminal back.
+ */
+static void follow_stop(supervision *self, int number)
+{
+    if (self->is_job) {
+        signal_parent(self, SIGTSTP);
+        self->stopped_parent = true;
+    } else if (number == SIGTSTP && !self->own_group &&
+               descendants_group_is_orphaned(self->parent_group)) {
+        /* ^Z without a shell (ssh -t): the kernel would ignore it, were it not for us. */
+        kill(-self->parent_group, SIGCONT);
+    }
+}
+
+static void follow_continuation(supervision *self)
+{
+    if (self->stopped_parent)
+        signal_parent(self, SIGCONT);
+    self->stopped_parent = false;
+}
+
 /* --------------------------------------------------------------------- ends */
+
+static void note_change(supervision *self, int status)
+{
+    if (WIFSTOPPED(status)) {
+        follow_stop(self, WSTOPSIG(status));
+    } else if (WIFCONTINUED(status)) {
+        follow_continuation(self);
+    } else {
+        self->reaped = true;
+        self->report.status = status;
+    }
+}
 
 /* Waits for all that have died: the command, and orphans that came to us. */
 static bool reap(void *data)
 {
     supervision *self = data;
     for (int status;;) {
-        pid_t pid = waitpid(-1, &status, WNOHANG);
+        pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
         if (pid == 0 || (pid < 0 && errno != EINTR)) {
             self->childless = pid < 0;
             return self->childless;
         }
-        if (pid == self->command) {
-            self->reaped = true;
-            self->report.status = status;
-        }
+        if (pid == self->command)
+            note_change(self, status);
     }
-}
-
-static _Noreturn void send_report(supervision *self)
-{
-    send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
-    _exit(0);
 }
 
 static void kill_all(supervision *self)
@@ -131,35 +175,16 @@ static void kill_all(supervision *self)
     hear_failure(self);
 }
 
-/* SIGTERM to all, and SIGCONT so that the stopped ones hear it. */
-static void tell_all(supervision *self, int64_t kill_at_us)
-{
-    static const descendants ours;
-    self->report.told = true;
-    self->told_until_us = kill_at_us;
-    descendants_signal(&ours, SIGTERM);
-    descendants_signal(&ours, SIGCONT);
-}
-
-/* By itself, or told to. What a command leaves behind by itself lives on. */
-static void finish_if_over(supervision *self)
-{
-    static const descendants ours;
-    if (!self->begun || !self->reaped || (self->report.told && !self->childless))
-        return;
-    hear_failure(self);
-    int left = self->childless ? 0 : descendants_count(&ours);
-    self->report.left = left > 0 ? left : 0;
-    send_report(self);
-}
-
-/* ------------------------------------------------------------------- events */
-
-/* Unless it would keep us here: the lock may hang on our end. */
-static void say_abandoned(const supervision *self)
+/* A line must not keep us here: the lock may hang on our end. */
+static bool is_stderr_ready(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&out, 1, 0) == 1 && out.revents == POLLOUT)
+    return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
+}
+
+static void say_abandoned(const supervision *self)
+{
+    if (is_stderr_ready())
         cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
                 self->job->command[0]);
 }
@@ -173,6 +198,98 @@ static _Noreturn void abandon(supervision *self)
     }
     _exit(0);
 }
+
+/* Till its end of the socket is closed; or reset, where it had not read all. */
+static void await_end_of_parent(const supervision *self)
+{
+    supervisor_order ignored;
+    ssize_t length;
+    do {
+        length = recv(self->socket, &ignored, sizeof ignored, 0);
+    } while (length > 0 || (length < 0 && errno == EINTR));
+}
+
+/*
+ * The last word to our parent, which ends us when it has heard it. One that was killed before
+ * that let nothing go: then nothing that the command left may live on.
+ */
+static _Noreturn void send_report(supervision *self)
+{
+    send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
+    if (!self->own_group)
+        signal_parent(self, SIGCONT); /* a stopped job ends, too */
+    if (self->childless)
+        _exit(0);
+    await_end_of_parent(self);
+    abandon(self);
+}
+
+/* SIGTERM to all, and SIGCONT so that the stopped ones hear it. */
+static void tell_all(supervision *self, int64_t kill_at_us)
+{
+    static const descendants ours;
+    self->report.told = true;
+    self->told_until_us = kill_at_us;
+    descendants_signal(&ours, SIGTERM);
+    descendants_signal(&ours, SIGCONT);
+}
+
+/* All are to end, without a loss: the lock is ours as long as they need. */
+static void ask_all(supervision *self)
+{
+    static const descendants ours;
+    int64_t kill_at = supervisor_now_us() + self->job->kill_after_us;
+    if (kill_at < self->kill_left_us)
+        self->kill_left_us = kill_at;
+    descendants_tell(&ours, &self->asked);
+}
+
+static int count_left(void)
+{
+    static const descendants ours;
+    int left = descendants_count(&ours);
+    return left > 0 ? left : 0;
+}
+
+/* --kill-after is over. What may not be killed is waited for: it works on, under our lock. */
+static void kill_left(supervision *self)
+{
+    static const descendants ours;
+    self->kill_left_us = INT64_MAX;
+    self->report.forced = count_left();
+    int left = descendants_end(&ours, reap, self);
+    if (left > 0 && is_stderr_ready())
+        cli_say("%s: not allowed to end %d of the processes that %s started; waiting for them",
+                self->job->name, left, self->job->command[0]);
+}
+
+/* Once: the command has ended, what it started has not. */
+static void mind_children(supervision *self)
+{
+    if (self->minded)
+        return;
+    self->minded = true;
+    self->report.behind = count_left();
+    if (self->job->children == CHILDREN_END)
+        ask_all(self);
+}
+
+/* By itself, or told to. */
+static void finish_if_over(supervision *self)
+{
+    bool leave = self->job->children == CHILDREN_LEAVE && !self->report.told;
+    if (!self->begun || !self->reaped)
+        return;
+    if (!self->childless && !leave) {
+        mind_children(self);
+        return;
+    }
+    hear_failure(self);
+    self->report.left = self->childless ? 0 : count_left();
+    send_report(self);
+}
+
+/* ------------------------------------------------------------------- events */
 
 /* What the order begins with is enough: the sockets that come along stay open, unused,
  * until we end, and so the server sees their end only then. */
@@ -192,6 +309,31 @@ static ssize_t receive_order(supervision *self, supervisor_order *order)
     return recvmsg(self->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 }
 
+static bool asks_to_end(int number)
+{
+    return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
+}
+
+/* Before the command's end, SIGTERM is for all; after it, the others too. */
+static bool is_for_all(const supervision *self, int number)
+{
+    if (self->job->children == CHILDREN_LEAVE)
+        return false;
+    return number == SIGTERM || (self->reaped && asks_to_end(number));
+}
+
+static void pass_on(supervision *self, const supervisor_order *order)
+{
+    if (!self->begun)
+        return;
+    if (is_for_all(self, order->number)) {
+        descendants_forget(&self->asked);
+        ask_all(self);
+    } else if (!self->reaped && !order->heard) {
+        kill(self->command, order->number); /* not reaped: the pid is still the command's */
+    }
+}
+
 static void obey(supervision *self)
 {
     supervisor_order order;
@@ -209,9 +351,7 @@ static void obey(supervision *self)
         begin(self, &order);
         break;
     case ORDER_SIGNAL:
-        /* Not reaped: the pid is still the command's. */
-        if (self->begun && !self->reaped)
-            kill(self->command, order.number);
+        pass_on(self, &order);
         break;
     case ORDER_KILL:
         kill_all(self);
@@ -231,6 +371,8 @@ static void mind_deadline(supervision *self)
     }
     if (!self->report.told && now >= kill_at - self->grace_us)
         tell_all(self, kill_at);
+    if (now >= self->kill_left_us)
+        kill_left(self);
 }
 
 /* Against the clock that goes on while the machine is suspended, which poll()'s does not.
@@ -244,6 +386,8 @@ static void set_timer(supervision *self)
         at -= self->grace_us;
     else if (self->reaped && self->told_until_us < at)
         at = self->told_until_us;
+    if (self->kill_left_us < at)
+        at = self->kill_left_us;
     if (at < 1)
         at = 1;
     struct itimerspec when = {.it_value = {at / 1000000, at % 1000000 * 1000}};
@@ -297,11 +441,13 @@ void supervise(const supervisor_job *job, int socket, supervisor_page *page, pid
     supervision self = {
         .job = job,
         .page = page,
+        .parent = getppid(),
         .parent_group = group,
         .socket = socket,
         .deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK),
         .timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK),
         .failure = -1,
+        .kill_left_us = INT64_MAX,
     };
     if (self.deaths < 0 || self.timer < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         _exit(rowlock_status_exit(ROWLOCK_SYSTEM));

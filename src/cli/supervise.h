@@ -20,9 +20,12 @@ typedef enum order_kind { ORDER_BEGIN, ORDER_SIGNAL, ORDER_KILL } order_kind;
 
 typedef struct supervisor_order {
     order_kind kind;
-    int number; /* ORDER_SIGNAL */
+    /* ORDER_SIGNAL */
+    int number;
+    bool heard;
     /* ORDER_BEGIN; the sockets come beside it */
     bool own_group;
+    bool is_job;
     int64_t grace_us;
     char token[24]; /* "": none */
     char owner[ROWLOCK_OWNER_MAX + 1];

@@ -76,6 +76,7 @@ bool supervisor_begin(supervisor *self, const supervisor_go *go)
     supervisor_order order = {
         .kind = ORDER_BEGIN,
         .own_group = go->own_group,
+        .is_job = go->is_job,
         .grace_us = go->grace_us,
     };
     if (go->token > 0)
@@ -89,9 +90,10 @@ void supervisor_set_deadline(supervisor *self, int64_t kill_at_us)
     atomic_store(&self->page->kill_at_us, kill_at_us);
 }
 
-void supervisor_signal(supervisor *self, int number)
+void supervisor_signal(supervisor *self, int number, bool heard)
 {
-    send_order(self, &(supervisor_order){.kind = ORDER_SIGNAL, .number = number}, NULL, 0);
+    const supervisor_order order = {.kind = ORDER_SIGNAL, .number = number, .heard = heard};
+    send_order(self, &order, NULL, 0);
 }
 
 void supervisor_kill(supervisor *self)
@@ -115,10 +117,11 @@ int supervisor_finish(supervisor *self)
     pid_t pid;
     if (self->pid <= 0)
         return -1;
+    kill(self->pid, SIGKILL); /* not reaped: the pid is still its own */
+    /* Not before that: it would take this for our death. */
     if (self->socket >= 0)
         close(self->socket);
     self->socket = -1;
-    kill(self->pid, SIGKILL); /* not reaped: the pid is still its own */
     do {
         pid = waitpid(self->pid, &status, 0);
     } while (pid < 0 && errno == EINTR);

@@ -22,19 +22,31 @@ typedef struct supervisor {
     struct supervisor_page *page;
 } supervisor;
 
+/* What becomes of what the command started, when it has ended itself. */
+typedef enum supervisor_children {
+    CHILDREN_END,  /* SIGTERM, and SIGKILL later */
+    CHILDREN_WAIT, /* till they have ended by themselves */
+    CHILDREN_LEAVE /* they live on; and SIGTERM is for the command alone */
+} supervisor_children;
+
 /* What is known before the lock is held. */
 typedef struct supervisor_job {
     const char *name; /* the lock's */
     char **command;
     const run_signals *signals;
     bool pass_password; /* in the command's environment */
+    supervisor_children children;
+    int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
 } supervisor_job;
 
 enum { SUPERVISOR_SOCKETS = 64 };
 
 /* What is known when it is. */
 typedef struct supervisor_go {
-    bool own_group;   /* the command gets a process group of its own */
+    /* The command gets a process group of its own; else it is in its grandparent's, where the
+     * terminal and a shell's job control reach both. */
+    bool own_group;
+    bool is_job;      /* its grandparent stops when the command does: a shell waits to see that */
     int64_t grace_us; /* from SIGTERM to SIGKILL */
     uint64_t token;   /* 0: none */
     const char *owner;
@@ -50,6 +62,8 @@ typedef struct supervisor_report {
     bool too_late;  /* it was not even started: the deadline had passed */
     bool killed;    /* all were sent SIGKILL */
     int left;       /* killed: how many could not be ended; else: live on */
+    int behind;     /* alive when the command had ended */
+    int forced;     /* alive when --kill-after was over: they were sent SIGKILL */
 } supervisor_report;
 
 /* The clock of deadlines. It goes on while the machine is suspended, as the server's does. */
@@ -64,8 +78,8 @@ bool supervisor_begin(supervisor *self, const supervisor_go *go);
 /* When all must be killed. Seen even by a supervisor that its parent no longer talks to. */
 void supervisor_set_deadline(supervisor *self, int64_t kill_at_us);
 
-/* Passes a signal to the command. */
-void supervisor_signal(supervisor *self, int number);
+/* Passes a signal to the command, SIGTERM to all; `heard`: the command has had it already. */
+void supervisor_signal(supervisor *self, int number, bool heard);
 
 /* Ends the command and all that descends from it; a report follows. */
 void supervisor_kill(supervisor *self);

@@ -141,6 +141,23 @@ rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, v
 
 /* ------------------------------------------------------------------------- errors */
 
+/* For its message the server is asked who this is. (What it answers takes the place of the error in
+ * Connector/C.) */
+static rowlock_status refused_account(rl_conn *conn, const rl_refusal *refusal, rowlock_error *err)
+{
+    rl_refusal kept = *refusal;
+    char sqlstate[8];
+    char text[1024];
+    snprintf(sqlstate, sizeof sqlstate, "%s", refusal->sqlstate);
+    snprintf(text, sizeof text, "%s", refusal->text);
+    kept.sqlstate = sqlstate;
+    kept.text = text;
+    if (!conn->account && conn->ask_account && !conn->broken)
+        conn->ask_account(conn);
+    kept.account = conn->account;
+    return rl_refused(&kept, ROWLOCK_DENIED, err);
+}
+
 rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
@@ -154,6 +171,8 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
+    if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(number))
+        return refused_account(conn, &refusal, err);
     if (status != ROWLOCK_CANCELLED)
         return rl_refused(&refusal, status, err);
     refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";
@@ -230,6 +249,7 @@ static void destroy(rl_conn *conn)
     if (conn->free_statements)
         conn->free_statements(conn);
     free(conn->rings);
+    free(conn->account);
     free(conn);
 }
 
@@ -421,13 +441,15 @@ static rowlock_status next_result(rl_conn *conn, const rl_io *io, bool *more, bo
 static rowlock_status foreign_failed(rl_conn *conn, const char *name, rowlock_error *err)
 {
     const unsigned number = mysql_errno(conn->mysql);
+    char text[512];
+    snprintf(text, sizeof text, "%s", mysql_error(conn->mysql));
     rowlock_status status = command_failed(conn, name, err);
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM || status == ROWLOCK_UNAVAILABLE ||
         status == ROWLOCK_READONLY)
         return status;
     if (status != ROWLOCK_DENIED)
         status = ROWLOCK_SERVER;
-    rl_fail(err, status, "%s (error %u)", mysql_error(conn->mysql), number);
+    rl_fail(err, status, "%s (error %u)", text, number);
     if (err)
         err->server_errno = number;
     return status;

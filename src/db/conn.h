@@ -29,11 +29,14 @@ typedef struct rl_params {
     char *password;
     char *schema; /* NULL for a connection without a default schema (the migrator) */
     char *defaults_file;
+    char *defaults_extra_file;
+    rowlock_protocol protocol;
     rl_tls tls;
     unsigned port;
     bool read_defaults;
-    bool via; /* statements are run through the procedures, where there is one */
-    int64_t connect_timeout_ms;
+    bool via;                   /* statements are run through the procedures, where there is one */
+    int64_t connect_timeout_ms; /* of one attempt */
+    int64_t retry_ms;           /* of a first connection: see wait/reach.h */
 } rl_params;
 
 void rl_params_free(rl_params *params);
@@ -109,6 +112,8 @@ struct rl_conn {
     /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
     void (*interrupt)(void *data, const rl_conn *conn);
     void *interrupt_data;
+    char *account; /* what CURRENT_USER() says; NULL: not asked yet. Who is refused wants to know */
+    void (*ask_account)(rl_conn *conn); /* fills `account`, if it can; NULL: cannot */
     const char *table; /* what {table} is in its statements; NULL: none of them has it */
     void **statements; /* the stmt layer's, one slot for each named statement */
     void (*free_statements)(rl_conn *conn);

@@ -46,6 +46,7 @@ void rl_params_free(rl_params *params)
     free(params->password);
     free(params->schema);
     free(params->defaults_file);
+    free(params->defaults_extra_file);
     rl_tls_free(&params->tls);
     *params = (rl_params){0};
 }
@@ -122,14 +123,21 @@ static int say_refused(void *file, char *text, unsigned size)
  * program has set. So they are read first: by a connect to an empty list of hosts, which goes
  * no further.
  */
-static void read_option_files(MYSQL *mysql, const rl_params *params)
+static void read_option_file(MYSQL *mysql, const char *file)
 {
-    if (!params->defaults_file && !params->read_defaults)
-        return;
-    if (params->defaults_file)
-        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, params->defaults_file);
+    if (file)
+        mysql_optionsv(mysql, MYSQL_READ_DEFAULT_FILE, file);
     mysql_optionsv(mysql, MYSQL_READ_DEFAULT_GROUP, "rowlock");
     (void)mysql_real_connect(mysql, ",", NULL, NULL, NULL, 0, NULL, CLIENT_REMEMBER_OPTIONS);
+}
+
+/* Without a name: the usual ones. */
+static void read_option_files(MYSQL *mysql, const rl_params *params)
+{
+    if (params->defaults_file || params->read_defaults)
+        read_option_file(mysql, params->defaults_file);
+    if (params->defaults_extra_file)
+        read_option_file(mysql, params->defaults_extra_file);
 }
 
 /* What option files must not decide. */
@@ -147,6 +155,26 @@ static void set_firm_options(MYSQL *mysql, const rl_params *params)
     mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
 }
 
+static void set_protocol(MYSQL *mysql, rowlock_protocol protocol)
+{
+    unsigned tcp = MYSQL_PROTOCOL_TCP;
+    unsigned socket = MYSQL_PROTOCOL_SOCKET;
+    if (protocol != ROWLOCK_PROTOCOL_DEFAULT)
+        mysql_optionsv(mysql, MYSQL_OPT_PROTOCOL,
+                       protocol == ROWLOCK_PROTOCOL_TCP ? &tcp : &socket);
+}
+
+/* Connector/C (3.3) would go over TCP all the same. */
+static rowlock_status check_protocol(const rl_params *params, const rl_tls_plan *plan,
+                                     rowlock_error *err)
+{
+    if (params->protocol != ROWLOCK_PROTOCOL_SOCKET || plan->local)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID,
+                   "the protocol is socket, but the host is '%s': leave one of them out",
+                   plan->host);
+}
+
 static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
                                   rowlock_error *err)
 {
@@ -154,7 +182,9 @@ static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_
     rl_tls_begin(mysql);
     read_option_files(mysql, params);
     set_firm_options(mysql, params);
-    return rl_tls_settle(mysql, params, plan, err);
+    set_protocol(mysql, params->protocol);
+    rowlock_status status = rl_tls_settle(mysql, params, plan, err);
+    return status == ROWLOCK_OK ? check_protocol(params, plan, err) : status;
 }
 
 /* Connector/C opens its sockets without SOCK_CLOEXEC (3.3), one for each address of a name. */
@@ -333,13 +363,17 @@ static bool copy_text(char **to, const char *from)
 bool rl_params_copy(rl_params *to, const rl_params *from)
 {
     *to = (rl_params){.port = from->port,
+                      .protocol = from->protocol,
                       .read_defaults = from->read_defaults,
                       .via = from->via,
-                      .connect_timeout_ms = from->connect_timeout_ms};
+                      .connect_timeout_ms = from->connect_timeout_ms,
+                      .retry_ms = from->retry_ms};
     return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
            copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
            copy_text(&to->schema, from->schema) &&
-           copy_text(&to->defaults_file, from->defaults_file) && rl_tls_copy(&to->tls, &from->tls);
+           copy_text(&to->defaults_file, from->defaults_file) &&
+           copy_text(&to->defaults_extra_file, from->defaults_extra_file) &&
+           rl_tls_copy(&to->tls, &from->tls);
 }
 
 static handover *new_handover(const rl_params *params)
@@ -470,10 +504,11 @@ static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, r
 static bool may_block(const rl_params *params)
 {
     unsigned char address[sizeof(struct in6_addr)];
-    if (params->defaults_file || params->read_defaults || params->tls.mode > ROWLOCK_TLS_OFF)
+    if (params->defaults_file || params->read_defaults || params->defaults_extra_file ||
+        params->tls.mode > ROWLOCK_TLS_OFF)
         return true;
     if (!params->host || strcmp(params->host, "localhost") == 0)
-        return false; /* the unix socket */
+        return params->protocol == ROWLOCK_PROTOCOL_TCP; /* else the unix socket */
     if (params->tls.mode == ROWLOCK_TLS_DEFAULT)
         return true;
     return inet_pton(AF_INET, params->host, address) != 1 &&

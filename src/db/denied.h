@@ -3,6 +3,7 @@
 #ifndef RL_DB_DENIED_H
 #define RL_DB_DENIED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -13,13 +14,20 @@ typedef struct rl_refusal {
     unsigned number;
     const char *sqlstate;
     const char *text;
+    const char *account; /* what CURRENT_USER() says: "user@host"; NULL: not known */
     const char *meaning; /* in front of that text; NULL: what the status says */
 } rl_refusal;
 
-/* Fills err, and returns the status. Where a right is missing (DENIED), the GRANT that gives it. */
+/* Its text has the GRANT's user, which the account is wanted for. */
+bool rl_refusal_names_account(unsigned number);
+
+/* Fills err, and returns the status. Where a right is missing (DENIED), the GRANT that gives it: to
+ * the account; where that is not known, to the user and host that the server's text has. */
 rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err);
 
-/* 'user'@'host', for a GRANT, of what CURRENT_USER() says. */
-void rl_grantee(const char *user, char *text, size_t size);
+#define RL_GRANTEE_SIZE 900
+
+/* 'user'@'host', quoted, for a GRANT, of what CURRENT_USER() says. */
+void rl_grantee(const char *account, char *text, size_t size);
 
 #endif

@@ -404,11 +404,7 @@ static void serve_due(rl_keeper *keeper, int64_t now)
 
 static void poll_until(rl_watch *w, int64_t until_us)
 {
-    int64_t left = until_us == RL_NEVER ? 3600000000 : until_us - rl_now_us();
-    if (left < 0)
-        left = 0;
-    struct timespec timeout = {.tv_sec = left / 1000000, .tv_nsec = (left % 1000000) * 1000};
-    if (ppoll(w->fds, w->count, &timeout, NULL) <= 0)
+    if (poll(w->fds, w->count, rl_poll_ms(until_us)) <= 0)
         for (size_t i = 0; i < w->count; i++)
             w->fds[i].revents = 0;
 }

@@ -315,7 +315,7 @@ static rowlock_status begin_whole(run *r, rowlock_error *err)
     if (status == ROWLOCK_OK)
         status = note(r, err);
     if (status == ROWLOCK_OK)
-        status = rl_run_text(r->conn, RL_SQL_LEDGER_TRANSACTION, NULL, &io, err);
+        status = rl_run_text(r->conn, RL_SQL_BEGIN, NULL, &io, err);
     return status;
 }
 

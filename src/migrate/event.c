@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "migrate/open.h"
+#include "stmt/session.h"
 #include "stmt/stmt.h"
 
 typedef struct installer {
@@ -88,12 +89,14 @@ static rowlock_status end(installer *in, rowlock_status status, const char *righ
                           rowlock_sweep_event_result *result, rowlock_error *err)
 {
     bool login = err->server_errno == 1045 || err->server_errno == 1698;
+    char who[RL_GRANTEE_SIZE];
+    rl_session_grantee(in->conn, status, who, sizeof who);
     rl_conn_close(in->conn);
     if (status == ROWLOCK_OK && result)
         *result = in->done;
     if (status == ROWLOCK_DENIED && !login)
-        rl_error_prefix(err, "the event needs GRANT %s ON %s.* for who %s it: ", rights,
-                        in->params->schema, in->done.there ? "removes" : "installs");
+        rl_error_prefix(err, "to %s the event takes GRANT %s ON %s.* TO %s; ",
+                        in->done.there ? "remove" : "install", rights, in->params->schema, who);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "migrate/procedures.h"
 #include "migrate/routines.h"
 #include "migrate/schema.h"
+#include "stmt/session.h"
 #include "stmt/stmt.h"
 
 typedef struct installer {
@@ -145,14 +146,18 @@ static rowlock_status install_all(installer *in, rowlock_error *err)
     return status;
 }
 
-static rowlock_status name_privileges(const char *schema, rowlock_status status, rowlock_error *err)
+static rowlock_status name_privileges(const installer *in, rowlock_status status,
+                                      rowlock_error *err)
 {
+    char who[RL_GRANTEE_SIZE];
     bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
+    rl_session_grantee(in->conn, status, who, sizeof who);
     if (status == ROWLOCK_DENIED && !login)
-        rl_error_prefix(err,
-                        "the procedures need GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE "
-                        "ON %s.* for who installs them: ",
-                        schema);
+        rl_error_prefix(
+            err,
+            "to install the procedures takes GRANT CREATE ROUTINE, ALTER ROUTINE, %s ON "
+            "`%s`.* TO %s; ",
+            "EXECUTE", in->params->schema, who); /* not run */
     return status;
 }
 
@@ -166,10 +171,11 @@ static rowlock_status begin(installer *in, int64_t wait_ms, rowlock_error *err)
 static rowlock_status end(installer *in, rowlock_status status, rowlock_procedures_result *result,
                           rowlock_error *err)
 {
+    status = name_privileges(in, status, err);
     rl_conn_close(in->conn);
     if (status == ROWLOCK_OK && result)
         *result = in->done;
-    return name_privileges(in->params->schema, status, err);
+    return status;
 }
 
 rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,

@@ -74,9 +74,10 @@ static rowlock_status explain_open(const rl_site *site, rowlock_status status, r
         return rl_fail(err, status, "there is no schema '%s' to migrate; make it first",
                        site->schema);
     if (status == ROWLOCK_DENIED && number == 1044)
-        rl_error_prefix(
-            err,
-            "this user has no rights in the schema '%s', which is to be migrated: ", site->schema);
+        rl_error_prefix(err,
+                        "this user has no rights in the schema '%s', which is to be migrated "
+                        "(`rowlock grants --role=migrator --into=%s` prints those it needs): ",
+                        site->schema, site->schema);
     return rl_no_effect(status, err);
 }
 

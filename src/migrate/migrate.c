@@ -13,6 +13,7 @@
 #include "migrate/open.h"
 #include "migrate/schema.h"
 #include "migrate/script.h"
+#include "stmt/session.h"
 #include "stmt/stmt.h"
 
 #define DUPLICATE_COLUMN  1060
@@ -257,9 +258,16 @@ static rowlock_status create_schema(const rl_params *params, const rl_io *io, ro
 static rowlock_status name_privileges(const migrator *m, rowlock_status status, rowlock_error *err)
 {
     bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
-    if (status == ROWLOCK_DENIED && !login)
-        rl_error_prefix(err, "`rowlock init` needs CREATE, ALTER, SELECT, INSERT, UPDATE on %s.*: ",
-                        m->params->schema);
+    char who[RL_GRANTEE_SIZE];
+    if (status != ROWLOCK_DENIED || login)
+        return status;
+    rl_session_grantee(m->conn, status, who, sizeof who);
+    rl_error_prefix(err, "`rowlock init` needs CREATE, ALTER, SELECT, INSERT, UPDATE on %s.*: ",
+                    m->params->schema);
+    if (m->conn)
+        rl_error_prefix(err, "this user lacks a privilege: %s ON `%s`.* TO %s; ",
+                        "GRANT CREATE, ALTER, SELECT, INSERT, UPDATE", /* not run */
+                        m->params->schema, who);
     return status;
 }
 
@@ -278,7 +286,8 @@ rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *opti
         status = apply_all(&m, result, err);
     if (status == ROWLOCK_OK)
         status = rl_schema_check_shape(m.conn, params->schema, &m.io, err);
+    status = name_privileges(&m, status, err);
     /* The lock ends with its connection. */
     rl_conn_close(m.conn);
-    return name_privileges(&m, status, err);
+    return status;
 }

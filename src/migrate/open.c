@@ -4,16 +4,15 @@
 
 #include "stmt/session.h"
 #include "stmt/stmt.h"
+#include "wait/reach.h"
 
 #define LOCK_WAIT_DEFAULT_MS 60000
 #define LOCK_WAIT_MOST_S     31536000
 
-rowlock_status rl_migrate_connect(const rl_params *params, const char *schema, const rl_io *io,
-                                  rl_conn **conn, rowlock_error *err)
+static rowlock_status connect_once(const rl_params *to, const rl_io *io, rl_conn **conn,
+                                   rowlock_error *err)
 {
-    rl_params to = *params;
-    to.schema = (char *)(uintptr_t)schema;
-    rowlock_status status = rl_conn_open(&to, io, conn, err);
+    rowlock_status status = rl_conn_open(to, io, conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = rl_stmt_pool_hooks.setup(*conn, RL_WORK, io, err);
@@ -27,6 +26,28 @@ rowlock_status rl_migrate_connect(const rl_params *params, const char *schema, c
     return status == ROWLOCK_UNKNOWN
                ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
                : status;
+}
+
+typedef struct connecting {
+    rl_params to;
+    const rl_io *io;
+    rl_conn **conn;
+} connecting;
+
+static rowlock_status try_to_connect(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    connecting *c = data;
+    c->to.connect_timeout_ms = limit_ms;
+    return connect_once(&c->to, c->io, c->conn, err);
+}
+
+rowlock_status rl_migrate_connect(const rl_params *params, const char *schema, const rl_io *io,
+                                  rl_conn **conn, rowlock_error *err)
+{
+    connecting c = {.to = *params, .io = io, .conn = conn};
+    const rl_reach how = {.retry_ms = params->retry_ms, .limit_ms = params->connect_timeout_ms};
+    c.to.schema = (char *)(uintptr_t)schema;
+    return rl_reach_server(&how, try_to_connect, &c, err);
 }
 
 static uint64_t lock_wait_s(int64_t wait_ms)

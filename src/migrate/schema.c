@@ -6,6 +6,7 @@
 #include "migrate/migrations.h"
 #include "migrate/routines.h"
 #include "migrate/via.h"
+#include "stmt/session.h"
 #include "stmt/stmt.h"
 
 /* ------------------------------------------------------------------------- reading */
@@ -86,12 +87,14 @@ static rowlock_status check_procedures(rl_conn *conn, const char *schema, const 
 {
     rl_rows rows;
     bool found = false;
+    char who[RL_GRANTEE_SIZE];
     rowlock_status status = rl_query_one(conn, RL_SQL_VIA_STAMP, NULL, io, &found, &rows, err);
+    rl_session_grantee(conn, status, who, sizeof who);
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err,
                         "this user may not EXECUTE rowlock's procedures in '%s' (or there are "
-                        "none: `rowlock -D %s init --procedures`); GRANT EXECUTE ON `%s`.*: ",
-                        schema, schema, schema);
+                        "none: `rowlock -D %s init --procedures`); GRANT EXECUTE ON `%s`.* TO %s; ",
+                        schema, schema, schema, who);
     if (status == ROWLOCK_SCHEMA)
         return rl_fail(
             err, status,
@@ -132,6 +135,13 @@ typedef struct expected_table {
     bool name_unique;
 } expected_table;
 
+static const expected_table tables[] = {{"resource", true},
+                                        {"resource_lock", true},
+                                        {"lease_renewal", false},
+                                        {"version_floor", false},
+                                        {"lock_event", false}};
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
 static rowlock_status check_table(const rl_rows *row, const expected_table *table,
                                   const char *schema, rowlock_error *err)
 {
@@ -154,12 +164,6 @@ static rowlock_status check_table(const rl_rows *row, const expected_table *tabl
 rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
                                      rowlock_error *err)
 {
-    static const expected_table tables[] = {{"resource", true},
-                                            {"resource_lock", true},
-                                            {"lease_renewal", false},
-                                            {"version_floor", false},
-                                            {"lock_event", false}};
-    enum { TABLES = sizeof tables / sizeof tables[0] };
     bool seen[TABLES] = {false};
     rl_rows rows;
     rowlock_status status = rl_query(conn, RL_SQL_SCHEMA_SHAPE, NULL, io, &rows, err);
@@ -183,15 +187,48 @@ rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl
     return status;
 }
 
+static void no_row(void *data, const char *const *cells)
+{
+    (void)data;
+    (void)cells;
+}
+
+static bool may_take_locks(rl_conn *conn, const rl_io *io)
+{
+    return rl_prepare(conn, RL_SQL_LEASE_ACQUIRE_QUIET, io, NULL) != ROWLOCK_DENIED;
+}
+
+/* Some write the history and may not read it, others only read it: either shows the table. */
+static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status reading,
+                                  rowlock_error *err)
+{
+    rowlock_error writing;
+    rowlock_status status = rl_prepare(conn, RL_SQL_EVENT_ADD_MANY, io, &writing);
+    if (status != ROWLOCK_DENIED)
+        return status;
+    if (err && may_take_locks(conn, io))
+        *err = writing;
+    return reading;
+}
+
+/* May it see the table? */
+static rowlock_status see_table(rl_conn *conn, const char *table, const rl_io *io,
+                                rowlock_error *err)
+{
+    const rl_value values[] = {rl_quoted(table)};
+    rowlock_status status = rl_query_text(conn, RL_SQL_SCHEMA_SEE, values, io, no_row, NULL, err);
+    if (status == ROWLOCK_DENIED && strcmp(table, "lock_event") == 0)
+        return see_history(conn, io, status, err);
+    return status;
+}
+
 /* What a user may not read looks as if it were not there. DENIED then, and which right is missing;
  * else OK. */
 static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    /* Together they read each table. */
-    static const rl_sql_id readers[] = {RL_SQL_LIST_NAMES, RL_SQL_ROW_LOCK, RL_SQL_RESOURCE_CREATE,
-                                        RL_SQL_EVENT_ADD_MANY};
-    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
-        rowlock_status status = rl_prepare(conn, readers[i], io, err);
+    /* The procedures see them. */
+    for (size_t i = 0; i < TABLES && !conn->via; i++) {
+        rowlock_status status = see_table(conn, tables[i].name, io, err);
         if (status == ROWLOCK_DENIED)
             return status;
     }

@@ -10,6 +10,9 @@
 #include "mode/doctor_parts.h"
 #include "stmt/bell.h"
 #include "stmt/session.h"
+#include "wait/reach.h"
+
+#define LOOK_US 60000000 /* the whole look */
 
 static void check_version(const rl_doctor *d)
 {
@@ -246,97 +249,14 @@ static bool check_schema(rl_doctor *d)
     if (status == ROWLOCK_OK)
         rl_doctor_tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)
-        rl_doctor_tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED", "as it says",
-                       "a table is hidden: %s", err.message);
+        rl_doctor_tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED",
+                       "the statements under privileges", "this user may not see every table");
     else
         rl_doctor_tell(
             d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
             err.message);
     return true;
-}
-
-/* What every user of locks runs; the migrator's statements are not among them. */
-static bool everyday(rl_sql_id id)
-{
-    static const char *const others[] = {"migration_", "schema_", "migrate_", "ledger_", "via_",
-                                         "routine_",   "doctor_", "session_", "waiters_"};
-    if (rl_sql_table[id].as_text)
-        return false;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (strncmp(rl_sql_table[id].name, others[i], strlen(others[i])) == 0)
-            return false;
-    return true;
-}
-
-/* What only some need: another user may do it. */
-static const char *of_some(rl_sql_id id)
-{
-    const char *name = rl_sql_table[id].name;
-    if (strncmp(name, "sweep_", 6) == 0 || strncmp(name, "purge_", 6) == 0)
-        return "`rowlock sweep`";
-    return strncmp(name, "event_list", 10) == 0 ? "`rowlock history`" : NULL;
-}
-
-typedef struct trial {
-    unsigned denied;
-    unsigned failed;
-    rowlock_error first_denied;
-    rowlock_error first_failed;
-    const char *needless; /* what this user may not, and need not */
-    rowlock_error needless_denied;
-} trial;
-
-/* The server checks columns and rights when it prepares: no statement needs to run. */
-static void try_statements(rl_doctor *d, trial *t)
-{
-    for (int id = 0; id < RL_SQL_COUNT; id++) {
-        rowlock_error err = {0};
-        if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
-            continue;
-        rowlock_status status;
-        do
-            status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
-        while (rl_doctor_again(d, status));
-        if (status == ROWLOCK_DENIED && of_some((rl_sql_id)id)) {
-            t->needless = of_some((rl_sql_id)id);
-            t->needless_denied = err;
-        } else if (status == ROWLOCK_DENIED && t->denied++ == 0)
-            t->first_denied = err;
-        else if (status != ROWLOCK_OK && status != ROWLOCK_DENIED && t->failed++ == 0)
-            t->first_failed = err;
-    }
-}
-
-static void check_rights(rl_doctor *d)
-{
-    trial t = {0};
-    char who[600];
-    char grant[900];
-    try_statements(d, &t);
-    rl_doctor_grantee(d, who, sizeof who);
-    snprintf(grant, sizeof grant,
-             "sql/grants.sql (share/rowlock/grants.sql) has the least; or: "
-             "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO %s;",
-             d->params->schema, who);
-    if (t.denied)
-        rl_doctor_tell(d, "privileges", ROWLOCK_BROKEN,
-                       "taking locks will answer DENIED; who only looks or sweeps may need no more",
-                       grant, "%s lacks some: %s", who, t.first_denied.message);
-    else
-        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
-    if (!t.denied && t.needless)
-        rl_doctor_tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that",
-                       "sql/grants.sql (share/rowlock/grants.sql) has what each needs",
-                       "this user may take locks, but not %s: %s", t.needless,
-                       t.needless_denied.message);
-    if (t.failed)
-        rl_doctor_tell(
-            d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
-            "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
-            "%u statements do not fit the tables: %s", t.failed, t.first_failed.message);
-    else if (!t.denied)
-        rl_doctor_tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
 }
 
 /* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
@@ -385,9 +305,11 @@ static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status open_conn(rl_doctor *d, bool with_schema, rowlock_error *err)
+static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms,
+                                rowlock_error *err)
 {
     rl_params to = *d->params;
+    to.connect_timeout_ms = limit_ms;
     if (!with_schema)
         to.schema = NULL;
     rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
@@ -397,6 +319,22 @@ static rowlock_status open_conn(rl_doctor *d, bool with_schema, rowlock_error *e
     if (status == ROWLOCK_OK && with_schema)
         status = rl_session_name_schema(d->conn, d->params, &d->io, err);
     return status;
+}
+
+static rowlock_status try_to_open(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    rl_doctor *d = data;
+    rl_conn_close(d->conn);
+    d->conn = NULL;
+    d->io = rl_io_until(rl_time_add(rl_now_us(), LOOK_US));
+    return open_conn(d, true, limit_ms, err);
+}
+
+static rowlock_status reach_server(rl_doctor *d, rowlock_error *err)
+{
+    const rl_reach how = {.retry_ms = d->params->retry_ms,
+                          .limit_ms = d->params->connect_timeout_ms};
+    return rl_reach_server(&how, try_to_open, d, err);
 }
 
 static void check_all(rl_doctor *d, bool with_schema)
@@ -415,7 +353,7 @@ static void check_all(rl_doctor *d, bool with_schema)
     check_clock(d);
     rl_doctor_check_blocked(d);
     if (with_schema && check_schema(d)) {
-        check_rights(d);
+        rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
         check_waiters(d);
         rl_doctor_check_procedures(d);
         rl_doctor_check_event(d);
@@ -453,31 +391,74 @@ static void tell_hidden_schema(const rl_doctor *d)
                    "%s has no rights in the schema '%s', if there is one", who, d->params->schema);
 }
 
-rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+typedef enum schema_sight { SCHEMA_SEEN, SCHEMA_HIDDEN, SCHEMA_NONE } schema_sight;
+
+/* No such schema, or not for this user: the server can still be looked at. */
+static rowlock_status open_somehow(rl_doctor *d, schema_sight *seen, rowlock_error *err)
+{
+    rowlock_error first = {0};
+    rowlock_status status = reach_server(d, &first);
+    if (status == ROWLOCK_DENIED && first.server_errno == 1044)
+        *seen = SCHEMA_HIDDEN;
+    else if (status == ROWLOCK_SCHEMA)
+        *seen = SCHEMA_NONE;
+    else
+        *err = first;
+    if (*seen == SCHEMA_SEEN)
+        return status;
+    rl_conn_close(d->conn);
+    d->conn = NULL;
+    return open_conn(d, false, d->params->connect_timeout_ms, err);
+}
+
+static void check_unseen(rl_doctor *d, schema_sight seen)
+{
+    if (seen == SCHEMA_HIDDEN)
+        tell_hidden_schema(d);
+    else
+        tell_no_schema(d);
+    /* Rights on tables cannot be granted before the tables are there. */
+    if (seen == SCHEMA_HIDDEN || rl_role_is_of_schema(d->wants->role))
+        (void)rl_doctor_check_rights(d, true);
+}
+
+static void examine(rl_doctor *d, schema_sight seen)
+{
+    if (!d->wants->rights_only)
+        check_all(d, seen == SCHEMA_SEEN);
+    else if (seen == SCHEMA_SEEN)
+        (void)rl_doctor_check_rights(d, false);
+    if (seen != SCHEMA_SEEN)
+        check_unseen(d, seen);
+}
+
+/* Who has the role procedures works through them, and who works through them has that role. */
+static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_error *err)
+{
+    if (!wants->role)
+        wants->role = params->via ? "procedures" : "batch";
+    if (!rl_role_is_known(wants->role))
+        return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'", wants->role);
+    params->via = strcmp(wants->role, "procedures") == 0;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_finding_fn fn,
                            void *data, rowlock_error *err)
 {
-    rl_doctor d = {.params = params,
-                   .wants = wants,
-                   .fn = fn,
-                   .data = data,
-                   .io = rl_io_until(rl_time_add(rl_now_us(), 60000000))};
+    rl_wants wants = *given;
+    rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data};
     rowlock_error first = {0};
-    rowlock_status status = open_conn(&d, true, &first);
-    /* No such schema, or not for this user: the server can still be looked at. */
-    const bool hidden = status == ROWLOCK_DENIED && first.server_errno == 1044;
-    const bool with_schema = status != ROWLOCK_SCHEMA && !hidden;
-    if (!with_schema)
-        status = open_conn(&d, false, &first);
+    schema_sight seen = SCHEMA_SEEN;
+    rowlock_status status = settle_role(params, &wants, &first);
+    if (status == ROWLOCK_OK)
+        status = open_somehow(&d, &seen, &first);
     if (status == ROWLOCK_OK) {
         d.server = &d.conn->server;
         status = read_settings(&d, &first);
     }
     if (status == ROWLOCK_OK)
-        check_all(&d, with_schema);
-    if (status == ROWLOCK_OK && hidden)
-        tell_hidden_schema(&d);
-    else if (status == ROWLOCK_OK && !with_schema)
-        tell_no_schema(&d);
+        examine(&d, seen);
     if (status == ROWLOCK_OK && !rl_doctor_could_look(&d))
         status = rl_fail(&first, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
                          d.conn->broken ? "the connection to the server was lost"

@@ -10,8 +10,11 @@ typedef struct rl_wants {
     int64_t ttl_ms;
     bool polls;         /* no bell */
     bool single_writer; /* no other node of a cluster is used */
+    const char *role;   /* whose rights are looked for (sql/grants.sql); NULL: who takes locks */
+    bool rights_only;   /* nothing else is looked at */
 } rl_wants;
 
+/* INVALID: there is no such role. */
 rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
                            void *data, rowlock_error *err) RL_MUST_USE;
 

@@ -35,6 +35,15 @@ void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, 
 /* This user as 'user'@'host', for GRANT. */
 void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
 
+/* Are there all rights of the role that was asked for? The GRANT statements of those that are not.
+ * True: some are missing. `hidden`: no right in the schema at all. */
+bool rl_doctor_check_rights(rl_doctor *d, bool hidden);
+/* Do the statements fit the tables? `lacks`: a right that is missing was told of. */
+void rl_doctor_try_statements(rl_doctor *d, bool lacks);
+bool rl_role_is_known(const char *role);
+/* All its rights are on the schema, and can be granted before it is there. */
+bool rl_role_is_of_schema(const char *role);
+
 /* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
 void rl_doctor_check_blocked(rl_doctor *d);
 

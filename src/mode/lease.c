@@ -35,7 +35,8 @@
 #define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
-#define HEIR_LEAST_US   200 /* how long an heir is given to inherit; what it takes is learnt */
+#define SHUT_LOOK_US    200000 /* a lease that was broken may be opened before its time */
+#define HEIR_LEAST_US   200    /* how long an heir is given to inherit; what it takes is learnt */
 #define HEIR_MOST_US    5000
 #define KEPT_US         20000    /* a try, at what is free and kept: between its few attempts */
 #define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
@@ -331,9 +332,10 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
         return take_over(call, row, err);
     if (row->shut_us > 0) {
         /* Not even a bell would open it. */
-        *hint_us = RL_NOT_BEFORE(row->shut_us < LOOK_MOST_US ? row->shut_us + 1000 : LOOK_MOST_US);
+        *hint_us = RL_NOT_BEFORE(row->shut_us < SHUT_LOOK_US ? row->shut_us + 1000 : SHUT_LOOK_US);
         call->turn.look_us = look_again(row->shut_us);
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but shut for another %.3f s (at_least)",
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' is free, but shut for another %.3f s (at_least, or it was broken)",
                        call->lock->name, (double)row->shut_us / 1e6);
     }
     call->patient = true;
@@ -629,8 +631,23 @@ typedef struct release_call {
     bool waived; /* we have said so, and it was ours */
 } release_call;
 
-static rowlock_status not_ours(const rowlock_hold *hold, rowlock_error *err)
+/* If it was broken, it is shut until our time is over; and our work has ended. In vain is no
+ * matter. */
+static void reopen(const release_call *call)
 {
+    const rowlock_hold *hold = call->hold;
+    const rl_lock *lock = &hold->locks[0];
+    const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(hold->owner)};
+    rowlock_status ignored =
+        rl_client_run(hold->client, call->budget, RL_SQL_LEASE_REOPEN, values, NULL, NULL);
+    (void)ignored;
+}
+
+static rowlock_status not_ours(const release_call *call, rowlock_error *err)
+{
+    const rowlock_hold *hold = call->hold;
+    reopen(call);
     return rl_fail(err, ROWLOCK_LOST,
                    "'%s' was no longer held (token %" PRIu64
                    "): it had been broken, or its time was over",
@@ -657,7 +674,7 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNKNOWN,
                        "'%s' (token %" PRIu64 ") was released or broken; others have had it since",
                        lock->name, lock->version);
-    return not_ours(call->hold, err);
+    return not_ours(call, err);
 }
 
 static rowlock_status free_row_on(const release_call *call, rl_conn *conn, rl_sql_id way,
@@ -785,7 +802,7 @@ static rowlock_status release_attempt(void *data, int64_t *hint_us, rowlock_erro
             lock->name);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
-    return call->open ? released_before(call, err) : not_ours(call->hold, err);
+    return call->open ? released_before(call, err) : not_ours(call, err);
 }
 
 /*

@@ -292,11 +292,11 @@ static rowlock_status broken_off(const rl_budget *budget, const rl_trace *trace,
     return rl_fail(err, ROWLOCK_TIMEOUT, "%s", rowlock_status_text(ROWLOCK_TIMEOUT));
 }
 
-rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
-                                const rl_conn *beside, uint64_t id, const char *ticket,
+static rowlock_status end_stale(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, uint64_t seen, const rl_lock *lock,
                                 rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(id), rl_text(ticket)};
+    const rl_value values[] = {rl_u64(seen), rl_u64(lock->id), rl_text(lock->ticket)};
     rl_trace trace = {0};
     rowlock_status status = rl_client_change(client, budget, beside, false, RL_SQL_ROW_END_STALE,
                                              values, &trace, NULL, err);
@@ -304,6 +304,25 @@ rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget,
     if (status == ROWLOCK_TIMEOUT && budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");
     return rl_no_effect(status, err);
+}
+
+static void keep_version(void *data, const rl_cell *cells)
+{
+    *(uint64_t *)data = cells[0].u64;
+}
+
+rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                                rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(id)};
+    const rl_lock lock = {.id = id};
+    uint64_t seen = 0;
+    bool found = false;
+    rowlock_status status =
+        rl_client_read(client, budget, RL_SQL_ROW_STALE, values, keep_version, &seen, &found, err);
+    if (status != ROWLOCK_OK || !found)
+        return status;
+    return end_stale(client, budget, NULL, seen, &lock, err);
 }
 
 /* Where the OK packet did not say it: see read_token() of the lease. */
@@ -320,20 +339,18 @@ static rowlock_status read_token(const row_call *call, rl_lock *lock, rowlock_er
     return ROWLOCK_OK;
 }
 
-static rowlock_status end_stale(row_call *call, rl_lock *lock, rowlock_error *err)
+/* Of an unfenced hold: not itself, but the end of the dead holder's publication. */
+static rowlock_status publish_end(row_call *call, rl_lock *lock, uint64_t stale, rowlock_error *err)
 {
     rowlock_status status = call->conn->via ? renew_ticket(call, lock, err) : ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         return status;
-    return rl_row_end_stale(call->hold->client, call->budget, call->conn, lock->id, lock->ticket,
-                            err);
+    return end_stale(call->hold->client, call->budget, call->conn, stale, lock, err);
 }
 
 static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *err)
 {
     rowlock_client *client = call->hold->client;
-    if (call->hold->unfenced)
-        return end_stale(call, lock, err);
     const rl_value values[] = {rl_text(call->hold->owner), rl_text(client->label),
                                rl_u64(call->conn->id),     rl_u64(lock->id),
                                rl_text(lock->name),        rl_text(lock->ticket)};
@@ -368,6 +385,7 @@ static rowlock_status publish_row(row_call *call, rl_lock *lock, rowlock_error *
 typedef struct publishing {
     row_call *call;
     rl_lock *lock;
+    uint64_t stale; /* the version that a dead holder has published; unfenced alone */
 } publishing;
 
 /* BUSY: a transaction has fenced the last holder's token and is still open. The row lock is
@@ -376,7 +394,9 @@ static rowlock_status publish_attempt(void *data, int64_t *hint_us, rowlock_erro
 {
     publishing *now = data;
     bool was_patient = now->call->patient;
-    rowlock_status status = publish_row(now->call, now->lock, err);
+    rowlock_status status = now->call->hold->unfenced
+                                ? publish_end(now->call, now->lock, now->stale, err)
+                                : publish_row(now->call, now->lock, err);
     if (status == ROWLOCK_BUSY && now->call->patient && !was_patient)
         *hint_us = RL_AT_ONCE;
     if (status == ROWLOCK_BUSY)
@@ -390,26 +410,24 @@ static rowlock_status publish_attempt(void *data, int64_t *hint_us, rowlock_erro
     return status;
 }
 
-static rowlock_status publish_one(row_call *call, rl_lock *lock, rowlock_error *err)
+static rowlock_status publish_one(row_call *call, rl_lock *lock, uint64_t stale, rowlock_error *err)
 {
-    publishing now = {.call = call, .lock = lock};
+    publishing now = {.call = call, .lock = lock, .stale = stale};
     const rl_attempts how = {.budget = call->budget,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
     return rl_attempt_until(&how, publish_attempt, &now, err);
 }
 
-/* Is a dead holder still published? */
-static rowlock_status look_for_stale(row_call *call, const rl_lock *lock, bool *stale,
+/* Which version of a dead holder is still published? 0: none. */
+static rowlock_status look_for_stale(row_call *call, const rl_lock *lock, uint64_t *stale,
                                      rowlock_error *err)
 {
-    *stale = lock->fenced;
+    *stale = 0;
     if (!lock->fenced)
         return ROWLOCK_OK;
     rl_io io = rl_budget_quick_io(call->budget);
     const rl_value values[] = {rl_u64(lock->id)};
-    rl_rows rows;
-    rowlock_status status =
-        rl_query_one(call->conn, RL_SQL_ROW_STALE, values, &io, stale, &rows, err);
+    rowlock_status status = rl_query_number(call->conn, RL_SQL_ROW_STALE, values, &io, stale, err);
     return status == ROWLOCK_OK ? status : stopped(call, status, err);
 }
 
@@ -419,11 +437,11 @@ static rowlock_status publish(row_call *call, rowlock_error *err)
     for (size_t i = 0; i < call->hold->count; i++) {
         rl_lock *lock = &call->hold->locks[i];
         rowlock_status status = ROWLOCK_OK;
-        bool wanted = true;
+        uint64_t stale = 0;
         if (call->hold->unfenced)
-            status = look_for_stale(call, lock, &wanted, err);
-        if (status == ROWLOCK_OK && wanted)
-            status = publish_one(call, lock, err);
+            status = look_for_stale(call, lock, &stale, err);
+        if (status == ROWLOCK_OK && (!call->hold->unfenced || stale))
+            status = publish_one(call, lock, stale, err);
         if (status != ROWLOCK_OK)
             return status;
     }
@@ -447,6 +465,15 @@ static void let_go(row_call *call)
     call->conn = NULL;
 }
 
+/* What may run while its rows are locked: in a transaction nothing is prepared. */
+static rowlock_status prepare_conn(const row_call *call, const rl_io *io, rowlock_error *err)
+{
+    const bool unfenced = call->hold->unfenced;
+    const rl_sql_id needed[] = {RL_SQL_ROW_COMMIT, unfenced ? RL_SQL_ROW_STALE : RL_SQL_ROW_FENCE,
+                                RL_SQL_ROW_TICKET};
+    return rl_prepare_all(call->conn, needed, call->conn->via ? 3 : 2, io, err);
+}
+
 static rowlock_status open_conn(row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
@@ -458,9 +485,8 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
     if (status == ROWLOCK_OK)
         status =
             rl_set_idle_limit(call->conn, (uint64_t)(call->hold->held.ttl_us / 1000000), &io, err);
-    /* Here, and not in its first release. */
     if (status == ROWLOCK_OK)
-        status = rl_prepare(call->conn, RL_SQL_ROW_COMMIT, &io, err);
+        status = prepare_conn(call, &io, err);
     return rl_no_effect(status, err);
 }
 

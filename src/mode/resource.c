@@ -1,6 +1,7 @@
 #include "mode/resource.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,24 +169,26 @@ static void keep_resource(void *data, const rl_cell *cells)
     found->has_renewal = cells[4].u64 != 0;
 }
 
+static bool is_there_already(rowlock_status status, const rowlock_error *err)
+{
+    return status == ROWLOCK_DAMAGED && err->server_errno == 1062;
+}
+
+/* Its name is taken there by a row of another id, which no lock would ever find. */
+static rowlock_status orphaned(const char *name, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the table resource_lock has '%s' under an id that the table resource does not "
+                   "have; delete that row",
+                   name);
+}
+
 /* Another session made it first, or we did and the reply was lost: both are fine. */
 static rowlock_status made(rowlock_status status, rowlock_error *err)
 {
-    if (status == ROWLOCK_DAMAGED && err->server_errno == 1062)
+    if (is_there_already(status, err))
         return ROWLOCK_OK;
     return rl_no_effect(status, err);
-}
-
-/* *nothing: there was nothing to make it from. */
-static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
-                             const char *kind, bool *nothing, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(name), rl_text(kind)};
-    rl_done done = {0};
-    rowlock_status status =
-        rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE, values, &done, err);
-    *nothing = status == ROWLOCK_OK && done.rows == 0;
-    return made(status, err);
 }
 
 static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
@@ -196,7 +199,6 @@ static rowlock_status find(rowlock_client *client, const rl_budget *budget, cons
                           found, err);
 }
 
-/* Its name may be taken there by a row of another id, which no lock would ever find. */
 static rowlock_status check_lock_row(rowlock_client *client, const rl_budget *budget,
                                      const char *name, uint64_t id, rowlock_error *err)
 {
@@ -205,28 +207,154 @@ static rowlock_status check_lock_row(rowlock_client *client, const rl_budget *bu
     rowlock_status status = find(client, budget, name, &found, &now, err);
     if (status != ROWLOCK_OK || !found || now.id != id || now.has_lock)
         return status;
-    return rl_fail(err, ROWLOCK_DAMAGED,
-                   "the table resource_lock has '%s' under an id that the table resource does not "
-                   "have; delete that row",
-                   name);
+    return orphaned(name, err);
+}
+
+/* The row that goes with a name's kind, and the statement that makes it. */
+typedef struct companion {
+    rl_sql_id id;
+    rl_value values[3];
+} companion;
+
+static companion companion_of(const char *name, const char *kind, bool fenced, uint64_t id)
+{
+    if (strcmp(kind, RL_KIND_ROW) == 0)
+        return (companion){.id = RL_SQL_RESOURCE_CREATE_LOCK,
+                           .values = {rl_text(name), rl_u64(fenced), rl_u64(id)}};
+    return (companion){.id = RL_SQL_RESOURCE_CREATE_RENEWAL, .values = {rl_u64(id)}};
 }
 
 static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,
                                        const char *name, bool fenced, const found_resource *found,
                                        rowlock_error *err)
 {
-    if (strcmp(found->kind, RL_KIND_ROW) == 0 && !found->has_lock) {
-        const rl_value values[] = {rl_text(name), rl_u64(fenced), rl_u64(found->id)};
-        rowlock_status status = made(
-            rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_LOCK, values, NULL, err), err);
-        return status == ROWLOCK_OK ? check_lock_row(client, budget, name, found->id, err) : status;
-    }
-    if (strcmp(found->kind, RL_KIND_LEASE) == 0 && !found->has_renewal) {
-        const rl_value values[] = {rl_u64(found->id)};
-        return made(
-            rl_client_run(client, budget, RL_SQL_RESOURCE_CREATE_RENEWAL, values, NULL, err), err);
-    }
-    return ROWLOCK_OK;
+    const bool row_lock = strcmp(found->kind, RL_KIND_ROW) == 0;
+    if (row_lock ? found->has_lock : found->has_renewal)
+        return ROWLOCK_OK;
+    const companion made_of = companion_of(name, found->kind, fenced, found->id);
+    rowlock_status status =
+        made(rl_client_run(client, budget, made_of.id, made_of.values, NULL, err), err);
+    if (status == ROWLOCK_OK && row_lock)
+        return check_lock_row(client, budget, name, found->id, err);
+    return status;
+}
+
+/* The making of one name. */
+typedef struct creation {
+    const char *name;
+    const char *kind;
+    bool fenced;
+    rl_conn *conn;
+    rl_io io;
+    uint64_t id; /* of what was made; 0: not known */
+} creation;
+
+static rowlock_status no_floor(const creation *c, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "'%s' could not be made: the table version_floor has lost its row; see "
+                   "`rowlock doctor`",
+                   c->name);
+}
+
+/* One row: else it was stopped (MySQL 9.7 ends an INSERT ... SELECT that KILL QUERY meets, and says
+ * OK), or the transaction is not what it was. It is to be rolled back. */
+static rowlock_status change_one(creation *c, rl_sql_id id, const rl_value *values, rl_done *done,
+                                 rowlock_error *err)
+{
+    rowlock_status status = rl_run(c->conn, id, values, &c->io, done, err);
+    if (status != ROWLOCK_OK || done->rows == 1)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s' could not be made: a statement was stopped by somebody (%s)", c->name,
+                   rl_sql_table[id].name);
+}
+
+/* The row is in, so nothing that purged the name before is to be committed any more. */
+static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *err)
+{
+    rl_rows rows;
+    rl_done done = {0};
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, NULL, &c->io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!found)
+        return no_floor(c, err);
+    if (rows.cells[0].u64 == 0)
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_u64(id)};
+    return change_one(c, RL_SQL_RESOURCE_BEGIN_AT, values, &done, err);
+}
+
+static rowlock_status insert_rows(creation *c, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
+    rl_done row = {0};
+    rl_done done = {0};
+    rowlock_status status = change_one(c, RL_SQL_RESOURCE_CREATE, values, &row, err);
+    if (status == ROWLOCK_OK)
+        status = begin_at_floor(c, row.insert_id, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    const companion made_of = companion_of(c->name, c->kind, c->fenced, row.insert_id);
+    status = change_one(c, made_of.id, made_of.values, &done, err);
+    if (is_there_already(status, err))
+        return orphaned(c->name, err);
+    c->id = row.insert_id;
+    return status;
+}
+
+static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
+{
+    const rl_sql_id needed[] = {RL_SQL_RESOURCE_CREATE, RL_SQL_RESOURCE_FLOOR,
+                                RL_SQL_RESOURCE_BEGIN_AT,
+                                companion_of(c->name, c->kind, c->fenced, 0).id};
+    rowlock_status status =
+        rl_prepare_all(c->conn, needed, sizeof needed / sizeof needed[0], &c->io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = insert_rows(c, err);
+    if (status == ROWLOCK_OK)
+        return rl_run_text(c->conn, RL_SQL_COMMIT, NULL, &c->io, err);
+    if (rl_run_text(c->conn, RL_SQL_ROLLBACK, NULL, &c->io, NULL) != ROWLOCK_OK)
+        c->conn->broken = true;
+    return status;
+}
+
+static rowlock_status create_on(creation *c, rowlock_error *err)
+{
+    if (!c->conn->via)
+        return create_in_transaction(c, err);
+    const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
+    return rl_run(c->conn, RL_SQL_RESOURCE_CREATE, values, &c->io, NULL, err);
+}
+
+/* OK also where somebody else has made it: *id is 0 then. */
+static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
+                             const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
+{
+    creation c = {.name = name, .kind = kind, .fenced = fenced, .io = rl_budget_quick_io(budget)};
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &c.io, &c.conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = create_on(&c, err);
+    /* A COMMIT that failed may have left it in the transaction. */
+    if (status != ROWLOCK_OK && rl_in_transaction(c.conn->mysql))
+        c.conn->broken = true;
+    rl_pool_give(&client->pool, c.conn);
+    *id = status == ROWLOCK_OK ? c.id : 0;
+    return made(status, err);
+}
+
+static found_resource just_made(const char *kind, uint64_t id)
+{
+    found_resource resource = {.id = id, .has_lock = true, .has_renewal = true};
+    snprintf(resource.kind, sizeof resource.kind, "%s", kind);
+    return resource;
 }
 
 /*
@@ -234,21 +362,24 @@ static rowlock_status create_companion(rowlock_client *client, const rl_budget *
  * between, in a cluster also before this node has seen the row that its own was refused for.
  */
 static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
-                                     const char *name, const char *kind, found_resource *resource,
-                                     rowlock_error *err)
+                                     const char *name, const char *kind, bool fenced,
+                                     found_resource *resource, rowlock_error *err)
 {
     bool found = false;
-    bool nothing = false;
     rowlock_status status = find(client, budget, name, &found, resource, err);
-    for (int i = 0; i < CREATE_MOST && status == ROWLOCK_OK && !found && !nothing; i++) {
-        status = create(client, budget, name, kind, &nothing, err);
-        if (status == ROWLOCK_OK)
+    for (int i = 0; i < CREATE_MOST && status == ROWLOCK_OK && !found; i++) {
+        uint64_t id = 0;
+        status = create(client, budget, name, kind, fenced, &id, err);
+        found = id != 0;
+        if (found)
+            *resource = just_made(kind, id);
+        else if (status == ROWLOCK_OK)
             status = find(client, budget, name, &found, resource, err);
     }
     if (status == ROWLOCK_OK && !found)
         return rl_fail(err, ROWLOCK_DAMAGED,
-                       "'%s' could not be made: the table version_floor has lost its row, or a "
-                       "trigger is in the way; see `rowlock doctor`",
+                       "'%s' could not be made: a trigger is in the way, perhaps; see `rowlock "
+                       "doctor`",
                        name);
     return status;
 }
@@ -273,7 +404,7 @@ static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, con
     rowlock_error spare;
     err = rl_error_or(err, &spare);
     found_resource resource = {0};
-    rowlock_status status = find_or_create(client, budget, name, kind, &resource, err);
+    rowlock_status status = find_or_create(client, budget, name, kind, fenced, &resource, err);
     if (status == ROWLOCK_OK && strcmp(resource.kind, kind) != 0)
         return rl_resource_wrong_kind(name, resource.kind, kind, err);
     if (status == ROWLOCK_OK)

@@ -17,6 +17,7 @@ typedef struct version_row {
     char kind[17];
     bool ours; /* the owner id is the asker's */
     bool held;
+    bool shut;
     uint64_t version;
     int64_t remaining_us;
 } version_row;
@@ -26,6 +27,7 @@ static void keep_version(void *data, const rl_cell *cells)
     version_row *row = data;
     snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
     row->held = strcmp(cells[1].text, "held") == 0;
+    row->shut = strcmp(cells[1].text, "shut") == 0;
     row->version = cells[2].u64;
     row->remaining_us = cells[3].i64;
 }
@@ -78,10 +80,10 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
         return rl_resource_wrong_kind(name, row.kind, RL_KIND_LEASE, err);
     if (row.held && row.remaining_us <= 0)
         return free_expired(client, budget, name, *id, row.version, hint_us, err);
-    if (row.held) {
+    if (row.held || row.shut) {
         *hint_us = row.remaining_us + 1000;
-        return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is held for another %.3f s", name,
-                       (double)row.remaining_us / 1e6);
+        return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s for another %.3f s", name,
+                       row.held ? "held" : "shut", (double)row.remaining_us / 1e6);
     }
     *version = row.version;
     return ROWLOCK_OK;
@@ -98,8 +100,9 @@ rowlock_status rl_version_why_not(rowlock_client *client, const rl_budget *budge
         rl_client_read(client, budget, RL_SQL_SECTION_WHOSE, values, keep_whose, &row, &found, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (found && row.held && row.version == expected)
-        return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is held", name);
+    if (found && row.version == expected)
+        return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s", name,
+                       row.held ? "held" : "shut");
     return rl_fail(err, ROWLOCK_CONFLICT, "'%s' has version %" PRIu64 ", not %" PRIu64, name,
                    row.version, expected);
 }

@@ -17,7 +17,8 @@
 #define DEAD_BATCH           200
 #define KILLED_WAIT_MS       500
 #define BREAK_MOST           50
-#define NOT_OWNER            1095 /* of the connection that is to be ended */
+#define OPEN_LOOK_US         250000 /* between looks at what was broken and is still shut */
+#define NOT_OWNER            1095   /* of the connection that is to be ended */
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
 #define HISTORY_DEFAULT_ROWS 1000000
@@ -46,27 +47,28 @@ size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us)
     return next > 0 ? (size_t)next : 1;
 }
 
-/* The names of a batch: first those that were found, then those whose rows were got. */
+/* The names of a batch: first those that were found, then those that the sweep has got. */
 typedef struct names {
     size_t count;
-    size_t locked[3]; /* by each of the statements that have locked them */
     struct {
         uint64_t id;
         uint64_t version;
+        bool half; /* of a row lock, and its row was never made */
     } rows[BATCH];
 } names;
 
-static rowlock_status add_name(void *data, const rl_cell *cells, rowlock_error *err)
+static rowlock_status add_name(names *batch, uint64_t id, uint64_t version, bool half,
+                               rowlock_error *err)
 {
-    names *batch = data;
     if (batch->count == BATCH)
         return rl_fail(err, ROWLOCK_DAMAGED, "the server answered with more rows than it was to");
-    batch->rows[batch->count].id = cells[0].u64;
-    batch->rows[batch->count++].version = cells[1].u64;
+    batch->rows[batch->count].id = id;
+    batch->rows[batch->count].version = version;
+    batch->rows[batch->count++].half = half;
     return ROWLOCK_OK;
 }
 
-/* [[id, version], ...], as the statements take it. */
+/* [[id, version, half], ...], as the statements take it. */
 static rowlock_status names_json(const names *batch, rl_buffer *json, rowlock_error *err)
 {
     rl_buffer_puts(json, "[");
@@ -75,114 +77,28 @@ static rowlock_status names_json(const names *batch, rl_buffer *json, rowlock_er
         rl_json_u64(json, batch->rows[i].id);
         rl_buffer_puts(json, ",");
         rl_json_u64(json, batch->rows[i].version);
-        rl_buffer_puts(json, "]");
+        rl_buffer_puts(json, batch->rows[i].half ? ",1]" : ",0]");
     }
     rl_buffer_puts(json, "]");
     return json->failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
-static rowlock_status add_locked(rl_conn *conn, rl_sql_id id, const rl_value *values,
-                                 const rl_io *io, names *batch, rowlock_error *err)
-{
-    rl_rows rows;
-    rowlock_status status = rl_query(conn, id, values, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    while (status == ROWLOCK_OK && rl_next(&rows))
-        status = add_name(batch, rows.cells, err);
-    rl_end(&rows);
-    return status == ROWLOCK_OK ? rows.status : status;
-}
-
-/* Leaves those names in the batch whose rows one of the statements has locked. */
-static rowlock_status lock_names(const sweep *s, rl_conn *conn, const rl_sql_id *ids, size_t count,
-                                 const rl_io *io, names *batch, rowlock_error *err)
-{
-    rl_buffer json = {0};
-    rowlock_status status = names_json(batch, &json, err);
-    const rl_value values[] = {rl_text_n(json.text, json.length), rl_u64(s->unused_us)};
-    batch->count = 0;
-    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++) {
-        size_t before = batch->count;
-        status = add_locked(conn, ids[i], values, io, batch, err);
-        batch->locked[i] = batch->count - before;
-    }
-    rl_buffer_free(&json);
-    return status;
-}
-
-/* What a batch is changed by, and how many rows have to be changed at least. */
-typedef struct change {
-    rl_sql_id id;
-    size_t rows;
-} change;
-
 /*
- * In a transaction. MariaDB's JSON_TABLE (10.11, 11.8) ends too early, without an error, when KILL
- * QUERY meets it: half of a batch is not to be committed.
+ * One part of a sweep: how it finds names, and what it does to a batch, which then has those that
+ * it has done it to. DEADLOCK, BUSY: somebody else is at work on the same rows.
  */
-static rowlock_status change_names(rl_conn *conn, const change *changes, size_t count,
-                                   const rl_io *io, const names *batch, rowlock_error *err)
-{
-    rl_buffer json = {0};
-    rl_done done = {0};
-    rowlock_status status = names_json(batch, &json, err);
-    const rl_value values[] = {rl_text_n(json.text, json.length)};
-    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++) {
-        status = rl_run(conn, changes[i].id, values, io, &done, err);
-        if (status == ROWLOCK_OK && done.rows < changes[i].rows)
-            status = rl_fail(err, ROWLOCK_UNAVAILABLE,
-                             "a statement of the sweep was stopped by somebody (%s)",
-                             rl_sql_table[changes[i].id].name);
-    }
-    rl_buffer_free(&json);
-    return status;
-}
-
-/* One part of a sweep: how it finds names, and what it does to a batch in a transaction. */
 typedef struct part {
-    rl_sql_id find;
-    rowlock_status (*work)(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
+    rowlock_status (*find)(const sweep *s, uint64_t after, size_t size, names *batch,
                            rowlock_error *err);
-    bool always; /* once even for nothing: a server that would refuse is to say so */
+    rowlock_status (*work)(const sweep *s, names *batch, rowlock_error *err);
+    bool always; /* runs once even if nothing was found: a server that would refuse says so */
 } part;
 
-static rowlock_status find_names(const sweep *s, const part *p, uint64_t after, size_t size,
-                                 names *batch, rowlock_error *err)
+/* Another sweep, or a transaction, has these rows: the next sweep finds what is left. (On a cluster
+ * the other node's work may be seen only at the commit, as a DEADLOCK.) */
+static bool left_to_others(rowlock_status status)
 {
-    bool purge = p->find == RL_SQL_PURGE_CANDIDATES;
-    const rl_value sweep_values[] = {rl_u64(after), rl_u64(size)};
-    const rl_value purge_values[] = {rl_u64(after), rl_u64(s->unused_us), rl_u64(size)};
-    batch->count = 0;
-    return rl_client_read_all(s->client, s->budget, p->find, purge ? purge_values : sweep_values,
-                              add_name, batch, err);
-}
-
-static rowlock_status in_transaction(const sweep *s, const part *p, names *batch,
-                                     rowlock_error *err)
-{
-    rl_io io = rl_budget_quick_io(s->budget);
-    rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&s->client->pool, RL_HOLD, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = p->work(s, conn, &io, batch, err);
-    rl_sql_id end = status == ROWLOCK_OK ? RL_SQL_COMMIT : RL_SQL_ROLLBACK;
-    rowlock_status ended = rl_run_text(conn, end, NULL, &io, status == ROWLOCK_OK ? err : NULL);
-    if (ended != ROWLOCK_OK)
-        conn->broken = true;
-    rl_pool_give(&s->client->pool, conn);
-    return status == ROWLOCK_OK ? ended : status;
-}
-
-/* What somebody else works on is the next sweep's (on a cluster, that may be seen late). */
-static rowlock_status work_on(const sweep *s, const part *p, names *batch, rowlock_error *err)
-{
-    rowlock_status status = in_transaction(s, p, batch, err);
-    if (status != ROWLOCK_BUSY && status != ROWLOCK_DEADLOCK)
-        return status;
-    batch->count = 0;
-    return ROWLOCK_OK;
+    return status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK;
 }
 
 /* In batches as large as the server is fast. */
@@ -192,7 +108,8 @@ static rowlock_status in_batches(const sweep *s, const part *p, names *batch, ui
     size_t size = PACE_FIRST;
     uint64_t after = 0;
     for (;;) {
-        rowlock_status status = find_names(s, p, after, size, batch, err);
+        batch->count = 0;
+        rowlock_status status = p->find(s, after, size, batch, err);
         bool idle = batch->count == 0 && !(p->always && after == 0);
         if (status != ROWLOCK_OK || idle)
             return status;
@@ -200,8 +117,10 @@ static rowlock_status in_batches(const sweep *s, const part *p, names *batch, ui
         if (!last)
             after = batch->rows[batch->count - 1].id;
         int64_t start = rl_now_us();
-        status = work_on(s, p, batch, err);
-        if (status != ROWLOCK_OK)
+        status = p->work(s, batch, err);
+        if (left_to_others(status))
+            batch->count = 0;
+        else if (status != ROWLOCK_OK)
             return status;
         *changed += batch->count;
         size = rl_sweep_pace(size, batch->count, rl_now_us() - start);
@@ -212,20 +131,108 @@ static rowlock_status in_batches(const sweep *s, const part *p, names *batch, ui
 
 /* ----------------------------------------------------------------------- dead leases */
 
-/* The history first: it tells of the token and the holder that were. */
-static rowlock_status free_leases(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
-                                  rowlock_error *err)
+static rowlock_status add_expired(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    static const rl_sql_id lock[] = {RL_SQL_SWEEP_EXPIRED_LOCK};
-    rowlock_status status = lock_names(s, conn, lock, 1, io, batch, err);
-    if (status != ROWLOCK_OK || batch->count == 0)
+    return add_name(data, cells[0].u64, cells[1].u64, false, err);
+}
+
+static rowlock_status find_expired(const sweep *s, uint64_t after, size_t size, names *batch,
+                                   rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(after), rl_u64(size)};
+    return rl_client_read_all(s->client, s->budget, RL_SQL_SWEEP_EXPIRED, values, add_expired,
+                              batch, err);
+}
+
+static rowlock_status read_locked(rl_conn *conn, const rl_value *json, const rl_io *io,
+                                  names *batch, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, RL_SQL_SWEEP_EXPIRED_LOCK, json, io, &rows, err);
+    if (status != ROWLOCK_OK)
         return status;
-    /* Of each, two tables. */
-    const change changes[] = {{RL_SQL_SWEEP_EXPIRED_RECORD, batch->count},
-                              {RL_SQL_SWEEP_EXPIRED_FREE, 2 * batch->count}};
-    if (s->client->journal.off)
-        return change_names(conn, &changes[1], 1, io, batch, err);
-    return change_names(conn, changes, 2, io, batch, err);
+    batch->count = 0;
+    while (status == ROWLOCK_OK && rl_next(&rows))
+        status = add_expired(batch, rows.cells, err);
+    rl_end(&rows);
+    return status == ROWLOCK_OK ? rows.status : status;
+}
+
+/* Leaves those in the batch whose rows it has locked. */
+static rowlock_status lock_expired(rl_conn *conn, const rl_io *io, names *batch, rowlock_error *err)
+{
+    rl_buffer text = {0};
+    rowlock_status status = names_json(batch, &text, err);
+    const rl_value json[] = {rl_text_n(text.text, text.length)};
+    if (status == ROWLOCK_OK)
+        status = read_locked(conn, json, io, batch, err);
+    rl_buffer_free(&text);
+    return status;
+}
+
+/*
+ * MariaDB's JSON_TABLE (10.11, 11.8) ends too early, without an error, when KILL QUERY meets it:
+ * half of a batch is not to be committed.
+ */
+static rowlock_status change_all(rl_conn *conn, rl_sql_id id, const rl_value *json, size_t rows,
+                                 const rl_io *io, rowlock_error *err)
+{
+    rl_done done = {0};
+    rowlock_status status = rl_run(conn, id, json, io, &done, err);
+    if (status != ROWLOCK_OK || done.rows == rows)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "a statement of the sweep was stopped by somebody (%s)", rl_sql_table[id].name);
+}
+
+/* The history first: it tells of the token and the holder that were. */
+static rowlock_status free_locked(const sweep *s, rl_conn *conn, const rl_io *io,
+                                  const names *batch, rowlock_error *err)
+{
+    rl_buffer text = {0};
+    rowlock_status status = names_json(batch, &text, err);
+    const rl_value json[] = {rl_text_n(text.text, text.length)};
+    if (status == ROWLOCK_OK && !s->client->journal.off)
+        status = change_all(conn, RL_SQL_SWEEP_EXPIRED_RECORD, json, batch->count, io, err);
+    if (status == ROWLOCK_OK) /* of each, two tables */
+        status = change_all(conn, RL_SQL_SWEEP_EXPIRED_FREE, json, 2 * batch->count, io, err);
+    rl_buffer_free(&text);
+    return status;
+}
+
+static rowlock_status free_in_transaction(const sweep *s, rl_conn *conn, const rl_io *io,
+                                          names *batch, rowlock_error *err)
+{
+    static const rl_sql_id needed[] = {RL_SQL_SWEEP_EXPIRED_LOCK, RL_SQL_SWEEP_EXPIRED_FREE,
+                                       RL_SQL_SWEEP_EXPIRED_RECORD};
+    rowlock_status status = rl_prepare_all(conn, needed, s->client->journal.off ? 2 : 3, io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(conn, RL_SQL_BEGIN, NULL, io, err);
+    if (status != ROWLOCK_OK)
+        return rl_no_effect(status, err);
+    status = lock_expired(conn, io, batch, err);
+    if (status == ROWLOCK_OK && batch->count > 0)
+        status = free_locked(s, conn, io, batch, err);
+    if (status == ROWLOCK_OK)
+        return rl_run_text(conn, RL_SQL_COMMIT, NULL, io, err);
+    if (rl_run_text(conn, RL_SQL_ROLLBACK, NULL, io, NULL) != ROWLOCK_OK)
+        conn->broken = true;
+    return status;
+}
+
+static rowlock_status free_expired(const sweep *s, names *batch, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(s->budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&s->client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = free_in_transaction(s, conn, &io, batch, err);
+    /* A COMMIT that failed may have left it in the transaction. */
+    if (status != ROWLOCK_OK && rl_in_transaction(conn->mysql))
+        conn->broken = true;
+    rl_pool_give(&s->client->pool, conn);
+    return status;
 }
 
 /* -------------------------------------------------------------------- dead row locks */
@@ -279,8 +286,8 @@ static rowlock_status free_row(sweep *s, const dead *row, rowlock_error *err)
     bool freed = false;
     rowlock_status status =
         rl_row_expire(s->client, s->budget, row->id, row->version, row->owner, &freed, err);
-    /* Somebody works on this very row, a fenced transaction perhaps: the next sweep's. */
-    if (status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK)
+    /* A fenced transaction, perhaps. */
+    if (left_to_others(status))
         return ROWLOCK_OK;
     if (status != ROWLOCK_OK || !freed)
         return status;
@@ -367,21 +374,24 @@ static rowlock_status bound_history(sweep *s, const rowlock_sweep_options *optio
     rowlock_status status = ROWLOCK_OK;
     if (options->history_ms > 0)
         status = forget_old(s, options->history_ms, &size, err);
-    return status == ROWLOCK_OK ? forget_many(s, options->history_rows, &size, err) : status;
+    if (status == ROWLOCK_OK)
+        status = forget_many(s, options->history_rows, &size, err);
+    return left_to_others(status) ? ROWLOCK_OK : status;
 }
 
 /* ----------------------------------------------------------------------------- purge */
 
-static rowlock_status lock_floor(rl_conn *conn, const rl_io *io, rowlock_error *err)
+static rowlock_status add_unused(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_PURGE_FLOOR, NULL, io, &found, &rows, err);
-    if (status != ROWLOCK_OK || found)
-        return status;
-    return rl_fail(
-        err, ROWLOCK_DAMAGED,
-        "the table version_floor has lost its row; INSERT (1, the highest version ever used)");
+    return add_name(data, cells[0].u64, cells[1].u64, cells[2].u64 != 0, err);
+}
+
+static rowlock_status find_unused(const sweep *s, uint64_t after, size_t size, names *batch,
+                                  rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(after), rl_u64(s->unused_us), rl_u64(size)};
+    return rl_client_read_all(s->client, s->budget, RL_SQL_PURGE_CANDIDATES, values, add_unused,
+                              batch, err);
 }
 
 static rowlock_status raise_floor(rl_conn *conn, const rl_io *io, const names *batch,
@@ -392,25 +402,59 @@ static rowlock_status raise_floor(rl_conn *conn, const rl_io *io, const names *b
         if (batch->rows[i].version > highest)
             highest = batch->rows[i].version;
     const rl_value values[] = {rl_u64(highest)};
-    return rl_run(conn, RL_SQL_PURGE_FLOOR_RAISE, values, io, NULL, err);
+    rl_done done = {0};
+    rowlock_status status = rl_run(conn, RL_SQL_PURGE_FLOOR_RAISE, values, io, &done, err);
+    if (status != ROWLOCK_OK || done.rows > 0)
+        return status;
+    return rl_fail(
+        err, ROWLOCK_DAMAGED,
+        "the table version_floor has lost its row; INSERT (1, the highest version ever used)");
 }
 
-/* The floor is locked first, and raised before the names go. */
-static rowlock_status purge_names(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
-                                  rowlock_error *err)
+/* Leaves in the count of the batch how many are gone. */
+static rowlock_status delete_names(rl_conn *conn, const rl_io *io, const rl_value *values,
+                                   names *batch, rowlock_error *err)
 {
-    static const rl_sql_id locks[] = {RL_SQL_PURGE_NAMES_LOCK, RL_SQL_PURGE_ROWS_LOCK,
-                                      RL_SQL_PURGE_HALVES_LOCK};
-    rowlock_status status = lock_floor(conn, io, err);
+    rl_done done = {0};
+    rl_done row_locks = {0};
+    uint64_t left = batch->count;
+    rowlock_status status = rl_run(conn, RL_SQL_PURGE_NAMES, values, io, &done, err);
     if (status == ROWLOCK_OK)
-        status = lock_names(s, conn, locks, 3, io, batch, err);
+        status = rl_run(conn, RL_SQL_PURGE_ROW_LOCKS, values, io, &row_locks, err);
+    if (status == ROWLOCK_OK && done.rows + row_locks.rows > 0)
+        status = rl_query_number(conn, RL_SQL_PURGE_LEFT, values, io, &left, err);
+    if (status == ROWLOCK_OK)
+        batch->count -= left < batch->count ? (size_t)left : batch->count;
+    return status;
+}
+
+/* The floor is raised, and that is committed, before a name goes. */
+static rowlock_status purge_on(const sweep *s, rl_conn *conn, const rl_io *io, names *batch,
+                               rowlock_error *err)
+{
+    rl_buffer json = {0};
+    rowlock_status status = raise_floor(conn, io, batch, err);
     if (status != ROWLOCK_OK || batch->count == 0)
         return status;
-    const change deletes[] = {{RL_SQL_PURGE_LOCK, batch->locked[1]},
-                              {RL_SQL_PURGE_RENEWAL, 0},
-                              {RL_SQL_PURGE_RESOURCE, batch->count}};
-    status = raise_floor(conn, io, batch, err);
-    return status == ROWLOCK_OK ? change_names(conn, deletes, 3, io, batch, err) : status;
+    status = names_json(batch, &json, err);
+    const rl_value values[] = {rl_text_n(json.text, json.length), rl_u64(s->unused_us)};
+    if (status == ROWLOCK_OK)
+        status = delete_names(conn, io, values, batch, err);
+    rl_buffer_free(&json);
+    return status;
+}
+
+/* On one connection: another may lead to another node, which has not heard of the floor yet. */
+static rowlock_status purge_names(const sweep *s, names *batch, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(s->budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&s->client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = purge_on(s, conn, &io, batch, err);
+    rl_pool_give(&s->client->pool, conn);
+    return status;
 }
 
 /* --------------------------------------------------------------------------- the sweep */
@@ -424,9 +468,8 @@ typedef union batches {
 static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, batches *batch,
                                 rowlock_error *err)
 {
-    static const part leases = {.find = RL_SQL_SWEEP_EXPIRED, .work = free_leases};
-    static const part unused = {
-        .find = RL_SQL_PURGE_CANDIDATES, .work = purge_names, .always = true};
+    static const part leases = {.find = find_expired, .work = free_expired};
+    static const part unused = {.find = find_unused, .work = purge_names, .always = true};
     rowlock_status status = in_batches(s, &leases, &batch->names, &s->done.expired, err);
     if (status == ROWLOCK_OK)
         status = free_rows(s, &batch->dead, err);
@@ -496,9 +539,9 @@ static void keep_victim(void *data, const rl_cell *cells)
 }
 
 static rowlock_status break_lease(rowlock_client *client, const rl_budget *budget, const victim *v,
-                                  bool *broken, rowlock_error *err)
+                                  bool at_once, bool *broken, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(v->version), rl_u64(v->id)};
+    const rl_value values[] = {rl_u64(at_once), rl_u64(v->version), rl_u64(v->id)};
     rl_done done = {0};
     rowlock_status status = rl_client_run(client, budget, RL_SQL_LEASE_BREAK, values, &done, err);
     *broken = status == ROWLOCK_OK && done.rows > 0;
@@ -647,20 +690,23 @@ static rowlock_status find_victim(rowlock_client *client, const rl_budget *budge
 static rowlock_status not_held(const char *name, const victim *v, rowlock_error *err)
 {
     if (v->shut_us > 0)
-        return rl_fail(err, ROWLOCK_BUSY,
-                       "'%s' is not held; it is shut (at_least) and opens by itself in %.3f s",
-                       name, (double)v->shut_us / 1e6);
+        return rl_fail(
+            err, ROWLOCK_BUSY,
+            "'%s' is not held; it is shut (it was broken, or released with --at-least) and "
+            "opens by itself within %.3f s; --now opens it at once",
+            name, (double)v->shut_us / 1e6);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", name,
                    v->row_lock ? " (as far as is published: an unfenced holder is not)" : "");
 }
 
 /* The procedure does it all, the history too, with the rights of whoever made it. */
 static rowlock_status break_by_procedure(rowlock_client *client, const rl_budget *budget,
-                                         const char *name, const char *reason, rowlock_error *err)
+                                         const char *name, const rowlock_break_options *options,
+                                         rowlock_error *err)
 {
     breaker by;
-    say_breaker(by, "", client, reason);
-    const rl_value values[] = {rl_text(name), rl_text(by)};
+    say_breaker(by, "", client, options->reason);
+    const rl_value values[] = {rl_text(name), rl_text(by), rl_u64(options->now)};
     rl_done done = {0};
     rowlock_status status = rl_client_run(client, budget, RL_SQL_VIA_BREAK, values, &done, err);
     if (status == ROWLOCK_DENIED && err && err->server_errno == NOT_OWNER)
@@ -672,68 +718,131 @@ static rowlock_status break_by_procedure(rowlock_client *client, const rl_budget
     return status;
 }
 
+/* Not held, but shut: its time is not waited for. */
+static rowlock_status open_shut(rowlock_client *client, const rl_budget *budget, const char *name,
+                                const victim *v, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(v->version), rl_u64(v->id)};
+    rl_done done = {0};
+    rowlock_status status = rl_client_run(client, budget, RL_SQL_LEASE_OPEN, values, &done, err);
+    if (status != ROWLOCK_OK || done.rows > 0)
+        return status;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", name);
+}
+
 static rowlock_status break_once(rowlock_client *client, const rl_budget *budget, const char *name,
-                                 const char *reason, rowlock_error *err)
+                                 const rowlock_break_options *options, rowlock_error *err)
 {
     victim v = {0};
     bool broken = false;
     rowlock_status status = find_victim(client, budget, name, &v, err);
     if (status != ROWLOCK_OK)
         return status;
+    if (!v.held && v.shut_us > 0 && options->now)
+        return open_shut(client, budget, name, &v, err);
+    if (!v.held && v.shut_us > 0 && options->wait_ms != 0)
+        return ROWLOCK_OK; /* nothing is broken: it is waited for */
     if (!v.held)
         return not_held(name, &v, err);
     status = v.row_lock ? break_row(client, budget, name, &v, &broken, err)
-                        : break_lease(client, budget, &v, &broken, err);
+                        : break_lease(client, budget, &v, options->now, &broken, err);
     if (status != ROWLOCK_OK)
         return status;
     if (!broken)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", name);
-    record_broken(client, name, &v, reason);
+    record_broken(client, name, &v, options->reason);
     return ROWLOCK_OK;
 }
 
 /* DEADLOCK: on a cluster, a fence or a renewal at another node was committed first; nothing was
  * changed. */
-rowlock_status rl_break(rowlock_client *client, const char *name, const char *reason,
-                        rowlock_error *err)
+static rowlock_status break_now_or_again(rowlock_client *client, const char *name,
+                                         const rowlock_break_options *options, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     if (rl_client_via(client))
-        return break_by_procedure(client, &budget, name, reason, err);
-    rowlock_status status = break_once(client, &budget, name, reason, err);
+        return break_by_procedure(client, &budget, name, options, err);
+    rowlock_status status = break_once(client, &budget, name, options, err);
     for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK; i++)
-        status = break_once(client, &budget, name, reason, err);
+        status = break_once(client, &budget, name, options, err);
     return status;
+}
+
+typedef struct opening {
+    rowlock_client *client;
+    const rl_budget *budget;
+    const char *name;
+} opening;
+
+/* Its holder may open it before its time. */
+static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    const opening *o = data;
+    victim v = {0};
+    rowlock_status status = find_victim(o->client, o->budget, o->name, &v, err);
+    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.shut_us <= 0))
+        return ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        return status;
+    *hint_us = v.shut_us + 1000;
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is shut for another %.3f s, or until its old holder has "
+                   "ended",
+                   o->name, (double)v.shut_us / 1e6);
+}
+
+static rowlock_status wait_until_open(rowlock_client *client, const char *name,
+                                      const rowlock_break_options *options, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
+    opening o = {.client = client, .budget = &budget, .name = name};
+    const rl_attempts how = {.budget = &budget,
+                             .outage_us = client->outage_us,
+                             .backoff = {.first_us = OPEN_LOOK_US, .most_us = OPEN_LOOK_US}};
+    return rl_attempt_until(&how, is_open, &o, err);
+}
+
+rowlock_status rl_break(rowlock_client *client, const char *name,
+                        const rowlock_break_options *options, rowlock_error *err)
+{
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = break_now_or_again(client, name, options, err);
+    if (status != ROWLOCK_OK || options->wait_ms == 0)
+        return status;
+    return wait_until_open(client, name, options, err);
 }
 
 /* ----------------------------------------------------------------------------- purge */
 
-static rowlock_status purge_batch(rowlock_client *client, const rl_budget *budget, const char *name,
-                                  names *batch, rowlock_error *err)
+/* `batch` has room for one. */
+static rowlock_status purge_id(const sweep *s, uint64_t id, names *batch, rowlock_error *err)
 {
-    static const part purging = {.work = purge_names};
-    const sweep s = {.client = client, .budget = budget};
-    rowlock_status status = work_on(&s, &purging, batch, err);
-    if (status == ROWLOCK_OK && batch->count == 0)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use", name);
-    rl_resource_forget(client, name);
-    return status;
+    batch->count = 0;
+    rowlock_status status = find_unused(s, id - 1, 1, batch, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (batch->count == 0 || batch->rows[0].id != id)
+        return ROWLOCK_BUSY;
+    status = purge_names(s, batch, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    return batch->count > 0 ? ROWLOCK_OK : ROWLOCK_BUSY;
 }
 
 /* NOT_FOUND; but DENIED for who could not have removed it either: so that one can ask before one
  * makes names. The server checks rights when it prepares. */
 static rowlock_status not_there(rowlock_client *client, const rl_budget *budget, rowlock_error *err)
 {
-    static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_LOCK,
-                                       RL_SQL_PURGE_RENEWAL, RL_SQL_PURGE_RESOURCE};
+    static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_NAMES,
+                                       RL_SQL_PURGE_ROW_LOCKS};
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
     rowlock_error why = {0};
     rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, NULL);
     if (status != ROWLOCK_OK)
         return ROWLOCK_NOT_FOUND;
-    for (size_t i = 0; status == ROWLOCK_OK && i < sizeof needed / sizeof needed[0]; i++)
-        status = rl_prepare(conn, needed[i], &io, &why);
+    status = rl_prepare_all(conn, needed, sizeof needed / sizeof needed[0], &io, &why);
     rl_pool_give(&client->pool, conn);
     if (status != ROWLOCK_DENIED)
         return ROWLOCK_NOT_FOUND;
@@ -754,10 +863,11 @@ rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error 
     names *batch = malloc(sizeof *batch);
     if (!batch)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    batch->count = 1;
-    batch->rows[0].id = v.id;
-    batch->rows[0].version = v.version;
-    status = purge_batch(client, &budget, name, batch, err);
+    const sweep s = {.client = client, .budget = &budget};
+    status = purge_id(&s, v.id, batch, err);
     free(batch);
+    rl_resource_forget(client, name);
+    if (left_to_others(status))
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use", name);
     return status;
 }

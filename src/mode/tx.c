@@ -113,7 +113,7 @@ static rowlock_status tx_attempt(void *data, int64_t *hint_us, rowlock_error *er
     if (status == ROWLOCK_OK && call->caller.via)
         return status;
     if (status == ROWLOCK_OK)
-        return rl_row_end_stale(call->client, call->budget, NULL, call->id, "", err);
+        return rl_row_end_stale(call->client, call->budget, call->id, err);
     /* The session's own innodb_lock_wait_timeout ended it: queue again, at once. */
     if (status == ROWLOCK_BUSY && call->waits_in_server)
         *hint_us = RL_AT_ONCE;

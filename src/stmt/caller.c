@@ -16,6 +16,36 @@ static rl_flavour flavour_of(MYSQL *mysql)
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
 }
 
+/* Which account it is, of which the server's text has the host of the connection. */
+static void ask_account(MYSQL *mysql, char *account, size_t size)
+{
+    const char *sql = rl_sql_table[RL_SQL_SESSION_ACCOUNT].text;
+    MYSQL_RES *result = NULL;
+    if (mysql_real_query(mysql, sql, (unsigned long)strlen(sql)) == 0)
+        result = mysql_store_result(mysql);
+    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
+    if (row && row[0])
+        snprintf(account, size, "%s", row[0]);
+    mysql_free_result(result);
+}
+
+/* The answer takes the place of the error in Connector/C. */
+static rowlock_status caller_refused(MYSQL *mysql, const rl_refusal *refusal, rowlock_error *err)
+{
+    rl_refusal kept = *refusal;
+    char sqlstate[8];
+    char text[1024];
+    char account[700] = "";
+    snprintf(sqlstate, sizeof sqlstate, "%s", refusal->sqlstate);
+    snprintf(text, sizeof text, "%s", refusal->text);
+    kept.sqlstate = sqlstate;
+    kept.text = text;
+    ask_account(mysql, account, sizeof account);
+    if (*account)
+        kept.account = account;
+    return rl_refused(&kept, ROWLOCK_DENIED, err);
+}
+
 static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
     MYSQL *mysql = caller->mysql;
@@ -28,9 +58,11 @@ static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlo
     if (refusal.number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection has a result that was not read to its end");
-    return rl_refused(
-        &refusal,
-        rl_answer_status(refusal.number, refusal.sqlstate, refusal.text, flavour_of(mysql)), err);
+    rowlock_status status =
+        rl_answer_status(refusal.number, refusal.sqlstate, refusal.text, flavour_of(mysql));
+    if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(refusal.number))
+        return caller_refused(mysql, &refusal, err);
+    return rl_refused(&refusal, status, err);
 }
 
 /*

@@ -1,5 +1,6 @@
 #include "stmt/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #define WORK_LOCK_WAIT_S 1
 #define HOLD_LOCK_WAIT_S 1000000
 #define WORK_IDLE_S      600
+#define ASK_ACCOUNT_US   1000000
 
 /* --------------------------------------------------------------------- where it leads */
 
@@ -69,10 +71,37 @@ static rowlock_status give_key(rl_conn *conn, const rl_io *io, rowlock_error *er
     return rl_run_text(conn, RL_SQL_SESSION_KEY, values, io, err);
 }
 
+static void keep_account(void *data, const char *const *cells)
+{
+    char **account = data;
+    if (cells[0] && !*account)
+        *account = rl_strdup(cells[0]);
+}
+
+/* Asked when a refusal is to be explained, and not before: no call has a round trip more. */
+static void ask_account(rl_conn *conn)
+{
+    const rl_io io = rl_io_until(rl_time_add(rl_now_us(), ASK_ACCOUNT_US));
+    rowlock_status ignored =
+        rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_account, &conn->account, NULL);
+    (void)ignored; /* then the message has what the server said */
+}
+
+void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size)
+{
+    if (status == ROWLOCK_DENIED && conn && !conn->account && !conn->broken)
+        ask_account(conn);
+    if (conn && conn->account)
+        rl_grantee(conn->account, text, size);
+    else
+        snprintf(text, size, "this user");
+}
+
 rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *io,
                                 rowlock_error *err)
 {
     bool hold = purpose == RL_HOLD;
+    conn->ask_account = ask_account;
     const rl_value values[] = {rl_u64(hold ? 0 : 1),
                                rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
                                rl_u64(WORK_IDLE_S)};

@@ -2,6 +2,7 @@
 #ifndef RL_STMT_SESSION_H
 #define RL_STMT_SESSION_H
 
+#include "db/denied.h"
 #include "stmt/stmt.h"
 
 /* Sets a session up and finds out where it leads (conn->server), whatever that is. */
@@ -14,6 +15,10 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
  */
 rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl_io *io,
                                       rowlock_error *err) RL_MUST_USE;
+
+/* For a GRANT after a refusal (DENIED): the account of this connection, quoted. "this user" where
+ * it cannot be asked; `conn` may be NULL. Of RL_GRANTEE_SIZE. */
+void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size);
 
 /* Setting sessions up that lead to where locks may be taken (and finding out where they lead:
  * conn->server), stopping statements, ringing bells; for rl_pool_init(). */

@@ -26,7 +26,8 @@ typedef struct shape {
 typedef struct prepared {
     MYSQL_STMT *handle;
     shape shape;
-    bool bound; /* all values are numbers, and Connector/C knows where they are */
+    bool bound;  /* all values are numbers, and Connector/C knows where they are */
+    bool failed; /* not to be executed again */
     MYSQL_BIND in[RL_SQL_MAX_VALUES];
     uint64_t given[RL_SQL_MAX_VALUES];
     MYSQL_BIND out[RL_SQL_MAX_VALUES];
@@ -272,6 +273,45 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
     return ROWLOCK_OK;
 }
 
+static void discard(rl_conn *conn, prepared *p)
+{
+    rl_hush hush = rl_hush_begin(conn); /* it may tell the server */
+    free_prepared(p);
+    rl_hush_end(&hush);
+}
+
+/*
+ * Galera: where another node's commit has undone a transaction, the next statement is told (1213);
+ * but a COM_STMT_PREPARE takes that answer and tells nobody. What comes behind it runs in a new
+ * transaction, and COMMIT says OK to a part (MariaDB 10.11; docs/servers.md).
+ */
+static rowlock_status check_may_prepare(const rl_conn *conn, rl_sql_id id, rowlock_error *err)
+{
+    if (!rl_in_transaction(conn->mysql))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_SYSTEM, "%s was not prepared before its transaction began",
+                   rl_sql_table[id].name);
+}
+
+static rowlock_status prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, prepared **out,
+                              rowlock_error *err)
+{
+    rowlock_status status = check_may_prepare(conn, id, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    prepared *p = calloc(1, sizeof *p);
+    if (!p)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    status = prepare_new(conn, id, io, p, err);
+    if (status != ROWLOCK_OK) {
+        discard(conn, p);
+        /* Nothing but a preparation was sent. */
+        return rl_no_effect(status, err);
+    }
+    *out = p;
+    return ROWLOCK_OK;
+}
+
 static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io, prepared **out,
                                    rowlock_error *err)
 {
@@ -284,21 +324,15 @@ static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io,
     }
     if (!conn->statements)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    if (conn->statements[id]) {
-        *out = conn->statements[id];
-        return ROWLOCK_OK;
+    prepared *p = conn->statements[id];
+    if (p && p->failed) {
+        discard(conn, p);
+        conn->statements[id] = p = NULL;
     }
-    prepared *p = calloc(1, sizeof *p);
     if (!p)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    status = prepare_new(conn, id, io, p, err);
-    if (status != ROWLOCK_OK) {
-        rl_hush hush = rl_hush_begin(conn); /* it may tell the server */
-        free_prepared(p);
-        rl_hush_end(&hush);
-        /* Nothing but a preparation was sent. */
-        return rl_no_effect(status, err);
-    }
+        status = prepare(conn, id, io, &p, err);
+    if (status != ROWLOCK_OK)
+        return status;
     conn->statements[id] = p;
     *out = p;
     return ROWLOCK_OK;
@@ -308,6 +342,15 @@ rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rowlock_
 {
     prepared *p = NULL;
     return get_prepared(conn, id, io, &p, err);
+}
+
+rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count, const rl_io *io,
+                              rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
+        status = rl_prepare(conn, ids[i], io, err);
+    return status;
 }
 
 /* -------------------------------------------------------------------------- running */
@@ -345,6 +388,20 @@ static bool give_values(prepared *p, const rl_value *values)
     return mysql_stmt_bind_param(p->handle, p->in) == 0;
 }
 
+/*
+ * MariaDB 10.11 (Galera) crashed when a statement that had ended with 1213 was executed again on
+ * its old handle. A row that somebody else has locked says nothing against the handle, and is the
+ * everyday answer to a try; but a proxy that answered by itself has kept the types of the values
+ * from the server.
+ */
+static void note_failure(prepared *p, rowlock_status status)
+{
+    if (status != ROWLOCK_OK)
+        p->bound = false;
+    if (status != ROWLOCK_OK && status != ROWLOCK_BUSY)
+        p->failed = true;
+}
+
 static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                               prepared **out, rowlock_error *err)
 {
@@ -362,9 +419,7 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
     rowlock_status ended = rl_conn_drive(conn, io, resume_execute, &op, pending);
     *out = p;
     status = outcome(conn, id, ended, &op, err);
-    /* A proxy that answered by itself has kept the types of the values from the server. */
-    if (status != ROWLOCK_OK)
-        p->bound = false;
+    note_failure(p, status);
     return status;
 }
 
@@ -523,8 +578,10 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
     prepared *p = NULL;
     rowlock_status status = execute(conn, id, values, io, &p, err);
     bool call = status == ROWLOCK_OK && p->shape.call;
-    if (call)
+    if (call) {
         status = read_done(conn, id, p, io, done, err);
+        note_failure(p, status);
+    }
     /* It was sent, as like as not, and there was no memory for the reply. */
     if (status == ROWLOCK_SYSTEM && p)
         return rl_fail(err, ROWLOCK_UNKNOWN, "%s: out of memory (in %s)",
@@ -543,6 +600,7 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
     if (status != ROWLOCK_OK)
         return status;
     status = p->shape.call ? read_call(conn, id, p, io, err) : store(conn, id, p, io, err);
+    note_failure(p, status);
     if (status == ROWLOCK_OK)
         *rows = (rl_rows){.conn = conn, .id = id, .err = err};
     return status;

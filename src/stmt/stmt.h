@@ -2,8 +2,10 @@
  * stmt/stmt.h - running the named statements of sql/.
  *
  * Values are given in the order of the statement's `-- params:`. Prepared statements are
- * prepared once for each connection, with buffers that live as long. On a connection that works
- * through procedures (conn->via), a statement that has one is its CALL; its answers are the same.
+ * prepared once for each connection, with buffers that live as long; anew after an execution that
+ * failed (but for BUSY). In a transaction none is prepared, but refused: prepare before it begins
+ * what will run in it. On a connection that works through procedures (conn->via), a statement that
+ * has one is its CALL; its answers are the same.
  */
 #ifndef RL_STMT_H
 #define RL_STMT_H
@@ -73,9 +75,12 @@ rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values,
 rowlock_status rl_query_number(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                                uint64_t *number, rowlock_error *err) RL_MUST_USE;
 
-/* Prepares without running: is everything there that it names, and is it allowed? */
+/* Prepares without running: before a transaction; or, is everything there that it names, and is it
+ * allowed? */
 rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
                           rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count, const rl_io *io,
+                              rowlock_error *err) RL_MUST_USE;
 
 /*
  * A statement as text, put behind what is there: numbers, identifiers of rowlock's making only

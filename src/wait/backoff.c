@@ -2,7 +2,8 @@
 
 #include "base/random.h"
 
-#define HURRIES_MOST 3 /* attempts without a pause in one call */
+#define HURRIES_MOST 3       /* attempts without a pause in one call */
+#define OUTAGE_US    1000000 /* a server that is silent for so long cannot be reached */
 
 int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random)
 {
@@ -90,6 +91,16 @@ static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_
     return ROWLOCK_TIMEOUT;
 }
 
+/* No error of a server, nor of the way to it: the end of the wait has broken off what was about to
+ * be answered. */
+static bool is_cut_off(const rl_attempts *how, int64_t begun_us, int64_t down_since_us,
+                       const rowlock_error *err)
+{
+    bool failed = err->server_errno || *err->statement;
+    return !failed && down_since_us == RL_NEVER && !how->budget->try_once &&
+           rl_budget_spent(how->budget) && rl_now_us() - begun_us < OUTAGE_US;
+}
+
 static bool is_new_outage(const rl_attempts *how, int64_t down_since_us)
 {
     return down_since_us == RL_NEVER || (how->reached_us && *how->reached_us > down_since_us);
@@ -98,14 +109,19 @@ static bool is_new_outage(const rl_attempts *how, int64_t down_since_us)
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err)
 {
+    rowlock_error spare = {0};
     rl_backoff backoff = how->backoff;
     int64_t down_since_us = RL_NEVER;
     unsigned hurries = 0;
+    err = rl_error_or(err, &spare);
     for (;;) {
         int64_t hint_us = 0;
+        int64_t begun_us = rl_now_us();
         rowlock_status status = attempt(data, &hint_us, err);
         if (!again(status))
             return status;
+        if (status == ROWLOCK_UNAVAILABLE && is_cut_off(how, begun_us, down_since_us, err))
+            return ended(ROWLOCK_TIMEOUT, ROWLOCK_BUSY, err);
         if (status == ROWLOCK_BUSY && hint_us == RL_AT_ONCE && hurries++ < HURRIES_MOST)
             continue;
         int64_t now = rl_now_us();

@@ -2,19 +2,12 @@
 # What `rowlock doctor` says of the server's present troubles: who waits for a metadata lock and who
 # has it, transactions that are open for long; and of a schema that this user cannot use.
 
-bats_require_minimum_version 1.5.0
 load helpers
 
+# What the doctor says of the server is about all of it.
 setup_file() {
-    rowlock_setup_file
+    setup_on_own_server
     sql "CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB"
-    sql_any "CREATE USER '${TEST_SCHEMA: -20}_see'@'localhost'; CREATE USER '${TEST_SCHEMA: -20}_blind'@'localhost';
-             GRANT PROCESS ON *.* TO '${TEST_SCHEMA: -20}_see'@'localhost'"
-}
-
-teardown_file() {
-    sql_any "DROP USER '${TEST_SCHEMA: -20}_see'@'localhost', '${TEST_SCHEMA: -20}_blind'@'localhost'"
-    rowlock_teardown_file
 }
 
 # A session that reads orders in a transaction, and stays in it until `holder_ends`.
@@ -27,9 +20,9 @@ setup() {
     holder=$!
     exec 8>"$BATS_TEST_TMPDIR/in"
     echo "BEGIN; SELECT CONNECTION_ID(); SELECT id FROM orders;" >&8
-    poll 20 test -s "$BATS_TEST_TMPDIR/out"
+    poll test -s "$BATS_TEST_TMPDIR/out"
     holder_id=$(head -n 1 "$BATS_TEST_TMPDIR/out")
-    poll 20 grep -qx 1 "$BATS_TEST_TMPDIR/out"
+    poll grep -qx 1 "$BATS_TEST_TMPDIR/out"
 }
 
 teardown() {
@@ -38,15 +31,11 @@ teardown() {
     [ -z "$plugin" ] || sql_any "UNINSTALL SONAME 'metadata_lock_info'"
 }
 
-is_mysql() {
-    [[ "$(sql_any 'SELECT VERSION()')" != *MariaDB* ]]
-}
-
 # ALTER TABLE, until somebody waits for the table.
 alter_orders() {
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "ALTER TABLE orders ADD COLUMN c$1 INT" 3>&- 8>&- &
     alter=$!
-    poll 20 waits "ALTER TABLE orders"
+    poll waits "ALTER TABLE orders"
 }
 
 # A statement that begins so stands in the queue for a metadata lock.
@@ -60,15 +49,6 @@ blocked() {
     jq -e "[.[] | select(.check == \"blocked\")] | $1"
 }
 
-as() {
-    "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "${TEST_SCHEMA: -20}_$1" -D "$TEST_SCHEMA" doctor "${@:2}"
-}
-
-@test "doctor: nobody is blocked" {
-    rl doctor | grep -q '^fine *blocked *nobody waits'
-    rl doctor --json | blocked 'length == 1 and .[0].level == "fine" and .[0].sessions == []'
-}
-
 # All that the server tells: on MariaDB with the plugin, where there is one.
 @test "doctor: an ALTER that waits, who holds it up, and who waits behind" {
     if ! is_mysql; then
@@ -78,11 +58,11 @@ as() {
     alter_orders 1
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "SELECT 'reader', id FROM orders" >/dev/null 3>&- 8>&- &
     reader=$!
-    poll 20 waits "SELECT ''reader''"
+    poll waits "SELECT ''reader''"
     # ALTER has a lock that this wants too, but waits itself: that helps nobody.
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "TRUNCATE orders" 3>&- 8>&- &
     truncate=$!
-    poll 20 waits "TRUNCATE orders"
+    poll waits "TRUNCATE orders"
     json=$(rl doctor --json)
     echo "$json" | blocked ".[0].level == \"care\"
         and (.[0].sessions[0] | .role == \"waits\" and (.query | startswith(\"ALTER TABLE orders\")) and .user == \"root\")
@@ -107,11 +87,12 @@ as() {
 @test "doctor: where the holder is not shown, who it may be, and how it would be" {
     alter_orders 2
     if is_mysql; then
-        remedy="GRANT SELECT ON performance_schema.* TO '${TEST_SCHEMA: -20}_see'@'localhost';"
+        remedy="GRANT SELECT ON performance_schema.* TO '$(user_of see)'@'localhost';"
     else
         remedy="INSTALL SONAME 'metadata_lock_info'"
     fi
-    as see --json >"$BATS_TEST_TMPDIR/json" || [ "$?" -eq 1 ]
+    new_user see "PROCESS ON *.*"
+    rl_as see doctor --json >"$BATS_TEST_TMPDIR/json" || [ "$?" -eq 1 ]
     blocked ".[0].level == \"care\" and (.[0].remedy | contains(\"$remedy\"))
         and (.[0].sessions | any(.role == \"may hold\" and .connection_id == $holder_id))
         and (.[0].sessions | all(.role != \"may hold\" or (.query | startswith(\"ALTER TABLE\") | not)))" \
@@ -120,75 +101,46 @@ as() {
 
 @test "doctor: who may not see the others is told which right that takes" {
     alter_orders 3
-    run as blind --json
+    new_user blind
+    run rl_as blind doctor --json
     jq -e "[.[] | select(.check == \"transactions\")] | length == 1 and .[0].level == \"note\"
-           and .[0].remedy == \"GRANT PROCESS ON *.* TO '${TEST_SCHEMA: -20}_blind'@'localhost';\"" <<<"$output"
+           and .[0].remedy == \"GRANT PROCESS ON *.* TO '$(user_of blind)'@'localhost';\"" <<<"$output"
     [[ "$output" != *"ALTER TABLE orders"* ]]
 }
 
-# Its rows are locked, and no connection is there to be shown or ended.
-@test "doctor: a transaction that was prepared, and forgotten" {
-    xid=${TEST_SCHEMA: -20}
-    rl init >/dev/null
+# One that was prepared has rows locked, and no connection is there to be shown or ended.
+@test "doctor: a transaction that is open for long, not a row lock of rowlock's; one that was prepared, and forgotten" {
+    rl run --mode=pessimistic long-one -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
+        "$BATS_TEST_TMPDIR/held" "$BATS_TEST_TMPDIR/end" 3>&- 8>&- &
+    run_pid=$!
+    poll test -e "$BATS_TEST_TMPDIR/held"
     sql "INSERT INTO resource (resource_name, kind, version, update_time) VALUES ('xa', 'optimistic', 1, NOW());
-         XA START '$xid'; UPDATE resource SET version = 2 WHERE resource_name = 'xa'; XA END '$xid'; XA PREPARE '$xid'"
-    poll 60 prepared_told || true
-    rl doctor --json >"$BATS_TEST_TMPDIR/json" || [ "$?" -eq 1 ]
-    sql "XA ROLLBACK '$xid'"
+         XA START 'x'; UPDATE resource SET version = 2 WHERE resource_name = 'xa'; XA END 'x'; XA PREPARE 'x'"
+    poll long_since_told
+    rl doctor --json >"$BATS_TEST_TMPDIR/long"
+    touch "$BATS_TEST_TMPDIR/end"
+    wait "$run_pid"
+    sql "XA ROLLBACK 'x'"
+    cat "$BATS_TEST_TMPDIR/long"
     jq -e '[.[] | select(.check == "prepared")] | length == 1 and .[0].level == "care"
-           and (.[0].remedy | contains("XA RECOVER"))' <"$BATS_TEST_TMPDIR/json"
-    poll 20 none_prepared_told
+           and (.[0].remedy | contains("XA RECOVER"))' "$BATS_TEST_TMPDIR/long"
+    jq -e "[.[] | select(.check == \"transactions\") | .sessions[]] | length == 1 and
+           (.[0] | .connection_id == $holder_id and .role == \"open\" and .transaction_ms >= 10000)" "$BATS_TEST_TMPDIR/long"
+    poll none_prepared_told
 }
 
 # What InnoDB shows of transactions is a copy, which it makes anew only when nobody has looked at it for
 # 100 ms: who looks more often sees the old one for ever.
-prepared_told() {
+long_since_told() {
     sleep 0.2
-    rl doctor --json | jq -e 'any(.[]; .check == "prepared")'
+    rl doctor --json >"$BATS_TEST_TMPDIR/told"
+    jq -e "any(.[] | select(.check == \"transactions\") | .sessions[]; .connection_id == $holder_id)
+           and any(.[]; .check == \"prepared\")" "$BATS_TEST_TMPDIR/told" &&
+        [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name = 'long-one' AND status = 'held'
+                   AND acquired_at < UTC_TIMESTAMP(6) - INTERVAL 11 SECOND")" -eq 1 ]
 }
 
 none_prepared_told() {
     sleep 0.2
     rl doctor --json | jq -e 'length > 0 and all(.[]; .check != "prepared")'
-}
-
-# doctor_of USER ARGUMENTS...: its finding about the schema, as "found; remedy".
-doctor_of() {
-    "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$@" doctor --json |
-        jq -r '.[] | select(.check == "schema") | "\(.level): \(.found); \(.remedy)"'
-}
-
-@test "doctor: a schema that is not there, one that is hidden, one of which this user may only EXECUTE the procedures" {
-    user="${TEST_SCHEMA: -20}_none"
-    exec_user="${TEST_SCHEMA: -20}_exec"
-    sql_any "DROP USER IF EXISTS '$user'@'localhost'; CREATE USER '$user'@'localhost'"
-    [[ "$(doctor_of root -D rowlock_none_such)" == "BROKEN: there is no schema 'rowlock_none_such' on the server; run \`rowlock -D rowlock_none_such init\`"*grants.sql* ]]
-    [[ "$(doctor_of "$user" -D "$TEST_SCHEMA")" == "BROKEN: '$user'@'localhost' has no rights in the schema '$TEST_SCHEMA', if there is one; "*"init\`, if nobody has, and then give what sql/grants.sql "* ]]
-    [[ "$(doctor_of "$user" -D "$TEST_SCHEMA" --via=procedures)" == *"init --procedures\`, if nobody has, and then GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost';" ]]
-    rl init -q --procedures
-    sql_any "DROP USER IF EXISTS '$exec_user'@'localhost'; CREATE USER '$exec_user'@'localhost'; GRANT EXECUTE ON \`$TEST_SCHEMA\`.* TO '$exec_user'@'localhost'"
-    [[ "$(doctor_of "$exec_user" -D "$TEST_SCHEMA")" == "BROKEN: this user may EXECUTE rowlock's procedures: use via=procedures; for the tables, "* ]]
-    [[ "$(doctor_of "$exec_user" -D "$TEST_SCHEMA" --via=procedures)" == "fine: "* ]]
-    rl init -q --remove-procedures
-    sql_any "DROP USER '$user'@'localhost', '$exec_user'@'localhost'"
-}
-
-@test "doctor: a transaction that is open for long; not a row lock of rowlock's" {
-    rl run --mode=pessimistic long-one -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
-        "$BATS_TEST_TMPDIR/held" "$BATS_TEST_TMPDIR/end" 3>&- 8>&- &
-    run_pid=$!
-    poll 20 test -e "$BATS_TEST_TMPDIR/held"
-    poll 60 long_since_told
-    long=$(rl doctor --json | jq '[.[] | select(.check == "transactions") | .sessions[]]')
-    touch "$BATS_TEST_TMPDIR/end"
-    wait "$run_pid"
-    echo "$long"
-    jq -e "any(.[]; .connection_id == $holder_id and .role == \"open\" and .transaction_ms >= 10000)" <<<"$long"
-    jq -e "length == 1" <<<"$long"
-}
-
-long_since_told() {
-    rl doctor --json | jq -e "any(.[] | select(.check == \"transactions\") | .sessions[]; .connection_id == $holder_id)" &&
-        [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name = 'long-one' AND status = 'held'
-                   AND acquired_at < UTC_TIMESTAMP(6) - INTERVAL 11 SECOND")" -eq 1 ]
 }

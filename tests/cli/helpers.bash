@@ -1,12 +1,21 @@
 # tests/cli/helpers.bash - what the command's tests share. A test file says
 #
 #     load helpers
-#     setup_file() { rowlock_setup_file; }
-#     teardown_file() { rowlock_teardown_file; }
 #
 # and needs from outside: ROWLOCK (the command's path) and ROWLOCK_TEST_SOCKET
 # (the socket of a running private server whose root has no password). Each file
 # gets a schema of its own, so files can run at the same time.
+
+bats_require_minimum_version 1.5.0
+export BATS_VERBOSE_RUN=yes # what `run` ran is shown where a test fails
+
+setup_file() {
+    rowlock_setup_file
+}
+
+teardown_file() {
+    rowlock_teardown_file
+}
 
 # The last lines of this file make these usable in `bash -c '...'` too.
 rowlock_setup_file() {
@@ -25,7 +34,22 @@ rowlock_setup_file() {
 
 rowlock_teardown_file() {
     [ -n "${TEST_SCHEMA:-}" ] || return 0
-    sql_any "DROP DATABASE IF EXISTS \`$TEST_SCHEMA\`"
+    own_server remove
+    [ -z "${ON_OWN_SERVER:-}" ] || return 0
+    sql_any "DROP DATABASE IF EXISTS \`$TEST_SCHEMA\`; $(sql_any "SELECT CONCAT('DROP USER ', QUOTE(user), '@', QUOTE(host), ';')
+        FROM mysql.user WHERE user LIKE '${TEST_SCHEMA: -20}\\_%'")"
+}
+
+# setup_on_own_server [OPTION...]: setup_file of those whose tests change what a whole server has, or look at that.
+setup_on_own_server() {
+    export TEST_DIR="$BATS_FILE_TMPDIR" ON_OWN_SERVER=yes
+    ROWLOCK_TEST_SOCKET=$(own_server start "$@" | tail -n 1)
+    rowlock_setup_file
+}
+
+# own_server VERB [OPTION...]: a server that a test may treat badly.
+own_server() {
+    "${ROWLOCK_TOOLS:-$BATS_TEST_DIRNAME/../../tools}/server" "$1" "${@:2}" "$TEST_DIR/own" 3>&-
 }
 
 # The command, on this file's schema.
@@ -38,6 +62,28 @@ rl_exec() {
     exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@"
 }
 
+# A user's name that is this file's own; its teardown drops them all.
+user_of() {
+    echo "${TEST_SCHEMA: -20}_$1"
+}
+
+# new_user NAME [RIGHTS ON WHAT]...: the user_of that name, anew, with those rights.
+new_user() {
+    local user right grants=''
+    user="'$(user_of "$1")'@'localhost'"
+    for right in "${@:2}"; do
+        grants+="; GRANT $right TO $user"
+    done
+    sql_any "DROP USER IF EXISTS $user; CREATE USER $user$grants"
+}
+
+# rl_as NAME ARGUMENT...: the command by the user_of that name, or by root, without any option file.
+rl_as() {
+    local user=$1
+    [ "$user" = root ] || user=$(user_of "$user")
+    "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "$TEST_SCHEMA" "${@:2}"
+}
+
 # Statements on this file's schema; the result without headers, tabs between columns.
 sql() {
     mariadb --defaults-file="$TEST_OPTIONS" --default-character-set=utf8mb4 -N -B "$TEST_SCHEMA" -e "$*"
@@ -48,14 +94,63 @@ sql_any() {
     mariadb --defaults-file="$TEST_OPTIONS" --default-character-set=utf8mb4 -N -B -e "$*"
 }
 
-# poll SECONDS COMMAND...: until the command succeeds, at most so long.
+is_mysql() {
+    [[ "$(sql_any 'SELECT VERSION()')" != *MariaDB* ]]
+}
+
+# words LINE: into the array `arguments`; % is an empty one.
+words() {
+    read -ra arguments <<<"$1"
+    for word in "${!arguments[@]}"; do
+        [ "${arguments[word]}" != % ] || arguments[word]=''
+    done
+}
+
+# fails STATUS PATTERN COMMAND...: nothing on stdout, one line on stderr, "rowlock: PATTERN".
+fails() {
+    run --separate-stderr "${@:3}"
+    echo "${*:3}: exit $status, stdout: $output, stderr: $stderr"
+    [ "$status" -eq "$1" ]
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    # shellcheck disable=SC2053 # a pattern
+    [[ "$stderr" == "rowlock: "$2 ]]
+}
+
+# misused PATTERN COMMAND...: 64, nothing on stdout, "rowlock: PATTERN" and where to find help on stderr.
+misused() {
+    run --separate-stderr "${@:2}"
+    echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
+    [ "$status" -eq 64 ]
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 2 ]
+    # shellcheck disable=SC2053 # a pattern
+    [[ "${stderr_lines[0]}" == "rowlock: "$1 ]]
+    [[ "${stderr_lines[1]}" == "rowlock: try 'rowlock"*"--help'" ]]
+}
+
+# works COMMAND...: 0, and nothing on stderr; what it wrote is in $output.
+works() {
+    run --separate-stderr "$@"
+    echo "$*: exit $status, stdout: $output, stderr: $stderr"
+    [ "$status" -eq 0 ]
+    [ -z "$stderr" ]
+}
+
+# is_silent STATUS COMMAND...: not a byte.
+is_silent() {
+    run --separate-stderr "${@:2}"
+    echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
+    [ "$status" -eq "$1" ]
+    [ -z "$output$stderr" ]
+}
+
+# poll COMMAND...: until it succeeds. The limit is for what never comes, not for what comes late.
 poll() {
-    local seconds=$1 end
-    shift
-    end=$((SECONDS + seconds))
+    local end=$((SECONDS + 90))
     until "$@" >/dev/null 2>&1; do
         if ((SECONDS > end)); then
-            echo "not within $seconds s: $*" >&2
+            echo "never: $*" >&2
             return 1
         fi
         sleep 0.05
@@ -73,8 +168,24 @@ on_terminal() {
     local columns=$1 line
     shift
     printf -v line '%q ' "$@"
-    SHELL=$BASH script -qec "stty cols $columns rows 24 -opost; exec $line" /dev/null </dev/null | tr -d '\r'
+    SHELL=$BASH script -qec "stty cols $columns rows 24 -opost; $line" /dev/null </dev/null | tr -d '\r'
     return "${PIPESTATUS[0]}"
+}
+
+# No byte in the file steers a terminal: none below blank but newline, no DEL, no C1 control, no override
+# of the direction.
+is_harmless() {
+    ! LC_ALL=C grep -qP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]' "$1"
+}
+
+# all_harmless STATUS ARGUMENTS...: what each of these prints, to a file and to a terminal, and its exit status.
+all_harmless() {
+    for arguments in "${@:2}"; do
+        run "-$1" bash -c "rl $arguments >'$TEST_DIR/evil' 2>&1"
+        is_harmless "$TEST_DIR/evil"
+        run "-$1" bash -c "NO_COLOR=1 on_terminal 300 rl $arguments >'$TEST_DIR/evil'"
+        is_harmless "$TEST_DIR/evil"
+    done
 }
 
 export -f rl rl_exec sql sql_any poll state_is on_terminal

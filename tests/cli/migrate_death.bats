@@ -1,19 +1,14 @@
 #!/usr/bin/env bats
 # rowlock migrate when processes are killed, paused and overtaken.
 
-bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 load migrate_helpers
 
-setup() {
-    run_setup
-    migrate_setup files
+# with_gate: a schema of its own, for each of those side by side, too, with a row for `slow` statements.
+with_gate() {
+    migrate_setup "${D##*/}"
     sql_any "CREATE TABLE \`$APP\`.gate (id INT PRIMARY KEY); INSERT INTO \`$APP\`.gate VALUES (1)"
-}
-
-teardown() {
-    run_teardown
 }
 
 # A statement that takes long: it waits for the row that `hold_up` has locked.
@@ -27,7 +22,7 @@ hold_up() {
     mariadb --defaults-file="$TEST_OPTIONS" -N -B --unbuffered "$APP" <statements >answers 3>&- &
     exec 7>statements
     echo "START TRANSACTION; SELECT 'locked', id FROM gate FOR UPDATE;" >&7
-    poll 30 grep -q locked answers
+    poll grep -q locked answers
 }
 
 # (Processes of the test have the pipe open, too.)
@@ -41,6 +36,22 @@ start() {
     background migrate --into="$APP" "$@" "$DIR"
 }
 
+# start_slow LINE...: one that is at such a file's slow statement; let_go ends that.
+start_slow() {
+    hold_up
+    file 0001_a.sql "$@"
+    start --ttl="${TTL:-9}"
+    poll at_work
+}
+
+# killed_slow LINE...: and is killed there. The server does not know yet.
+killed_slow() {
+    start_slow "$@"
+    kill -KILL "$BACK"
+    ends_with 137
+    at_work
+}
+
 # Is that statement at work on the server?
 at_work() {
     [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist
@@ -51,24 +62,27 @@ idle() {
     ! at_work
 }
 
-@test "killed in a statement: the next one ends it, and refuses with what to look at" {
-    hold_up
-    file 0001_a.sql "$(see one)" "$(slow two)" "$(see three)"
-    start --ttl=6
-    poll 30 at_work
-    run migrate status
-    [ "$status" -eq 0 ]
+# overtake: another one ends the dead or paused one's statement, and does it itself.
+overtake() {
+    start --quiet
+    poll eval 'at_work && grep -q "ending its connection" err'
+    let_go
+    ends_with 0
+}
+
+killed() {
+    with_gate
+    start_slow "$(see one)" "$(slow two)" "$(see three)"
+    run -0 migrate status
     [[ $output == *"running: 0001_a.sql, statement 2 of 3: INSERT"* ]]
     kill -KILL "$BACK"
     ends_with 137
-    at_work # the server does not know yet
-    run --separate-stderr migrate
-    [ "$status" -eq 68 ]
+    at_work
+    run -68 --separate-stderr migrate
     [[ ${stderr_lines[0]} == *"ending its connection "* ]]
     [[ ${stderr_lines[1]} == *"0001_a.sql stopped in statement 2 of 3 (line 2): "*"statement 1 took effect; whether 2 did is not known"* ]]
     idle
-    run migrate status
-    [ "$status" -eq 68 ]
+    run -68 migrate status
     [[ $output == *"repair --done=2"*"or with --done=1 if not"* ]]
     let_go
     [ "$(seen)" = one ]
@@ -77,43 +91,20 @@ idle() {
     [ "$(seen)" = "one two three" ]
 }
 
-@test "killed in a file that is resumable, or one transaction: the next one goes on" {
-    hold_up
-    file 0001_a.sql "-- rowlock: resumable" "$(see one)" "$(slow two)"
-    start --ttl=6
-    poll 30 at_work
-    kill -KILL "$BACK"
-    ends_with 137
-    start --quiet
-    poll 30 eval 'at_work && grep -q "ending its connection" err'
-    let_go
-    ends_with 0
+killed_that_goes_on() { # KIND
+    with_gate
+    killed_slow "-- rowlock: $1" "$(see one)" "$(slow two)"
+    overtake
     [ "$(seen)" = "one two" ]
-    hold_up
-    file 0002_b.sql "-- rowlock: transaction" "$(see three)" "$(slow four)"
-    start --ttl=6
-    poll 30 at_work
-    kill -KILL "$BACK"
-    ends_with 137
-    start --quiet
-    poll 30 eval 'at_work && grep -q "ending its connection" err'
-    let_go
-    ends_with 0
-    [ "$(seen)" = "one two three four" ]
 }
 
-@test "paused in a statement and overtaken: its statement is ended, and it runs no other" {
-    hold_up
-    file 0001_a.sql "-- rowlock: resumable" "$(see one)" "$(slow two)" "$(see three)"
-    start --ttl=6
-    poll 30 at_work
+paused() {
+    with_gate
+    start_slow "-- rowlock: resumable" "$(see one)" "$(slow two)" "$(see three)"
     kill -STOP "$BACK"
     paused=$BACK
     mv err err1
-    start --quiet
-    poll 30 eval 'grep -q "ending its connection" err && at_work'
-    let_go
-    ends_with 0
+    overtake
     [ "$(seen)" = "one two three" ]
     kill -CONT "$paused"
     mv err1 err
@@ -122,58 +113,58 @@ idle() {
     migrate status
 }
 
-@test "paused anywhere, and overtaken, again and again: each statement took effect once" {
-    statements=()
-    # Each statement says itself whether it may be run again.
-    for i in $(seq 200); do
-        statements+=("INSERT INTO seen (what) SELECT '$i' FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM seen AS s WHERE what = '$i');")
-    done
-    file 0001_a.sql "-- rowlock: resumable" "${statements[@]}"
-    sql_any "ALTER TABLE \`$APP\`.seen ADD UNIQUE (what(20))"
-    paused=()
-    for pause in 0.03 0.05 0.06 0.08 0.1 0.12 0.15; do
-        start --quiet
-        sleep "$pause" # anywhere
-        kill -STOP "$BACK" || true # it may have done all
-        paused+=("$BACK")
-        # It will not know when it wakes up.
-        rl break "migrate:$APP" || true
-    done
-    migrate -q
-    for pid in "${paused[@]}"; do
-        kill -CONT "$pid" || true
-        ends=0
-        wait "$pid" || ends=$?
-        echo "ended with $ends"
-        [[ $ends == 0 || $ends == 75 ]]
-    done
-    [ "$(seen)" = "$(seq -s ' ' 200)" ]
-    migrate status
-}
-
-@test "its lock is broken: the statement is ended at once, the exit status is 75" {
-    hold_up
-    file 0001_a.sql "$(see one)" "$(slow two)"
-    start --ttl=6
-    poll 30 at_work
+broken() {
+    with_gate
+    start_slow "$(see one)" "$(slow two)"
     rl break "migrate:$APP"
     ends_with 75
     [[ $(cat err) == *"0001_a.sql, statement 2 of 2 "*"the lock of the migrations of the schema $APP was lost"* ]]
     [[ $(cat err) == *" show migrate:$APP\` says who has it now"* ]]
-    poll 30 idle
+    poll idle
     let_go
     [ "$(seen)" = one ]
 }
 
+released_all_and_killed() {
+    with_gate
+    killed_slow "INSERT INTO seen (what) SELECT 'one' FROM (SELECT RELEASE_ALL_LOCKS() AS n) AS r STRAIGHT_JOIN gate FOR UPDATE;"
+    run -68 --separate-stderr migrate
+    [[ $stderr == *"ending its connection "* ]]
+    idle
+    let_go
+    [ "$(seen)" = - ]
+}
+
+# By a user who may not end the dead one's connection.
+killed_for_others() {
+    with_gate
+    TTL=7 killed_slow "-- rowlock: resumable" "$(slow one)"
+    new_user u "ALL ON \`$TEST_SCHEMA\`.*" "SELECT, INSERT, UPDATE, CREATE ON \`$APP\`.*"
+    run -1 --separate-stderr rl_as u migrate --into="$APP" --wait=9s files
+    [[ $stderr == *"of the last migrator ("*") has not ended yet"* ]]
+    at_work
+    let_go
+    poll idle
+    rl_as u migrate --into="$APP" -q files
+    # The dead one's statement was not undone: nobody could. It may be run again, it says.
+    [ "$(seen)" = "one one" ] || [ "$(seen)" = one ]
+}
+
+@test "killed: the next one ends its statement, and refuses with what to look at, or goes on where the file says so" {
+    side_by_side killed "killed_that_goes_on resumable" "killed_that_goes_on transaction" released_all_and_killed killed_for_others
+}
+
+@test "paused and overtaken, or its lock broken: its statement is ended, it runs no other, each took effect once" {
+    side_by_side paused broken
+}
+
 @test "SIGTERM stops the statement; where the server says so, the next run goes on with it" {
-    hold_up
-    file 0001_a.sql "$(see one)" "$(slow two)"
-    start
-    poll 30 at_work
+    with_gate
+    start_slow "$(see one)" "$(slow two)"
     kill -TERM "$BACK"
     ends_with 143
     [[ $(cat err) == *"0001_a.sql, statement 2 of 2 "*"cancelled"* ]]
-    poll 30 idle
+    poll idle
     let_go
     run migrate -q
     if [ "$status" -eq 68 ]; then # a busy machine: the answer came too late
@@ -183,68 +174,9 @@ idle() {
     [ "$(seen)" = "one two" ]
 }
 
-@test "somebody ends its connection: it says so, and does not guess" {
-    hold_up
-    file 0001_a.sql "$(see one)" "$(slow two)"
-    start
-    poll 30 at_work
-    sql_any "KILL CONNECTION $(sql_any "SELECT id FROM information_schema.processlist WHERE db = '$APP' AND info LIKE 'INSERT INTO seen%gate%'")"
-    poll 30 is_dead "$BACK"
-    ends=0
-    wait "$BACK" || ends=$?
-    cat err
-    [ "$ends" -ne 0 ]
-    let_go
-    [ "$(seen)" = one ]
-    run migrate -q
-    [[ $status == 68 || $status == 0 ]] # the server may have answered first
-}
-
 @test "one that released all locks of its connection takes its marker again" {
+    with_gate
     file 0001_a.sql "DO RELEASE_ALL_LOCKS();" "$(see one)" "DO SLEEP(0.1);" "$(see two)"
     migrate -q
     [ "$(seen)" = "one two" ]
-}
-
-@test "one that released all locks of its connection and was killed: its statement is ended all the same" {
-    hold_up
-    file 0001_a.sql "INSERT INTO seen (what) SELECT 'one' FROM (SELECT RELEASE_ALL_LOCKS() AS n) AS r STRAIGHT_JOIN gate FOR UPDATE;"
-    start --ttl=6
-    poll 30 at_work
-    kill -KILL "$BACK"
-    ends_with 137
-    run --separate-stderr migrate
-    [ "$status" -eq 68 ]
-    [[ $stderr == *"ending its connection "* ]]
-    idle
-    let_go
-    [ "$(seen)" = - ]
-}
-
-@test "a user who may not end the dead one's connection waits for its end, and says whose it is" {
-    hold_up
-    file 0001_a.sql "-- rowlock: resumable" "$(slow one)"
-    start --ttl=5
-    poll 30 at_work
-    kill -KILL "$BACK"
-    ends_with 137
-    user="${APP: -20}_u"
-    sql_any "CREATE USER '$user'@'localhost' IDENTIFIED BY 'migrates'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO '$user'@'localhost';
-             GRANT SELECT, INSERT, UPDATE, CREATE ON \`$APP\`.* TO '$user'@'localhost'"
-    other() {
-        (unset MYSQL_PWD && "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" --password=migrates -D "$TEST_SCHEMA" \
-            migrate --into="$APP" "$@" files)
-    }
-    run --separate-stderr other --wait=10s
-    # shellcheck disable=SC2154
-    echo "$stderr"
-    [ "$status" -eq 1 ]
-    [[ $stderr == *"of the last migrator ("*") has not ended yet"* ]]
-    at_work
-    let_go
-    poll 30 idle
-    other -q
-    sql_any "DROP USER '$user'@'localhost'"
-    # The dead one's statement was not undone: nobody could. It may be run again, it says.
-    [ "$(seen)" = "one one" ] || [ "$(seen)" = one ]
 }

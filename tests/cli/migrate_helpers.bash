@@ -1,18 +1,15 @@
 # tests/cli/migrate_helpers.bash - a schema to migrate and a folder of files, beside helpers.bash.
 
-setup_file() {
-    rowlock_setup_file
-    export APP="${TEST_SCHEMA}_app"
-}
-
 teardown_file() {
-    sql_any "DROP DATABASE IF EXISTS \`$APP\`"
+    sql_any "$(sql_any "SELECT CONCAT('DROP DATABASE \`', schema_name, '\`;') FROM information_schema.schemata
+        WHERE schema_name LIKE '${TEST_SCHEMA}\\_app%'")"
     rowlock_teardown_file
 }
 
-# migrate_setup FOLDER: both are new for each test; `seen` notes what was run, in order.
+# migrate_setup: schema and folder are new for each test; `seen` notes what was run, in order.
 migrate_setup() {
-    DIR=$1
+    APP="${TEST_SCHEMA}_app${1:-}"
+    DIR=files
     mkdir "$DIR"
     sql_any "DROP DATABASE IF EXISTS \`$APP\`; CREATE DATABASE \`$APP\`;
              CREATE TABLE \`$APP\`.seen (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT)"
@@ -20,9 +17,7 @@ migrate_setup() {
 
 # file NAME LINE...
 file() {
-    local name=$1
-    shift
-    printf '%s\n' "$@" >"$DIR/$name"
+    printf '%s\n' "${@:2}" >"$DIR/$1"
 }
 
 # see TEXT: a statement that notes it.

@@ -1,20 +1,52 @@
 # tests/cli/run_helpers.bash - what the tests of `run` share, beside helpers.bash.
 
+setup() {
+    run_setup
+}
+
+teardown() {
+    run_teardown
+}
+
 # A test's own folder and its own lock's name.
 run_setup() {
-    D="$BATS_TEST_TMPDIR"
+    export TEST_FOLDER="$BATS_TEST_TMPDIR"
+    D="$TEST_FOLDER"
     L="lock $BATS_TEST_NUMBER"
     export D L
     cd "$D"
     witness 3>&- &
 }
 
+# side_by_side CASE...: each is a function with its arguments, and variables before it; all are called at
+# once, each in a process that has a folder and a lock of its own. Most of their time they wait.
+side_by_side() {
+    local n failed=0 pids=()
+    for ((n = 1; n <= $#; n++)); do
+        mkdir "$D/$n"
+        (
+            L="$L $n"
+            D="$D/$n"
+            cd "$D"
+            eval "${!n}"
+        ) >"$D/$n/said" 2>&1 3>&- &
+        pids[n]=$!
+    done
+    for ((n = 1; n <= $#; n++)); do
+        wait "${pids[n]}" && continue
+        failed=1
+        echo "*** failed: ${!n}"
+        cat "$D/$n/said"
+    done
+    return $failed
+}
+
 # How late this machine is, as tests/support/witness.c has it: one line for each time that somebody who
 # does nothing else was woken late, or a small write to the disk was done late.
 witness() {
     exec perl -MTime::HiRes=time,sleep -MIO::Handle -e '
-        open my $notes, ">>", "$ENV{D}/stood" or die;
-        open my $disk, ">", "$ENV{D}/disk" or die;
+        open my $notes, ">>", "$ENV{TEST_FOLDER}/stood" or die;
+        open my $disk, ">", "$ENV{TEST_FOLDER}/disk" or die;
         $notes->autoflush(1);
         for (my $n = 0; ; $n++) {
             my $start = time;
@@ -27,7 +59,7 @@ witness() {
 
 # stood_since MILLISECONDS: how long the machine has stood still since then.
 stood_since() {
-    awk -v since="$1" '$1 >= since { sum += $2 } END { print int(sum) }' "$D/stood" 2>/dev/null || echo 0
+    awk -v since="$1" '$1 >= since { sum += $2 } END { print int(sum) }' "$TEST_FOLDER/stood" 2>/dev/null || echo 0
 }
 
 # Ends all that the test started and that is still there: what has the test's folder in its
@@ -36,7 +68,7 @@ run_teardown() {
     local pids
     disown -a # a job that is killed now is no news
     for _ in 1 2 3; do
-        pids=$(grep -lzxF "D=$D" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3)
+        pids=$(grep -lzxF "TEST_FOLDER=$TEST_FOLDER" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3)
         # shellcheck disable=SC2086
         kill -KILL $pids 2>/dev/null || true # the grep itself is gone
     done
@@ -52,10 +84,17 @@ background() {
     BACK=$!
 }
 
+# hold [OPTION...]: the lock is held by somebody, HOLDER, until $D/let_go is there; then that ends with 8.
+hold() {
+    background run "$@" "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
+    HOLDER=$BACK
+    poll test -e "$D/held"
+}
+
 # ends_with STATUS [PID]: the background process does, soon.
 ends_with() {
     local status=0 pid=${2:-$BACK}
-    poll 30 is_dead "$pid" || return 1
+    poll is_dead "$pid" || return 1
     wait "$pid" || status=$?
     if [ "$status" -ne "$1" ]; then
         echo "exit $status instead of $1; stderr: $(cat "$D/err")" >&2
@@ -86,18 +125,23 @@ got() {
 }
 
 # A command that is a tree: itself, a child, one in a session of its own, and a daemon whose
-# parents are gone. Their pids stand in $D/tree. What is in TREE_TRAP is done first, by all.
+# parents are gone. Their pids stand in $D/tree; each is written by the sleep that it waits for, since a
+# child of bash loses a SIGTERM that comes before its exec(). What is in TREE_TRAP is done first, by all.
 make_tree() {
     cat >"$D/tree.sh" <<'END'
 exec 2>/dev/null # "Terminated"
-note() { eval "${TREE_TRAP:-}"; echo "$1 $BASHPID" >>"$D/tree"; }
-stay() { while :; do sleep 1000 & wait $!; done; }
-export -f note stay
-(note child; stay) &
-setsid bash -c 'note session; stay' &
-setsid bash -c '(note daemon; stay) &' &
-note command
-stay
+be() {
+    eval "${TREE_TRAP:-}"
+    while :; do
+        sh -c 'echo "$1 $PPID" >>"$D/tree"; exec sleep 1000' - "$1" &
+        wait $!
+    done
+}
+export -f be
+be child &
+setsid bash -c 'be session' &
+setsid bash -c 'be daemon &' &
+be command
 END
 }
 
@@ -105,7 +149,7 @@ END
 run_tree() {
     make_tree
     background run "$@" "$L" -- bash "$D/tree.sh"
-    poll 20 got "$D/tree" 4
+    poll got "$D/tree" 4
     SUPERVISOR=$(supervisor_of "$BACK")
     local pid
     while read -r _ pid; do
@@ -141,6 +185,25 @@ within() {
     [ "$took" -le $(($1 + stood)) ]
 }
 
+token_of_lock() {
+    rl show --json "$L" | jq .token
+}
+
+# The connection that a row lock is held on.
+connection_of_lock() {
+    rl show --json "$L" | jq -e .connection_id
+}
+
+pid_of() { # WHO: of the tree
+    sed -n "s/^$1 //p" tree
+}
+
+# said_once TEXT: that is all rowlock wrote, on one line.
+said_once() {
+    cat err
+    [ "$(wc -l <err)" -eq 1 ] && [[ "$(cat err)" == "rowlock: $L: "*"$1"* ]]
+}
+
 # The lock can be had at once, in the test's mode.
 is_free() {
     rl run -n ${MODE:+--mode="$MODE"} "$L" -- true
@@ -148,6 +211,21 @@ is_free() {
 
 now_ms() {
     date +%s%3N
+}
+
+# on_terminal_steps STEP... -- COMMAND...: as terminal.py has it; the screen is in $D/screen, and shown.
+on_terminal_steps() {
+    local status=0
+    TERM=dumb HISTFILE='' python3 "$BATS_TEST_DIRNAME/terminal.py" "$@" >"$D/screen" 2>&1 3>&- || status=$?
+    cat -v "$D/screen"
+    return $status
+}
+
+# somebody_waits [COUNT]: for the lock, as the server shows it; for poll.
+somebody_waits() {
+    # What a server shows of row locks is a copy, made anew only when nobody has looked for 0.1 s.
+    sleep 0.15
+    [ "$(rl show --json "$L" | jq '.waiters | length')" -ge "${1:-1}" ]
 }
 
 export -f is_dead is_alive tree_is_dead

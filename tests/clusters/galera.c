@@ -21,7 +21,6 @@ static bool refused_for_good(rowlock_client *client, const char *name)
 static void test_a_node_that_is_cut_off(void **state)
 {
     (void)state;
-    cluster_needed();
     const char *name = ts_name("cut-off");
     const char *fresh = ts_name("new");
     rowlock_client_options options = cluster_options(1);
@@ -51,9 +50,7 @@ static void test_a_node_that_is_cut_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WRITERS_TESTS,
-        SQL_WRITERS_TESTS,
-        ONCE(test_a_node_that_is_cut_off),
+        WRITERS_TESTS(LISTED) SQL_WRITERS_TESTS(LISTED) ONCE(test_a_node_that_is_cut_off),
     };
     return cmocka_run_group_tests_name("galera", tests, begin, cluster_end);
 }

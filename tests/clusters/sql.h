@@ -8,8 +8,6 @@
 
 /* The procedures of this binary's schema, at every node. */
 void sql_install(int node);
-/* A session of root on this binary's schema. */
-MYSQL *sql_at(int node);
 void want_sqlstate(MYSQL *mysql, const char *statement, const char *state);
 
 /* The event, made at a node, each second; the node's server runs events from then on. */
@@ -21,13 +19,10 @@ bool event_freed_all(MYSQL *mysql, const char *prefix, unsigned count);
 bool event_is(int node, rowlock_level level, const char *found);
 
 /* Where every node takes writes. */
-void test_sql_sessions_from_every_node(void **state);
-void test_a_fenced_sql_transaction_is_overtaken(void **state);
-void test_the_event_at_several_nodes(void **state);
-void test_migrations_on_many_writers(void **state);
-
-#define SQL_WRITERS_TESTS                                                                          \
-    ONCE(test_sql_sessions_from_every_node), ONCE(test_a_fenced_sql_transaction_is_overtaken),     \
-        ONCE(test_the_event_at_several_nodes), ONCE(test_migrations_on_many_writers)
+#define SQL_WRITERS_TESTS(X)                                                                       \
+    X(test_sql_sessions_from_every_node)                                                           \
+    X(test_a_fenced_sql_transaction_is_overtaken)                                                  \
+    X(test_the_event_at_several_nodes) X(test_migrations_on_many_writers)
+SQL_WRITERS_TESTS(DECLARED)
 
 #endif

@@ -2,43 +2,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "support/support.h"
+#include "conformance/clients.h"
 
-static void test_acquire_and_release(void **state)
+TS_ONCE(test_defaults)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("cycle");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    WANT(BUSY, ts_try(other, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_try(other, name, mode));
-    WANT(OK, ts_try(client, name, mode));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
-}
-
-static void test_defaults(void **state)
-{
-    rowlock_client *client = ts_open();
     rowlock_hold *hold = NULL;
-    (void)state;
     WANT(OK, rowlock_acquire(client, ts_name("default"), NULL, &hold, &ts_err));
     assert_int_equal(rowlock_hold_mode(hold), ROWLOCK_OPTIMISTIC);
     assert_between(ROWLOCK_TTL_DEFAULT_MS / 2, rowlock_hold_remaining_ms(hold),
                    ROWLOCK_TTL_DEFAULT_MS);
     WANT(OK, rowlock_release(hold, NULL));
-    rowlock_client_close(client);
 }
 
-static void test_what_a_hold_says(void **state)
+TS_BOTH(test_what_a_hold_says)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("says");
-    rowlock_client *client = ts_open();
     rowlock_hold *hold = ts_take(client, name, mode, 20000);
     assert_true(rowlock_hold_token(hold) > 0);
     assert_string_equal(rowlock_hold_name(hold), name);
@@ -53,36 +32,19 @@ static void test_what_a_hold_says(void **state)
     assert_between(15000, rowlock_hold_remaining_ms(hold), 20000);
     assert_held(hold);
     assert_between(1, (int64_t)strlen(rowlock_hold_owner(hold)), ROWLOCK_OWNER_MAX);
-    MYSQL *mysql = ts_connect(ts_schema());
     char *owner =
         ts_sql_text(mysql, "SELECT owner FROM resource WHERE resource_name = %s", ts_quote(name));
     assert_string_equal(owner, rowlock_hold_owner(hold));
     free(owner);
-    mysql_close(mysql);
+    rowlock_hold *another = ts_take(client, ts_name("owner"), mode, 30000);
+    assert_string_not_equal(rowlock_hold_owner(another), rowlock_hold_owner(hold));
+    WANT(OK, rowlock_release(another, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
 }
 
-static void test_owners_are_unique(void **state)
+TS_BOTH(test_a_try_is_busy_at_once)
 {
-    rowlock_mode mode = ts_mode(state);
-    rowlock_client *client = ts_open();
-    rowlock_hold *a = ts_take(client, ts_name("owner-a"), mode, 30000);
-    rowlock_hold *b = ts_take(client, ts_name("owner-b"), mode, 30000);
-    assert_string_not_equal(rowlock_hold_owner(a), rowlock_hold_owner(b));
-    WANT(OK, rowlock_release(a, &ts_err));
-    WANT(OK, rowlock_release(b, &ts_err));
-    rowlock_client_close(client);
-}
-
-/* ------------------------------------------------------------------------- waiting */
-
-static void test_a_try_is_busy_at_once(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("try");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     for (int i = 0; i < 3; i++) {
         int64_t start = ts_now_ms();
@@ -91,17 +53,14 @@ static void test_a_try_is_busy_at_once(void **state)
     }
     assert_non_null(strstr(ts_err.message, name));
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
+    WANT(OK, ts_try(other, name, mode));
+    WANT(OK, ts_try(client, name, mode));
 }
 
-static void test_a_wait_ends_on_time(void **state)
+TS_BOTH(test_a_wait_ends_on_time)
 {
     static const int64_t waits[] = {1, 40, 250, 1300};
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("timeout");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
     int64_t stood = ts_stood_ms();
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     WANT(BUSY, ts_try(other, name, mode));
@@ -117,26 +76,25 @@ static void test_a_wait_ends_on_time(void **state)
     WANT(OK, rowlock_release(hold, &ts_err));
     /* Nothing of the broken-off waits is left in the way. (On a machine that stood still, one that
      * could not be stopped in time may be, until the server sees that its connection has ended.) */
-    assert_true(POLL_UNTIL(ts_try(client, name, mode) == ROWLOCK_OK, ts_stood_ms() - stood));
+    assert_true(
+        POLL_UNTIL(ts_try(client, name, mode) == ROWLOCK_OK, ts_stood_ms() == stood ? 0 : 10000));
     WANT(OK, ts_try(client, name, mode));
     WANT(OK, ts_try(other, name, mode));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
 }
 
-static void test_a_waiter_gets_it_when_it_is_released(void **state)
+/* Of two threads of one client, too, the second waits for the first. */
+TS_BOTH(test_a_waiter_gets_it_when_it_is_released)
 {
-    static const int64_t waits[] = {ROWLOCK_WAIT_FOREVER, 20000};
-    rowlock_mode mode = ts_mode(state);
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    for (size_t i = 0; i < 2; i++) {
+    const struct {
+        rowlock_client *from;
+        int64_t wait_ms;
+    } waits[] = {{other, ROWLOCK_WAIT_FOREVER}, {other, 20000}, {client, 20000}};
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
         const char *name = ts_name("handover");
         rowlock_hold *hold = ts_take(client, name, mode, 30000);
         uint64_t token = rowlock_hold_token(hold);
-        ts_waiter waiter = {.client = other, .name = name};
-        waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = waits[i]};
-        ts_waiter_start(&waiter);
+        WANT(BUSY, ts_try(waits[i].from, name, mode));
+        ts_waiter waiter = ts_wait_for(waits[i].from, name, mode, waits[i].wait_ms);
         ts_pass_ms(600);
         assert_false(ts_waiter_ended(&waiter));
         WANT(OK, rowlock_release(hold, &ts_err));
@@ -147,51 +105,7 @@ static void test_a_waiter_gets_it_when_it_is_released(void **state)
                        waiter.ended_ms - waiter.started_ms + 1);
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
     }
-    rowlock_client_close(client);
-    rowlock_client_close(other);
 }
-
-/* Two of one client: the second waits for the first like any other. */
-static void test_threads_of_one_client_exclude_each_other(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("threads");
-    rowlock_client *client = ts_open();
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    WANT(BUSY, ts_try(client, name, mode));
-    ts_waiter waiter = {.client = client, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
-    ts_waiter_start(&waiter);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 10000));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    rowlock_client_close(client);
-}
-
-/* The holder is gone without a word: the next one is in when its time is over. */
-static void test_a_waiter_gets_it_when_the_holder_is_gone(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("gone");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    MYSQL *mysql = ts_connect(ts_schema());
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    uint64_t token = rowlock_hold_token(hold);
-    ts_waiter waiter = {.client = other, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
-    ts_waiter_start(&waiter);
-    ts_expire(mysql, name, mode);
-    WANT(OK, ts_waiter_join(&waiter, 10000));
-    assert_true(rowlock_hold_token(waiter.hold) > token);
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    mysql_close(mysql);
-    rowlock_client_close(client);
-    rowlock_client_close(other);
-}
-
-/* -------------------------------------------------------------------------- cancel */
 
 static void check_cancelled(ts_waiter *waiter, int64_t fired_ms)
 {
@@ -200,12 +114,9 @@ static void check_cancelled(ts_waiter *waiter, int64_t fired_ms)
     assert_null(waiter->hold);
 }
 
-static void test_cancel_from_another_thread(void **state)
+TS_BOTH(test_cancel_from_another_thread)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("cancel");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
     rowlock_cancel *cancel = NULL;
     WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
@@ -224,14 +135,20 @@ static void test_cancel_from_another_thread(void **state)
     fired = ts_now_ms();
     ts_waiter_start(&late);
     check_cancelled(&late, fired);
+    rowlock_hold *none = NULL; /* of what is free, too */
+    for (int i = 0; i < 10; i++) {
+        const char *vacant = ts_name("cancel-free");
+        WANT(OK,
+             ts_try(other, vacant, mode)); /* with a connection at hand it could be had at once */
+        WANT(CANCELLED, rowlock_acquire(other, vacant, &options, &none, &ts_err));
+    }
+    assert_null(none);
     rowlock_cancel_reset(cancel);
     WANT(OK, rowlock_release(hold, &ts_err));
     ts_waiter again = {.client = other, .name = name, .options = options};
     ts_waiter_start(&again);
     WANT(OK, ts_waiter_join(&again, 10000));
     WANT(OK, rowlock_release(again.hold, &ts_err));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
     rowlock_cancel_free(cancel);
 }
 
@@ -243,12 +160,9 @@ static void on_signal(int number)
     rowlock_cancel_fire(signal_cancel);
 }
 
-static void test_cancel_from_a_signal_handler(void **state)
+TS_BOTH(test_cancel_from_a_signal_handler)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("signal");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
     WANT(OK, rowlock_cancel_new(&signal_cancel, &ts_err));
     struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
@@ -264,81 +178,61 @@ static void test_cancel_from_a_signal_handler(void **state)
     check_cancelled(&waiter, fired);
     sigaction(SIGUSR1, &before, NULL);
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
     rowlock_cancel_free(signal_cancel);
 }
 
-/* -------------------------------------------------------------------------- tokens */
-
-static void test_tokens_rise(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("tokens");
-    rowlock_client *clients[2] = {ts_open(), ts_open()};
-    uint64_t last = 0;
-    for (unsigned i = 0; i < 20; i++) {
-        rowlock_hold *hold = ts_take(clients[i % 2], name, mode, 30000);
-        assert_true(rowlock_hold_token(hold) > last);
-        last = rowlock_hold_token(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
-    }
-    rowlock_client_close(clients[0]);
-    rowlock_client_close(clients[1]);
-}
-
-typedef struct token_child {
+typedef struct worker {
+    rowlock_client *client;
     const char *name;
     rowlock_mode mode;
-    int out;
-} token_child;
+    atomic_int *inside;
+    uint64_t *last; /* token; unprotected, but for the lock */
+    unsigned odd;
+    rowlock_status status;
+    pthread_t thread;
+} worker;
 
-static int take_and_tell(void *arg)
+static void *take_turns(void *arg)
 {
-    token_child *child = arg;
+    worker *w = arg;
+    const rowlock_acquire_options options = {.mode = w->mode, .wait_ms = 60000};
+    for (unsigned i = 0; i < ts_rounds(50) && w->status == ROWLOCK_OK; i++) {
+        rowlock_hold *hold = NULL;
+        w->status = rowlock_acquire(w->client, w->name, &options, &hold, NULL);
+        if (w->status != ROWLOCK_OK)
+            break;
+        w->odd += atomic_fetch_add(w->inside, 1) != 0;
+        w->odd += rowlock_hold_token(hold) <= *w->last;
+        *w->last = rowlock_hold_token(hold);
+        atomic_fetch_sub(w->inside, 1);
+        w->status = rowlock_release(hold, NULL);
+    }
+    return NULL;
+}
+
+/* Threads of clients that queue, and of one that polls: never two inside, and tokens rise. */
+TS_BOTH(test_many_threads)
+{
     rowlock_client_options options = ts_options();
-    rowlock_client *client = NULL;
-    rowlock_hold *hold = NULL;
-    rowlock_acquire_options how = {.mode = child->mode, .wait_ms = 10000};
-    if (rowlock_client_open(&options, &client, NULL) != ROWLOCK_OK)
-        return 1;
-    for (int i = 0; i < 5; i++) {
-        if (rowlock_acquire(client, child->name, &how, &hold, NULL) != ROWLOCK_OK)
-            return 2;
-        uint64_t token = rowlock_hold_token(hold);
-        if (write(child->out, &token, sizeof token) != sizeof token)
-            return 3;
-        if (rowlock_release(hold, NULL) != ROWLOCK_OK)
-            return 4;
-    }
-    rowlock_client_close(client);
-    return 0;
-}
-
-/* Written while holding: the order in the pipe is the order of the holds. */
-static void test_tokens_rise_across_processes(void **state)
-{
-    token_child child = {.name = ts_name("processes"), .mode = ts_mode(state)};
-    int pipes[2];
-    assert_int_equal(pipe(pipes), 0);
-    child.out = pipes[1];
-    pid_t pids[4];
-    for (int i = 0; i < 4; i++)
-        pids[i] = ts_fork(take_and_tell, &child);
-    close(pipes[1]);
+    options.waiting = ROWLOCK_WAITING_POLL;
+    TS_CLIENT *poller = ts_open_with(options);
+    rowlock_client *const clients[] = {client, other, client, other, poller, poller};
+    enum { THREADS = sizeof clients / sizeof clients[0] };
+    worker workers[THREADS];
+    atomic_int inside = 0;
     uint64_t last = 0;
-    uint64_t token = 0;
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(read(pipes[0], &token, sizeof token), (ssize_t)sizeof token);
-        assert_true(token > last);
-        last = token;
+    const char *name = ts_name("threads");
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){
+            .client = clients[i], .name = name, .mode = mode, .inside = &inside, .last = &last};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, take_turns, &workers[i]), 0);
     }
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(ts_reap(pids[i], 20000), 0);
-    close(pipes[0]);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        WANT(OK, workers[i].status);
+        assert_int_equal(workers[i].odd, 0);
+    }
 }
-
-/* ---------------------------------------------------------------------------- kinds */
 
 static rowlock_status section_of_nothing(void *data, const rowlock_section *section)
 {
@@ -347,15 +241,11 @@ static rowlock_status section_of_nothing(void *data, const rowlock_section *sect
     return ROWLOCK_OK;
 }
 
-static void test_a_name_keeps_its_kind(void **state)
+TS_BOTH(test_a_name_keeps_its_kind)
 {
-    rowlock_mode mode = ts_mode(state);
     rowlock_mode wrong = mode == ROWLOCK_OPTIMISTIC ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC;
     const char *name = ts_name("kind");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    MYSQL *mysql = ts_connect(ts_schema());
     char *before = ts_dump(mysql, ts_schema());
     WANT(MODE, ts_try(client, name, wrong));
     WANT(MODE, ts_try(other, name, wrong));
@@ -369,37 +259,25 @@ static void test_a_name_keeps_its_kind(void **state)
              rowlock_section_run(other, name, NULL, section_of_nothing, &calls, NULL, &ts_err));
         assert_int_equal(calls, 0);
     }
-    char *after = ts_dump(mysql, ts_schema());
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
+    ts_same(before, ts_dump(mysql, ts_schema()));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(MODE, ts_try(other, name, wrong));
-    mysql_close(mysql);
-    rowlock_client_close(client);
-    rowlock_client_close(other);
 }
 
-/* --------------------------------------------------------------------- re-entrance */
-
-static rowlock_hold *reenter(rowlock_client *client, const char *name, rowlock_mode mode)
+static rowlock_hold *reenter(const char *name, rowlock_mode mode)
 {
-    rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.mode = mode, .wait_ms = 1000, .reentrant = true};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    rowlock_hold *hold = ts_take_with(
+        client, name, (rowlock_acquire_options){.mode = mode, .wait_ms = 1000, .reentrant = true});
     return hold;
 }
 
-static void test_reentrance_counts(void **state)
+TS_BOTH(test_reentrance_counts)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("reenter");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    rowlock_hold *hold = reenter(client, name, mode);
+    rowlock_hold *hold = reenter(name, mode);
     uint64_t token = rowlock_hold_token(hold);
-    assert_ptr_equal(reenter(client, name, mode), hold);
-    assert_ptr_equal(reenter(client, name, mode), hold);
+    assert_ptr_equal(reenter(name, mode), hold);
+    assert_ptr_equal(reenter(name, mode), hold);
     assert_int_equal(rowlock_hold_depth(hold), 3);
     assert_true(rowlock_hold_token(hold) == token);
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -407,28 +285,25 @@ static void test_reentrance_counts(void **state)
     assert_int_equal(rowlock_hold_depth(hold), 1);
     assert_held(hold);
     WANT(BUSY, ts_try(other, name, mode));
+    WANT(BUSY, ts_try(client, name, mode)); /* it did not ask */
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, mode));
     /* Gone for good: the next one is a new hold. */
-    hold = reenter(client, name, mode);
+    hold = reenter(name, mode);
     assert_int_equal(rowlock_hold_depth(hold), 1);
     assert_true(rowlock_hold_token(hold) > token);
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-    rowlock_client_close(other);
 }
 
-static void test_reentrance_is_for_one_thread(void **state)
+TS_BOTH(test_reentrance_is_for_one_thread)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("reenter-thread");
-    rowlock_client *client = ts_open();
-    rowlock_hold *hold = reenter(client, name, mode);
+    rowlock_hold *hold = reenter(name, mode);
     ts_waiter waiter = {.client = client, .name = name};
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000, .reentrant = true};
     ts_waiter_start(&waiter);
     /* Once more by the first thread must not let the other one in either. */
-    assert_ptr_equal(reenter(client, name, mode), hold);
+    assert_ptr_equal(reenter(name, mode), hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     ts_pass_ms(100);
     assert_false(ts_waiter_ended(&waiter));
@@ -436,32 +311,16 @@ static void test_reentrance_is_for_one_thread(void **state)
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_int_equal(rowlock_hold_depth(waiter.hold), 1);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    rowlock_client_close(client);
-}
-
-static void test_without_asking_nothing_is_reentrant(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("not-reentrant");
-    rowlock_client *client = ts_open();
-    rowlock_hold *hold = reenter(client, name, mode);
-    WANT(BUSY, ts_try(client, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
 }
 
 /* A hold that is lost is not handed out again as if it were good. */
-static void test_a_lost_hold_is_not_reentered(void **state)
+TS_BOTH(test_a_lost_hold_is_not_reentered)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("reenter-lost");
-    rowlock_client *client = ts_open();
-    rowlock_client *breaker = ts_open();
-    rowlock_hold *hold = NULL;
     rowlock_acquire_options options = {
         .mode = mode, .wait_ms = 1000, .ttl_ms = ts_short_ttl(mode), .reentrant = true};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    WANT(OK, rowlock_break(breaker, name, "test", &ts_err));
+    rowlock_hold *hold = ts_take_with(client, name, options);
+    WANT(OK, rowlock_break(other, name, "test", &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     rowlock_hold *again = NULL;
     rowlock_status status = rowlock_acquire(client, name, &options, &again, &ts_err);
@@ -473,77 +332,22 @@ static void test_a_lost_hold_is_not_reentered(void **state)
         assert_int_equal(status, ROWLOCK_LOST);
     }
     WANT(LOST, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-    rowlock_client_close(breaker);
 }
 
-/* -------------------------------------------------------------------------- release */
-
-static void test_release_without_a_reply(void **state)
+TS_ONCE(test_release_without_a_reply)
 {
     const char *name = ts_name("no-reply");
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    (void)state;
+    rowlock_client *closed = ts_open();
     for (int i = 0; i < 10; i++) {
-        rowlock_hold *hold = ts_take(i % 2 ? client : other, name, ROWLOCK_PESSIMISTIC, 30000);
+        rowlock_hold *hold = ts_take(i % 2 ? closed : other, name, ROWLOCK_PESSIMISTIC, 30000);
         rowlock_release_options options = {.no_reply = true};
         WANT(OK, rowlock_release_with(hold, &options, &ts_err));
     }
-    rowlock_client_close(client);
+    rowlock_client_close(closed);
     WANT(OK, rowlock_release(ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000), &ts_err));
-    rowlock_client_close(other);
-}
-
-static void test_close_releases_what_is_held(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *names[2] = {ts_name("close-a"), ts_name("close-b")};
-    rowlock_client *client = ts_open();
-    rowlock_client *other = ts_open();
-    for (int i = 0; i < 2; i++)
-        (void)ts_take(client, names[i], mode, 30000);
-    rowlock_client_close(client);
-    for (int i = 0; i < 2; i++)
-        WANT(OK, ts_try(other, names[i], mode));
-    rowlock_client_close(other);
-}
-
-static void test_nothing_to_destroy(void **state)
-{
-    (void)state;
-    rowlock_client_close(NULL);
-    rowlock_cancel_free(NULL);
-    rowlock_list_free(NULL);
-    rowlock_history_free(NULL);
-    WANT(INVALID, rowlock_release(NULL, &ts_err));
-    WANT(INVALID, rowlock_release_with(NULL, NULL, &ts_err));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_acquire_and_release),
-        ONCE(test_defaults),
-        BOTH(test_what_a_hold_says),
-        BOTH(test_owners_are_unique),
-        BOTH(test_a_try_is_busy_at_once),
-        BOTH(test_a_wait_ends_on_time),
-        BOTH(test_a_waiter_gets_it_when_it_is_released),
-        BOTH(test_threads_of_one_client_exclude_each_other),
-        BOTH(test_a_waiter_gets_it_when_the_holder_is_gone),
-        BOTH(test_cancel_from_another_thread),
-        BOTH(test_cancel_from_a_signal_handler),
-        BOTH(test_tokens_rise),
-        BOTH(test_tokens_rise_across_processes),
-        BOTH(test_a_name_keeps_its_kind),
-        BOTH(test_reentrance_counts),
-        BOTH(test_reentrance_is_for_one_thread),
-        BOTH(test_without_asking_nothing_is_reentrant),
-        BOTH(test_a_lost_hold_is_not_reentered),
-        ONCE(test_release_without_a_reply),
-        BOTH(test_close_releases_what_is_held),
-        ONCE(test_nothing_to_destroy),
-    };
-    return cmocka_run_group_tests_name("acquire", tests, ts_suite_begin, ts_suite_end);
+    return ts_run("acquire", open_clients, close_clients);
 }

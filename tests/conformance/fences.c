@@ -1,34 +1,21 @@
 /* Fences on tables: rowlock_fence_install(), rowlock_present(), and what the triggers refuse. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
-#include "support/support.h"
 
 #define REFUSED 1644 /* SIGNAL */
 
-static rowlock_client *client;
-static rowlock_client *other;
-static MYSQL *mysql;
-static MYSQL *watch;
 static const char *shop; /* the schema of the tables */
 
-static int open_clients(void **state)
+static int open_shop(void **state)
 {
-    ts_suite_begin(state);
-    client = ts_open();
-    other = ts_open();
+    open_clients(state);
     shop = ts_extra_schema("shop", false);
-    mysql = ts_connect(shop);
-    watch = ts_connect(shop);
-    return 0;
-}
-
-static int close_clients(void **state)
-{
-    return ts_suite_end_with(state, client, other, mysql, watch);
+    assert_int_equal(mysql_select_db(mysql, shop), 0);
+    return mysql_select_db(watch, shop);
 }
 
 /* A table of three rows, fenced by `name`; its name is static storage. */
@@ -104,12 +91,11 @@ static void want_no_write(MYSQL *conn, const char *table, const char *name)
 
 /* ------------------------------------------------------------------------ what is refused */
 
-static void test_nobody_writes_without_the_token(void **state)
+TS_BOTH(test_nobody_writes_without_the_token)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("only");
     const char *table = fenced_table(name);
-    MYSQL *old_program = ts_connect(shop);
+    TS_MYSQL *old_program = ts_connect(shop);
     ts_sql(watch, "CREATE TABLE IF NOT EXISTS other (id INT PRIMARY KEY) ENGINE = InnoDB");
     ts_sql(watch, "INSERT IGNORE INTO other VALUES (1), (2)");
     ts_sql(watch, "CREATE OR REPLACE VIEW through AS SELECT id, n FROM %s", table);
@@ -127,37 +113,12 @@ static void test_nobody_writes_without_the_token(void **state)
     assert_int_equal(checksum(table), 6003);
     WANT(OK, rowlock_release(hold, &ts_err));
     want_no_write(mysql, table, name);
-    mysql_close(old_program);
-}
-
-static void test_a_holder_that_comes_back_writes_nothing(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("moved");
-    const char *table = fenced_table(name);
-    MYSQL *next = ts_connect(shop);
-    rowlock_hold *old = ts_take(client, name, mode, 30000);
-    WANT(OK, rowlock_present(old, mysql, &ts_err));
-    ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
-    ts_expire(watch, name, mode);
-    rowlock_hold *hold = ts_take(other, name, mode, 30000);
-    want_refused(mysql, table, name, "UPDATE @ SET n = 2");
-    WANT(OK, rowlock_present(hold, next, &ts_err));
-    ts_sql(next, "UPDATE %s SET n = 3 WHERE id = 2", table);
-    want_refused(mysql, table, name, "INSERT INTO @ (id) VALUES (4)");
-    WANT(OK, rowlock_release(hold, &ts_err));
-    /* Free again is not the old holder's again. */
-    want_refused(mysql, table, name, "DELETE FROM @");
-    assert_int_equal(checksum(table), 6004);
-    WANT(LOST, rowlock_release(old, &ts_err));
-    mysql_close(next);
 }
 
 /* It read before the take-over, in a transaction that is still open, and writes after it. */
-static void test_a_transaction_from_before_the_take_over(void **state)
+TS_BOTH(test_a_transaction_from_before_the_take_over)
 {
     static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
-    rowlock_mode mode = ts_mode(state);
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         const char *name = ts_name("snapshot");
         const char *table = fenced_table(name);
@@ -174,7 +135,11 @@ static void test_a_transaction_from_before_the_take_over(void **state)
             fail_msg("%u %s", number, mysql_error(mysql));
         ts_sql(mysql, "COMMIT");
         assert_int_equal(checksum(table), 6000);
+        want_refused(mysql, table, name, "INSERT INTO @ (id) VALUES (4)");
         WANT(OK, rowlock_release(hold, &ts_err));
+        /* Free again is not the old holder's again. */
+        want_refused(mysql, table, name, "DELETE FROM @");
+        assert_int_equal(checksum(table), 6000);
         WANT(LOST, rowlock_release(old, &ts_err));
     }
 }
@@ -194,10 +159,8 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
     if (mode == ROWLOCK_PESSIMISTIC)
         ts_expire(watch, name, mode);
-    ts_waiter waiter = {.client = other, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 30000};
-    ts_waiter_start(&waiter);
-    assert_true(ts_server_waits(watch, "%resource%", 10000));
+    ts_waiter waiter = ts_wait_for(other, name, mode, 30000);
+    assert_true(ts_row_waits(watch, "resource", 10000));
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 2", table);
     ts_pass_ms(300);
     assert_false(ts_waiter_ended(&waiter));
@@ -210,42 +173,19 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
-static void test_a_take_over_waits_for_the_writer(void **state)
+TS_BOTH(test_a_take_over_waits_for_the_writer)
 {
-    take_over_from_a_writer(ts_mode(state), "READ COMMITTED");
-    take_over_from_a_writer(ts_mode(state), "REPEATABLE READ");
+    take_over_from_a_writer(mode, "READ COMMITTED");
+    take_over_from_a_writer(mode, "REPEATABLE READ");
 }
 
-static void test_a_long_writer_keeps_its_lock(void **state)
+/* Workers of one holder write side by side, and it is renewed beside them. */
+TS_BOTH(test_sessions_of_one_holder_do_not_wait)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("long");
-    const char *table = fenced_table(name);
-    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
-    WANT(OK, rowlock_present(hold, mysql, &ts_err));
-    ts_sql(mysql, "BEGIN");
-    ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
-    int64_t end = ts_now_ms() + TS_KEPT_FOR;
-    while (ts_now_ms() < end) {
-        assert_held(hold);
-        WANT(BUSY, ts_try(other, name, mode));
-        ts_pass_ms(50);
-    }
-    ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 2", table);
-    ts_sql(mysql, "COMMIT");
-    assert_int_equal(checksum(table), 6002);
-    assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
-}
-
-/* Workers of one holder write side by side. */
-static void test_sessions_of_one_holder_do_not_wait(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("side");
     const char *table = fenced_table(name);
-    MYSQL *second = ts_connect(shop);
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    TS_MYSQL *second = ts_connect(shop);
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     WANT(OK, rowlock_present(hold, mysql, &ts_err));
     WANT(OK, rowlock_present(hold, second, &ts_err));
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = 1");
@@ -254,6 +194,7 @@ static void test_sessions_of_one_holder_do_not_wait(void **state)
     ts_sql(second, "BEGIN");
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
     ts_sql(second, "UPDATE %s SET n = 1 WHERE id = 2", table);
+    ASSERT_KEPT(hold, TS_KEPT_FOR);
     ts_sql(mysql, "INSERT INTO %s VALUES (4, 0)", table);
     ts_sql(mysql, "COMMIT");
     ts_sql(second, "COMMIT");
@@ -266,42 +207,12 @@ static void test_sessions_of_one_holder_do_not_wait(void **state)
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
     assert_int_equal(checksum(table), 10003);
     WANT(OK, rowlock_release(hold, &ts_err));
-    mysql_close(second);
-}
-
-/* Written, then fenced, while somebody waits for the row: one of them is rolled back, and what the
- * old holder has committed came before the new one. */
-static void test_a_late_fence_and_a_take_over(void **state)
-{
-    const char *name = ts_name("late");
-    const char *table = fenced_table(name);
-    (void)state;
-    rowlock_hold *old = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
-    WANT(OK, rowlock_present(old, mysql, &ts_err));
-    ts_expire(watch, name, ROWLOCK_OPTIMISTIC);
-    ts_sql(mysql, "BEGIN");
-    ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
-    ts_waiter waiter = {.client = other, .name = name};
-    waiter.options = (rowlock_acquire_options){.wait_ms = 30000};
-    ts_waiter_start(&waiter);
-    assert_true(ts_server_waits(watch, "%resource%", 10000));
-    rowlock_status status = rowlock_fence(old, mysql, &ts_err);
-    if (status == ROWLOCK_OK)
-        assert_false(ts_waiter_ended(&waiter));
-    else
-        assert_true(status == ROWLOCK_DEADLOCK || status == ROWLOCK_LOST);
-    ts_sql(mysql, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
-    WANT(OK, ts_waiter_join(&waiter, 15000));
-    assert_int_equal(checksum(table), status == ROWLOCK_OK ? 6001 : 6000);
-    WANT(LOST, rowlock_release(old, &ts_err));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 /* An engine without transactions: what is refused is not written; what was written stays. */
-static void test_an_engine_without_transactions(void **state)
+TS_ONCE(test_an_engine_without_transactions)
 {
     const char *name = ts_name("myisam");
-    (void)state;
     ts_sql(watch, "CREATE TABLE flat (id INT PRIMARY KEY) ENGINE = MyISAM");
     WANT(OK, rowlock_fence_install(client, shop, "flat", name, &ts_err));
     want_refused(mysql, "flat", name, "INSERT INTO @ VALUES (1)");
@@ -318,103 +229,39 @@ static void test_an_engine_without_transactions(void **state)
 
 /* ---------------------------------------------------------------------------- presenting */
 
-static void test_what_cannot_be_presented(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("present");
-    WANT(INVALID, rowlock_present(NULL, mysql, &ts_err));
-    rowlock_hold *hold = ts_take(client, name, mode, 3000);
-    WANT(INVALID, rowlock_present(hold, NULL, &ts_err));
-    const char *names[] = {ts_name("present-set"), ts_name("present-set")};
-    rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
-    rowlock_hold *set = NULL;
-    WANT(OK, rowlock_acquire_set(client, names, 2, &options, &set, &ts_err));
-    WANT(INVALID, rowlock_present(set, mysql, &ts_err));
-    options.unfenced = true;
-    rowlock_hold *bare = NULL;
-    WANT(OK, rowlock_acquire(client, ts_name("present-bare"), &options, &bare, &ts_err));
-    WANT(INVALID, rowlock_present(bare, mysql, &ts_err));
-    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 15000));
-    WANT(LOST, rowlock_present(hold, mysql, &ts_err));
-    WANT(OK, rowlock_release(bare, &ts_err));
-    WANT(OK, rowlock_release(set, &ts_err));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-}
-
-/* It begins no transaction, and is there whatever a session had in that variable before. */
-static void test_presenting_is_the_sessions(void **state)
-{
-    static const char *const before[] = {"NULL",         "'[1, 2]'", "'no json'", "12.5",
-                                         "'{\"a\": 1}'", "''",       "X'5B5D'"};
-    const char *name = ts_name("session");
-    const char *second = ts_name("session");
-    const char *table = fenced_table(name);
-    MYSQL *conn = ts_connect(shop);
-    (void)state;
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
-    rowlock_hold *another = ts_take(client, second, ROWLOCK_PESSIMISTIC, 30000);
-    ts_sql(conn, "SET autocommit = 0");
-    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
-        ts_sql(conn, "SET @rowlock_presented = %s", before[i]);
-        want_refused(conn, table, name, "UPDATE @ SET n = 1");
-        ts_sql(conn, "ROLLBACK");
-        WANT(OK, rowlock_present(hold, conn, &ts_err));
-        WANT(OK, rowlock_present(another, conn, &ts_err));
-        assert_int_equal(conn->server_status & SERVER_STATUS_IN_TRANS, 0);
-        ts_sql(conn, "UPDATE %s SET n = %zu", table, i + 1);
-        ts_sql(conn, "COMMIT");
-    }
-    assert_int_equal(mysql_reset_connection(conn), 0);
-    want_refused(conn, table, name, "UPDATE @ SET n = 1");
-    WANT(OK, rowlock_release(another, &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    mysql_close(conn);
-}
-
-/* Guessed, or of another lock, or of another schema's lock of that name. */
-static void test_tokens_that_are_not_it(void **state)
+/* Guessed, or of another lock, or of another schema's lock of that name. (Presenting begins no
+ * transaction, and is there whatever the variable was.) */
+TS_ONCE(test_tokens_that_are_not_it)
 {
     const char *name = ts_name("forged");
     const char *table = fenced_table(name);
     const char *elsewhere = ts_extra_schema("elsewhere", true);
-    rowlock_client_options options = ts_options();
-    rowlock_client *their = NULL;
-    (void)state;
-    options.schema = elsewhere;
-    WANT(OK, rowlock_client_open(&options, &their, &ts_err));
+    TS_CLIENT *their = ts_open_with(ts_options_on(elsewhere));
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     rowlock_hold *same_name = ts_take(their, name, ROWLOCK_OPTIMISTIC, 30000);
     rowlock_hold *other_name = ts_take(client, ts_name("forged"), ROWLOCK_OPTIMISTIC, 30000);
     assert_int_equal(rowlock_hold_token(hold), rowlock_hold_token(same_name));
-    MYSQL *conn = ts_connect(shop);
+    TS_MYSQL *conn = ts_connect(shop);
+    ts_sql(conn, "SET autocommit = 0, @rowlock_presented = 'no json'");
     WANT(OK, rowlock_present(same_name, conn, &ts_err));
     WANT(OK, rowlock_present(other_name, conn, &ts_err));
     want_refused(conn, table, name, "UPDATE @ SET n = 1");
-    static const char *const values[] = {"0",
-                                         "-1",
-                                         "'1 '",
-                                         "'01'",
-                                         "1.0",
-                                         "'1e0'",
-                                         "18446744073709551615",
-                                         "18446744073709551616",
-                                         "NULL",
-                                         "TRUE",
-                                         "'x'",
-                                         "''"};
+    static const char *const values[] = {
+        "0",  "-1",    "'1 '", "'01'", "1.0", "18446744073709551615", "18446744073709551616",
+        "''", "'1e0'", "NULL", "TRUE", "'x'"};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         ts_sql(conn, "SET @rowlock_presented = JSON_OBJECT(CONCAT(HEX('%s'), '.', HEX(%s)), %s)",
                ts_schema(), ts_quote(name), values[i]);
         want_refused(conn, table, name, "UPDATE @ SET n = 1");
     }
+    ts_sql(conn, "ROLLBACK");
     WANT(OK, rowlock_present(hold, conn, &ts_err));
+    assert_int_equal(conn->server_status & SERVER_STATUS_IN_TRANS, 0);
     ts_sql(conn, "UPDATE %s SET n = 1", table);
+    ts_sql(conn, "COMMIT");
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_release(same_name, &ts_err));
     WANT(OK, rowlock_release(other_name, &ts_err));
-    rowlock_client_close(their);
-    mysql_close(conn);
 }
 
 /* --------------------------------------------------------------- install, list, remove */
@@ -451,28 +298,12 @@ static void want_listed(const char *table, const char *name, bool whole)
     rowlock_fences_free(list);
 }
 
-static void test_twice_is_once(void **state)
-{
-    const char *name = ts_name("twice");
-    const char *table = fenced_table(name);
-    (void)state;
-    WANT(OK, rowlock_fence_install(other, shop, table, name, &ts_err));
-    assert_int_equal(triggers_of(table), 3);
-    WANT(INVALID, rowlock_fence_install(client, shop, table, ts_name("twice"), &ts_err));
-    assert_non_null(strstr(ts_err.message, name));
-    want_listed(table, name, true);
-    WANT(OK, rowlock_fence_remove(other, shop, table, &ts_err));
-    WANT(NOT_FOUND, rowlock_fence_remove(client, shop, table, &ts_err));
-    want_listed(table, NULL, false);
-    assert_int_equal(triggers_of(table), 0);
-    ts_sql(mysql, "UPDATE %s SET n = 1", table);
-}
-
-static void test_a_hole_is_shown_and_mended(void **state)
+/* A hole is shown, and mended; an older version's triggers, and those of a server that was alone:
+ * new ones take their place. */
+TS_ONCE(test_triggers_are_mended)
 {
     const char *name = ts_name("hole");
     const char *table = fenced_table(name);
-    (void)state;
     char *trigger = ts_sql_text(watch,
                                 "SELECT trigger_name FROM information_schema.triggers WHERE"
                                 " event_object_schema = %s AND event_object_table = %s"
@@ -482,16 +313,6 @@ static void test_a_hole_is_shown_and_mended(void **state)
     free(trigger);
     want_listed(table, name, false);
     WANT(OK, rowlock_fence_install(client, shop, table, name, &ts_err));
-    want_listed(table, name, true);
-    assert_int_equal(triggers_of(table), 3);
-}
-
-/* An older version's, and that of a server that was alone: new ones take their place. */
-static void test_outdated_triggers_are_replaced(void **state)
-{
-    const char *name = ts_name("outdated");
-    const char *table = fenced_table(name);
-    (void)state;
     char *which =
         ts_sql_text(watch, "SELECT CONCAT(HEX('%s'), '.', HEX(%s))", ts_schema(), ts_quote(name));
     ts_sql(watch,
@@ -505,26 +326,10 @@ static void test_outdated_triggers_are_replaced(void **state)
     want_listed(table, name, true);
 }
 
-static void test_ours_come_first(void **state)
-{
-    const char *name = ts_name("order");
-    (void)state;
-    ts_sql(watch, "CREATE TABLE ordered (id INT PRIMARY KEY, n INT) ENGINE = InnoDB");
-    ts_sql(watch, "CREATE TABLE trail (id INT) ENGINE = MyISAM");
-    ts_sql(watch, "CREATE TRIGGER `a``b` BEFORE INSERT ON ordered FOR EACH ROW"
-                  " INSERT INTO trail VALUES (NEW.id)");
-    WANT(OK, rowlock_fence_install(client, shop, "ordered", name, &ts_err));
-    want_refused(mysql, "ordered", name, "INSERT INTO @ VALUES (1, 1)");
-    assert_int_equal(ts_sql_u64(watch, "SELECT COUNT(*) FROM trail"), 0);
-    WANT(OK, rowlock_fence_remove(client, shop, "ordered", &ts_err));
-    assert_int_equal(triggers_of("ordered"), 1);
-}
-
 /* They go with the table, and the old name is free for another. */
-static void test_renamed_and_dropped(void **state)
+TS_ONCE(test_renamed_and_dropped)
 {
     const char *name = ts_name("renamed");
-    (void)state;
     for (int i = 0; i < 2; i++) {
         ts_sql(watch, "CREATE TABLE moving (id INT PRIMARY KEY, n INT) ENGINE = InnoDB");
         WANT(OK, rowlock_fence_install(client, shop, "moving", name, &ts_err));
@@ -536,103 +341,91 @@ static void test_renamed_and_dropped(void **state)
     assert_int_equal(ts_sql_try(mysql, "INSERT INTO moved_0 VALUES (1, 1)"), REFUSED);
     WANT(OK, rowlock_fence_remove(client, shop, "moved_0", &ts_err));
     ts_sql(watch, "DROP TABLE moved_1");
-    want_listed("moved_0", NULL, false);
-    want_listed("moved_1", NULL, false);
+    want_listed("moved_0", NULL, true);
+    want_listed("moved_1", NULL, true);
 }
 
-static void test_what_cannot_be_fenced(void **state)
+/* An identifier has at most 64 characters, none beyond U+FFFF, and is UTF-8. */
+TS_ONCE(test_what_cannot_be_fenced)
 {
-    static const char *const none[] = {"", "no_such_table", "WORK_1", "work_1 "};
+    static char too_long[66];
     const char *name = ts_name("cannot");
-    (void)state;
+    const struct {
+        const char *schema, *table, *lock;
+        rowlock_status status;
+    } cases[] = {
+        {shop, "a_view", name, ROWLOCK_INVALID},
+        {NULL, "resource", name, ROWLOCK_INVALID},
+        {ts_schema(), "lock_event", name, ROWLOCK_INVALID},
+        {"mysql", "db", name, ROWLOCK_INVALID},
+        {shop, NULL, name, ROWLOCK_INVALID},
+        {shop, "", name, ROWLOCK_INVALID},
+        {shop, too_long, name, ROWLOCK_INVALID},
+        {too_long, "work_1", name, ROWLOCK_INVALID},
+        {shop, "work_1", "", ROWLOCK_INVALID},
+        {shop, "work_1", NULL, ROWLOCK_INVALID},
+        {shop, "cut \xc3", name, ROWLOCK_INVALID},
+        {shop, "\xf0\x9f\x94\x92", name, ROWLOCK_INVALID},
+        {"", "work_1", name, ROWLOCK_INVALID},
+        {shop, "no_such_table", name, ROWLOCK_NOT_FOUND},
+        {shop, "WORK_1", name, ROWLOCK_NOT_FOUND},
+        {shop, "work_1 ", name, ROWLOCK_NOT_FOUND},
+        {shop, "passing", name, ROWLOCK_NOT_FOUND},
+        {"no_such_schema", "t", name, ROWLOCK_NOT_FOUND},
+    };
     (void)fenced_table(name);
+    memset(too_long, 't', sizeof too_long - 1);
     ts_sql(watch, "CREATE OR REPLACE VIEW a_view AS SELECT 1");
-    WANT(INVALID, rowlock_fence_install(client, shop, "a_view", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, NULL, "resource", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, ts_schema(), "lock_event", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, "mysql", "db", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, shop, NULL, name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, shop, "work_1", "", &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, shop, "work_1", NULL, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, shop, "\xff", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, shop, "\xf0\x9f\x94\x92", name, &ts_err));
-    WANT(INVALID, rowlock_fence_install(client, "", "work_1", name, &ts_err));
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-        rowlock_status wanted = *none[i] ? ROWLOCK_NOT_FOUND : ROWLOCK_INVALID;
-        assert_int_equal(rowlock_fence_install(client, shop, none[i], name, &ts_err), wanted);
-        assert_int_equal(rowlock_fence_remove(client, shop, none[i], &ts_err), wanted);
-    }
-    WANT(NOT_FOUND, rowlock_fence_install(client, "no_such_schema", "t", name, &ts_err));
-    WANT(INVALID, rowlock_fences_get(client, NULL, &ts_err));
     ts_sql(mysql, "CREATE TEMPORARY TABLE passing (id INT)");
-    WANT(NOT_FOUND, rowlock_fence_install(client, shop, "passing", name, &ts_err));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rowlock_status status =
+            rowlock_fence_install(client, cases[i].schema, cases[i].table, cases[i].lock, &ts_err);
+        if (status != cases[i].status)
+            fail_msg("case %zu: %s %s", i, rowlock_status_name(status), ts_err.message);
+    }
+    WANT(NOT_FOUND, rowlock_fence_remove(client, shop, "no_such_table", &ts_err));
+    WANT(INVALID, rowlock_fence_remove(client, shop, "", &ts_err));
+    WANT(INVALID, rowlock_fence_remove(client, shop, NULL, &ts_err));
     ts_sql(mysql, "DROP TEMPORARY TABLE passing");
 }
 
-static void test_hostile_names(void **state)
+/* Also the longest that there are, in the widest characters: the message still fits. */
+TS_ONCE(test_hostile_names)
 {
-    static const char *const tables[] = {
-        "a`b",  "a'b",      "a\"b",
-        "a.b",  "a\\b",     "-- x",
-        "?:id", "{schema}", "a b",
-        "`",    "Grüße ☂",  "1234567890123456789012345678901234567890123456789012345678901234"};
-    static const char *const locks[] = {"a'; DROP TABLE t; --", "back\\slash", "`tick`", "☂ 🔒",
-                                        "{schema} ? :name"};
-    (void)state;
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        const char *lock = locks[i % (sizeof locks / sizeof locks[0])];
-        char quoted[200];
-        char *out = quoted;
-        for (const char *at = tables[i]; *at; at++) {
-            if (*at == '`')
-                *out++ = '`';
-            *out++ = *at;
-        }
-        *out = '\0';
-        ts_sql(watch, "CREATE TABLE `%s` (id INT PRIMARY KEY) ENGINE = InnoDB", quoted);
-        WANT(OK, rowlock_fence_install(client, shop, tables[i], lock, &ts_err));
-        want_listed(tables[i], lock, true);
-        assert_int_equal(ts_sql_try(mysql, "INSERT INTO `%s` VALUES (1)", quoted), REFUSED);
+    static char longest_lock[4 * ROWLOCK_NAME_MAX + 1];
+    static char longest_table[3 * 64 + 1];
+    static const char *const names[][2] = {{longest_table, longest_lock},
+                                           {"a'b\"c\\d", "a'; DROP TABLE t; --"},
+                                           {"-- x `` ?:id {schema}", "back\\slash"},
+                                           {"Grüße ☂", "{schema} ? :name `tick`"}};
+    for (int i = 0; i < ROWLOCK_NAME_MAX; i++)
+        memcpy(longest_lock + strlen(longest_lock), "🔒", 5);
+    for (int i = 0; i < 50; i++)
+        memcpy(longest_table + strlen(longest_table), "☂", 4);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *table = names[i][0]; /* as SQL has it between backquotes */
+        const char *as_is = i == 2 ? "-- x ` ?:id {schema}" : table;
+        const char *lock = names[i][1];
+        ts_sql(watch, "CREATE TABLE `%s` (id INT PRIMARY KEY) ENGINE = InnoDB", table);
+        WANT(OK, rowlock_fence_install(client, shop, as_is, lock, &ts_err));
+        want_listed(as_is, lock, true);
+        assert_int_equal(ts_sql_try(mysql, "INSERT INTO `%s` VALUES (1)", table), REFUSED);
         rowlock_hold *hold = ts_take(client, lock, ROWLOCK_OPTIMISTIC, 30000);
         WANT(OK, rowlock_present(hold, mysql, &ts_err));
-        ts_sql(mysql, "INSERT INTO `%s` VALUES (1)", quoted);
+        ts_sql(mysql, "INSERT INTO `%s` VALUES (1)", table);
         WANT(OK, rowlock_release(hold, &ts_err));
-        WANT(OK, rowlock_fence_remove(client, shop, tables[i], &ts_err));
-        ts_sql(watch, "DROP TABLE `%s`", quoted);
+        WANT(OK, rowlock_fence_remove(client, shop, as_is, &ts_err));
+        ts_sql(watch, "DROP TABLE `%s`", table);
     }
 }
 
-/* The longest names there are, in the widest characters: the message still fits. */
-static void test_the_longest_names(void **state)
-{
-    char lock[4 * ROWLOCK_NAME_MAX + 1] = "";
-    char table[3 * 64 + 1] = "";
-    (void)state;
-    for (int i = 0; i < ROWLOCK_NAME_MAX; i++)
-        memcpy(lock + strlen(lock), "🔒", 5);
-    for (int i = 0; i < 50; i++)
-        memcpy(table + strlen(table), "☂", 4);
-    ts_sql(watch, "CREATE TABLE `%s` (id INT PRIMARY KEY) ENGINE = InnoDB", table);
-    WANT(OK, rowlock_fence_install(client, shop, table, lock, &ts_err));
-    want_listed(table, lock, true);
-    assert_int_equal(ts_sql_try(mysql, "INSERT INTO `%s` VALUES (1)", table), REFUSED);
-    rowlock_hold *hold = ts_take(client, lock, ROWLOCK_OPTIMISTIC, 30000);
-    WANT(OK, rowlock_present(hold, mysql, &ts_err));
-    ts_sql(mysql, "INSERT INTO `%s` VALUES (1)", table);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    assert_int_equal(ts_sql_try(mysql, "INSERT INTO `%s` VALUES (2)", table), REFUSED);
-    WANT(OK, rowlock_fence_remove(client, shop, table, &ts_err));
-}
-
 /* A transaction on the table keeps its triggers from being made: not for ever, and not in part. */
-static void test_a_table_in_use(void **state)
+TS_ONCE(test_a_table_in_use)
 {
     const char *name = ts_name("in-use");
     rowlock_client_options options = ts_options();
-    rowlock_client *hasty = NULL;
-    (void)state;
     options.connect_timeout_ms = 3000;
-    WANT(OK, rowlock_client_open(&options, &hasty, &ts_err));
+    TS_CLIENT *hasty = ts_open_with(options);
     ts_sql(watch, "CREATE TABLE busy (id INT PRIMARY KEY) ENGINE = InnoDB");
     ts_sql(mysql, "BEGIN");
     ts_sql(mysql, "INSERT INTO busy VALUES (1)");
@@ -640,21 +433,18 @@ static void test_a_table_in_use(void **state)
     assert_int_equal(triggers_of("busy"), 0);
     ts_sql(mysql, "COMMIT");
     WANT(OK, rowlock_fence_install(client, shop, "busy", name, &ts_err));
-    rowlock_client_close(hasty);
 }
 
 /* Its rights: TRIGGER on the table, reading the locks; and the message says so. */
-static void test_rights(void **state)
+TS_ONCE(test_rights)
 {
     const char *name = ts_name("rights");
     rowlock_client_options options = ts_options();
-    rowlock_client *weak = NULL;
     rowlock_fences *list = NULL;
-    (void)state;
     ts_sql(watch, "CREATE TABLE guarded (id INT PRIMARY KEY) ENGINE = InnoDB");
     options.user = ts_user("fencer", "some-pass", "SELECT", ts_schema());
     options.password = "some-pass";
-    WANT(OK, rowlock_client_open(&options, &weak, &ts_err));
+    TS_CLIENT *weak = ts_open_with(options);
     WANT(NOT_FOUND, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
     ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, options.user);
     WANT(DENIED, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
@@ -679,7 +469,7 @@ static void test_rights(void **state)
     assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, options.user));
     rowlock_fences_free(list);
     /* Who writes needs no right on rowlock's tables: the trigger has its definer's. */
-    MYSQL *writer =
+    TS_MYSQL *writer =
         ts_connect_as(ts_user("writer", "some-pass", "INSERT", shop), "some-pass", shop);
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     want_refused(writer, "guarded", name, "INSERT INTO @ VALUES (1)");
@@ -687,34 +477,9 @@ static void test_rights(void **state)
     ts_sql(writer, "INSERT INTO guarded VALUES (1)");
     WANT(OK, rowlock_fence_remove(weak, shop, "guarded", &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_client_close(weak);
-    mysql_close(writer);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_nobody_writes_without_the_token),
-        BOTH(test_a_holder_that_comes_back_writes_nothing),
-        BOTH(test_a_transaction_from_before_the_take_over),
-        BOTH(test_a_take_over_waits_for_the_writer),
-        BOTH(test_a_long_writer_keeps_its_lock),
-        BOTH(test_sessions_of_one_holder_do_not_wait),
-        ONCE(test_a_late_fence_and_a_take_over),
-        ONCE(test_an_engine_without_transactions),
-        BOTH(test_what_cannot_be_presented),
-        ONCE(test_presenting_is_the_sessions),
-        ONCE(test_tokens_that_are_not_it),
-        ONCE(test_twice_is_once),
-        ONCE(test_a_hole_is_shown_and_mended),
-        ONCE(test_outdated_triggers_are_replaced),
-        ONCE(test_ours_come_first),
-        ONCE(test_renamed_and_dropped),
-        ONCE(test_what_cannot_be_fenced),
-        ONCE(test_hostile_names),
-        ONCE(test_the_longest_names),
-        ONCE(test_a_table_in_use),
-        ONCE(test_rights),
-    };
-    return cmocka_run_group_tests_name("fences", tests, open_clients, close_clients);
+    return ts_run("fences", open_shop, close_clients);
 }

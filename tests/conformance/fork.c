@@ -1,9 +1,8 @@
 /* After fork(): the child's calls fail cleanly, and the parent's sessions live on. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
 typedef struct family {
@@ -75,6 +74,13 @@ static int only_release_in_the_child(void *arg)
     return rowlock_release(((family *)arg)->hold, NULL) == ROWLOCK_FORKED ? 0 : 1;
 }
 
+/* It cannot open anything to put in place of the parent's sockets. */
+static int close_without_descriptors(void *arg)
+{
+    const struct rlimit none = {0, 0};
+    return setrlimit(RLIMIT_NOFILE, &none) == 0 ? only_close_in_the_child(arg) : 1;
+}
+
 static int exit_at_once(void *arg)
 {
     (void)arg;
@@ -82,13 +88,13 @@ static int exit_at_once(void *arg)
 }
 
 /* The parent notices nothing: its hold is kept for longer than its TTL, and then it is released. */
-static void test_the_parents_hold_lives_on(void **state)
+TS_BOTH(test_the_parents_hold_lives_on)
 {
     static int (*const deeds[])(void *) = {exit_at_once, only_close_in_the_child,
-                                           only_release_in_the_child, use_it_in_the_child};
+                                           close_without_descriptors, only_release_in_the_child,
+                                           use_it_in_the_child};
     enum { DEEDS = sizeof deeds / sizeof deeds[0] };
-    rowlock_mode mode = ts_mode(state);
-    rowlock_client *other = ts_open();
+    TS_CLIENT *other = ts_open();
     family families[DEEDS];
     for (size_t i = 0; i < DEEDS; i++) {
         family *f = &families[i];
@@ -110,7 +116,6 @@ static void test_the_parents_hold_lives_on(void **state)
         WANT(OK, ts_try(other, f->name, mode));
         rowlock_client_close(f->client);
     }
-    rowlock_client_close(other);
 }
 
 /* A child of many threads' parent, while they are busy: no lock of theirs is stuck in it. */
@@ -145,11 +150,10 @@ enum { MALLOC_SURVIVES_FORK = 0 };
 enum { MALLOC_SURVIVES_FORK = 1 };
 #endif
 
-static void test_fork_in_the_middle_of_calls(void **state)
+TS_BOTH(test_fork_in_the_middle_of_calls)
 {
     if (!MALLOC_SURVIVES_FORK)
         skip();
-    rowlock_mode mode = ts_mode(state);
     family f = {.client = ts_open(), .mode = mode, .name = ts_name("fork-busy")};
     busy workers[3];
     f.hold = ts_take(f.client, f.name, mode, 30000);
@@ -177,11 +181,10 @@ static int list_descriptors(void *arg)
     return 99;
 }
 
-static void test_nothing_is_inherited_by_exec(void **state)
+TS_ONCE(test_nothing_is_inherited_by_exec)
 {
-    (void)state;
     int before = ts_reap(ts_fork(list_descriptors, NULL), 10000);
-    rowlock_client *client = ts_open();
+    TS_CLIENT *client = ts_open();
     rowlock_hold *holds[2];
     for (int i = 0; i < 2; i++) {
         holds[i] = ts_take(client, ts_name("exec"), ts_modes[i], 30000);
@@ -193,15 +196,9 @@ static void test_nothing_is_inherited_by_exec(void **state)
     rowlock_cancel_free(cancel);
     for (int i = 0; i < 2; i++)
         WANT(OK, rowlock_release(holds[i], &ts_err));
-    rowlock_client_close(client);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_the_parents_hold_lives_on),
-        BOTH(test_fork_in_the_middle_of_calls),
-        ONCE(test_nothing_is_inherited_by_exec),
-    };
-    return cmocka_run_group_tests_name("fork", tests, ts_suite_begin, ts_suite_end);
+    return ts_run("fork", ts_suite_begin, ts_suite_end);
 }

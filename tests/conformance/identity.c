@@ -3,7 +3,6 @@
  * lag, a name that leads elsewhere, a primary that is none any more. The usual server is `here`, a
  * second one `there`; a proxy leads the client from one to the other.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,16 +56,29 @@ static int one_server(void **state)
     return ts_suite_end(state);
 }
 
-static int begin(void **state)
+static rowlock_client *open_through_proxy(const char *user)
 {
-    (void)state;
+    rowlock_client_options options = ts_options();
+    options.socket = ts_proxy_socket(proxy);
+    if (user) {
+        options.user = user;
+        options.password = PASSWORD;
+    }
+    return ts_open_with(options);
+}
+
+static rowlock_client *client; /* through the proxy, as root */
+
+static int begin(TS_NO_STATE)
+{
     proxy = ts_proxy_start(here);
+    client = open_through_proxy(NULL);
     return 0;
 }
 
-static int end(void **state)
+static int end(TS_NO_STATE)
 {
-    (void)state;
+    rowlock_client_close(client);
     ts_proxy_stop(proxy);
     return 0;
 }
@@ -91,34 +103,20 @@ static void note_loss(void *data, rowlock_hold *hold, const char *reason)
     atomic_store(&l->told, true);
 }
 
-static rowlock_client *open_through_proxy(const char *user)
-{
-    rowlock_client *client = NULL;
-    rowlock_client_options options = ts_options();
-    options.socket = ts_proxy_socket(proxy);
-    if (user) {
-        options.user = user;
-        options.password = PASSWORD;
-    }
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
-}
-
-static rowlock_hold *take_told(rowlock_client *client, const char *name, rowlock_mode mode,
+static rowlock_hold *take_told(rowlock_client *from, const char *name, rowlock_mode mode,
                                int64_t ttl_ms, loss *l)
 {
-    rowlock_hold *hold = NULL;
-    const rowlock_acquire_options options = {
-        .mode = mode, .ttl_ms = ttl_ms, .on_lost = note_loss, .on_lost_data = l};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    return hold;
+    return ts_take_with(
+        from, name,
+        (rowlock_acquire_options){
+            .mode = mode, .ttl_ms = ttl_ms, .on_lost = note_loss, .on_lost_data = l});
 }
 
 /* Any call that needs a connection. */
-static void look(rowlock_client *client)
+static void look(rowlock_client *from)
 {
     rowlock_list *list = NULL;
-    WANT(OK, rowlock_list_get(client, NULL, &list, &ts_err));
+    WANT(OK, rowlock_list_get(from, NULL, &list, &ts_err));
     rowlock_list_free(list);
 }
 
@@ -128,8 +126,6 @@ static void assert_replaced(loss *l)
     if (!strstr(l->reason, "replaced"))
         fail_msg("lost, but: %s", l->reason);
 }
-
-/* ------------------------------------------------------------------------------ copies */
 
 static void copy_row(MYSQL *to, const char *table, MYSQL_ROW row, unsigned columns)
 {
@@ -149,8 +145,8 @@ static void copy_there(void)
 {
     static const char *const tables[] = {"resource", "resource_lock", "lease_renewal",
                                          "version_floor"};
-    MYSQL *from = connect_at(here);
-    MYSQL *to = connect_at(there);
+    TS_MYSQL *from = connect_at(here);
+    TS_MYSQL *to = connect_at(there);
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         char query[100];
         snprintf(query, sizeof query, "SELECT * FROM %s", tables[i]);
@@ -162,151 +158,93 @@ static void copy_there(void)
             copy_row(to, tables[i], row, mysql_num_fields(result));
         mysql_free_result(result);
     }
-    mysql_close(from);
-    mysql_close(to);
 }
 
 static char *dump_there(void)
 {
-    MYSQL *mysql = connect_at(there);
-    char *text = ts_dump(mysql, ts_schema());
-    mysql_close(mysql);
-    return text;
+    TS_MYSQL *mysql = connect_at(there);
+    return ts_dump(mysql, ts_schema());
 }
 
-static void assert_untouched(char *before)
+/* By the renewal, where nobody asks anything else; long before it by whatever call comes first; and
+ * by the release. A copy has the same rows, owner and token included: neither renewed there nor
+ * freed. Lost it is also when the old one is back, and the history says why. */
+TS_ONCE(test_another_server_is_found_out)
 {
-    char *after = dump_there();
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-}
-
-/* ------------------------------------------------------------------------------- leases */
-
-/* The renewal finds out: nobody asks anything else. */
-static void test_the_renewal_finds_a_stranger(void **state)
-{
-    loss l = {0};
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(client, ts_name("stranger"), ROWLOCK_OPTIMISTIC, SHORT_TTL, &l);
-    fail_over(there);
-    assert_replaced(&l);
-    WANT(LOST, rowlock_hold_check(hold));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-}
-
-/* The same rows, owner and token included: neither renewed there nor freed. */
-static void test_a_copy_is_another_server(void **state)
-{
-    loss l = {0};
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(client, ts_name("copy"), ROWLOCK_OPTIMISTIC, SHORT_TTL, &l);
-    copy_there();
-    char *before = dump_there();
-    fail_over(there);
-    assert_replaced(&l);
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    assert_untouched(before);
-    rowlock_client_close(client);
-}
-
-/* Long before the next renewal, by whatever call comes first. */
-static void test_any_call_finds_out(void **state)
-{
-    loss l = {0};
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(client, ts_name("any-call"), ROWLOCK_OPTIMISTIC, LONG_TTL, &l);
-    copy_there();
-    fail_over(there);
-    look(client);
-    assert_replaced(&l);
-    WANT(LOST, rowlock_hold_check(hold));
-    assert_int_equal(rowlock_hold_remaining_ms(hold), 0);
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
-}
-
-/* The release is the first to get there. */
-static void test_a_release_frees_nothing_elsewhere(void **state)
-{
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = ts_take(client, ts_name("elsewhere"), ROWLOCK_OPTIMISTIC, LONG_TTL);
-    copy_there();
-    char *before = dump_there();
-    fail_over(there);
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    assert_non_null(strstr(ts_err.message, "replaced"));
-    assert_untouched(before);
-    rowlock_client_close(client);
-}
-
-/* And back again: it was lost, and stays so. */
-static void test_the_history_says_why(void **state)
-{
-    const char *name = ts_name("told");
-    loss l = {0};
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(client, name, ROWLOCK_OPTIMISTIC, LONG_TTL, &l);
-    fail_over(there);
-    look(client);
-    assert_replaced(&l);
-    fail_over(here);
-    look(client);
-    WANT(LOST, rowlock_hold_check(hold));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_client_flush(client, IN_TIME, &ts_err));
-    MYSQL *mysql = connect_at(here);
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s"
-                                " AND event = 'lost' AND detail LIKE '%%replaced%%'",
-                                ts_quote(name)),
-                     1);
-    mysql_close(mysql);
-    rowlock_client_close(client);
+    static const struct {
+        const char *by;
+        int64_t ttl_ms;
+        bool copy, call, release;
+    } ways[] = {{"a stranger, by the renewal", SHORT_TTL, false, false, false},
+                {"a copy, by the renewal", SHORT_TTL, true, false, false},
+                {"a copy, by any call", LONG_TTL, true, true, false},
+                {"a copy, by the release", LONG_TTL, true, false, true}};
+    TS_MYSQL *mysql = connect_at(here);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        loss l = {0};
+        print_message("# %s\n", ways[i].by);
+        const char *name = ts_name("another");
+        rowlock_hold *hold = take_told(client, name, ROWLOCK_OPTIMISTIC, ways[i].ttl_ms, &l);
+        if (ways[i].copy)
+            copy_there();
+        char *before = dump_there();
+        fail_over(there);
+        if (ways[i].call)
+            look(client);
+        if (!ways[i].release) {
+            assert_replaced(&l);
+            WANT(LOST, rowlock_hold_check(hold));
+            assert_int_equal(rowlock_hold_remaining_ms(hold), 0);
+        }
+        if (ways[i].call) {
+            fail_over(here);
+            look(client);
+            WANT(LOST, rowlock_hold_check(hold));
+        }
+        WANT(LOST, rowlock_release(hold, &ts_err));
+        if (ways[i].release)
+            assert_non_null(strstr(ts_err.message, "replaced"));
+        ts_same(before, dump_there());
+        fail_over(here);
+        look(client);
+        WANT(OK, rowlock_client_flush(client, IN_TIME, &ts_err));
+        assert_int_equal(ts_sql_u64(mysql,
+                                    "SELECT COUNT(*) FROM lock_event WHERE resource_name = '%s'"
+                                    " AND event = 'lost' AND detail LIKE '%%%s%%'",
+                                    name, ways[i].release ? "found at its release" : "replaced"),
+                         1);
+    }
 }
 
 /* The very server, restarted: nothing is lost but connections. */
-static void test_a_restart_is_no_change(void **state)
+TS_ONCE(test_a_restart_is_no_change)
 {
     loss l = {0};
-    (void)state;
     ts_proxy_lead(proxy, there);
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(client, ts_name("restart"), ROWLOCK_OPTIMISTIC, LONG_TTL, &l);
+    TS_CLIENT *moved = open_through_proxy(NULL);
+    rowlock_hold *hold = take_told(moved, ts_name("restart"), ROWLOCK_OPTIMISTIC, LONG_TTL, &l);
     at(there);
     ts_own_kill();
     ts_own_restart();
     at(here);
-    look(client);
+    look(moved);
     assert_held(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_false(atomic_load(&l.told));
-    rowlock_client_close(client);
 }
 
-/* ------------------------------------------------------------------------------- tokens */
-
-static uint64_t cycle(rowlock_client *client, const char *name, rowlock_mode mode)
+static uint64_t cycle(rowlock_client *from, const char *name, rowlock_mode mode)
 {
-    rowlock_hold *hold = ts_take(client, name, mode, LONG_TTL);
+    rowlock_hold *hold = ts_take(from, name, mode, LONG_TTL);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     return token;
 }
 
 /* A copy that lagged: its next token was given to somebody before. */
-static void test_a_token_that_goes_back(void **state)
+TS_BOTH(test_a_token_that_goes_back)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("lagging");
-    rowlock_client *client = open_through_proxy(NULL);
     cycle(client, name, mode);
     copy_there();
     uint64_t last = 0;
@@ -317,7 +255,6 @@ static void test_a_token_that_goes_back(void **state)
     WANT(DAMAGED, ts_try(client, name, mode));
     assert_non_null(strstr(ts_err.message, "gone back"));
     assert_true(cycle(client, name, mode) > last);
-    rowlock_client_close(client);
 }
 
 /* MariaDB shows this out of a copy, made anew when nobody has read it for 0.1 s. */
@@ -325,20 +262,19 @@ static bool waits_at(MYSQL *mysql)
 {
     ts_pass_ms(150);
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.innodb_trx"
-                             " WHERE trx_state = 'LOCK WAIT'") == 1;
+                             " WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id IN"
+                             " (SELECT id FROM " TS_PROCESSLIST " WHERE db = DATABASE())") == 1;
 }
 
 /* A wait that began before the failover: what the old server grants then is not the lock that
  * others ask for now. */
-static void test_a_wait_that_began_at_the_old_server(void **state)
+TS_ONCE(test_a_wait_that_began_at_the_old_server)
 {
     const char *name = ts_name("moved");
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_client *old = ts_open();
-    MYSQL *mysql = connect_at(here);
-    (void)state;
+    TS_CLIENT *old = ts_open();
+    TS_MYSQL *mysql = connect_at(here);
     at(there);
-    rowlock_client *new = ts_open();
+    TS_CLIENT *new = ts_open();
     at(here);
     rowlock_hold *hold = ts_take(old, name, ROWLOCK_PESSIMISTIC, LONG_TTL);
     ts_waiter waiter = {
@@ -358,10 +294,6 @@ static void test_a_wait_that_began_at_the_old_server(void **state)
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     for (int i = 0; i < 2; i++)
         WANT(OK, rowlock_release(others[i], &ts_err));
-    mysql_close(mysql);
-    rowlock_client_close(client);
-    rowlock_client_close(old);
-    rowlock_client_close(new);
 }
 
 static void set_id(MYSQL *mysql, const char *name, unsigned id)
@@ -372,18 +304,16 @@ static void set_id(MYSQL *mysql, const char *name, unsigned id)
 
 /* The id that the client knows of the old server is another name's at the new one, and that is
  * held: nobody waits for it. */
-static void test_an_id_is_one_servers(void **state)
+TS_ONCE(test_an_id_is_one_servers)
 {
     enum { ID = 777777 };
     const char *name = ts_name("known");
     const char *strange = ts_name("stranger");
-    rowlock_client *client = open_through_proxy(NULL);
-    rowlock_client *old = ts_open();
-    MYSQL *mysql = connect_at(here);
-    MYSQL *holder = connect_at(there);
-    (void)state;
+    TS_CLIENT *old = ts_open();
+    TS_MYSQL *mysql = connect_at(here);
+    TS_MYSQL *holder = connect_at(there);
     at(there);
-    rowlock_client *new = ts_open();
+    TS_CLIENT *new = ts_open();
     at(here);
     WANT(OK, ts_try(old, name, ROWLOCK_PESSIMISTIC));
     set_id(mysql, name, ID);
@@ -395,27 +325,17 @@ static void test_an_id_is_one_servers(void **state)
     ts_sql(holder, "BEGIN");
     ts_sql(holder, "DO (SELECT id FROM resource_lock WHERE id = %d FOR UPDATE)", ID);
     fail_over(there);
-    rowlock_hold *hold = NULL;
     const rowlock_acquire_options options = {
         .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    rowlock_hold *hold = ts_take_with(client, name, options);
     WANT(BUSY, ts_try(new, name, ROWLOCK_PESSIMISTIC));
     WANT(OK, rowlock_release(hold, &ts_err));
-    mysql_close(mysql);
-    mysql_close(holder);
-    rowlock_client_close(client);
-    rowlock_client_close(old);
-    rowlock_client_close(new);
 }
 
-/* ------------------------------------------------------------------- who is the primary */
-
 /* The old one lives on, and so does the connection that holds the row there. */
-static void test_a_row_lock_is_left_behind(void **state)
+TS_ONCE(test_a_row_lock_is_left_behind)
 {
     loss l = {0};
-    (void)state;
-    rowlock_client *client = open_through_proxy(NULL);
     rowlock_hold *hold =
         take_told(client, ts_name("left-behind"), ROWLOCK_PESSIMISTIC, LONG_TTL, &l);
     ts_proxy_lead(proxy, there);
@@ -431,45 +351,39 @@ static void test_a_row_lock_is_left_behind(void **state)
             (void)rowlock_release(crowd[i].hold, NULL);
     assert_replaced(&l);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    rowlock_client_close(client);
 }
 
 static const char *user_of(const char *word)
 {
     at(there);
     const char *user = ts_user(word, PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
-    at(here);
-    MYSQL *mysql = connect_at(here);
+    TS_MYSQL *mysql = connect_at(here);
     ts_sql(mysql, "CREATE USER '%s'@'localhost' IDENTIFIED BY '" PASSWORD "'", user);
     ts_sql(mysql, "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO '%s'@'localhost'", ts_schema(),
            user);
-    mysql_close(mysql);
     return user;
 }
 
 static void set_read_only(bool on)
 {
-    MYSQL *mysql = connect_at(there);
+    TS_MYSQL *mysql = connect_at(there);
     ts_sql(mysql, "SET GLOBAL read_only = %d", on);
-    mysql_close(mysql);
 }
 
 /* Held there, and asked for there, without a write. */
-static void test_a_demoted_server_keeps_no_row_lock(void **state)
+TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
 {
     loss l = {0};
     const char *name = ts_name("unfenced");
-    rowlock_hold *none = NULL;
-    (void)state;
     ts_proxy_lead(proxy, there);
-    rowlock_client *client = open_through_proxy(user_of("demoted"));
+    TS_CLIENT *theirs = open_through_proxy(user_of("demoted"));
     const rowlock_acquire_options unfenced = {.mode = ROWLOCK_PESSIMISTIC, .unfenced = true};
-    WANT(OK, rowlock_acquire(client, name, &unfenced, &none, &ts_err));
+    rowlock_hold *none = ts_take_with(theirs, name, unfenced);
     WANT(OK, rowlock_release(none, &ts_err));
-    rowlock_hold *hold = take_told(client, ts_name("held"), ROWLOCK_PESSIMISTIC, SHORT_TTL, &l);
+    rowlock_hold *hold = take_told(theirs, ts_name("held"), ROWLOCK_PESSIMISTIC, SHORT_TTL, &l);
     rowlock_client *admin = open_through_proxy(NULL);
     set_read_only(true);
-    WANT(READONLY, rowlock_acquire(client, name, &unfenced, &none, &ts_err));
+    WANT(READONLY, rowlock_acquire(theirs, name, &unfenced, &none, &ts_err));
     /* The server itself would not refuse an administrator (MySQL refuses nobody). */
     WANT(READONLY, rowlock_acquire(admin, name, &unfenced, &none, &ts_err));
     rowlock_client_close(admin);
@@ -478,54 +392,31 @@ static void test_a_demoted_server_keeps_no_row_lock(void **state)
     assert_true(told);
     assert_non_null(strstr(l.reason, "read-only"));
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_acquire(client, name, &unfenced, &none, &ts_err));
+    WANT(OK, rowlock_acquire(theirs, name, &unfenced, &none, &ts_err));
     WANT(OK, rowlock_release(none, &ts_err));
-    rowlock_client_close(client);
 }
 
 /* One READONLY, and the pool lets go of the old primary: the next call finds the new one. */
-static void test_the_pool_follows_the_primary(void **state)
+TS_BOTH(test_the_pool_follows_the_primary)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("follows");
     rowlock_client *ahead = ts_open();
     for (int i = 0; i < 5; i++)
         cycle(ahead, name, mode);
     rowlock_client_close(ahead);
     ts_proxy_lead(proxy, there);
-    rowlock_client *client = open_through_proxy(user_of(mode ? "follow1" : "follow0"));
-    WANT(OK, ts_try(client, name, mode));
+    TS_CLIENT *theirs = open_through_proxy(user_of(mode ? "follow1" : "follow0"));
+    WANT(OK, ts_try(theirs, name, mode));
     set_read_only(true);
     ts_proxy_lead(proxy, here);
-    rowlock_status first = ts_try(client, name, mode);
-    rowlock_status second = ts_try(client, name, mode);
+    rowlock_status first = ts_try(theirs, name, mode);
+    rowlock_status second = ts_try(theirs, name, mode);
     set_read_only(false);
     assert_int_equal(first, ROWLOCK_READONLY);
     WANT(OK, second);
-    rowlock_client_close(client);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_renewal_finds_a_stranger, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_copy_is_another_server, begin, end),
-        cmocka_unit_test_setup_teardown(test_any_call_finds_out, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_release_frees_nothing_elsewhere, begin, end),
-        cmocka_unit_test_setup_teardown(test_the_history_says_why, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_restart_is_no_change, begin, end),
-        {"test_a_token_that_goes_back (lease)", test_a_token_that_goes_back, begin, end,
-         &ts_modes[0]},
-        {"test_a_token_that_goes_back (pessimistic)", test_a_token_that_goes_back, begin, end,
-         &ts_modes[1]},
-        cmocka_unit_test_setup_teardown(test_a_row_lock_is_left_behind, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_wait_that_began_at_the_old_server, begin, end),
-        cmocka_unit_test_setup_teardown(test_an_id_is_one_servers, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_demoted_server_keeps_no_row_lock, begin, end),
-        {"test_the_pool_follows_the_primary (lease)", test_the_pool_follows_the_primary, begin, end,
-         &ts_modes[0]},
-        {"test_the_pool_follows_the_primary (pessimistic)", test_the_pool_follows_the_primary,
-         begin, end, &ts_modes[1]},
-    };
-    return cmocka_run_group_tests_name("identity", tests, two_servers, one_server);
+    return ts_run_each("identity", begin, end, two_servers, one_server);
 }

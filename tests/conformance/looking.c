@@ -1,38 +1,37 @@
 /* Looking: list, history, break, sweep. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "support/support.h"
+#include "conformance/clients.h"
 
-static rowlock_client *client;
-static rowlock_client *other;
 static rowlock_client *admin; /* reads the history and sweeps: no procedure does */
-static MYSQL *mysql;
 
-static int open_clients(void **state)
+static int open_admin(void **state)
 {
-    ts_suite_begin(state);
-    client = ts_open();
-    other = ts_open();
+    open_clients(state);
     admin = ts_via() ? ts_open_as_root() : other;
-    mysql = ts_connect(ts_schema());
     return 0;
 }
 
-static int close_clients(void **state)
+static int close_admin(void **state)
 {
     if (admin != other)
         rowlock_client_close(admin);
-    return ts_suite_end_with(state, client, other, mysql, NULL);
+    return close_clients(state);
+}
+
+/* What is listed of it; free the list. */
+static const rowlock_info *listed(const char *name, rowlock_list **list)
+{
+    WANT(OK, rowlock_list_one(other, name, list, &ts_err));
+    assert_int_equal(rowlock_list_count(*list), 1);
+    return rowlock_list_at(*list, 0);
 }
 
 static rowlock_state state_of(const char *name)
 {
     rowlock_list *list = NULL;
-    WANT(OK, rowlock_list_one(other, name, &list, &ts_err));
-    assert_int_equal(rowlock_list_count(list), 1);
-    rowlock_state state = rowlock_list_at(list, 0)->state;
+    rowlock_state state = listed(name, &list)->state;
     rowlock_list_free(list);
     return state;
 }
@@ -47,14 +46,12 @@ static bool is_time(const char *text)
 
 /* ----------------------------------------------------------------------------- list */
 
-static void test_a_held_one(void **state)
+TS_BOTH(test_a_held_and_a_free_one)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("held");
     rowlock_hold *hold = ts_take(client, name, mode, 20000);
     rowlock_list *list = NULL;
-    WANT(OK, rowlock_list_one(other, name, &list, &ts_err));
-    const rowlock_info *info = rowlock_list_at(list, 0);
+    const rowlock_info *info = listed(name, &list);
     assert_string_equal(info->name, name);
     assert_int_equal(info->mode, mode);
     assert_int_equal(info->state, ROWLOCK_HELD);
@@ -75,26 +72,14 @@ static void test_a_held_one(void **state)
         assert_string_equal(info->expires_at, "");
         assert_int_equal(info->remaining_ms, -1);
         assert_int_equal(ts_sql_u64(mysql,
-                                    "SELECT COUNT(*) FROM information_schema.processlist"
-                                    " WHERE id = %llu",
+                                    "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %llu",
                                     (unsigned long long)info->connection_id),
                          1);
     }
     rowlock_list_free(list);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    assert_int_equal(state_of(name), ROWLOCK_FREE);
-}
-
-static void test_a_free_one(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("free");
-    rowlock_hold *hold = ts_take(client, name, mode, 20000);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_list *list = NULL;
-    WANT(OK, rowlock_list_one(other, name, &list, &ts_err));
-    const rowlock_info *info = rowlock_list_at(list, 0);
+    info = listed(name, &list);
     assert_int_equal(info->state, ROWLOCK_FREE);
     assert_true(info->token == token);
     assert_int_equal(info->held_ms, -1);
@@ -103,22 +88,9 @@ static void test_a_free_one(void **state)
     rowlock_list_free(list);
 }
 
-static void test_an_expired_one(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("expired");
-    rowlock_hold *hold = ts_take(client, name, mode, 20000);
-    ts_expire(mysql, name, mode);
-    assert_int_equal(state_of(name), ROWLOCK_EXPIRED);
-    WANT(OK, ts_try(other, name, mode));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    assert_int_equal(state_of(name), ROWLOCK_FREE);
-}
-
-static void test_no_such_name(void **state)
+TS_ONCE(test_no_such_name)
 {
     rowlock_list *list = NULL;
-    (void)state;
     WANT(NOT_FOUND, rowlock_list_one(client, "never used", &list, &ts_err));
     assert_null(list);
     WANT(NOT_FOUND, rowlock_break(client, "never used", "why not", &ts_err));
@@ -132,11 +104,10 @@ static size_t count_named(const rowlock_list *list, const char *prefix)
     return count;
 }
 
-static void test_what_is_listed(void **state)
+TS_ONCE(test_what_is_listed)
 {
     static const char *const names[] = {"zz-list-d", "zz-list-a", "zz-list-c", "zz-list-b"};
     rowlock_list *list = NULL;
-    (void)state;
     rowlock_hold *holds[2];
     for (int i = 0; i < 4; i++)
         WANT(OK, ts_try(client, names[i], ts_modes[i % 2]));
@@ -189,14 +160,11 @@ static const rowlock_event *find_event(const rowlock_history *history, const cha
     return NULL;
 }
 
-static void test_history_of_a_cycle(void **state)
+TS_BOTH(test_history_of_a_cycle)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("history");
     rowlock_hold *first = ts_take(other, name, mode, 30000);
-    ts_waiter waiter = {.client = client, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000};
-    ts_waiter_start(&waiter);
+    ts_waiter waiter = ts_wait_for(client, name, mode, 10000);
     ts_pass_ms(600);
     WANT(OK, rowlock_release(first, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
@@ -208,26 +176,25 @@ static void test_history_of_a_cycle(void **state)
         .has_exit_status = true, .exit_status = 42, .note = "it's over \xe2\x9c\x93 \"\\"};
     WANT(OK, rowlock_release_with(waiter.hold, &how, &ts_err));
     rowlock_history *history = history_of(name);
-    size_t count = rowlock_history_count(history);
-    assert_int_equal(count, 4);
-    const char *last = "";
-    const rowlock_event *acquired = NULL;
-    const rowlock_event *released = NULL;
-    for (size_t i = 0; i < count; i++) {
+    assert_int_equal(rowlock_history_count(history), 4);
+    /* In the order of time; two clients wrote them, each when it came to it. */
+    const rowlock_event *of_waiter[2] = {NULL, NULL};
+    for (size_t i = 0, n = 0; i < 4; i++) {
         const rowlock_event *event = rowlock_history_at(history, i);
-        /* In the order of time; two clients wrote them, each when it came to it. */
-        assert_true(strcmp(event->happened_at, last) >= 0);
-        last = event->happened_at;
+        if (i > 0)
+            assert_true(
+                strcmp(rowlock_history_at(history, i - 1)->happened_at, event->happened_at) <= 0);
         assert_string_equal(event->name, name);
         assert_int_equal(event->mode, mode);
         assert_true(is_time(event->happened_at));
-        if (event->token == token && strcmp(event->event, "acquired") == 0)
-            acquired = event;
-        if (event->token == token && strcmp(event->event, "released") == 0)
-            released = event;
+        if (event->token == token && n < 2)
+            of_waiter[n++] = event;
     }
-    assert_non_null(acquired);
+    const rowlock_event *acquired = of_waiter[0];
+    const rowlock_event *released = of_waiter[1];
     assert_non_null(released);
+    assert_string_equal(acquired->event, "acquired");
+    assert_string_equal(released->event, "released");
     /* Its thread may have begun a little later than it was started. */
     assert_between(600 - ts_slack_ms(), acquired->waited_ms,
                    waiter.ended_ms - waiter.started_ms + 1);
@@ -236,111 +203,35 @@ static void test_history_of_a_cycle(void **state)
     assert_between(149, released->held_ms, 3000 + ts_slack_ms());
     assert_true(released->has_exit_status);
     assert_int_equal(released->exit_status, 42);
-    assert_string_equal(released->detail, "it's over \xe2\x9c\x93 \"\\");
-    assert_true(strcmp(acquired->happened_at, released->happened_at) < 0);
+    assert_string_equal(released->detail, how.note);
     rowlock_history_free(history);
 }
 
-static void test_history_of_a_take_over(void **state)
+/* A client that is closed has written everything, unless it is to write nothing. */
+TS_BOTH(test_close_writes_the_history)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("history-over");
-    rowlock_hold *old = ts_take(client, name, mode, 30000);
-    uint64_t old_token = rowlock_hold_token(old);
-    ts_expire(mysql, name, mode);
-    rowlock_hold *hold = ts_take(other, name, mode, 30000);
-    WANT(LOST, rowlock_release(old, &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    rowlock_history *history = history_of(name);
-    /* Whose end it was: the token of the one who died, told by the one who found out. */
-    const rowlock_event *over = find_event(history, "taken_over");
-    assert_true(over->token == old_token || over->token == old_token + 1);
-    find_event(history, "lost");
-    find_event(history, "released");
-    rowlock_history_free(history);
-}
-
-static void test_history_of_a_break(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("history-break");
-    rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
-    WANT(OK, rowlock_break(other, name, "the operator said so", &ts_err));
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    rowlock_history *history = history_of(name);
-    const rowlock_event *broken = find_event(history, "broken");
-    assert_non_null(strstr(broken->detail, "the operator said so"));
-    find_event(history, "lost");
-    rowlock_history_free(history);
-}
-
-static void test_history_can_be_limited(void **state)
-{
-    const char *name = ts_name("history-limit");
-    rowlock_history *history = NULL;
-    rowlock_history_options options = {.name = name, .limit = 3};
-    (void)state;
-    for (int i = 0; i < 5; i++)
-        WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
-    WANT(OK, rowlock_history_get(admin, &options, &history, &ts_err));
-    assert_int_equal(rowlock_history_count(history), 3);
-    /* The newest three, oldest first: the end of the fourth cycle, and the fifth. Both of that may
-     * be in the other order: each batch is dated by how long ago it was when the server got to it,
-     * and the two may be in two batches. */
-    const rowlock_event *first = rowlock_history_at(history, 0);
-    const rowlock_event *last = find_event(history, "acquired");
-    unsigned of_last = 0;
-    for (size_t i = 0; i < 3; i++) {
-        const rowlock_event *event = rowlock_history_at(history, i);
-        assert_true(strcmp(event->happened_at, first->happened_at) >= 0);
-        assert_true(event == last || strcmp(event->event, "released") == 0);
-        assert_between((int64_t)last->token - 1, (int64_t)event->token, (int64_t)last->token);
-        of_last += event->token == last->token;
+    for (unsigned quiet = 0; quiet < 2; quiet++) {
+        const char *name = ts_name("history-close");
+        rowlock_client_options options = ts_options();
+        options.no_history = quiet;
+        rowlock_client *short_lived = ts_open_with(options);
+        WANT(OK, ts_try(short_lived, name, mode));
+        (void)ts_take(short_lived, name, mode, 30000);
+        rowlock_client_close(short_lived);
+        rowlock_history *history = history_of(name);
+        assert_int_equal(rowlock_history_count(history), quiet ? 0 : 4);
+        rowlock_history_free(history);
     }
-    assert_int_equal(of_last, 2);
-    rowlock_history_free(history);
-}
-
-static void test_no_history(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("no-history");
-    rowlock_client_options options = ts_options();
-    options.no_history = true;
-    rowlock_client *quiet = NULL;
-    WANT(OK, rowlock_client_open(&options, &quiet, &ts_err));
-    WANT(OK, ts_try(quiet, name, mode));
-    rowlock_client_close(quiet);
-    rowlock_history *history = history_of(name);
-    assert_int_equal(rowlock_history_count(history), 0);
-    rowlock_history_free(history);
-}
-
-/* A client that is closed has written everything. */
-static void test_close_writes_the_history(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("history-close");
-    rowlock_client *short_lived = ts_open();
-    WANT(OK, ts_try(short_lived, name, mode));
-    (void)ts_take(short_lived, name, mode, 30000);
-    rowlock_client_close(short_lived);
-    rowlock_history *history = history_of(name);
-    assert_int_equal(rowlock_history_count(history), 4);
-    rowlock_history_free(history);
 }
 
 /* ---------------------------------------------------------------------------- break */
 
-static void test_break(void **state)
+TS_BOTH(test_break)
 {
-    rowlock_mode mode = ts_mode(state);
     const char *name = ts_name("break");
     rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
     uint64_t token = rowlock_hold_token(hold);
-    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+    WANT(OK, rowlock_break(other, name, "the operator said so", &ts_err));
     rowlock_hold *next = ts_take(other, name, mode, 30000);
     assert_true(rowlock_hold_token(next) > token);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
@@ -348,12 +239,66 @@ static void test_break(void **state)
     assert_held(next);
     WANT(OK, rowlock_release(next, &ts_err));
     WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
+    rowlock_history *history = history_of(name);
+    assert_non_null(strstr(find_event(history, "broken")->detail, "the operator said so"));
+    find_event(history, "lost");
+    rowlock_history_free(history);
+}
+
+static int64_t shut_for_ms(const char *name)
+{
+    rowlock_list *list = NULL;
+    const rowlock_info *info = listed(name, &list);
+    int64_t left_ms = info->state == ROWLOCK_SHUT ? info->remaining_ms : -1;
+    rowlock_list_free(list);
+    return left_ms;
+}
+
+/* The holder's work may still be going on: nobody gets the lease before that has ended, and a
+ * second break does not change that. */
+TS_ONCE(test_a_broken_lease_is_shut)
+{
+    const char *name = ts_name("break-shut");
+    uint64_t version = 0;
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
+    uint64_t token = rowlock_hold_token(hold);
+    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+    int64_t left_ms = shut_for_ms(name);
+    assert_true(left_ms > 30000 && left_ms <= 60000);
+    WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, rowlock_version_read(other, name, &version, &ts_err));
+    WANT(BUSY, rowlock_version_bump(other, name, token + 1, &version, &ts_err));
+    WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
+    assert_true(shut_for_ms(name) > left_ms - 30000);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    assert_int_equal(shut_for_ms(name), -1);
+    hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
+    assert_true(rowlock_hold_token(hold) > token);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* Also of a renewed one, whose time is in another row. */
+TS_ONCE(test_a_broken_lease_opens_by_itself)
+{
+    const char *name = ts_name("break-opens");
+    TS_CLIENT *stuck = ts_open();
+    rowlock_hold *hold = ts_take(stuck, name, ROWLOCK_OPTIMISTIC, 3000);
+    ts_sql(mysql,
+           "UPDATE lease_renewal l JOIN resource r ON r.id = l.id SET l.version = r.version,"
+           " l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 5 SECOND WHERE r.resource_name = %s",
+           ts_quote(name));
+    const rowlock_break_options options = {.wait_ms = ROWLOCK_WAIT_FOREVER};
+    int64_t start_ms = ts_now_ms();
+    WANT(OK, rowlock_break_with(other, name, &options, &ts_err));
+    assert_true(ts_now_ms() - start_ms > 4000);
+    WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
 }
 
 /* A label may look as if a procedure had put a login behind it. */
-static void test_break_in_spite_of_the_label(void **state)
+TS_BOTH(test_break_in_spite_of_the_label)
 {
-    rowlock_mode mode = ts_mode(state);
     char whole[ROWLOCK_LABEL_MAX + 1];
     snprintf(whole, sizeof whole, "%0*d]", ROWLOCK_LABEL_MAX - 1, 0);
     const char *labels[] = {"deploy [prod]", "]", whole};
@@ -361,46 +306,13 @@ static void test_break_in_spite_of_the_label(void **state)
         const char *name = ts_name("break-label");
         rowlock_client_options options = ts_options();
         options.label = labels[i];
-        rowlock_client *labelled = NULL;
-        WANT(OK, rowlock_client_open(&options, &labelled, &ts_err));
+        rowlock_client *labelled = ts_open_with(options);
         rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
         WANT(OK, rowlock_break(other, name, NULL, &ts_err));
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
         WANT(LOST, rowlock_release(hold, &ts_err));
         rowlock_client_close(labelled);
     }
-}
-
-static void test_break_with_a_waiter(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("break-waiter");
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    ts_waiter waiter = {.client = other, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 20000};
-    ts_waiter_start(&waiter);
-    WANT(OK, rowlock_break(other, name, "go", &ts_err));
-    /* A procedure ends nobody's connection for the bell: the waiter finds out when it looks, every
-     * 4 s and a second later. */
-    WANT(OK, ts_waiter_join(&waiter, ts_via() ? 20000 : 10000));
-    WANT(LOST, rowlock_release(hold, &ts_err));
-    assert_held(waiter.hold);
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
-}
-
-/* Its holder is dead already: breaking tidies up. */
-static void test_break_an_expired_one(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("break-expired");
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    ts_expire(mysql, name, mode);
-    rowlock_status status = rowlock_break(other, name, NULL, &ts_err);
-    assert_true(status == ROWLOCK_OK || status == ROWLOCK_BUSY);
-    if (status == ROWLOCK_OK)
-        assert_int_equal(state_of(name), ROWLOCK_FREE);
-    WANT(OK, ts_try(other, name, mode));
-    WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
 /* ---------------------------------------------------------------------------- sweep */
@@ -413,62 +325,18 @@ static rowlock_sweep_result sweep(rowlock_sweep_options options)
     return result;
 }
 
-static void test_sweep_frees_the_dead(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *dead_name = ts_name("sweep-dead");
-    const char *live_name = ts_name("sweep-live");
-    rowlock_hold *dead = ts_take(client, dead_name, mode, 30000);
-    rowlock_hold *live = ts_take(client, live_name, mode, 30000);
-    uint64_t token = rowlock_hold_token(dead);
-    ts_expire(mysql, dead_name, mode);
-    assert_true(sweep((rowlock_sweep_options){0}).expired == 1);
-    assert_int_equal(state_of(dead_name), ROWLOCK_FREE);
-    assert_int_equal(state_of(live_name), ROWLOCK_HELD);
-    assert_held(live);
-    WANT(BUSY, ts_try(other, live_name, mode));
-    assert_true(sweep((rowlock_sweep_options){0}).expired == 0);
-    rowlock_history *history = history_of(dead_name);
-    const rowlock_event *event = find_event(history, "expired");
-    assert_true(event->token == token);
-    assert_string_equal(event->owner, rowlock_hold_owner(dead));
-    rowlock_history_free(history);
-    WANT(LOST, rowlock_release(dead, &ts_err));
-    WANT(OK, rowlock_release(live, &ts_err));
-    rowlock_hold *next = ts_take(other, dead_name, mode, 30000);
-    assert_true(rowlock_hold_token(next) > token);
-    WANT(OK, rowlock_release(next, &ts_err));
-}
-
 static uint64_t events(void)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_event");
 }
 
-static void test_history_is_bounded_by_rows(void **state)
+TS_ONCE(test_history_is_bounded)
 {
-    const char *name = ts_name("bound-rows");
-    (void)state;
+    const char *name = ts_name("bound");
     for (int i = 0; i < 20; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     flush();
     uint64_t newest = ts_sql_u64(mysql, "SELECT MAX(id) FROM lock_event");
-    uint64_t before = events();
-    rowlock_sweep_result result = sweep((rowlock_sweep_options){.history_rows = 7});
-    assert_true(result.events == before - 7);
-    assert_int_equal(events(), 7);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT MAX(id) FROM lock_event"), newest);
-    result = sweep((rowlock_sweep_options){.history_rows = 7});
-    assert_true(result.events == 0);
-}
-
-static void test_history_is_bounded_by_age(void **state)
-{
-    const char *name = ts_name("bound-age");
-    (void)state;
-    for (int i = 0; i < 10; i++)
-        WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-    flush();
     uint64_t before = events();
     ts_sql(mysql, "UPDATE lock_event SET happened_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR"
                   " ORDER BY id LIMIT 5");
@@ -476,6 +344,10 @@ static void test_history_is_bounded_by_age(void **state)
     assert_true(sweep((rowlock_sweep_options){0}).events == 0);
     assert_true(sweep((rowlock_sweep_options){.history_ms = 3600000}).events == 5);
     assert_int_equal(events(), before - 5);
+    assert_true(sweep((rowlock_sweep_options){.history_rows = 7}).events == before - 12);
+    assert_int_equal(events(), 7);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT MAX(id) FROM lock_event"), newest);
+    assert_true(sweep((rowlock_sweep_options){.history_rows = 7}).events == 0);
 }
 
 static void forget(const char *name)
@@ -492,22 +364,28 @@ static uint64_t rows_of(const char *table, uint64_t id)
                       (unsigned long long)id);
 }
 
-static void test_unused_names_are_purged(void **state)
+/* So often; its last token. */
+static uint64_t use(rowlock_client *from, const char *name, rowlock_mode mode, unsigned times)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("purge");
-    const char *fresh = ts_name("purge-fresh");
-    const char *held_name = ts_name("purge-held");
     uint64_t token = 0;
-    for (int i = 0; i < 5; i++) {
-        rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    for (unsigned i = 0; i < times; i++) {
+        rowlock_hold *hold = ts_take(from, name, mode, 30000);
+        assert_true(rowlock_hold_token(hold) > token);
         token = rowlock_hold_token(hold);
         WANT(OK, rowlock_release(hold, &ts_err));
     }
+    return token;
+}
+
+TS_BOTH(test_unused_names_are_purged)
+{
+    const char *name = ts_name("purge");
+    const char *fresh = ts_name("purge-fresh");
+    const char *held_name = ts_name("purge-held");
+    uint64_t token = use(client, name, mode, 5);
     WANT(OK, ts_try(client, fresh, mode));
     rowlock_hold *held = ts_take(client, held_name, mode, 30000);
-    uint64_t id =
-        ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
+    uint64_t id = ts_id_of(mysql, name);
     forget(name);
     forget(held_name);
     assert_true(sweep((rowlock_sweep_options){.unused_ms = -1}).purged == 0);
@@ -525,63 +403,15 @@ static void test_unused_names_are_purged(void **state)
     token = rowlock_hold_token(again);
     WANT(BUSY, ts_try(other, name, mode));
     WANT(OK, rowlock_release(again, &ts_err));
-    again = ts_take(other, name, mode, 30000);
-    assert_true(rowlock_hold_token(again) > token);
-    WANT(OK, rowlock_release(again, &ts_err));
-}
-
-/* A purged name may come back as the other kind; its tokens do not. */
-static void test_a_purged_name_may_change_its_kind(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    rowlock_mode wrong = mode == ROWLOCK_OPTIMISTIC ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC;
-    const char *name = ts_name("purge-kind");
-    uint64_t token = 0;
-    for (int i = 0; i < 9; i++) {
-        rowlock_hold *hold = ts_take(client, name, mode, 30000);
-        token = rowlock_hold_token(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
-    }
+    token = use(other, name, mode, 1);
+    /* It may come back as the other kind; its tokens do not. */
     forget(name);
     assert_true(sweep((rowlock_sweep_options){0}).purged == 1);
-    rowlock_hold *hold = ts_take(other, name, wrong, 30000);
-    assert_true(rowlock_hold_token(hold) > token);
+    assert_true(use(other, name, ts_modes[mode == ts_modes[0]], 1) > token);
     WANT(MODE, ts_try(client, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
-}
-
-static void test_sweep_with_defaults(void **state)
-{
-    rowlock_sweep_result result;
-    (void)state;
-    WANT(OK, rowlock_sweep(admin, NULL, &result, &ts_err));
-    WANT(OK, rowlock_sweep(admin, NULL, NULL, &ts_err));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_a_held_one),
-        BOTH(test_a_free_one),
-        BOTH(test_an_expired_one),
-        ONCE(test_no_such_name),
-        ONCE(test_what_is_listed),
-        BOTH(test_history_of_a_cycle),
-        BOTH(test_history_of_a_take_over),
-        BOTH(test_history_of_a_break),
-        ONCE(test_history_can_be_limited),
-        BOTH(test_no_history),
-        BOTH(test_close_writes_the_history),
-        BOTH(test_break),
-        BOTH(test_break_in_spite_of_the_label),
-        BOTH(test_break_with_a_waiter),
-        BOTH(test_break_an_expired_one),
-        BOTH(test_sweep_frees_the_dead),
-        ONCE(test_history_is_bounded_by_rows),
-        ONCE(test_history_is_bounded_by_age),
-        BOTH(test_unused_names_are_purged),
-        BOTH(test_a_purged_name_may_change_its_kind),
-        ONCE(test_sweep_with_defaults),
-    };
-    return cmocka_run_group_tests_name("looking", tests, open_clients, close_clients);
+    return ts_run("looking", open_admin, close_admin);
 }

@@ -8,21 +8,23 @@
 #include "support/own_server.h"
 #include "support/support.h"
 
-static rowlock_procedures_result install(const char *schema)
+static rowlock_procedures_result put(const char *schema, bool update_only)
 {
     rowlock_client_options options = ts_options_on(schema);
+    const rowlock_procedures_options how = {.update_only = update_only};
     rowlock_procedures_result result = {0};
-    WANT(OK, rowlock_procedures_install(&options, NULL, &result, &ts_err));
+    WANT(OK, rowlock_procedures_install(&options, &how, &result, &ts_err));
     return result;
+}
+
+static rowlock_procedures_result install(const char *schema)
+{
+    return put(schema, false);
 }
 
 static rowlock_procedures_result update(const char *schema)
 {
-    rowlock_client_options options = ts_options_on(schema);
-    rowlock_procedures_result result = {0};
-    WANT(OK, rowlock_procedures_install(
-                 &options, &(rowlock_procedures_options){.update_only = true}, &result, &ts_err));
-    return result;
+    return put(schema, true);
 }
 
 static unsigned count(const char *schema)
@@ -38,21 +40,22 @@ static bool usable(const char *schema)
     return ts_sql_try(ts_mysql, "CALL `%s`.rowlock_try('installed', 5, @token)", schema) == 0;
 }
 
-/* ---------------------------------------------------------------------------- usual */
-
-static void test_install_and_remove(void **state)
+TS_ONCE(test_install_and_remove)
 {
     const char *schema = ts_extra_schema("procedures", true);
     rowlock_client_options options = ts_options_on(schema);
-    rowlock_procedures_result result = {0};
-    (void)state;
-    result = update(schema);
+    rowlock_procedures_result result = update(schema);
     assert_int_equal(result.total, 0);
     assert_int_equal(count(schema), 0);
     result = install(schema);
     assert_true(result.total > 10);
     assert_int_equal(result.changed, result.total);
     assert_int_equal(count(schema), result.total);
+    const unsigned total = result.total;
+    result = install(schema);
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(result.total, total);
+    assert_int_equal(update(schema).changed, 0);
     assert_true(usable(schema));
     WANT(OK, rowlock_procedures_remove(&options, NULL, &result, &ts_err));
     assert_true(result.changed > 10);
@@ -62,24 +65,11 @@ static void test_install_and_remove(void **state)
     assert_int_equal(result.changed, 0);
 }
 
-static void test_again(void **state)
-{
-    const char *schema = ts_extra_schema("procedures2", true);
-    unsigned total = install(schema).total;
-    (void)state;
-    rowlock_procedures_result result = install(schema);
-    assert_int_equal(result.changed, 0);
-    assert_int_equal(result.total, total);
-    assert_int_equal(update(schema).changed, 0);
-    assert_true(usable(schema));
-}
-
 /* Older ones become these, those that are not wanted any more go, and a stranger's stays. */
-static void test_update(void **state)
+TS_ONCE(test_update)
 {
     const char *schema = ts_extra_schema("procedures3", true);
     unsigned total = install(schema).total;
-    (void)state;
     ts_sql(ts_mysql, "DROP PROCEDURE `%s`.rowlock_check", schema);
     ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
     ts_sql(ts_mysql, "CREATE PROCEDURE `%s`.rl_of_old() COMMENT 'rowlock 0.0.1 0' DO 0", schema);
@@ -94,94 +84,85 @@ static void test_update(void **state)
 }
 
 /* On MySQL a routine that is dropped takes with it what was granted on it. */
-static void test_rights_on_them_stay(void **state)
+TS_ONCE(test_rights_on_them_stay)
 {
     const char *schema = ts_extra_schema("procedures4", true);
-    (void)state;
     install(schema);
     const char *user = ts_user("caller", "secret", NULL, NULL);
     ts_sql(ts_mysql, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_try TO %s@localhost", schema, user);
     ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
     assert_int_equal(update(schema).changed, 1);
-    MYSQL *his = ts_connect_as(user, "secret", NULL);
+    TS_MYSQL *his = ts_connect_as(user, "secret", NULL);
     assert_int_equal(ts_sql_try(his, "CALL `%s`.rowlock_try('granted', 5, @token)", schema), 0);
     assert_int_not_equal(ts_sql_try(his, "CALL `%s`.rowlock_break('granted')", schema), 0);
-    mysql_close(his);
 }
-
-/* -------------------------------------------------------------------------- at once */
 
 static int install_in_child(void *schema)
 {
     rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {0};
-    rowlock_error err = {0};
-    rowlock_status status = rowlock_procedures_install(&options, NULL, &result, &err);
+    rowlock_status status = rowlock_procedures_install(&options, NULL, &result, &ts_err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_sweep_event_install(&options, NULL, NULL, &ts_err);
     return status == ROWLOCK_OK ? result.changed > 0 : 100 + (int)status;
 }
 
-static void test_many_at_once(void **state)
+TS_ONCE(test_many_at_once)
 {
     const char *schema = ts_extra_schema("procedures5", true);
     pid_t pids[4];
     int worked = 0;
-    (void)state;
     for (int i = 0; i < 4; i++)
         pids[i] = ts_fork(install_in_child, (void *)(uintptr_t)schema);
-    for (int i = 0; i < 4; i++) {
-        int status = ts_reap(pids[i], 60000);
-        assert_true(status < 100);
-        worked += status;
-    }
+    for (int i = 0; i < 4; i++)
+        worked += ts_reap(pids[i], 60000);
     assert_int_equal(worked, 1);
     assert_true(usable(schema));
+    assert_int_equal(ts_sql_u64(ts_mysql,
+                                "SELECT COUNT(*) FROM information_schema.events"
+                                " WHERE event_schema = '%s'",
+                                schema),
+                     1);
 }
 
-/* -------------------------------------------------------------------------- refused */
-
-static void test_no_tables(void **state)
+TS_ONCE(test_no_tables)
 {
     const char *schema = ts_extra_schema("procedures6", false);
     rowlock_client_options options = ts_options_on(schema);
     rowlock_procedures_result result = {.changed = 99};
-    (void)state;
     WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
     assert_int_equal(result.changed, 99);
     options.schema = "rl_nobody_makes_this";
     WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
 }
 
-/* The least that installs them, which is what they run with (sql/grants.sql). */
-static void test_missing_privileges(void **state)
+/* What is enough is cli_grants' and cli_event's. */
+TS_ONCE(test_missing_privileges)
 {
     const char *schema = ts_extra_schema("procedures7", true);
     rowlock_client_options options = ts_options_on(schema);
-    (void)state;
     options.password = "installer's";
     ts_secret("installer's");
     options.user = ts_user("tablesonly", options.password, "SELECT, INSERT, UPDATE", schema);
     WANT(DENIED, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     assert_non_null(strstr(ts_err.message, "CREATE ROUTINE"));
     assert_int_equal(count(schema), 0);
-    options.user =
-        ts_user("installer", options.password,
-                "SELECT, INSERT, UPDATE, DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE", schema);
-    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
-    assert_true(usable(schema));
-    ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
-    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
-    assert_true(usable(schema));
+}
+
+/* With the tables and the procedures; ts_own_remove() ends it. */
+static MYSQL *server_with(const char *server_options)
+{
+    ts_own_start_with(server_options);
+    rowlock_client_options options = ts_options();
+    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    (void)install(ts_schema());
+    return ts_connect(ts_schema());
 }
 
 /* --sysdate-is-now makes the clock of the procedures one that a session can set. */
-static void test_sysdate_is_now(void **state)
+TS_ONCE(test_sysdate_is_now)
 {
-    (void)state;
-    ts_own_start_with("--sysdate-is-now");
-    rowlock_client_options options = ts_options();
-    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
-    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
-    MYSQL *own = ts_connect(ts_schema());
+    MYSQL *own = server_with("--sysdate-is-now");
     ts_sql(own, "CALL rowlock_acquire('x', 600, 0, @t)");
     const uint64_t future = ts_sql_u64(own, "SELECT UNIX_TIMESTAMP() + 100000");
     ts_sql(own, "SET timestamp = %llu", (unsigned long long)future);
@@ -199,30 +180,20 @@ static void test_sysdate_is_now(void **state)
     ts_own_remove();
 }
 
-/* A zone whose clocks are put back by an hour in twenty minutes: this hour comes twice. */
-static void zone_with_this_hour_twice(char *zone, size_t size)
+/* The procedures reckon their time from the session's zone, which an hour that comes twice defeats:
+ * the clocks are put back by an hour in twenty minutes. */
+TS_ONCE(test_an_hour_that_comes_twice)
 {
+    char zone[64];
     const time_t now = time(NULL);
     struct tm utc;
     assert_non_null(gmtime_r(&now, &utc));
     const int minutes = (utc.tm_hour + 1) * 60 + utc.tm_min + 20;
-    snprintf(zone, size, "AAA0BBB-1,0/0,%d/%d:%02d", utc.tm_yday, minutes / 60, minutes % 60);
-}
-
-/* The procedures reckon their time from the session's zone, which an hour that comes twice defeats.
- */
-static void test_an_hour_that_comes_twice(void **state)
-{
-    char zone[64];
-    (void)state;
-    zone_with_this_hour_twice(zone, sizeof zone);
+    snprintf(zone, sizeof zone, "AAA0BBB-1,0/0,%d/%d:%02d", utc.tm_yday, minutes / 60,
+             minutes % 60);
     setenv("TZ", zone, 1);
-    ts_own_start();
+    MYSQL *own = server_with("");
     unsetenv("TZ");
-    rowlock_client_options options = ts_options();
-    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
-    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
-    MYSQL *own = ts_connect(ts_schema());
     assert_int_equal(ts_sql_u64(own, "SELECT ABS(TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(),"
                                      " CONVERT_TZ(NOW(), 'SYSTEM', '+00:00')))"),
                      60);
@@ -241,14 +212,15 @@ static void test_an_hour_that_comes_twice(void **state)
 /* Has a lock by one spelling, and is seen by the other: one bell, one fence. */
 static void use_both_spellings(const char *written, const char *named, rowlock_via via)
 {
-    rowlock_client_options options[] = {ts_options_on(written), ts_options_on(named)};
+    const char *const schemas[] = {written, named};
     const char *name = ts_name("spelling");
     rowlock_client *clients[2];
     rowlock_fences *fences = NULL;
-    MYSQL *mysql = ts_connect("shop");
+    TS_MYSQL *mysql = ts_connect("shop");
     for (int i = 0; i < 2; i++) {
-        options[i].via = via;
-        WANT(OK, rowlock_client_open(&options[i], &clients[i], &ts_err));
+        rowlock_client_options options = ts_options_on(schemas[i]);
+        options.via = via;
+        clients[i] = ts_open_with(options);
     }
     rowlock_hold *hold = ts_take(clients[0], name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     const uint64_t token = rowlock_hold_token(hold);
@@ -273,14 +245,12 @@ static void use_both_spellings(const char *written, const char *named, rowlock_v
     for (int i = 0; i < 2; i++)
         rowlock_client_close(clients[i]);
     ts_sql(mysql, "DROP TABLE invoice");
-    mysql_close(mysql);
 }
 
 /* Where names are made lower case, a schema has one name, however it was written: for its bells,
  * its fences, its procedures. */
-static void test_a_server_that_lowers_names(void **state)
+TS_ONCE(test_a_server_that_lowers_names)
 {
-    (void)state;
     ts_own_start_with("--lower-case-table-names=1");
     MYSQL *own = ts_connect(NULL);
     ts_sql(own, "CREATE DATABASE Shop");
@@ -296,17 +266,5 @@ static void test_a_server_that_lowers_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_install_and_remove),
-        ONCE(test_again),
-        ONCE(test_update),
-        ONCE(test_rights_on_them_stay),
-        ONCE(test_many_at_once),
-        ONCE(test_no_tables),
-        ONCE(test_missing_privileges),
-        ONCE(test_sysdate_is_now),
-        ONCE(test_an_hour_that_comes_twice),
-        ONCE(test_a_server_that_lowers_names),
-    };
-    return cmocka_run_group_tests_name("procedures", tests, ts_suite_begin_sql, ts_suite_end_sql);
+    return ts_run("procedures", ts_suite_begin_sql, ts_suite_end_sql);
 }

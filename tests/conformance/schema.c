@@ -50,33 +50,29 @@ static rowlock_status try_open(const char *schema)
  * has its own collation; the tables' default is that of a schema somebody else made). */
 static char *shape(const char *schema)
 {
-    ts_sql(ts_mysql, "SET SESSION group_concat_max_len = 1000000");
-    char *columns = ts_sql_text(
-        ts_mysql,
+    static const char *const parts[] = {
         "SELECT GROUP_CONCAT(table_name, '.', column_name, ' ', column_type, ' ', is_nullable,"
         " ' ', COALESCE(column_default, '-'), ' ', COALESCE(collation_name, '-'), ' ', column_key"
         " ORDER BY table_name, ordinal_position SEPARATOR '\\n')"
-        " FROM information_schema.columns WHERE table_schema = '%s'",
-        schema);
-    char *tables = ts_sql_text(
-        ts_mysql,
+        " FROM information_schema.columns WHERE table_schema = DATABASE()",
         "SELECT GROUP_CONCAT(table_name, ' ', engine, ' ', row_format ORDER BY table_name"
-        " SEPARATOR '\\n') FROM information_schema.tables WHERE table_schema = '%s'",
-        schema);
-    char *steps = ts_sql_text(
-        ts_mysql,
+        " SEPARATOR '\\n') FROM information_schema.tables WHERE table_schema = DATABASE()",
         "SELECT GROUP_CONCAT(version, ' ', name, ' ', checksum, ' ', breaking, ' ', steps, ' ',"
         " steps_done, ' ', running, ' ', applied_at IS NOT NULL ORDER BY version SEPARATOR '\\n')"
-        " FROM `%s`.rowlock_schema_version",
-        schema);
-    char *floor = ts_sql_text(
-        ts_mysql, "SELECT CONCAT(COUNT(*), '/', MAX(version)) FROM `%s`.version_floor", schema);
+        " FROM rowlock_schema_version",
+        "SELECT CONCAT(COUNT(*), '/', MAX(version)) FROM version_floor"};
+    TS_MYSQL *there = ts_connect(schema);
     char *all = NULL;
-    assert_true(asprintf(&all, "%s\n%s\n%s\n%s", columns, tables, steps, floor) > 0);
-    free(columns);
-    free(tables);
-    free(steps);
-    free(floor);
+    size_t size = 0;
+    FILE *out = open_memstream(&all, &size);
+    assert_non_null(out);
+    ts_sql(there, "SET SESSION group_concat_max_len = 1000000");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char *part = ts_sql_text(there, "%s", parts[i]);
+        fprintf(out, "%s\n", part);
+        free(part);
+    }
+    fclose(out);
     return all;
 }
 
@@ -95,14 +91,40 @@ static void assert_same_shape(const char *schema)
     free(this);
 }
 
-/* --------------------------------------------------------------------------- usual */
+static unsigned steps_of_all(void)
+{
+    return (unsigned)ts_sql_u64(ts_mysql, "SELECT SUM(steps) FROM rowlock_schema_version");
+}
 
-static void test_from_nothing(void **state)
+typedef struct progress {
+    unsigned calls, ended, step;
+    bool in_order;
+} progress;
+
+static void note_progress(void *data, const rowlock_migration *m)
+{
+    progress *p = data;
+    bool ends = !*m->statement;
+    p->step += !ends;
+    p->in_order &= m->version == p->ended + 1 && strchr(m->statement, '\n') == NULL;
+    p->in_order &= ends ? p->step == m->steps : p->step == m->step;
+    p->calls++;
+    p->ended += ends;
+    p->step = ends ? 0 : p->step;
+}
+
+TS_ONCE(test_from_nothing)
 {
     char name[80];
-    (void)state;
     snprintf(name, sizeof name, "%s_new", ts_schema());
-    rowlock_migrate_result result = migrate(name);
+    progress p = {.in_order = true};
+    rowlock_client_options options = ts_options_on(name);
+    const rowlock_migrate_options how = {.progress = note_progress, .progress_data = &p};
+    rowlock_migrate_result result = {0};
+    WANT(OK, rowlock_migrate(&options, &how, &result, &ts_err));
+    assert_true(p.in_order);
+    assert_int_equal(p.ended, newest);
+    assert_int_equal(p.calls, steps_of_all() + newest);
     assert_int_equal(result.from, 0);
     assert_int_equal(result.to, newest);
     assert_int_equal(result.applied, newest);
@@ -111,10 +133,9 @@ static void test_from_nothing(void **state)
     ts_sql(ts_mysql, "DROP DATABASE `%s`", name);
 }
 
-static void test_again(void **state)
+TS_ONCE(test_again)
 {
     const char *schema = ts_extra_schema("again", true);
-    (void)state;
     ts_sql(ts_mysql, "UPDATE `%s`.version_floor SET version = 41", schema);
     rowlock_migrate_result result = migrate(schema);
     assert_int_equal(result.from, newest);
@@ -124,60 +145,6 @@ static void test_again(void **state)
     ts_sql(ts_mysql, "UPDATE `%s`.version_floor SET version = 0", schema);
     assert_same_shape(schema);
 }
-
-/* A server whose defaults are not ours. */
-static void test_where_other_tables_are(void **state)
-{
-    const char *schema = ts_extra_schema("others", false);
-    (void)state;
-    ts_sql(ts_mysql, "CREATE TABLE `%s`.mine (id INT PRIMARY KEY)", schema);
-    ts_sql(ts_mysql, "INSERT INTO `%s`.mine VALUES (7)", schema);
-    migrate(schema);
-    assert_int_equal(ts_sql_u64(ts_mysql, "SELECT id FROM `%s`.mine", schema), 7);
-    WANT(OK, try_open(schema));
-}
-
-typedef struct progress {
-    unsigned calls;
-    unsigned ended;
-    unsigned last_step;
-    unsigned steps;
-    bool in_order;
-} progress;
-
-static void note_progress(void *data, const rowlock_migration *m)
-{
-    progress *p = data;
-    p->calls++;
-    p->steps = m->steps;
-    if (!*m->statement) {
-        p->ended++;
-        p->last_step = 0;
-        return;
-    }
-    p->in_order &= m->step == p->last_step + 1 && m->step <= m->steps;
-    p->in_order &= strchr(m->statement, '\n') == NULL;
-    p->last_step = m->step;
-}
-
-static unsigned steps_of_all(void)
-{
-    return (unsigned)ts_sql_u64(ts_mysql, "SELECT SUM(steps) FROM rowlock_schema_version");
-}
-
-static void test_progress(void **state)
-{
-    const char *schema = ts_extra_schema("progress", false);
-    progress p = {.in_order = true};
-    rowlock_migrate_options how = {.progress = note_progress, .progress_data = &p};
-    (void)state;
-    WANT(OK, try_migrate(schema, &how));
-    assert_true(p.in_order);
-    assert_int_equal(p.ended, newest);
-    assert_int_equal(p.calls, steps_of_all() + newest);
-}
-
-/* --------------------------------------------------------------------------- at once */
 
 typedef struct migrator {
     const char *schema;
@@ -215,13 +182,12 @@ static int migrate_in_child(void *arg)
     return (int)result.applied;
 }
 
-static void test_one_works_the_others_wait(void **state)
+TS_ONCE(test_one_works_the_others_wait)
 {
     const char *schema = ts_extra_schema("at_once", false);
     int started[2];
     int go[2];
     char c;
-    (void)state;
     assert_int_equal(pipe(started), 0);
     assert_int_equal(pipe(go), 0);
     migrator first = {.schema = schema, .started = started[1], .go = go[0]};
@@ -247,31 +213,17 @@ static void test_one_works_the_others_wait(void **state)
     close(go[1]);
 }
 
-static void test_many_at_once(void **state)
+static void mend(const char *schema)
 {
-    const char *schema = ts_extra_schema("storm", false);
-    migrator each = {.schema = schema, .started = -1, .wait_ms = 60000};
-    pid_t pids[6];
-    int applied = 0;
-    (void)state;
-    for (int i = 0; i < 6; i++)
-        pids[i] = ts_fork(migrate_in_child, &each);
-    for (int i = 0; i < 6; i++) {
-        int status = ts_reap(pids[i], 60000);
-        assert_true(status < 100);
-        applied += status;
-    }
-    assert_int_equal(applied, (int)newest);
+    migrate(schema);
     assert_same_shape(schema);
+    WANT(OK, try_open(schema));
 }
 
-/* ----------------------------------------------------------------------- interrupted */
-
 /* Killed before each of its statements in turn, and started again. */
-static void test_killed_at_any_step(void **state)
+TS_ONCE(test_killed_at_any_step)
 {
     unsigned steps = steps_of_all() + newest;
-    (void)state;
     for (unsigned step = 1; step <= steps; step++) {
         char suffix[32];
         snprintf(suffix, sizeof suffix, "kill%u", step);
@@ -280,32 +232,15 @@ static void test_killed_at_any_step(void **state)
         assert_int_equal(ts_reap(ts_fork(migrate_in_child, &victim), 20000), 128 + SIGKILL);
         if (step < steps)
             WANT(SCHEMA, try_open(schema));
-        migrate(schema);
-        assert_same_shape(schema);
-        WANT(OK, try_open(schema));
+        mend(schema);
     }
-}
-
-/* Killed several times on the way. */
-static void test_killed_again_and_again(void **state)
-{
-    const char *schema = ts_extra_schema("again_killed", false);
-    migrator victim = {.schema = schema, .started = -1, .die_at = 2};
-    (void)state;
-    for (int i = 0; i < 4; i++) {
-        int status = ts_reap(ts_fork(migrate_in_child, &victim), 20000);
-        assert_true(status == 128 + SIGKILL || status == (int)newest || status == 0);
-    }
-    migrate(schema);
-    assert_same_shape(schema);
 }
 
 /* The statement had taken effect when the machine died, but nobody wrote that down. */
-static void test_a_step_that_was_not_noted(void **state)
+TS_ONCE(test_a_step_that_was_not_noted)
 {
     unsigned steps = (unsigned)ts_sql_u64(
         ts_mysql, "SELECT steps FROM rowlock_schema_version WHERE version = 1");
-    (void)state;
     for (unsigned step = 1; step <= steps; step++) {
         char suffix[32];
         snprintf(suffix, sizeof suffix, "note%u", step);
@@ -316,27 +251,20 @@ static void test_a_step_that_was_not_noted(void **state)
                " applied_at = NULL WHERE version = 1",
                schema, step - 1, step);
         WANT(SCHEMA, try_open(schema));
-        WANT(OK, try_migrate(schema, NULL));
-        assert_same_shape(schema);
+        mend(schema);
     }
 }
 
-static void test_killed_before_its_first_note(void **state)
+TS_ONCE(test_killed_before_its_first_note)
 {
-    const char *schema = ts_extra_schema("first_note", true);
-    (void)state;
-    ts_sql(ts_mysql, "DELETE FROM `%s`.rowlock_schema_version", schema);
-    WANT(SCHEMA, try_open(schema));
-    migrate(schema);
-    assert_same_shape(schema);
-    schema = ts_extra_schema("no_notes", true);
-    ts_sql(ts_mysql, "DROP TABLE `%s`.rowlock_schema_version", schema);
-    WANT(SCHEMA, try_open(schema));
-    migrate(schema);
-    assert_same_shape(schema);
+    static const char *const none[] = {"DELETE FROM", "DROP TABLE"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *schema = ts_extra_schema(i ? "no_notes" : "first_note", true);
+        ts_sql(ts_mysql, "%s `%s`.rowlock_schema_version", none[i], schema);
+        WANT(SCHEMA, try_open(schema));
+        mend(schema);
+    }
 }
-
-/* ----------------------------------------------------------------- newer, or changed */
 
 static void add_version(const char *schema, unsigned version, bool breaking)
 {
@@ -348,99 +276,30 @@ static void add_version(const char *schema, unsigned version, bool breaking)
            schema, version, version, breaking);
 }
 
-static void test_newer_and_harmless(void **state)
+/* Nothing is changed of what is newer and breaking, or not the same file any more. */
+TS_ONCE(test_what_is_not_migrated)
 {
-    const char *schema = ts_extra_schema("harmless", true);
-    (void)state;
+    const char *schema = ts_extra_schema("newer", true);
     add_version(schema, newest + 1, false);
     WANT(OK, try_open(schema));
-    rowlock_migrate_result result = migrate(schema);
-    assert_int_equal(result.applied, 0);
+    assert_int_equal(migrate(schema).applied, 0);
     add_version(schema, newest + 2, true);
-    WANT(SCHEMA, try_open(schema));
-    WANT(SCHEMA, try_migrate(schema, NULL));
-}
-
-static void test_newer_and_breaking(void **state)
-{
-    const char *schema = ts_extra_schema("breaking", true);
-    (void)state;
-    add_version(schema, newest + 1, true);
     char *before = ts_dump(ts_mysql, schema);
     WANT(SCHEMA, try_open(schema));
     assert_non_null(strstr(ts_err.message, "newer"));
     WANT(SCHEMA, try_migrate(schema, NULL));
-    char *after = ts_dump(ts_mysql, schema);
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-}
-
-static void test_a_changed_file(void **state)
-{
-    const char *schema = ts_extra_schema("changed", true);
-    (void)state;
+    ts_same(before, ts_dump(ts_mysql, schema));
+    schema = ts_extra_schema("changed", true);
     ts_sql(ts_mysql,
            "UPDATE `%s`.rowlock_schema_version SET checksum = REPEAT('b', 64)"
            " WHERE version = 1",
            schema);
-    char *before = ts_dump(ts_mysql, schema);
+    before = ts_dump(ts_mysql, schema);
     WANT(SCHEMA, try_migrate(schema, NULL));
-    char *after = ts_dump(ts_mysql, schema);
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-}
-
-/* ------------------------------------------------------------------------ privileges */
-
-static void test_missing_privileges(void **state)
-{
-    const char *schema = ts_extra_schema("rights", false);
-    rowlock_migrate_result result = {.from = 99};
-    (void)state;
-    rowlock_client_options options = ts_options_on(schema);
-    options.password = "migrator's";
-    ts_secret("migrator's");
-    options.user = ts_user("nocreate", options.password, "SELECT, INSERT, UPDATE", schema);
-    WANT(DENIED, rowlock_migrate(&options, NULL, &result, &ts_err));
-    assert_non_null(strstr(ts_err.message, "CREATE"));
-    options.user = ts_user("nothing", options.password, NULL, NULL);
-    WANT(DENIED, rowlock_migrate(&options, NULL, &result, &ts_err));
-    assert_int_equal(result.from, 99);
-    options.user = ts_user("migrator", options.password, "ALL", schema);
-    WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
-    assert_same_shape(schema);
-}
-
-/* A schema that is not there, and a user who may make tables but no schema. */
-static void test_no_right_to_make_the_schema(void **state)
-{
-    rowlock_client_options options = ts_options_on("rl_nobody_makes_this");
-    (void)state;
-    options.user = ts_user("noschema", "pass", "ALL", ts_schema());
-    options.password = "pass";
-    WANT(DENIED, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    ts_same(before, ts_dump(ts_mysql, schema));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_from_nothing),
-        ONCE(test_again),
-        ONCE(test_where_other_tables_are),
-        ONCE(test_progress),
-        ONCE(test_one_works_the_others_wait),
-        ONCE(test_many_at_once),
-        ONCE(test_killed_at_any_step),
-        ONCE(test_killed_again_and_again),
-        ONCE(test_a_step_that_was_not_noted),
-        ONCE(test_killed_before_its_first_note),
-        ONCE(test_newer_and_harmless),
-        ONCE(test_newer_and_breaking),
-        ONCE(test_a_changed_file),
-        ONCE(test_missing_privileges),
-        ONCE(test_no_right_to_make_the_schema),
-    };
-    return cmocka_run_group_tests_name("schema", tests, look_at_newest, ts_suite_end_sql);
+    return ts_run("schema", look_at_newest, ts_suite_end_sql);
 }

@@ -1,10 +1,11 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
- * src/mode/sweeper.c does beside: a break, a purge. */
+ * src/mode/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mode/sweeper.h"
+#include "support/named.h"
+#include "support/own_server.h"
 #include "support/support.h"
 
 #define FIRST_BATCH 8
@@ -21,7 +22,7 @@ static void begin(const char *suffix, bool no_history)
     rowlock_client_options options = ts_options_on(here);
     options.no_history = no_history;
     mysql = ts_connect(here);
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    client = ts_open_with(options);
 }
 
 static void end(void)
@@ -72,21 +73,11 @@ static void add_events(unsigned count)
            count);
 }
 
-/* Every row that is changed in this way takes 3 ms. The table `seen` gets the statement's time
- * for each. */
-static void make_slow(const char *what)
+/* The rows of the statement that changed most; a batch has one time in the history. */
+static uint64_t largest(const char *column, const char *table)
 {
-    ts_sql(mysql, "CREATE TABLE seen (id INT AUTO_INCREMENT PRIMARY KEY, at DATETIME(6) NOT NULL)");
-    ts_sql(mysql,
-           "CREATE TRIGGER slow BEFORE %s FOR EACH ROW"
-           " BEGIN DO SLEEP(0.003); INSERT INTO seen (at) VALUES (UTC_TIMESTAMP(6)); END",
-           what);
-}
-
-/* The rows of the statement that changed most. */
-static uint64_t largest_statement(void)
-{
-    return ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM seen GROUP BY at) s");
+    return ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM %s GROUP BY %s) s",
+                      table, column);
 }
 
 static rowlock_sweep_result sweep(void)
@@ -101,27 +92,8 @@ static uint64_t count(const char *what)
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM %s", what);
 }
 
-/* -------------------------------------------------------------------------- the pace */
-
-static void test_pace(void **state)
+TS_ONCE(test_all_are_freed_and_told)
 {
-    (void)state;
-    assert_int_equal(rl_sweep_pace(8, 8, 1000), 16);       /* fast: double */
-    assert_int_equal(rl_sweep_pace(100, 100, 10000), 100); /* as it should be */
-    assert_int_equal(rl_sweep_pace(100, 100, 20000), 50);  /* slow: at once as it should be */
-    assert_int_equal(rl_sweep_pace(8, 8, 60000000), 1);    /* never nothing */
-    assert_int_equal(rl_sweep_pace(1, 1, 1), 2);
-    assert_int_equal(rl_sweep_pace(900, 900, 1), 1000); /* never more than its memory holds */
-    assert_int_equal(rl_sweep_pace(100, 0, 5), 100);    /* nothing was to be had: no reason */
-    assert_int_equal(rl_sweep_pace(100, 10, 5000), 20);
-    assert_int_equal(rl_sweep_pace(8, 8, 0), 16); /* a clock that stood still */
-}
-
-/* --------------------------------------------------------------------------- expired */
-
-static void test_all_are_freed_and_told(void **state)
-{
-    (void)state;
     begin("many", false);
     add_expired(1000);
     int64_t start = ts_now_ms();
@@ -138,8 +110,7 @@ static void test_all_are_freed_and_told(void **state)
                      1000);
     assert_int_equal(count("lock_event"), 1000);
     /* A batch has one time in the history. They grew, or eight names took 10 ms on this machine. */
-    assert_true(ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM lock_event"
-                                  " GROUP BY happened_at) b") > FIRST_BATCH ||
+    assert_true(largest("happened_at", "lock_event") > FIRST_BATCH ||
                 took >= 1000 * 10 / (FIRST_BATCH + 1));
     assert_int_equal(sweep().expired, 0);
     rowlock_hold *hold = ts_take(client, "name-1", ROWLOCK_OPTIMISTIC, 30000);
@@ -148,18 +119,38 @@ static void test_all_are_freed_and_told(void **state)
     end();
 }
 
-static void test_batches_are_small_where_the_server_is_slow(void **state)
+/* Every row that is changed takes 3 ms. The table `seen` gets the statement's time for each. */
+TS_ONCE(test_batches_are_small_where_the_server_is_slow)
 {
-    (void)state;
-    begin("slow", false);
-    add_expired(SLOW_ROWS);
-    make_slow("UPDATE ON resource");
-    assert_int_equal(sweep().expired, SLOW_ROWS);
-    assert_int_equal(count("seen"), SLOW_ROWS);
-    assert_true(largest_statement() <= FIRST_BATCH);
-    assert_true(ts_sql_u64(mysql, "SELECT MAX(c) FROM (SELECT COUNT(*) AS c FROM lock_event"
-                                  " GROUP BY happened_at) b") <= FIRST_BATCH);
-    end();
+    static const struct {
+        const char *suffix;
+        void (*add)(unsigned count);
+        const char *change;
+        size_t told; /* where the result has it */
+    } slow[] = {
+        {"slow", add_expired, "UPDATE ON resource", offsetof(rowlock_sweep_result, expired)},
+        {"slowpurge", add_unused, "DELETE ON resource", offsetof(rowlock_sweep_result, purged)},
+        {"slowpast", add_events, "DELETE ON lock_event", offsetof(rowlock_sweep_result, events)}};
+    for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++) {
+        begin(slow[i].suffix, false);
+        slow[i].add(SLOW_ROWS);
+        ts_sql(mysql,
+               "CREATE TABLE seen (id INT AUTO_INCREMENT PRIMARY KEY, at DATETIME(6) NOT NULL)");
+        ts_sql(mysql,
+               "CREATE TRIGGER slow BEFORE %s FOR EACH ROW"
+               " BEGIN DO SLEEP(0.003); INSERT INTO seen (at) VALUES (UTC_TIMESTAMP(6)); END",
+               slow[i].change);
+        rowlock_sweep_result result = sweep();
+        uint64_t told = 0;
+        memcpy(&told, (const char *)&result + slow[i].told, sizeof told);
+        print_message("# %s: %" PRIu64 "\n", slow[i].change, told);
+        assert_int_equal(told, SLOW_ROWS);
+        assert_int_equal(count("seen"), SLOW_ROWS);
+        assert_true(largest("at", "seen") <= FIRST_BATCH);
+        if (slow[i].add == add_expired)
+            assert_true(largest("happened_at", "lock_event") <= FIRST_BATCH);
+        end();
+    }
 }
 
 /* How often anybody had to wait for a row. */
@@ -172,36 +163,30 @@ static uint64_t row_waits(void)
 }
 
 /* A transaction that has fenced a lease keeps neither the sweep waiting nor the others. */
-static void test_a_locked_one_is_left_out(void **state)
+TS_ONCE(test_a_locked_one_is_left_out)
 {
-    (void)state;
     static const char *const tables[] = {"resource", "lease_renewal"};
     begin("fenced", false);
     add_expired(40);
-    MYSQL *fencer = ts_connect(NULL);
+    TS_MYSQL *fencer = ts_connect(here);
     for (size_t i = 0; i < 2; i++) {
-        char *schema = ts_sql_text(mysql, "SELECT DATABASE()");
         uint64_t id = ts_sql_u64(mysql, "SELECT MIN(id) + 20 FROM resource");
         ts_sql(mysql, "UPDATE resource SET status = 'held'");
         ts_sql(fencer, "BEGIN");
-        ts_sql(fencer, "SELECT id FROM `%s`.%s WHERE id = %" PRIu64 " FOR UPDATE", schema,
-               tables[i], id);
+        ts_sql(fencer, "SELECT id FROM %s WHERE id = %" PRIu64 " FOR UPDATE", tables[i], id);
         uint64_t before = row_waits();
         assert_int_equal(sweep().expired, 39);
         assert_int_equal(row_waits(), before);
         assert_int_equal(ts_sql_u64(mysql, "SELECT id FROM resource WHERE status = 'held'"), id);
         ts_sql(fencer, "COMMIT");
         assert_int_equal(sweep().expired, 1);
-        free(schema);
     }
-    mysql_close(fencer);
     end();
 }
 
 /* What is freed is in the history, or it is not freed. */
-static void test_not_freed_without_its_history(void **state)
+TS_ONCE(test_not_freed_without_its_history)
 {
-    (void)state;
     begin("untold", false);
     add_expired(20);
     ts_sql(mysql, "CREATE TRIGGER refuse BEFORE INSERT ON lock_event FOR EACH ROW"
@@ -217,21 +202,10 @@ static void test_not_freed_without_its_history(void **state)
     end();
 }
 
-static void test_without_history(void **state)
-{
-    (void)state;
-    begin("quiet", true);
-    add_expired(20);
-    assert_int_equal(sweep().expired, 20);
-    assert_int_equal(count("lock_event"), 0);
-    end();
-}
-
 /* One that was renewed, or taken again, is nobody's to free. */
-static void test_a_live_one_is_left_alone(void **state)
+TS_ONCE(test_a_live_one_is_left_alone)
 {
-    (void)state;
-    begin("live", false);
+    begin("live", true);
     add_expired(20);
     ts_sql(mysql, "UPDATE lease_renewal SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
                   " ORDER BY id LIMIT 5");
@@ -239,14 +213,12 @@ static void test_a_live_one_is_left_alone(void **state)
                   " ORDER BY id DESC LIMIT 5");
     assert_int_equal(sweep().expired, 10);
     assert_int_equal(count("resource WHERE status = 'held' AND version = 7"), 10);
+    assert_int_equal(count("lock_event"), 0); /* the client writes none */
     end();
 }
 
-/* ---------------------------------------------------------------- purge and history */
-
-static void test_many_are_purged(void **state)
+TS_ONCE(test_many_are_purged)
 {
-    (void)state;
     begin("purge", false);
     add_unused(1000);
     assert_int_equal(sweep().purged, 1000);
@@ -258,15 +230,14 @@ static void test_many_are_purged(void **state)
     end();
 }
 
-static void test_purge_batches_are_small_where_the_server_is_slow(void **state)
+/* A young name has low versions; what was purged before it had higher ones. */
+TS_ONCE(test_the_floor_does_not_sink)
 {
-    (void)state;
-    begin("slowpurge", false);
-    add_unused(SLOW_ROWS);
-    make_slow("DELETE ON resource");
-    assert_int_equal(sweep().purged, SLOW_ROWS);
-    assert_int_equal(count("seen"), SLOW_ROWS);
-    assert_true(largest_statement() <= FIRST_BATCH);
+    begin("floor", false);
+    ts_sql(mysql, "UPDATE version_floor SET version = 50");
+    add_unused(3);
+    assert_int_equal(sweep().purged, 3);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM version_floor"), 50);
     end();
 }
 
@@ -280,16 +251,13 @@ static void add_half(const char *name)
 }
 
 /* Beside one that is in use and shows it nowhere but in its row. */
-static void test_a_half_made_name_is_purged(void **state)
+TS_ONCE(test_a_half_made_name_is_purged)
 {
-    (void)state;
     begin("half", false);
-    rowlock_client *user = NULL;
     const rowlock_client_options options = ts_options_on(here);
-    WANT(OK, rowlock_client_open(&options, &user, &ts_err));
-    rowlock_hold *hold = NULL;
-    const rowlock_acquire_options how = {.mode = ROWLOCK_PESSIMISTIC, .unfenced = true};
-    WANT(OK, rowlock_acquire(user, "used", &how, &hold, &ts_err));
+    TS_CLIENT *user = ts_open_with(options);
+    rowlock_hold *hold = ts_take_with(
+        user, "used", (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC, .unfenced = true});
     ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
     add_half("one");
     add_half("two");
@@ -302,17 +270,15 @@ static void test_a_half_made_name_is_purged(void **state)
     WANT(OK, rowlock_hold_check(hold));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_purge(client, "used", &ts_err));
-    rowlock_client_close(user);
     end();
 }
 
 /* Its row is being made: by somebody who has not ended, and by somebody who comes while it is
  * purged. */
-static void test_a_half_made_name_that_is_being_completed(void **state)
+TS_ONCE(test_a_half_made_name_that_is_being_completed)
 {
-    (void)state;
     begin("whole", false);
-    MYSQL *maker = ts_connect(here);
+    TS_MYSQL *maker = ts_connect(here);
     add_half("name");
     ts_sql(maker, "BEGIN");
     ts_sql(maker, "INSERT INTO resource_lock (id, resource_name, update_time) SELECT id,"
@@ -324,30 +290,28 @@ static void test_a_half_made_name_that_is_being_completed(void **state)
     ts_waiter waiter = {.client = client, .name = "name"};
     waiter.options = (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC, .wait_ms = 20000};
     ts_waiter_start(&waiter);
-    assert_true(POLL_UNTIL(count("information_schema.processlist"
-                                 " WHERE info LIKE 'INSERT%INTO resource\\_lock%'") == 1,
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE %s",
+                                      ts_named_info("resource_create_lock")) == 1,
                            10000));
     ts_sql(maker, "COMMIT");
     WANT(OK, ts_waiter_join(&waiter, 10000));
     assert_int_equal(count("resource_lock q JOIN resource r ON r.id = q.id"), 1);
     assert_int_equal(count("resource_lock"), 1);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    mysql_close(maker);
     end();
 }
 
 /* What another transaction has locked of somebody else's lease is in the way of no renewal.
  * (MariaDB reads more than it is asked for, but for FORCE INDEX, when a statement is executed
  * again.) */
-static void test_renewals_wait_for_no_other_lease(void **state)
+TS_ONCE(test_renewals_wait_for_no_other_lease)
 {
-    (void)state;
     begin("apart", false);
     rowlock_hold *other = ts_take(client, "other", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     WANT(OK, rowlock_release(other, &ts_err));
     rowlock_hold *one = ts_take(client, "one", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     rowlock_hold *two = ts_take(client, "two", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
-    MYSQL *locker = ts_connect(here);
+    TS_MYSQL *locker = ts_connect(here);
     ts_sql(locker, "BEGIN");
     ts_sql(locker, "SELECT id FROM lease_renewal WHERE id = 1 FOR UPDATE");
     uint64_t before = row_waits();
@@ -356,19 +320,15 @@ static void test_renewals_wait_for_no_other_lease(void **state)
     WANT(OK, rowlock_hold_check(two));
     assert_int_equal(row_waits(), before);
     ts_sql(locker, "ROLLBACK");
-    mysql_close(locker);
     WANT(OK, rowlock_release(one, &ts_err));
     WANT(OK, rowlock_release(two, &ts_err));
     end();
 }
 
-/* -------------------------------------------------------------------------- break */
-
 /* As on a cluster, where a renewal at another node was committed first: the server has changed
  * nothing, and it is done again. */
-static void test_a_break_that_is_rolled_back_is_tried_again(void **state)
+TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
 {
-    (void)state;
     begin("again", false);
     rowlock_hold *hold = ts_take(client, "name", ROWLOCK_OPTIMISTIC, 60000);
     ts_sql(mysql, "CREATE TABLE refused (id INT) ENGINE = MyISAM"); /* it is not rolled back */
@@ -384,35 +344,20 @@ static void test_a_break_that_is_rolled_back_is_tried_again(void **state)
     end();
 }
 
-static void test_history_goes_in_small_batches_where_the_server_is_slow(void **state)
+static int begin_alone(void **state)
 {
-    (void)state;
-    begin("slowpast", false);
-    add_events(SLOW_ROWS);
-    make_slow("DELETE ON lock_event");
-    assert_int_equal(sweep().events, SLOW_ROWS);
-    assert_int_equal(count("seen"), SLOW_ROWS);
-    assert_true(largest_statement() <= FIRST_BATCH);
-    end();
+    ts_own_start();
+    return ts_suite_begin(state);
+}
+
+static int end_alone(void **state)
+{
+    ts_suite_end(state);
+    ts_own_remove();
+    return 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_pace),
-        ONCE(test_all_are_freed_and_told),
-        ONCE(test_batches_are_small_where_the_server_is_slow),
-        ONCE(test_a_locked_one_is_left_out),
-        ONCE(test_not_freed_without_its_history),
-        ONCE(test_without_history),
-        ONCE(test_a_live_one_is_left_alone),
-        ONCE(test_many_are_purged),
-        ONCE(test_purge_batches_are_small_where_the_server_is_slow),
-        ONCE(test_a_half_made_name_is_purged),
-        ONCE(test_a_half_made_name_that_is_being_completed),
-        ONCE(test_renewals_wait_for_no_other_lease),
-        ONCE(test_a_break_that_is_rolled_back_is_tried_again),
-        ONCE(test_history_goes_in_small_batches_where_the_server_is_slow),
-    };
-    return cmocka_run_group_tests_name("sweep", tests, ts_suite_begin, ts_suite_end);
+    return ts_run("sweep", begin_alone, end_alone);
 }

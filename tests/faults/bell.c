@@ -5,20 +5,15 @@
  */
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "faults/process.h"
+#include "faults/through.h"
 #include "stmt/bell.h"
-#include "support/proxy.h"
-#include "support/support.h"
 
-enum { PROCESSES = 5, TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
+enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 
-static MYSQL *mysql;
-static ts_proxy *proxy;
-static rowlock_client *direct; /* not through the proxy */
 static pid_t orphan;
 
 /* ------------------------------------------------------------------------------- looks */
@@ -41,7 +36,7 @@ static void nothing_is_left(const char *name)
 
 static process holder_of(const char *name, int64_t ttl_ms)
 {
-    process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms, "hold");
+    process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms);
     process_expect_token(&p, 10000);
     return p;
 }
@@ -49,15 +44,14 @@ static process holder_of(const char *name, int64_t ttl_ms)
 /* Stands in the queue as the nth. */
 static process waiter_of(const char *name, int64_t ttl_ms, uint64_t nth)
 {
-    process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms, "hold");
+    process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms);
     assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == nth, 10000));
     return p;
 }
 
 static void release(process *p)
 {
-    process_tell(p, "release");
-    process_expect(p, "RELEASE OK", 10000);
+    process_ask(p, "release", "RELEASE OK");
 }
 
 /* Which of them says that it has the lease; the others wait on. */
@@ -75,81 +69,11 @@ static process *who_has_it(process *all, unsigned count, int64_t within_ms)
     return NULL;
 }
 
-static void test_processes_in_their_order(void **state)
-{
-    const char *name = ts_guarded(mysql, "order");
-    process all[PROCESSES];
-    (void)state;
-    all[0] = holder_of(name, LONG_TTL);
-    for (unsigned i = 1; i < PROCESSES; i++)
-        all[i] = waiter_of(name, LONG_TTL, i);
-    for (unsigned i = 1; i < PROCESSES; i++) {
-        release(&all[i - 1]);
-        process_expect_token(&all[i], SOON);
-        assert_int_equal(ts_in_queue(mysql, name), PROCESSES - 1 - i);
-        for (unsigned later = i + 1; later < PROCESSES; later++)
-            assert_false(process_hear(&all[later], 0));
-    }
-    release(&all[PROCESSES - 1]);
-    for (unsigned i = 0; i < PROCESSES; i++)
-        process_finish(&all[i]);
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* The first, one in the middle and the last of those who wait are killed. */
-static void test_dead_waiters(void **state)
-{
-    const char *name = ts_guarded(mysql, "dead-waiters");
-    process all[PROCESSES];
-    (void)state;
-    all[0] = holder_of(name, LONG_TTL);
-    for (unsigned i = 1; i < PROCESSES; i++)
-        all[i] = waiter_of(name, LONG_TTL, i);
-    process_bury(&all[1]);
-    process_bury(&all[3]);
-    release(&all[0]);
-    process_expect_token(&all[2], 2500);
-    release(&all[2]);
-    process_expect_token(&all[4], 2500);
-    release(&all[4]);
-    process_finish(&all[0]);
-    process_finish(&all[2]);
-    process_finish(&all[4]);
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* Killed at the very moment at which it is its turn. */
-static void test_a_waiter_dies_at_its_turn(void **state)
-{
-    const char *name = ts_guarded(mysql, "dies-at-turn");
-    (void)state;
-    process a = holder_of(name, TTL);
-    for (unsigned round = 0; round < 3; round++) {
-        process b = waiter_of(name, TTL, 1);
-        process c = waiter_of(name, TTL, 2);
-        process_tell(&a, "release");
-        ts_pass_ms(round);
-        process_bury(&b);
-        process_expect(&a, "RELEASE OK", 10000);
-        /* It may have had the lease already: then for its TTL. */
-        process_expect_token(&c, TTL + 1000);
-        process_finish(&a);
-        a = c;
-    }
-    release(&a);
-    process_finish(&a);
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
 /* The first of the queue is stopped: the bell rings for it and nobody answers. The others wait
  * for a time that has a limit; it does no harm when it wakes up. */
-static void test_a_stopped_waiter(void **state)
+TS_ONCE(test_a_stopped_waiter)
 {
     const char *name = ts_guarded(mysql, "stopped-waiter");
-    (void)state;
     process a = holder_of(name, TTL);
     process b = waiter_of(name, TTL, 1);
     process others[2];
@@ -163,8 +87,7 @@ static void test_a_stopped_waiter(void **state)
     process_expect_token(last, TTL + SOON);
     kill(b.pid, SIGCONT);
     assert_false(process_hear(&b, 500));
-    process_tell(last, "check");
-    process_expect(last, "CHECK OK", 10000);
+    process_ask(last, "check", "CHECK OK");
     release(last);
     process_expect_token(&b, SOON);
     release(&b);
@@ -176,141 +99,49 @@ static void test_a_stopped_waiter(void **state)
     ts_nobody_was_late(mysql, name);
 }
 
-/* All waiters in the order of their coming, with a holder that is killed before. */
-static void test_a_killed_holder_with_many_waiters(void **state)
+/* A holder that is stopped has the bell, and its connection lives; so has the child of one that is
+ * killed, by its sockets. The next is in when the lease has ended, and from then on they hand it
+ * over as ever, and a try is as good as ever. */
+TS_ONCE(test_a_bell_that_nobody_rings)
 {
-    const char *name = ts_guarded(mysql, "killed-holder");
-    process all[PROCESSES];
-    (void)state;
-    all[0] = holder_of(name, TTL);
-    for (unsigned i = 1; i < PROCESSES; i++)
-        all[i] = waiter_of(name, LONG_TTL, i);
-    process_bury(&all[0]);
-    process_expect_token(&all[1], TTL + 1000);
-    for (unsigned i = 2; i < PROCESSES; i++) {
-        release(&all[i - 1]);
-        process_expect_token(&all[i], SOON);
-    }
-    release(&all[PROCESSES - 1]);
-    for (unsigned i = 1; i < PROCESSES; i++)
-        process_finish(&all[i]);
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* A stopped holder has the bell, and its connection lives: the next is in when its lease has
- * ended, and from then on they hand the lease over as ever, and a try is as good as ever. */
-static void test_a_stopped_holder_with_waiters(void **state)
-{
-    const char *name = ts_guarded(mysql, "stopped-holder");
-    process waiters[3];
-    (void)state;
-    process a = holder_of(name, TTL);
-    for (unsigned i = 0; i < 3; i++)
-        waiters[i] = waiter_of(name, LONG_TTL, i + 1);
-    process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 10000);
-    kill(a.pid, SIGSTOP);
-    int64_t within = TTL + 1000;
-    for (unsigned i = 0; i < 3; i++) {
-        process *has = who_has_it(waiters, 3, within);
-        release(has);
-        process_finish(has);
-        has->pid = 0;
-        within = 2500;
-    }
-    for (unsigned i = 0; i < 3; i++)
-        WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
-    process_tell(&a, "resume");
-    kill(a.pid, SIGCONT);
-    process_expect(&a, "LOST", 10000);
-    process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 10000);
-    process_finish(&a);
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* A child of the killed holder has its sockets, and with them the bell. */
-static void test_the_child_of_a_killed_holder(void **state)
-{
-    const char *name = ts_guarded(mysql, "orphan");
-    process waiters[2];
-    (void)state;
-    process a = holder_of(name, TTL);
-    process_tell(&a, "fork");
-    process_expect(&a, "CHILD ", 10000);
-    orphan = (pid_t)strtol(a.line + 6, NULL, 10);
-    for (unsigned i = 0; i < 2; i++)
-        waiters[i] = waiter_of(name, LONG_TTL, i + 1);
-    process_bury(&a);
-    int64_t within = TTL + 1000;
-    for (unsigned i = 0; i < 2; i++) {
-        process *has = who_has_it(waiters, 2, within);
-        release(has);
-        process_finish(has);
-        has->pid = 0;
-        within = 2500;
-    }
-    for (unsigned i = 0; i < 3; i++)
-        WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
-    kill(orphan, SIGKILL);
-    orphan = 0;
-    nothing_is_left(name);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* The sweeper, and somebody by hand, free the lease of a stopped holder. */
-static void test_a_stopped_holder_is_swept_or_broken(void **state)
-{
-    (void)state;
-    for (unsigned round = 0; round < 2; round++) {
-        const char *name = ts_guarded(mysql, round ? "broken" : "swept");
-        process a = holder_of(name, round ? 3 * TTL : TTL);
-        process b = waiter_of(name, TTL, 1);
-        process_tell(&a, "pause");
-        process_expect(&a, "PAUSED", 10000);
-        kill(a.pid, SIGSTOP);
-        if (round) {
-            WANT(OK, rowlock_break(direct, name, "stopped", &ts_err));
-        } else {
-            rowlock_sweep_result swept = {0};
-            while (!swept.expired && !process_hear(&b, 20))
-                WANT(OK, rowlock_sweep(direct, NULL, &swept, &ts_err));
+    enum { WAITERS = 3 };
+    for (int killed = 0; killed < 2; killed++) {
+        const char *name = ts_guarded(mysql, killed ? "orphan" : "stopped-holder");
+        process waiters[WAITERS];
+        process a = holder_of(name, TTL);
+        if (killed) {
+            process_ask(&a, "fork", "CHILD ");
+            orphan = (pid_t)strtol(a.line + 6, NULL, 10);
         }
-        if (!*b.line || strncmp(b.line, "TOKEN", 5) != 0)
-            process_expect_token(&b, 10000);
-        /* Who is broken hears of it at the next renewal; it does not beat until then. */
-        if (!round)
-            process_tell(&a, "resume");
-        kill(a.pid, SIGCONT);
-        process_expect(&a, "LOST", 10000);
-        process_tell(&b, "check");
-        process_expect(&b, "CHECK OK", 10000);
-        release(&b);
-        WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
-        process_finish(&a);
-        process_finish(&b);
+        for (unsigned i = 0; i < WAITERS; i++)
+            waiters[i] = waiter_of(name, LONG_TTL, i + 1);
+        if (killed)
+            process_bury(&a);
+        else
+            process_sleep(&a);
+        for (unsigned i = 0; i < WAITERS; i++) {
+            process *has = who_has_it(waiters, WAITERS, i == 0 ? TTL + 1000 : 2500);
+            release(has);
+            process_finish(has);
+            has->pid = 0;
+        }
+        for (unsigned i = 0; i < 3; i++)
+            WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+        if (killed) {
+            kill(orphan, SIGKILL);
+            orphan = 0;
+        } else {
+            process_wake(&a);
+            process_expect(&a, "LOST", 10000);
+            process_ask(&a, "release", "RELEASE LOST");
+            process_finish(&a);
+        }
         nothing_is_left(name);
         ts_nobody_was_late(mysql, name);
     }
 }
 
 /* ------------------------------------------------------------------------ lost replies */
-
-/* A client whose every byte goes through the proxy. */
-static rowlock_client *open_through(void)
-{
-    rowlock_client_options options = ts_options();
-    rowlock_client *client = NULL;
-    options.socket = ts_proxy_socket(proxy);
-    options.connect_timeout_ms = 3000;
-    options.reconnect_ms = 5000;
-    options.no_history = true;
-    ts_proxy_flow(proxy);
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
-}
 
 /* Takes the lease, sees that it is alone, gives it back. */
 typedef struct turn {
@@ -365,17 +196,9 @@ static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
     assert_int_equal(t->odd, 0);
 }
 
-static const char *fault_word(ts_fault fault)
-{
-    static const char *const words[] = {"lose command", "lose reply", "stall reply",
-                                        "delay command"};
-    return words[fault];
-}
-
-#define QUEUE "rowlock-waiter"
-#define TAKE  "lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL"
-#define WAIVE "COALESCE(GET_LOCK"
-#define GIVE  "SET status = 'free'"
+#define QUEUE "bell_wait"
+#define WAIVE "lease_waive"
+#define GIVE  "lease_release lease_release_apart lease_release_quiet"
 #define MOST  6000
 
 /* Only a reply that is held back may cost a lease's time: what is lost is looked up, or the server
@@ -399,7 +222,7 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
 {
     const char *name = ts_guarded(mysql, "waiter-fault");
     atomic_int inside = 0;
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     turn first;
     turn second;
     rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, ttl_for(fault));
@@ -422,26 +245,12 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
 }
 
-static void test_faults_of_a_waiter(void **state)
-{
-    static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY, TS_STALL_REPLY};
-    static const char *const texts[] = {QUEUE, TAKE, WAIVE, GIVE};
-    (void)state;
-    for (unsigned f = 0; f < 3; f++)
-        for (unsigned t = 0; t < 4; t++) {
-            bool fired = false;
-            print_message("# %s: %s\n", fault_word(faults[f]), texts[t]);
-            waiter_with_fault(texts[t], faults[f], 1, &fired);
-            assert_true(fired);
-        }
-}
-
 /* A holder takes a free lease, and the bell with it, and gives it back while somebody waits. */
 static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bool *fired)
 {
     const char *name = ts_guarded(mysql, "holder-fault");
     atomic_int inside = 0;
-    rowlock_client *client = open_through();
+    rowlock_client *client = through_open();
     turn second;
     WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
     ts_proxy_arm(proxy, fault, text, nth, false);
@@ -464,25 +273,27 @@ static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
 }
 
-static void test_faults_of_a_holder(void **state)
+/* Held back for longer than a call may take. */
+TS_ONCE(test_a_late_reply)
 {
-    static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY, TS_STALL_REPLY};
-    static const char *const texts[] = {"GET_LOCK(CONCAT", "RELEASE_LOCK(CONCAT"};
-    (void)state;
-    for (unsigned f = 0; f < 3; f++)
-        for (unsigned t = 0; t < 2; t++) {
-            bool fired = false;
-            print_message("# %s: %s\n", fault_word(faults[f]), texts[t]);
-            holder_with_fault(texts[t], faults[f], 1, &fired);
-            assert_true(fired);
-        }
+    const char *const waiters[] = {QUEUE, taking(ROWLOCK_OPTIMISTIC), WAIVE, GIVE};
+    const char *const holders[] = {"lease_acquire bell_take lease_waive",
+                                   "lease_release lease_waive bell_ring"};
+    bool fired = false;
+    for (unsigned i = 0; i < 4; i++) {
+        waiter_with_fault(waiters[i], TS_STALL_REPLY, 1, &fired);
+        assert_true(fired);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        holder_with_fault(holders[i], TS_STALL_REPLY, 1, &fired);
+        assert_true(fired);
+    }
 }
 
 /* Each command of either, one by one. */
-static void test_every_command(void **state)
+TS_ONCE(test_every_command)
 {
     static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
-    (void)state;
     for (unsigned f = 0; f < 2; f++) {
         bool fired = true;
         unsigned nth = 0;
@@ -497,68 +308,11 @@ static void test_every_command(void **state)
     }
 }
 
-/* Every connection of the waiters is cut, again and again, while leases go from hand to hand. */
-static void test_cuts_in_a_crowd(void **state)
-{
-    enum { CROWD = 12 };
-    const char *name = ts_guarded(mysql, "crowd");
-    atomic_int inside = 0;
-    turn all[CROWD];
-    rowlock_client *clients[CROWD];
-    rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, TTL);
-    (void)state;
-    for (unsigned i = 0; i < CROWD; i++) {
-        clients[i] = i % 3 ? open_through() : ts_open();
-        turn_start(&all[i], clients[i], name, TTL, &inside);
-    }
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == CROWD, 10000));
-    ts_proxy_cut(proxy);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == CROWD, 10000));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    for (unsigned i = 0; i < 4; i++) {
-        ts_pass_ms(15);
-        ts_proxy_cut(proxy);
-    }
-    /* Whose lease was taken and not heard of is asked for; nothing is held for its TTL. */
-    for (unsigned i = 0; i < CROWD; i++)
-        turn_ends_well(&all[i], 2 * MOST, false);
-    for (unsigned i = 0; i < CROWD; i++)
-        rowlock_client_close(clients[i]);
-    nothing_is_left(name);
-}
-
-/* A waiter's line goes dead, as when its host vanishes: it has the bell in the end, and does not
- * know. The others get in; it comes back and waits on. */
-static void test_a_dead_line(void **state)
-{
-    const char *name = ts_guarded(mysql, "dead-line");
-    atomic_int inside = 0;
-    rowlock_client *client = open_through();
-    turn first;
-    turn second;
-    rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, TTL);
-    (void)state;
-    turn_start(&first, client, name, TTL, &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 10000));
-    turn_start(&second, direct, name, TTL, &inside);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 2, 10000));
-    ts_proxy_stall(proxy, true);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    turn_ends_well(&second, MOST, false);
-    ts_proxy_stall(proxy, false);
-    turn_ends_well(&first, MOST, false);
-    rowlock_client_close(client);
-    nothing_is_left(name);
-}
-
 /* -------------------------------------------------------------------------------- main */
 
 static int begin(void **state)
 {
-    ts_suite_begin(state);
-    mysql = ts_connect(ts_schema());
-    proxy = ts_proxy_start(ts_socket());
-    direct = ts_open();
+    through_begin(state);
     ts_guard_tables(mysql);
     return 0;
 }
@@ -567,31 +321,13 @@ static int end(void **state)
 {
     if (orphan)
         kill(orphan, SIGKILL);
-    rowlock_client_close(direct);
-    ts_proxy_stop(proxy);
-    mysql_close(mysql);
-    return ts_suite_end(state);
+    return through_end(state);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_processes_in_their_order),
-        ONCE(test_dead_waiters),
-        ONCE(test_a_waiter_dies_at_its_turn),
-        ONCE(test_a_stopped_waiter),
-        ONCE(test_a_killed_holder_with_many_waiters),
-        ONCE(test_a_stopped_holder_with_waiters),
-        ONCE(test_the_child_of_a_killed_holder),
-        ONCE(test_a_stopped_holder_is_swept_or_broken),
-        ONCE(test_faults_of_a_waiter),
-        ONCE(test_faults_of_a_holder),
-        ONCE(test_every_command),
-        ONCE(test_cuts_in_a_crowd),
-        ONCE(test_a_dead_line),
-    };
     (void)argc;
     signal(SIGPIPE, SIG_IGN);
     process_begin(argv[0]);
-    return cmocka_run_group_tests_name("bell_faults", tests, begin, end);
+    return ts_run("bell_faults", begin, end);
 }

@@ -1,11 +1,5 @@
-/*
- * The line itself: cut after every single byte of a conversation in either direction, one byte at
- * a time, silent for ever, and so slow that a round trip comes near the TTL.
- */
+/* The line itself: cut after every single byte of a conversation in either direction. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "faults/through.h"
 
@@ -18,13 +12,6 @@ static const char *way_word(ts_way way)
 }
 
 /* ------------------------------------------------------------------- cut at every byte */
-
-/* Where it happened, should the test end there. */
-static void at_byte(rowlock_mode mode, ts_way way, uint64_t byte, const char *what)
-{
-    print_error("%s, byte %" PRIu64 " %s: %s: %s\n", ts_mode_word(mode), byte, way_word(way), what,
-                ts_err.message);
-}
 
 typedef struct cut {
     ts_way way;
@@ -47,6 +34,14 @@ static bool is_right(rowlock_status status, rowlock_mode mode, const cut *c)
            (status == ROWLOCK_LOST && may_be_lost);
 }
 
+/* Where it happened, should the test end there. */
+static void expect_at(bool good, rowlock_mode mode, const cut *c, const char *what)
+{
+    if (!good)
+        fail_msg("%s, byte %" PRIu64 " %s: %s: %s", ts_mode_word(mode), c->byte, way_word(c->way),
+                 what, ts_err.message);
+}
+
 /* Taken and given back; false: it was over before the byte came. */
 static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mode mode, cut *c,
                            uint64_t *token)
@@ -60,19 +55,13 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
         .mode = mode, .wait_ms = 10000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
     c->start_ms = ts_now_ms();
     rowlock_status status = rowlock_acquire(client, name, &how, &hold, &ts_err);
-    if (!is_right(status, mode, c))
-        at_byte(mode, c->way, c->byte, "acquire");
-    assert_true(is_right(status, mode, c));
+    expect_at(is_right(status, mode, c), mode, c, "acquire");
     if (status == ROWLOCK_OK) {
-        if (rowlock_hold_token(hold) <= *token || !is_ours(hold))
-            at_byte(mode, c->way, c->byte, "not the next token, or not in the table");
-        assert_true(rowlock_hold_token(hold) > *token);
-        assert_true(is_ours(hold));
+        expect_at(rowlock_hold_token(hold) > *token, mode, c, "not the next token");
+        expect_at(is_ours(hold), mode, c, "not in the table");
         *token = rowlock_hold_token(hold);
         status = rowlock_release(hold, &ts_err);
-        if (!is_right(status, mode, c))
-            at_byte(mode, c->way, c->byte, "release");
-        assert_true(is_right(status, mode, c));
+        expect_at(is_right(status, mode, c), mode, c, "release");
     }
     bool fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
@@ -91,7 +80,7 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
 static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool then_refuse)
 {
     const char *name = ts_name("every-byte");
-    rowlock_client *client = then_refuse ? through_open_hasty() : through_open();
+    TS_CLIENT *client = then_refuse ? through_open_hasty() : through_open();
     cut c = {.way = way, .then_refuse = then_refuse};
     uint64_t token = 0;
     bool fired = true;
@@ -99,13 +88,11 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     for (; fired && c.byte < BYTES_MAX; c.byte += step) {
         fired = cycle_with_cut(client, name, mode, &c, &token);
         /* Its last one was given back by ts_try(). */
-        token = ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
-                           ts_quote(name));
+        token = version_of(name);
     }
     print_message("# %s: a cycle has %" PRIu64 " bytes %s\n", ts_mode_word(mode), c.byte - step,
                   way_word(way));
     assert_between(50, (int64_t)c.byte, BYTES_MAX - 1);
-    rowlock_client_close(client);
 }
 
 /* Each byte, or each third. */
@@ -114,24 +101,23 @@ static uint64_t every(void)
     return ts_long() ? 1 : 3;
 }
 
-static void test_cut_at_every_byte_of_a_cycle(void **state)
+TS_BOTH(test_cut_at_every_byte_of_a_cycle)
 {
-    cut_all_bytes(ts_mode(state), TS_UP, every(), false);
-    cut_all_bytes(ts_mode(state), TS_DOWN, every(), false);
+    cut_all_bytes(mode, TS_UP, every(), false);
+    cut_all_bytes(mode, TS_DOWN, every(), false);
 }
 
-static void test_cut_at_some_bytes_and_nobody_to_ask(void **state)
+TS_BOTH(test_cut_at_some_bytes_and_nobody_to_ask)
 {
-    cut_all_bytes(ts_mode(state), TS_UP, 41, true);
-    cut_all_bytes(ts_mode(state), TS_DOWN, 17, true);
+    cut_all_bytes(mode, TS_UP, 41, true);
+    cut_all_bytes(mode, TS_DOWN, 17, true);
 }
 
 /* From the greeting on: logging in, settings, statements made ready. */
-static void test_cut_while_opening(void **state)
+TS_ONCE(test_cut_while_opening)
 {
     rowlock_client_options options = through_options();
     const uint64_t step = every();
-    (void)state;
     for (int way = TS_UP; way <= TS_DOWN; way++) {
         uint64_t byte = 0;
         bool fired = true;
@@ -154,7 +140,9 @@ static void test_cut_while_opening(void **state)
 /* --------------------------------------------------------------- cut while it is renewed */
 
 /* Many at once: each has a line of its own, which is cut at another byte. */
-enum { LINES = 64, RENEWED_TTL = 6000 };
+enum { LINES = 64 };
+/* All of them connect anew within a third of it, in what is left of it then. */
+enum { RENEWED_TTL = 12000 };
 
 typedef struct line {
     ts_proxy *proxy;
@@ -162,6 +150,7 @@ typedef struct line {
     rowlock_hold *hold;
     const char *name;
     int64_t lowest_ms; /* of what was left, since the last look at a renewal */
+    bool was;          /* what is asked of all */
 } line;
 
 static void open_line(line *l, const char *name, rowlock_mode mode)
@@ -169,7 +158,7 @@ static void open_line(line *l, const char *name, rowlock_mode mode)
     rowlock_client_options options = through_options();
     *l = (line){.name = name, .proxy = ts_proxy_start(ts_socket()), .lowest_ms = INT64_MAX};
     options.socket = ts_proxy_socket(l->proxy);
-    WANT(OK, rowlock_client_open(&options, &l->client, &ts_err));
+    l->client = ts_open_with(options);
     l->hold = ts_take(l->client, name, mode, RENEWED_TTL);
 }
 
@@ -182,9 +171,29 @@ static bool is_renewed(line *l)
     return renewed;
 }
 
+static bool is_cut(line *l)
+{
+    return ts_proxy_fired(l->proxy);
+}
+
 static bool is_settled(line *l)
 {
     return rowlock_hold_check(l->hold) == ROWLOCK_LOST || is_renewed(l);
+}
+
+/* Each at some time since the last time that all were. */
+static bool are_all(line *lines, int count, bool (*is)(line *))
+{
+    int were = 0;
+    for (int i = 0; i < count; i++) {
+        lines[i].was = lines[i].was || is(&lines[i]);
+        were += lines[i].was;
+    }
+    for (int i = 0; were == count && i < count; i++) {
+        lines[i].was = false;
+        lines[i].lowest_ms = INT64_MAX;
+    }
+    return were == count;
 }
 
 static void close_line(line *l, rowlock_mode mode, bool may_be_lost)
@@ -224,21 +233,17 @@ static void renew_with_cuts(rowlock_mode mode, ts_way way, uint64_t from, int co
     line lines[LINES];
     for (int i = 0; i < count; i++)
         open_line(&lines[i], ts_name("renewed"), mode);
-    for (int i = 0; i < count; i++)
-        assert_true(POLL_UNTIL(is_renewed(&lines[i]), 10000));
+    assert_true(POLL_UNTIL(are_all(lines, count, is_renewed), 10000));
     for (int i = 0; i < count; i++)
         ts_proxy_cut_after(lines[i].proxy, way, from + (uint64_t)i, false);
-    for (int i = 0; i < count; i++) {
-        assert_true(POLL_UNTIL(ts_proxy_fired(lines[i].proxy), 10000));
-        assert_true(POLL_UNTIL(is_settled(&lines[i]), 10000));
-    }
+    assert_true(POLL_UNTIL(are_all(lines, count, is_cut), 10000));
+    assert_true(POLL_UNTIL(are_all(lines, count, is_settled), 10000));
     for (int i = 0; i < count; i++)
         close_line(&lines[i], mode, mode == ROWLOCK_PESSIMISTIC);
 }
 
-static void test_cut_at_every_byte_of_a_renewal(void **state)
+TS_BOTH(test_cut_at_every_byte_of_a_renewal)
 {
-    rowlock_mode mode = ts_mode(state);
     for (int way = TS_UP; way <= TS_DOWN; way++) {
         uint64_t bytes = renewal_bytes(mode, (ts_way)way);
         for (uint64_t from = 0; from <= bytes; from += LINES) {
@@ -248,56 +253,7 @@ static void test_cut_at_every_byte_of_a_renewal(void **state)
     }
 }
 
-/* ------------------------------------------------------------------- one byte at a time */
-
-static void test_one_byte_at_a_time(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_name("dribble");
-    rowlock_client_options options = through_options();
-    rowlock_client *client = NULL;
-    rowlock_hold *hold = NULL;
-    uint64_t token = 0;
-    options.connect_timeout_ms = 30000;
-    next_one_gets_in(name, mode, &token);
-    ts_proxy_flow(proxy);
-    ts_proxy_dribble(proxy, true);
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    rowlock_acquire_options how = {.mode = mode, .wait_ms = 30000, .ttl_ms = 6000};
-    rowlock_hold *first = ts_take(direct, name, mode, 30000);
-    ts_waiter waiter = {.client = client, .name = name, .options = how};
-    ts_waiter_start(&waiter);
-    token = rowlock_hold_token(first);
-    ts_pass_ms(300); /* it waits, or is about to: both are right */
-    WANT(OK, rowlock_release(first, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, 30000));
-    hold = waiter.hold;
-    assert_true(rowlock_hold_token(hold) > token);
-    assert_true(is_ours(hold));
-    /* Kept: renewed twice. */
-    line kept = {.hold = hold, .lowest_ms = INT64_MAX};
-    for (int i = 0; i < 2; i++)
-        assert_true(POLL_UNTIL(is_renewed(&kept), 10000));
-    assert_held(hold);
-    WANT(BUSY, ts_try(direct, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, ts_try(direct, name, mode));
-    rowlock_list *list = NULL;
-    WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
-    assert_int_equal(rowlock_list_count(list), 1);
-    rowlock_list_free(list);
-    rowlock_client_close(client);
-    ts_proxy_flow(proxy);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_cut_at_every_byte_of_a_cycle),
-        BOTH(test_cut_at_some_bytes_and_nobody_to_ask),
-        ONCE(test_cut_while_opening),
-        BOTH(test_cut_at_every_byte_of_a_renewal),
-        BOTH(test_one_byte_at_a_time),
-    };
-    return cmocka_run_group_tests_name("bytes", tests, through_begin, through_end);
+    return ts_run("bytes", through_begin, through_end);
 }

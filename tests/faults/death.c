@@ -2,13 +2,9 @@
  * Real processes, real kills, a server of its own. After each death: at most one holder at
  * any time (the holders' guarded beats), the next one gets in within TTL + 1 s, tokens rise.
  */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "faults/process.h"
 #include "mode/settle.h"
@@ -35,284 +31,246 @@ static void expect_beats(const char *name, uint64_t token)
     assert_true(POLL_UNTIL(guard(name, "beats") > before + 3, 10000));
 }
 
+/* ----------------------------------------------------------------------------- pairs */
+
+/* `a` has the lock and beats, `b` waits for it. One of each mode, side by side: what happens to one
+ * happens to the other. */
+typedef struct pair {
+    rowlock_mode mode;
+    const char *name;
+    int64_t ttl;
+    process a;
+    process b;
+    uint64_t first;
+} pair;
+
+static void pairs_start(pair pairs[2], const char *word, int64_t ttl)
+{
+    for (pair *p = pairs; p < pairs + 2; p++) {
+        char name[60];
+        rowlock_mode mode = ts_modes[p - pairs];
+        snprintf(name, sizeof name, "%s-%s", word, ts_mode_word(mode));
+        *p = (pair){.mode = mode, .name = ts_guarded(mysql, name), .ttl = ttl};
+        p->a = process_start(p->name, mode, ttl);
+        p->first = process_expect_token(&p->a, 10000);
+        expect_beats(p->name, p->first);
+        p->b = process_start(p->name, mode, ttl);
+    }
+    for (pair *p = pairs; p < pairs + 2; p++)
+        assert_false(process_hear(&p->b, 300));
+}
+
+static void b_gets_in(pair *p, int64_t within_ms)
+{
+    uint64_t second = process_expect_token(&p->b, within_ms);
+    assert_true(second > p->first);
+    expect_beats(p->name, second);
+}
+
+/* Until `a` gives it back. */
+static void a_has_kept_it(pair *p)
+{
+    process_ask(&p->a, "check", "CHECK OK");
+    expect_beats(p->name, p->first);
+    assert_false(process_hear(&p->b, 100));
+    process_ask(&p->a, "release", "RELEASE OK");
+    b_gets_in(p, 10000);
+}
+
+/* Its late release harms nobody. */
+static void a_has_lost_it(pair *p)
+{
+    process_ask(&p->a, "check", "CHECK LOST");
+    process_ask(&p->a, "release", "RELEASE LOST");
+    process_ask(&p->b, "check", "CHECK OK");
+}
+
+static void pairs_end(pair pairs[2])
+{
+    for (pair *p = pairs; p < pairs + 2; p++) {
+        process_ask(&p->b, "release", "RELEASE OK");
+        process_finish(&p->b);
+        if (p->a.pid)
+            process_finish(&p->a);
+        ts_nobody_was_late(mysql, p->name);
+    }
+}
+
 /* --------------------------------------------------------------------------- clients */
 
-static void test_holder_killed(void **state)
+/* Killed, or ended without a word to the server, but in order. */
+TS_ONCE(test_holder_dies)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "killed");
-    int64_t ttl = TS_KEPT_TTL;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    expect_beats(name, first);
-    process b = process_start(name, mode, ttl, "hold");
-    assert_false(process_hear(&b, 500));
-    int64_t killed = ts_now_ms();
-    process_bury(&a);
-    uint64_t second = process_expect_token(&b, ttl + 1000);
-    /* A row lock ends with the connection: at once. */
-    if (mode == ROWLOCK_PESSIMISTIC)
-        assert_between(0, ts_now_ms() - killed, 1000 + ts_slack_ms());
-    assert_true(second > first);
-    expect_beats(name, second);
-    process_tell(&b, "release");
-    process_expect(&b, "RELEASE OK", 10000);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
-}
-
-static void test_holder_stopped(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "stopped");
-    int64_t ttl = TS_KEPT_TTL;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    expect_beats(name, first);
-    process b = process_start(name, mode, ttl, "hold");
-    /* Not in the middle of a beat, which no lock could call back. */
-    process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 10000);
-    kill(a.pid, SIGSTOP);
-    uint64_t second = process_expect_token(&b, ttl + 1000);
-    assert_true(second > first);
-    expect_beats(name, second);
-    process_tell(&a, "resume");
-    kill(a.pid, SIGCONT);
-    process_expect(&a, "LOST", 10000);
-    process_tell(&a, "check");
-    process_expect(&a, "CHECK LOST", 10000);
-    process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 10000);
-    /* The late release has harmed nobody. */
-    process_tell(&b, "check");
-    process_expect(&b, "CHECK OK", 10000);
-    expect_beats(name, second);
-    process_tell(&b, "release");
-    process_expect(&b, "RELEASE OK", 10000);
-    process_finish(&a);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* Stopped for less than its TTL: nothing happens. */
-static void test_holder_stopped_for_a_moment(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "moment");
-    process a = process_start(name, mode, 6000, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    process b = process_start(name, mode, 6000, "hold");
-    for (int i = 0; i < 3; i++) {
-        kill(a.pid, SIGSTOP);
-        ts_pass_ms(500);
-        kill(a.pid, SIGCONT);
-        ts_pass_ms(300);
+    for (int exits = 0; exits < 2; exits++) {
+        pair pairs[2];
+        pairs_start(pairs, exits ? "exits" : "killed", TS_KEPT_TTL);
+        for (int i = 1; i >= 0; i--) { /* the row lock first: it ends with the connection */
+            pair *p = &pairs[i];
+            int64_t died = ts_now_ms();
+            if (exits) {
+                process_tell(&p->a, "exit");
+                assert_int_equal(ts_reap(p->a.pid, 10000), 0);
+                p->a.pid = 0;
+            } else {
+                process_bury(&p->a);
+            }
+            int64_t within = p->mode == ROWLOCK_PESSIMISTIC ? 1000 : p->ttl + 1000;
+            b_gets_in(p, within + ts_slack_ms() - (ts_now_ms() - died));
+        }
+        pairs_end(pairs);
     }
-    process_tell(&a, "check");
-    process_expect(&a, "CHECK OK", 10000);
-    expect_beats(name, first);
-    assert_false(process_hear(&b, 100));
-    process_tell(&a, "release");
-    process_expect(&a, "RELEASE OK", 10000);
-    process_expect_token(&b, 10000);
-    process_finish(&a);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
 }
 
-/* A child has the holder's sockets and lives on, silent, when the holder is killed. */
-static void test_fork_in_a_holder(void **state)
+TS_ONCE(test_holder_stopped)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "forked");
-    int64_t ttl = TS_KEPT_TTL;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    process_tell(&a, "fork");
-    process_expect(&a, "CHILD ", 10000);
-    pid_t child = (pid_t)strtol(a.line + 6, NULL, 10);
-    process b = process_start(name, mode, ttl, "hold");
-    /* While both live, the lock is the parent's. */
-    assert_false(process_hear(&b, ttl + 500));
-    process_tell(&a, "check");
-    process_expect(&a, "CHECK OK", 10000);
-    process_bury(&a);
-    uint64_t second = process_expect_token(&b, ttl + 1000);
-    assert_true(second > first);
-    kill(child, SIGKILL);
-    expect_beats(name, second);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
+    pair pairs[2];
+    pairs_start(pairs, "stopped", TS_KEPT_TTL);
+    for (pair *p = pairs; p < pairs + 2; p++)
+        process_sleep(&p->a);
+    for (pair *p = pairs; p < pairs + 2; p++)
+        b_gets_in(p, p->ttl + 1000);
+    for (pair *p = pairs; p < pairs + 2; p++) {
+        process_wake(&p->a);
+        process_expect(&p->a, "LOST", 10000);
+        a_has_lost_it(p);
+    }
+    pairs_end(pairs);
+}
+
+/* A child has the holder's sockets and lives on, silent, when the holder is killed. While both
+ * live, the lock is the parent's. */
+TS_ONCE(test_fork_in_a_holder)
+{
+    pair pairs[2];
+    pid_t children[2];
+    pairs_start(pairs, "forked", TS_KEPT_TTL);
+    for (pair *p = pairs; p < pairs + 2; p++) {
+        process_ask(&p->a, "fork", "CHILD ");
+        children[p - pairs] = (pid_t)strtol(p->a.line + 6, NULL, 10);
+    }
+    ts_pass_ms(TS_KEPT_FOR);
+    for (pair *p = pairs; p < pairs + 2; p++) {
+        assert_false(process_hear(&p->b, 0));
+        process_ask(&p->a, "check", "CHECK OK");
+    }
+    for (pair *p = pairs; p < pairs + 2; p++)
+        process_bury(&p->a);
+    for (pair *p = pairs; p < pairs + 2; p++)
+        b_gets_in(p, p->ttl + 1000);
+    for (int i = 0; i < 2; i++)
+        kill(children[i], SIGKILL);
+    pairs_end(pairs);
 }
 
 static void kill_connections(void)
 {
     char *ids = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
+                            "SELECT GROUP_CONCAT(id) FROM " TS_PROCESSLIST
                             " WHERE id <> CONNECTION_ID() AND db = '%s'",
                             ts_schema());
-    for (char *at = ids; *at;) {
-        unsigned long id = strtoul(at, &at, 10);
-        ts_sql_try(mysql, "KILL CONNECTION %lu", id);
-        at += *at == ',';
-    }
+    for (char *at = ids; *at; at += *at == ',')
+        ts_sql_try(mysql, "KILL CONNECTION %lu", strtoul(at, &at, 10));
     free(ids);
 }
 
-/* The server ends every connection there is: of the holder, of the waiter. */
-static void test_connections_cut(void **state)
+/* The server ends every connection there is: of the holder, of the waiter. A lease outlives its
+ * connections. */
+TS_ONCE(test_connections_cut)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "cut");
-    int64_t ttl = TS_KEPT_TTL;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    process b = process_start(name, mode, ttl, "hold");
-    expect_beats(name, first);
+    pair pairs[2];
+    pairs_start(pairs, "cut", TS_KEPT_TTL);
     /* Its socket is watched once it is 50 ms old (docs/guarantees.md, 4). */
     ts_pass_ms(100);
-    process_tell(&a, "pause");
-    process_expect(&a, "PAUSED", 10000);
+    for (pair *p = pairs; p < pairs + 2; p++)
+        process_ask(&p->a, "pause", "PAUSED");
     kill_connections();
-    process_tell(&a, "resume");
-    if (mode == ROWLOCK_PESSIMISTIC) {
-        process_expect(&a, "LOST", 10000);
-        uint64_t second = process_expect_token(&b, ttl + 1000);
-        assert_true(second > first);
-        expect_beats(name, second);
-        process_tell(&a, "release");
-        process_expect(&a, "RELEASE LOST", 10000);
-    } else {
-        /* A lease outlives its connections. */
-        assert_false(process_hear(&b, ttl + 500));
-        process_tell(&a, "check");
-        process_expect(&a, "CHECK OK", 10000);
-        expect_beats(name, first);
-        process_tell(&a, "release");
-        process_expect(&a, "RELEASE OK", 10000);
-        assert_true(process_expect_token(&b, 10000) > first);
-    }
+    for (pair *p = pairs; p < pairs + 2; p++)
+        process_tell(&p->a, "resume");
+    process_expect(&pairs[1].a, "LOST", 10000);
+    b_gets_in(&pairs[1], TS_KEPT_TTL + 1000);
+    assert_false(process_hear(&pairs[0].b, TS_KEPT_FOR));
+    a_has_kept_it(&pairs[0]);
+    a_has_lost_it(&pairs[1]);
+    pairs_end(pairs);
+}
+
+/* The first in line for a row lock is stopped: it is given the row, and cannot say so. The server
+ * ends its connection when its TTL is over; it finds out when it goes on. */
+TS_ONCE(test_stopped_waiter_for_a_row)
+{
+    const char *name = ts_guarded(mysql, "stopped-waiter");
+    process a = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+    uint64_t first = process_expect_token(&a, 10000);
+    process b = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+    assert_true(ts_row_waits(mysql, "resource_lock", 10000));
+    process c = process_start(name, ROWLOCK_PESSIMISTIC, TS_KEPT_TTL);
+    assert_false(process_hear(&c, 300));
+    kill(b.pid, SIGSTOP);
+    process_ask(&a, "release", "RELEASE OK");
+    uint64_t second = process_expect_token(&c, TS_KEPT_TTL + 5000);
+    assert_true(second > first);
+    kill(b.pid, SIGCONT);
+    assert_false(process_hear(&b, 1000));
+    process_ask(&c, "check", "CHECK OK");
+    process_ask(&c, "release", "RELEASE OK");
+    assert_true(process_expect_token(&b, 10000) > second);
     process_finish(&a);
     process_finish(&b);
+    process_finish(&c);
     ts_nobody_was_late(mysql, name);
 }
 
 /* ---------------------------------------------------------------------------- server */
 
-static void test_server_killed_while_held(void **state)
+static void bring_server_back(void)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "server");
-    int64_t ttl = 15000;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    expect_beats(name, first);
-    process b = process_start(name, mode, ttl, "hold");
-    assert_false(process_hear(&b, 300));
-    ts_own_kill();
-    if (mode == ROWLOCK_PESSIMISTIC)
-        process_expect(&a, "LOST", 10000);
     ts_own_restart();
     ts_reconnect(&mysql);
-    if (mode == ROWLOCK_PESSIMISTIC) {
-        uint64_t second = process_expect_token(&b, ttl + 1000);
-        assert_true(second > first);
-        expect_beats(name, second);
-        process_tell(&a, "release");
-        process_expect(&a, "RELEASE LOST", 10000);
-    } else {
-        /* The outage was shorter than its TTL: it is renewed and goes on. */
-        process_tell(&a, "check");
-        process_expect(&a, "CHECK OK", 10000);
-        expect_beats(name, first);
-        assert_false(process_hear(&b, 500));
-        process_tell(&a, "release");
-        process_expect(&a, "RELEASE OK", 10000);
-        assert_true(process_expect_token(&b, 10000) > first);
-    }
-    process_finish(&a);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
 }
 
-static void test_server_away_for_longer_than_the_ttl(void **state)
+/* A lease whose TTL is longer than the outage is renewed and goes on. */
+TS_ONCE(test_server_killed_while_held)
 {
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "away");
-    int64_t ttl = 2000;
-    process a = process_start(name, mode, ttl, "hold");
-    uint64_t first = process_expect_token(&a, 10000);
-    expect_beats(name, first);
-    process b = process_start(name, mode, ttl, "hold");
+    pair pairs[2];
+    pairs_start(pairs, "server", 15000);
     ts_own_kill();
-    process_expect(&a, "LOST", ttl + 1000);
+    process_expect(&pairs[1].a, "LOST", 10000);
+    bring_server_back();
+    b_gets_in(&pairs[1], pairs[1].ttl + 1000);
+    assert_false(process_hear(&pairs[0].b, 500));
+    a_has_kept_it(&pairs[0]);
+    a_has_lost_it(&pairs[1]);
+    pairs_end(pairs);
+}
+
+TS_ONCE(test_server_away_for_longer_than_the_ttl)
+{
+    pair pairs[2];
+    pairs_start(pairs, "away", TS_KEPT_TTL);
+    ts_own_kill();
+    for (pair *p = pairs; p < pairs + 2; p++)
+        process_expect(&p->a, "LOST", p->ttl + 1000);
     ts_own_restart();
     int64_t back = ts_now_ms();
     ts_reconnect(&mysql);
-    uint64_t second = process_expect_token(&b, ttl + 1000);
-    assert_between(0, ts_now_ms() - back, ttl + 1000 + ts_slack_ms());
-    assert_true(second > first);
-    expect_beats(name, second);
-    process_tell(&a, "release");
-    process_expect(&a, "RELEASE LOST", 10000);
-    process_tell(&b, "check");
-    process_expect(&b, "CHECK OK", 10000);
-    process_finish(&a);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* The kill comes a little before, with, and a little after the release. */
-static void test_server_killed_in_a_release(void **state)
-{
-    static const int64_t leads_ms[] = {0, 10, 40};
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "in-release");
-    int64_t ttl = 1500;
-    uint64_t last = 0;
-    for (size_t i = 0; i < sizeof leads_ms / sizeof leads_ms[0]; i++) {
-        process a = process_start(name, mode, ttl, "hold");
-        uint64_t token = process_expect_token(&a, ttl + 10000);
-        assert_true(token > last);
-        last = token;
-        pid_t killer = fork();
-        if (killer == 0) {
-            ts_own_kill();
-            _exit(0);
-        }
-        ts_pass_ms(leads_ms[i]);
-        process_tell(&a, "release");
-        ts_reap(killer, 20000);
-        ts_own_restart();
-        ts_reconnect(&mysql);
-        while (process_hear(&a, 20000) && strncmp(a.line, "LOST", 4) == 0)
-            continue;
-        assert_memory_equal(a.line, "RELEASE ", 8);
-        const char *said = a.line + 8;
-        assert_true(strcmp(said, "OK") == 0 || strcmp(said, "UNKNOWN") == 0 ||
-                    strcmp(said, "UNAVAILABLE") == 0 || strcmp(said, "LOST") == 0);
-        process_finish(&a);
-    }
-    process b = process_start(name, mode, ttl, "hold");
-    assert_true(process_expect_token(&b, ttl + 1000) > last);
-    process_finish(&b);
-    ts_nobody_was_late(mysql, name);
+    for (pair *p = pairs; p < pairs + 2; p++)
+        b_gets_in(p, p->ttl + 1000 + ts_slack_ms() - (ts_now_ms() - back));
+    for (pair *p = pairs; p < pairs + 2; p++)
+        a_has_lost_it(p);
+    pairs_end(pairs);
 }
 
 /* A request went out just when the server was started anew, and its connection's number is a
  * stranger's by now: whoever looks how it ended does not end that one. */
-static void test_a_number_from_before_a_restart(void **state)
+TS_ONCE(test_a_number_from_before_a_restart)
 {
     enum { MOST = 40 };
     MYSQL *strangers[MOST] = {0};
     rowlock_client_options options = ts_options();
-    rowlock_client *client = NULL;
     const rl_budget budget = rl_budget_start(10000, 0, NULL);
     unsigned count = 0;
-    (void)state;
     options.no_history = true; /* nor a connection for it */
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    TS_CLIENT *client = ts_open_with(options);
     rl_trace trace = {.peer = client->pool.peer};
     while (count < MOST)
         strangers[count++] = ts_connect(NULL);
@@ -329,74 +287,6 @@ static void test_a_number_from_before_a_restart(void **state)
     trace.connection_id = mysql_thread_id(mysql);
     rl_settle_connection(client, &budget, &trace);
     assert_int_equal(ts_sql_u64(mysql, "SELECT CONNECTION_ID()"), trace.connection_id);
-    rowlock_client_close(client);
-}
-
-enum { STORM = 6 };
-
-static void expect_progress(const char *name, int64_t within_ms)
-{
-    uint64_t before = guard(name, "beats");
-    assert_true(POLL_UNTIL(guard(name, "beats") > before + 10, within_ms));
-}
-
-static unsigned end_of_storm(process *h)
-{
-    unsigned cycles = 0;
-    close(h->in);
-    while (process_hear(h, 30000) && sscanf(h->line, "CYCLES %u", &cycles) != 1) {
-        print_error("%s\n", h->line);
-        fail();
-    }
-    assert_int_equal(ts_reap(h->pid, 10000), 0);
-    close(h->out);
-    return cycles;
-}
-
-/* Acquires, waits and releases of six processes, and the server dies in between. */
-static void test_server_killed_in_a_storm(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "storm");
-    int64_t ttl = 1500;
-    process storm[STORM];
-    for (int i = 0; i < STORM; i++)
-        storm[i] = process_start(name, mode, ttl, "storm");
-    for (int round = 0; round < 3; round++) {
-        expect_progress(name, ttl + 5000);
-        ts_pass_ms(37 * (round + 1)); /* another moment each time */
-        ts_own_kill();
-        ts_own_restart();
-        ts_reconnect(&mysql);
-        /* Whoever had it: the next one gets in within TTL + 1 s, and it goes on. */
-        expect_progress(name, ttl + 1000 + 2000);
-    }
-    unsigned all = 0;
-    for (int i = 0; i < STORM; i++)
-        all += end_of_storm(&storm[i]);
-    assert_true(all > 30);
-    ts_nobody_was_late(mysql, name);
-}
-
-/* A storm in which the server ends connections, and processes are killed and replaced. */
-static void test_kills_in_a_storm(void **state)
-{
-    rowlock_mode mode = ts_mode(state);
-    const char *name = ts_guarded(mysql, "kills");
-    int64_t ttl = 1000;
-    process storm[STORM];
-    for (int i = 0; i < STORM; i++)
-        storm[i] = process_start(name, mode, ttl, "storm");
-    for (int round = 0; round < 8; round++) {
-        expect_progress(name, ttl + 3000);
-        process_bury(&storm[round % STORM]);
-        storm[round % STORM] = process_start(name, mode, ttl, "storm");
-        if (mode == ROWLOCK_OPTIMISTIC)
-            kill_connections();
-    }
-    for (int i = 0; i < STORM; i++)
-        end_of_storm(&storm[i]);
-    ts_nobody_was_late(mysql, name);
 }
 
 /* ------------------------------------------------------------------------------ main */
@@ -420,21 +310,8 @@ static int end(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_holder_killed),
-        BOTH(test_holder_stopped),
-        BOTH(test_holder_stopped_for_a_moment),
-        BOTH(test_fork_in_a_holder),
-        BOTH(test_connections_cut),
-        BOTH(test_server_killed_while_held),
-        BOTH(test_server_away_for_longer_than_the_ttl),
-        BOTH(test_server_killed_in_a_release),
-        ONCE(test_a_number_from_before_a_restart),
-        BOTH(test_server_killed_in_a_storm),
-        BOTH(test_kills_in_a_storm),
-    };
     (void)argc;
     signal(SIGPIPE, SIG_IGN);
     process_begin(argv[0]);
-    return cmocka_run_group_tests_name("death", tests, begin, end);
+    return ts_run("death", begin, end);
 }

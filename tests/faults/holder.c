@@ -1,19 +1,14 @@
 /*
  * A holder as a process of its own, for the tests of death:
  *
- *   holder SOCKET|tcp:HOST:PORT SCHEMA NAME lease|pessimistic TTL_MS hold|storm
+ *   holder SOCKET SCHEMA NAME lease|pessimistic TTL_MS
  *
- * Says "READY" when it is connected.
- *
- * hold:  takes the lock (waiting up to a minute) and says "TOKEN n". While it believes to
- *        hold it, it writes a beat every few milliseconds: an UPDATE of the table `guard`,
- *        on a connection of its own, which is refused when somebody with a higher token has
- *        been there. A refused beat is noted in the table `late`: two believed to be the
- *        holder. On stdin: pause, resume (the beats), check, fork, release, exit
- *        (without closing the client), quit. When it is
- *        told of the loss it says "LOST".
- * storm: takes, beats, releases, again and again, whatever the server does, until stdin
- *        ends. Says "CYCLES n" at last, and "ODD ..." for a status that it must not see.
+ * Says "READY" when it is connected, takes the lock (waiting up to a minute) and says "TOKEN n".
+ * While it believes to hold it, it writes a beat every few milliseconds: an UPDATE of the table
+ * `guard`, on a connection of its own, which is refused when somebody with a higher token has been
+ * there. A refused beat is noted in the table `late`: two believed to be the holder. On stdin:
+ * pause, resume (the beats), check, fork, release, exit (without closing the client), quit. When it
+ * is told of the loss it says "LOST".
  */
 #include <inttypes.h>
 #include <mysql.h>
@@ -23,14 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rowlock/rowlock.h"
 
-static const char *socket_path; /* NULL: by TCP, as the user `net` */
-static char host[64];
-static unsigned port;
+static const char *socket_path;
 static const char *schema;
 static const char *lock_name;
 static rowlock_acquire_options how;
@@ -51,11 +43,6 @@ static void say(const char *format, ...)
         _exit(3);
 }
 
-static void pass_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 /* ----------------------------------------------------------------------------- beats */
 
 static bool connected(void)
@@ -63,8 +50,7 @@ static bool connected(void)
     if (beats)
         return true;
     beats = mysql_init(NULL);
-    if (mysql_real_connect(beats, socket_path ? NULL : host, socket_path ? "root" : "net", NULL,
-                           schema, port, socket_path, 0))
+    if (mysql_real_connect(beats, NULL, "root", NULL, schema, 0, socket_path, 0))
         return true;
     mysql_close(beats);
     beats = NULL;
@@ -194,70 +180,22 @@ static int hold_it(void)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------- storm */
-
-static bool told_to_stop(void)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&in, 1, 0) == 1;
-}
-
-static bool expected(rowlock_status status)
-{
-    return status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN ||
-           status == ROWLOCK_TIMEOUT || status == ROWLOCK_LOST;
-}
-
-static void cycle(unsigned *cycles)
-{
-    rowlock_error err = {0};
-    rowlock_hold *hold = NULL;
-    rowlock_status status = rowlock_acquire(client, lock_name, &how, &hold, &err);
-    if (status != ROWLOCK_OK) {
-        if (!expected(status))
-            say("ODD acquire %s %s", rowlock_status_name(status), err.message);
-        pass_ms(10);
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (rowlock_hold_check(hold) == ROWLOCK_OK)
-            beat(rowlock_hold_token(hold), rowlock_hold_owner(hold));
-        pass_ms(1);
-    }
-    status = rowlock_release(hold, &err);
-    if (!expected(status))
-        say("ODD release %s %s", rowlock_status_name(status), err.message);
-    *cycles += status == ROWLOCK_OK;
-}
-
-static int storm(void)
-{
-    unsigned cycles = 0;
-    while (!told_to_stop())
-        cycle(&cycles);
-    say("CYCLES %u", cycles);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    if (argc != 7)
+    if (argc != 6)
         return 64;
-    socket_path = sscanf(argv[1], "tcp:%63[^:]:%u", host, &port) == 2 ? NULL : argv[1];
+    socket_path = argv[1];
     schema = argv[2];
     lock_name = argv[3];
-    bool lease = strcmp(argv[4], "lease") == 0;
-    bool storming = strcmp(argv[6], "storm") == 0;
-    how = (rowlock_acquire_options){.mode = lease ? ROWLOCK_OPTIMISTIC : ROWLOCK_PESSIMISTIC,
-                                    .wait_ms = storming ? 3000 : 60000,
+    how = (rowlock_acquire_options){.mode = strcmp(argv[4], "lease") == 0 ? ROWLOCK_OPTIMISTIC
+                                                                          : ROWLOCK_PESSIMISTIC,
+                                    .wait_ms = 60000,
                                     .ttl_ms = atoi(argv[5])};
-    rowlock_client_options options = {.socket = socket_path,
-                                      .host = socket_path ? NULL : host,
-                                      .port = port,
-                                      .user = socket_path ? "root" : "net",
-                                      .schema = schema,
-                                      .connect_timeout_ms = 2000,
-                                      .reconnect_ms = 20000};
+    const rowlock_client_options options = {.socket = socket_path,
+                                            .user = "root",
+                                            .schema = schema,
+                                            .connect_timeout_ms = 10000,
+                                            .reconnect_ms = 20000};
     rowlock_error err;
     rowlock_status status = rowlock_client_open(&options, &client, &err);
     if (status != ROWLOCK_OK) {
@@ -265,7 +203,7 @@ int main(int argc, char **argv)
         return 1;
     }
     say("READY");
-    int result = storming ? storm() : hold_it();
+    int result = hold_it();
     rowlock_client_close(client);
     if (beats)
         mysql_close(beats);

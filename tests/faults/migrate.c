@@ -59,15 +59,10 @@ static rowlock_migrations_options options_of(int64_t ttl_ms)
         .folder = folder, .schema = app, .ttl_ms = ttl_ms, .wait_ms = 60000};
 }
 
-static char *seen(void)
-{
-    return ts_sql_text(mysql, "SELECT GROUP_CONCAT(what ORDER BY what SEPARATOR ' ') FROM %s.seen",
-                       app);
-}
-
 static void check_seen(const char *wanted)
 {
-    char *text = seen();
+    char *text = ts_sql_text(
+        mysql, "SELECT GROUP_CONCAT(what ORDER BY what SEPARATOR ' ') FROM %s.seen", app);
     assert_string_equal(text, wanted);
     free(text);
 }
@@ -93,8 +88,6 @@ typedef struct migrator {
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
-    atomic_bool waits; /* before its first statement */
-    atomic_bool goes_on;
 } migrator;
 
 static void *run_migrator(void *data)
@@ -118,25 +111,15 @@ static rowlock_status end_migrator(migrator *m)
     return m->status;
 }
 
-static void wait_before_statement(void *data, const rowlock_migrations_progress *now)
-{
-    migrator *m = data;
-    if (now->event != ROWLOCK_MIGRATIONS_STATEMENT)
-        return;
-    atomic_store(&m->waits, true);
-    assert_true(POLL_UNTIL(atomic_load(&m->goes_on), 60000));
-}
-
 /* -------------------------------------------------------------------------- overtaken */
 
 /* It has noted its statement and sent it, and the statement arrives when another one has taken
  * over: the connection that it was for has ended. */
-static void test_a_statement_that_is_late_goes_nowhere(void **state)
+TS_ONCE(test_a_statement_that_is_late_goes_nowhere)
 {
-    (void)state;
     start_with("-- rowlock: resumable\nINSERT INTO seen VALUES ('one');\n");
-    migrator late = {.client = through_open(), .options = options_of(0)};
-    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "INTO seen", 1, false);
+    migrator late = {.client = through_open(), .options = options_of(TS_KEPT_TTL)};
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "=INSERT INTO seen VALUES ('one')", 1, false);
     start_migrator(&late);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 30000));
     break_the_lock();
@@ -147,25 +130,6 @@ static void test_a_statement_that_is_late_goes_nowhere(void **state)
     check_seen("one");
 }
 
-/* It is paused before it notes its statement. */
-static void test_one_that_sleeps_before_its_note_runs_nothing(void **state)
-{
-    (void)state;
-    start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO seen VALUES ('two');\n");
-    migrator sleeper = {.client = through_open(), .options = options_of(0)};
-    sleeper.options.progress = wait_before_statement;
-    sleeper.options.progress_data = &sleeper;
-    start_migrator(&sleeper);
-    assert_true(POLL_UNTIL(atomic_load(&sleeper.waits), 30000));
-    break_the_lock();
-    WANT(OK, apply_directly());
-    check_seen("one two");
-    atomic_store(&sleeper.goes_on, true);
-    assert_int_equal(end_migrator(&sleeper), ROWLOCK_LOST);
-    check_seen("one two");
-    WANT(OK, apply_directly());
-}
-
 static void overtake_in_the_history(void *data, const rowlock_migrations_progress *now)
 {
     (void)data;
@@ -174,9 +138,8 @@ static void overtake_in_the_history(void *data, const rowlock_migrations_progres
 }
 
 /* The token alone stops it, whatever became of its connection. */
-static void test_another_token_in_the_history_ends_it(void **state)
+TS_ONCE(test_another_token_in_the_history_ends_it)
 {
-    (void)state;
     static const char *const files[] = {
         "INSERT INTO seen VALUES ('one');\n",
         "-- rowlock: transaction\nINSERT INTO seen VALUES ('one');"};
@@ -189,117 +152,54 @@ static void test_another_token_in_the_history_ends_it(void **state)
     }
 }
 
-typedef struct overtaker {
-    MYSQL *session;
-    pthread_t thread;
-    bool begun;
-} overtaker;
-
-static void *take_the_gate(void *data)
-{
-    const overtaker *o = data;
-    ts_sql(o->session, "UPDATE gate SET id = 3");
-    ts_sql(o->session, "COMMIT");
-    return NULL;
-}
-
-static bool wants_the_gate(void)
-{
-    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist"
-                             " WHERE info LIKE 'UPDATE gate SET id = 3%%'") == 1;
-}
-
-/* With another token in the guard, not committed, it wants the row that the file has changed. The
- * server ends the one that has changed less: the file. */
-static void overtake_and_want_the_gate(void *data, const rowlock_migrations_progress *now)
-{
-    overtaker *o = data;
-    if (now->event != ROWLOCK_MIGRATIONS_STATEMENT || now->step != 2)
-        return;
-    ts_sql(o->session, "START TRANSACTION");
-    ts_sql(o->session, "INSERT INTO heavy SELECT a.id, b.id FROM ten AS a, ten AS b");
-    ts_sql(o->session, "UPDATE rowlock_migration SET token = token + 1 WHERE version = 0");
-    assert_int_equal(pthread_create(&o->thread, NULL, take_the_gate, o), 0);
-    o->begun = true;
-    assert_true(POLL_UNTIL(wants_the_gate(), 30000));
-}
-
-/* The deadlock is how it came to light, not what happened. */
-static void test_a_deadlock_at_its_commit_is_told_as_the_loss_it_is(void **state)
-{
-    (void)state;
-    start_with("-- rowlock: transaction\nUPDATE gate SET id = 2;\n"
-               "INSERT INTO seen VALUES ('one');\n");
-    ts_sql(mysql, "CREATE TABLE %s.gate (id INT PRIMARY KEY)", app);
-    ts_sql(mysql, "INSERT INTO %s.gate VALUES (1)", app);
-    ts_sql(mysql, "CREATE TABLE %s.ten (id INT PRIMARY KEY)", app);
-    ts_sql(mysql, "INSERT INTO %s.ten VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)",
-           app);
-    ts_sql(mysql, "CREATE TABLE %s.heavy (a INT, b INT)", app);
-    overtaker o = {.session = ts_connect(app)};
-    rowlock_migrations_options options = options_of(0);
-    options.progress = overtake_and_want_the_gate;
-    options.progress_data = &o;
-    WANT(LOST, rowlock_migrations_apply(direct, &options, NULL, &ts_err));
-    assert_true(o.begun);
-    pthread_join(o.thread, NULL);
-    mysql_close(o.session);
-    assert_non_null(strstr(ts_err.message, "nothing of it took effect"));
-    assert_non_null(strstr(ts_err.message, "the lock of the migrations of the schema"));
-    check_seen("");
-}
-
-static bool gate_waits(void)
+/* The statement of the test's own runs, or waits, in its schema. */
+static bool runs(const char *like)
 {
     return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.processlist"
-                      " WHERE db = '%s' AND info LIKE 'INSERT INTO seen%%gate%%'",
-                      app) == 1;
+                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s' AND info LIKE '%s'",
+                      app, like) == 1;
 }
 
 /* Its host is cut off in the middle of a statement, for longer than its TTL. */
-static void test_one_that_is_cut_off_is_ended(void **state)
+TS_ONCE(test_one_that_is_cut_off_is_ended)
 {
-    (void)state;
     start_with("-- rowlock: resumable\nINSERT INTO seen SELECT 'one' FROM gate FOR UPDATE;\n");
     ts_sql(mysql, "CREATE TABLE %s.gate (id INT PRIMARY KEY)", app);
     ts_sql(mysql, "INSERT INTO %s.gate VALUES (1)", app);
-    MYSQL *keeper = ts_connect(app);
+    TS_MYSQL *keeper = ts_connect(app);
     ts_sql(keeper, "START TRANSACTION");
     ts_sql(keeper, "UPDATE gate SET id = 2");
     migrator cut = {.client = through_open(), .options = options_of(2000)};
     migrator next = {.client = ts_open(), .options = options_of(0)};
     start_migrator(&cut);
-    assert_true(POLL_UNTIL(gate_waits(), 30000));
+    assert_true(POLL_UNTIL(runs("INSERT INTO seen%gate%"), 30000));
     uint64_t old =
         ts_sql_u64(mysql, "SELECT connection_id FROM %s.rowlock_migration WHERE version = 0", app);
     ts_proxy_stall(proxy, true);
     start_migrator(&next);
     /* It ended the old one's before it began its own, which waits now. */
-    assert_true(POLL_UNTIL(
-        ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %llu",
-                   (unsigned long long)old) == 0 &&
-            gate_waits(),
-        60000));
+    assert_true(
+        POLL_UNTIL(ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %llu",
+                              (unsigned long long)old) == 0 &&
+                       runs("INSERT INTO seen%gate%"),
+                   60000));
     ts_sql(keeper, "ROLLBACK");
     assert_int_equal(end_migrator(&next), ROWLOCK_OK);
     ts_proxy_stall(proxy, false);
     assert_int_equal(end_migrator(&cut), ROWLOCK_LOST);
     check_seen("one");
-    mysql_close(keeper);
 }
 
 /* ------------------------------------------------------------------------ lost replies */
 
-static void test_a_lost_reply_is_not_guessed(void **state)
+TS_ONCE(test_a_lost_reply_is_not_guessed)
 {
-    (void)state;
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
     for (unsigned i = 0; i < 2; i++) {
         start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO seen VALUES ('two');\n");
-        rowlock_client *client = through_open();
+        TS_CLIENT *client = through_open();
         const rowlock_migrations_options options = options_of(0);
-        ts_proxy_arm(proxy, faults[i], "'two'", 1, false);
+        ts_proxy_arm(proxy, faults[i], "=INSERT INTO seen VALUES ('two')", 1, false);
         WANT(UNKNOWN, rowlock_migrations_apply(client, &options, NULL, &ts_err));
         assert_true(ts_proxy_fired(proxy));
         WANT(REPAIR, rowlock_migrations_apply(client, &options, NULL, &ts_err));
@@ -309,62 +209,28 @@ static void test_a_lost_reply_is_not_guessed(void **state)
         WANT(OK, rowlock_migrations_repair(client, &options, &looked, NULL, &ts_err));
         WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
         check_seen("one two");
-        rowlock_client_close(client);
     }
 }
 
 /* The record commits with the rows: it can be asked. */
-static void test_a_lost_commit_of_a_whole_file_is_looked_up(void **state)
+TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
 {
-    (void)state;
     start_with("-- rowlock: transaction\nINSERT INTO seen VALUES ('one');\n");
-    rowlock_client *client = through_open();
+    TS_CLIENT *client = through_open();
     const rowlock_migrations_options options = options_of(0);
-    ts_proxy_arm(proxy, TS_LOSE_COMMAND, "COMMIT AND NO CHAIN", 1, false);
+    ts_proxy_arm(proxy, TS_LOSE_COMMAND, "ledger_commit", 1, false);
     WANT(UNAVAILABLE, rowlock_migrations_apply(client, &options, NULL, &ts_err));
     assert_true(ts_proxy_fired(proxy));
     check_seen("");
-    ts_proxy_arm(proxy, TS_LOSE_REPLY, "COMMIT AND NO CHAIN", 1, false);
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "ledger_commit", 1, false);
     WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
     assert_true(ts_proxy_fired(proxy));
     check_seen("one");
     WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
     check_seen("one");
-    rowlock_client_close(client);
-}
-
-/* What is written into the history is written again. */
-static void test_the_history_outlives_lost_connections(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {
-        "CREATE TABLE IF NOT EXISTS", "ON DUPLICATE KEY UPDATE", "AND token <=",
-        "SET connection_id =",        "AS guard WHERE",          "file.running"};
-    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
-    for (size_t i = 0; i < 2 * sizeof texts / sizeof texts[0]; i++) {
-        start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO seen VALUES ('two');\n");
-        rowlock_client *client = through_open();
-        const rowlock_migrations_options options = options_of(0);
-        ts_proxy_arm(proxy, faults[i % 2], texts[i / 2], 1, false);
-        WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
-        if (!ts_proxy_fired(proxy))
-            fail_msg("no statement has '%s'", texts[i / 2]);
-        check_seen("one two");
-        rowlock_client_close(client);
-    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_a_statement_that_is_late_goes_nowhere),
-        ONCE(test_one_that_sleeps_before_its_note_runs_nothing),
-        ONCE(test_another_token_in_the_history_ends_it),
-        ONCE(test_a_deadlock_at_its_commit_is_told_as_the_loss_it_is),
-        ONCE(test_one_that_is_cut_off_is_ended),
-        ONCE(test_a_lost_reply_is_not_guessed),
-        ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up),
-        ONCE(test_the_history_outlives_lost_connections),
-    };
-    return cmocka_run_group_tests_name("migrations and faults", tests, begin, end);
+    return ts_run("migrations and faults", begin, end);
 }

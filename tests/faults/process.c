@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 static char holder_path[500];
-static const char *reached_by; /* NULL: by its socket */
 
 void process_begin(const char *program)
 {
@@ -20,14 +19,9 @@ void process_begin(const char *program)
              (int)(strrchr(program, '/') - program), program);
 }
 
-void process_reach(const char *server)
+process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms)
 {
-    reached_by = server;
-}
-
-static process spawn(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what)
-{
-    process p = {0};
+    process p = {.name = name};
     int in[2];
     int out[2];
     char ttl[24];
@@ -42,20 +36,14 @@ static process spawn(const char *name, rowlock_mode mode, int64_t ttl_ms, const 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
-        execl(holder_path, "holder", reached_by ? reached_by : ts_socket(), ts_schema(), name,
-              ts_mode_word(mode), ttl, what, (char *)NULL);
+        execl(holder_path, "holder", ts_socket(), ts_schema(), name, ts_mode_word(mode), ttl,
+              (char *)NULL);
         _exit(127);
     }
     close(in[0]);
     close(out[1]);
     p.in = in[1];
     p.out = out[0];
-    return p;
-}
-
-process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what)
-{
-    process p = spawn(name, mode, ttl_ms, what);
     process_expect(&p, "READY", 10000);
     return p;
 }
@@ -103,9 +91,28 @@ void process_expect(process *p, const char *begins, int64_t within_ms)
     bool heard = process_hear(p, within_ms);
     if (heard && strncmp(p->line, begins, strlen(begins)) == 0)
         return;
-    print_error("wanted '%s' within %" PRId64 " ms, got '%s'\n", begins, within_ms,
+    print_error("%s: wanted '%s' within %" PRId64 " ms, got '%s'\n", p->name, begins, within_ms,
                 heard ? p->line : "nothing");
     fail();
+}
+
+void process_ask(process *p, const char *word, const char *answer)
+{
+    process_tell(p, word);
+    process_expect(p, answer, 10000);
+}
+
+/* Not in the middle of a beat, which no lock could call back. */
+void process_sleep(process *p)
+{
+    process_ask(p, "pause", "PAUSED");
+    kill(p->pid, SIGSTOP);
+}
+
+void process_wake(process *p)
+{
+    process_tell(p, "resume");
+    kill(p->pid, SIGCONT);
 }
 
 uint64_t process_expect_token(process *p, int64_t within_ms)
@@ -121,6 +128,7 @@ void process_bury(process *p)
     waitpid(p->pid, NULL, 0);
     close(p->in);
     close(p->out);
+    p->pid = 0;
 }
 
 void process_finish(process *p)

@@ -5,6 +5,7 @@
 #include "support/support.h"
 
 typedef struct process {
+    const char *name; /* of its lock */
     pid_t pid;
     int in;
     int out;
@@ -16,16 +17,18 @@ typedef struct process {
 /* The folder of this program is where the holder's program is, too. */
 void process_begin(const char *program);
 
-/* Those that start from now on reach the server so ("tcp:HOST:PORT"); NULL: by its socket. */
-void process_reach(const char *server);
-
-/* Connected, and about to wait for the lock; `what` as in holder.c. */
-process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms, const char *what);
+/* Connected, and about to wait for the lock. */
+process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms);
 void process_tell(const process *p, const char *word);
 /* The next line, within so long; false: none. */
 bool process_hear(process *p, int64_t within_ms);
 /* It must say this next. */
 void process_expect(process *p, const char *begins, int64_t within_ms);
+/* Told this, it says that, within 10 s. */
+void process_ask(process *p, const char *word, const char *answer);
+/* It beats no more, and then sleeps; it wakes up, and beats again. */
+void process_sleep(process *p);
+void process_wake(process *p);
 uint64_t process_expect_token(process *p, int64_t within_ms);
 /* SIGKILL. */
 void process_bury(process *p);

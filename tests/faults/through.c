@@ -34,35 +34,30 @@ rowlock_client_options through_options(void)
     return options;
 }
 
-static rowlock_client *open_with(rowlock_client_options options)
-{
-    rowlock_client *client = NULL;
-    ts_proxy_flow(proxy);
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
-}
-
 rowlock_client *through_open(void)
 {
-    return open_with(through_options());
+    ts_proxy_flow(proxy);
+    return ts_open_with(through_options());
 }
 
 rowlock_client *through_open_hasty(void)
 {
     rowlock_client_options options = through_options();
     options.reconnect_ms = 120;
-    return open_with(options);
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
 }
 
 const char *taking(rowlock_mode mode)
 {
-    return mode == ROWLOCK_OPTIMISTIC ? "lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL"
-                                      : "SET version = LAST_INSERT_ID(version + 1)";
+    return mode == ROWLOCK_OPTIMISTIC
+               ? "lease_acquire lease_inherit lease_acquire_quiet lease_take_over"
+               : "row_publish";
 }
 
 const char *giving(rowlock_mode mode)
 {
-    return mode == ROWLOCK_OPTIMISTIC ? "SET status = 'free', not_before" : "COMMIT";
+    return mode == ROWLOCK_OPTIMISTIC ? "lease_release lease_release_quiet" : "row_commit";
 }
 
 static rowlock_status acquire_for(rowlock_client *client, const char *name, rowlock_mode mode,
@@ -104,6 +99,14 @@ void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
     next_one_gets_in_after(ts_short_ttl(mode), name, mode, token);
 }
 
+void kept_from_others(rowlock_hold *hold, int64_t ms)
+{
+    for (int64_t until = ts_now_ms() + ms; ts_now_ms() < until; ts_pass_ms(10)) {
+        assert_held(hold);
+        WANT(BUSY, ts_try(direct, rowlock_hold_name(hold), rowlock_hold_mode(hold)));
+    }
+}
+
 bool is_ours(const rowlock_hold *hold)
 {
     return ts_sql_u64(mysql,
@@ -121,10 +124,8 @@ uint64_t version_of(const char *name)
 unsigned kill_all_of(const char *user, const char *what)
 {
     unsigned count = 0;
-    char *ids = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
-                            " WHERE user = '%s'",
-                            user);
+    char *ids = ts_sql_text(
+        mysql, "SELECT GROUP_CONCAT(id) FROM " TS_PROCESSLIST " WHERE user = '%s'", user);
     for (char *at = ids; *at; at += *at == ',') {
         unsigned long id = strtoul(at, &at, 10);
         count += ts_sql_try(mysql, "KILL %s %lu", what, id) == 0;

@@ -22,7 +22,7 @@ rowlock_client *through_open(void);
 /* One that does not look for long for a server that cannot be reached any more. */
 rowlock_client *through_open_hasty(void);
 
-/* The statement whose reply decides about an acquire, and about a release. */
+/* The statements (support/named.h) whose reply decides about an acquire, and about a release. */
 const char *taking(rowlock_mode mode);
 const char *giving(rowlock_mode mode);
 
@@ -37,6 +37,9 @@ rowlock_status acquire_kept(rowlock_client *client, const char *name, rowlock_mo
  * becomes *token. */
 void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token);
 void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode, uint64_t *token);
+
+/* It is held, and `direct` does not get it, for so long. */
+void kept_from_others(rowlock_hold *hold, int64_t ms);
 
 /* Whose is it, by the table? */
 bool is_ours(const rowlock_hold *hold);

@@ -56,6 +56,17 @@ size_t fuzz_utf8(const char *text, uint32_t *character)
     return 0;
 }
 
+void fuzz_check_decoder(const char *text, size_t (*decode)(const char *, uint32_t *))
+{
+    for (; *text; text++) {
+        uint32_t c = 0;
+        uint32_t expected = 0;
+        size_t length = decode(text, &c);
+        require(length == fuzz_utf8(text, &expected));
+        require(length == 0 || c == expected);
+    }
+}
+
 bool fuzz_is_utf8(const char *text)
 {
     uint32_t c;

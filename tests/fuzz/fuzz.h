@@ -33,6 +33,9 @@ char *fuzz_text(const uint8_t *data, size_t size);
  */
 size_t fuzz_utf8(const char *text, uint32_t *character);
 
+/* A decoder agrees, at every byte. */
+void fuzz_check_decoder(const char *text, size_t (*decode)(const char *, uint32_t *));
+
 /* Valid UTF-8 throughout. */
 bool fuzz_is_utf8(const char *text);
 

@@ -33,18 +33,6 @@ static bool is_good(const char *name)
     return count >= 1 && count <= MOST && !is_space(first) && !is_space(last);
 }
 
-/* The library's decoder, at every byte. */
-static void check_decoder(const char *text)
-{
-    for (; *text; text++) {
-        unsigned c = 0;
-        uint32_t expected = 0;
-        size_t length = rl_utf8_decode(text, &c);
-        require(length == fuzz_utf8(text, &expected));
-        require(length == 0 || c == expected);
-    }
-}
-
 /* A label is whatever was given, made clean, in whatever room there is. */
 static void check_label(const char *text, size_t size)
 {
@@ -72,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require((status == ROWLOCK_OK) == is_good(text));
     if (status != ROWLOCK_OK)
         fuzz_check_refusal(status, &err);
-    check_decoder(text);
+    fuzz_check_decoder(text, rl_utf8_decode);
     check_label(text, size ? data[0] % 40U + 1 : 1);
     check_label(text, 4 * size + 1);
     free(text);

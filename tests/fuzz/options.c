@@ -36,6 +36,7 @@ static void take_number(given *g, const char *key, int64_t value)
     } numbers[] = {
         {"connect_timeout_ms", &g->client.connect_timeout_ms},
         {"reconnect_ms", &g->client.reconnect_ms},
+        {"retry_ms", &g->client.retry_ms},
         {"wait_ms", &g->acquire.wait_ms},
         {"ttl_ms", &g->acquire.ttl_ms},
         {"at_least_ms", &g->acquire.at_least_ms},
@@ -48,6 +49,8 @@ static void take_number(given *g, const char *key, int64_t value)
         g->client.port = (unsigned)value;
     if (strcmp(key, "waiting") == 0)
         g->client.waiting = (rowlock_waiting)(value & 3);
+    if (strcmp(key, "protocol") == 0)
+        g->client.protocol = (rowlock_protocol)(value & 3);
     if (strcmp(key, "mode") == 0)
         g->acquire.mode = (rowlock_mode)(value & 3);
     if (strcmp(key, "unfenced") == 0)
@@ -95,7 +98,10 @@ static void check_client(const rowlock_client_options *options)
     require(is_schema_name(params.schema));
     require(params.port <= 65535);
     require(params.connect_timeout_ms >= 100 && params.connect_timeout_ms <= 3600000);
+    require(params.retry_ms >= 0 && params.retry_ms <= 86400000);
     require(waiting == ROWLOCK_WAITING_AUTO || waiting == ROWLOCK_WAITING_POLL);
+    require(params.protocol >= ROWLOCK_PROTOCOL_DEFAULT &&
+            params.protocol <= ROWLOCK_PROTOCOL_SOCKET);
     require(!options->host || fuzz_same(params.host, options->host));
     require(!options->user || fuzz_same(params.user, options->user));
     require(!options->password || fuzz_same(params.password, options->password));

@@ -25,17 +25,6 @@ static bool is_harmless(const char *text)
     return true;
 }
 
-static void check_decoder(const char *text)
-{
-    for (; *text; text++) {
-        uint32_t c = 0;
-        uint32_t expected = 0;
-        size_t length = cli_utf8(text, &c);
-        require(length == fuzz_utf8(text, &expected));
-        require(length == 0 || c == expected);
-    }
-}
-
 /* The beginning of the whole, as much as there is room for: whole characters and escapes. */
 static void check_room(const char *text, const char *whole, size_t size)
 {
@@ -66,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cli_text_start();
     char *text = fuzz_text(data, size);
-    check_decoder(text);
+    fuzz_check_decoder(text, cli_utf8);
     char *shown = cli_printable(text);
     require(shown && is_harmless(shown));
     char *again = cli_printable(shown);

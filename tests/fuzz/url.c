@@ -34,6 +34,28 @@ static void put_number(rl_buffer *out, const char *before, int64_t number)
         rl_buffer_puts(out, text);
 }
 
+/* The texts behind the question mark. */
+static const struct {
+    const char *before;
+    size_t at;
+} options[] = {
+    {"&socket=", offsetof(rl_url, socket)},
+    {"&tls=", offsetof(rl_url, tls_mode)},
+    {"&tls-ca=", offsetof(rl_url, tls.ca)},
+    {"&tls-cert=", offsetof(rl_url, tls.cert)},
+    {"&tls-key=", offsetof(rl_url, tls.key)},
+    {"&tls-fingerprint=", offsetof(rl_url, tls.fingerprint)},
+    {"&tls-crl=", offsetof(rl_url, tls.crl)},
+    {"&protocol=", offsetof(rl_url, protocol)},
+    {"&waiting=", offsetof(rl_url, waiting)},
+    {"&via=", offsetof(rl_url, via)},
+};
+
+static const char *option(const rl_url *url, size_t i)
+{
+    return *(char *const *)(const void *)((const char *)url + options[i].at);
+}
+
 /* Every character encoded, so that none can be taken for a mark of the URL's own. */
 static char *write_down(const rl_url *url)
 {
@@ -47,28 +69,22 @@ static char *write_down(const rl_url *url)
     put_number(&out, ":", url->port);
     put_part(&out, "/", url->schema);
     rl_buffer_puts(&out, "?");
-    put_part(&out, "&socket=", url->socket);
-    put_part(&out, "&tls=", url->tls_mode);
-    put_part(&out, "&tls-ca=", url->tls.ca);
-    put_part(&out, "&tls-cert=", url->tls.cert);
-    put_part(&out, "&tls-key=", url->tls.key);
-    put_part(&out, "&tls-fingerprint=", url->tls.fingerprint);
-    put_part(&out, "&tls-crl=", url->tls.crl);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        put_part(&out, options[i].before, option(url, i));
     put_number(&out, "&connect-timeout=", url->connect_timeout_ms);
-    put_part(&out, "&waiting=", url->waiting);
+    put_number(&out, "&retry=", url->retry_ms);
     require(!out.failed);
     return out.text;
 }
 
 static bool is_same(const rl_url *a, const rl_url *b)
 {
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (!fuzz_same(option(a, i), option(b, i)))
+            return false;
     return fuzz_same(a->user, b->user) && fuzz_same(a->password, b->password) &&
-           fuzz_same(a->host, b->host) && fuzz_same(a->schema, b->schema) &&
-           fuzz_same(a->socket, b->socket) && fuzz_same(a->tls_mode, b->tls_mode) &&
-           fuzz_same(a->tls.ca, b->tls.ca) && fuzz_same(a->tls.cert, b->tls.cert) &&
-           fuzz_same(a->tls.key, b->tls.key) && fuzz_same(a->tls.fingerprint, b->tls.fingerprint) &&
-           fuzz_same(a->tls.crl, b->tls.crl) && fuzz_same(a->waiting, b->waiting) &&
-           a->port == b->port && a->connect_timeout_ms == b->connect_timeout_ms;
+           fuzz_same(a->host, b->host) && fuzz_same(a->schema, b->schema) && a->port == b->port &&
+           a->connect_timeout_ms == b->connect_timeout_ms && a->retry_ms == b->retry_ms;
 }
 
 static void check_understood(const rl_url *url)
@@ -81,6 +97,7 @@ static void check_understood(const rl_url *url)
         memmove(twice + 1, twice + 2, strlen(twice + 2) + 1);
     require(url->port <= 65535);
     require(url->connect_timeout_ms >= 0 && url->connect_timeout_ms <= 3600000);
+    require(url->retry_ms >= 0 && url->retry_ms <= 86400000);
     require(rl_url_parse(text, &again, NULL) == ROWLOCK_OK);
     require(is_same(url, &again));
     rl_url_free(&again);

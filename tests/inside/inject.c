@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -24,10 +25,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define NOISE  24 /* frames of a place that are remembered */
+#define NOISE  24 /* frames of a place that are remembered ... */
+#define DEEP   60 /* ... and those that tell two places apart */
 #define FDS    4096
 #define BLOCKS (1u << 18) /* a power of two, far above what is ever live */
-#define STARTS 256
 #define THE_REAL(name)                                                                             \
     __typeof__(name) *real = (__typeof__(name) *)(uintptr_t)dlsym(RTLD_NEXT, #name)
 
@@ -48,6 +49,14 @@ static void *place[NOISE];
 static int place_depth;
 static char *place_text;
 static size_t place_size;
+static _Thread_local uint64_t said_now; /* to the server, and before that ... */
+static _Thread_local uint64_t said_before;
+static inject_places *places;
+static bool only_looks; /* nothing fails: it is looked what could */
+static bool all_places;
+static _Thread_local int below; /* so many frames are there before a talk says anything, ... */
+static void *ground;            /* ... and this one at the bottom */
+static atomic_flag places_busy = ATOMIC_FLAG_INIT;
 
 /* "module+offset" of a code address: addr2line(1) does the rest. */
 static size_t describe(void *address, char *text, size_t size)
@@ -68,22 +77,64 @@ static void tell_place(const char *what)
         at += describe(place[i], place_text + at, place_size - at);
 }
 
+/* FNV-1a, of numbers. */
+static uint64_t and_then(uint64_t hash, uint64_t more)
+{
+    return (hash ^ more) * 1099511628211u;
+}
+
+/* False: it was there before. A place is what called it in the library; the talk itself does not
+ * count. Connector/C talks on a stack of its own, where the callers do not show: there it is what
+ * was said to the server last, and before that, and for memory, which is asked for at the same
+ * places again and again, one of four kinds of what was said. */
+static bool is_new_place(void)
+{
+    void *frames[DEEP];
+    uint64_t hash = and_then(said_before, said_now);
+    int depth = backtrace(frames, DEEP);
+    bool shows = below && frames[depth - 1] == ground;
+    if (shows)
+        depth -= below;
+    if (kind_now == INJECT_MEMORY)
+        hash = shows ? 0 : said_now % 4;
+    for (int i = 2; i < depth; i++)
+        hash = and_then(hash, (uintptr_t)frames[i]);
+    size_t at = hash % INJECT_PLACES;
+    while (places->seen[at] && places->seen[at] != hash)
+        at = (at + 1) % INJECT_PLACES;
+    return !places->seen[at] && (places->seen[at] = hash);
+}
+
+static void look_at_place(void)
+{
+    while (atomic_flag_test_and_set(&places_busy))
+        sched_yield();
+    places->passed++;
+    if ((is_new_place() || all_places) && places->count < INJECT_MANY)
+        places->chosen[places->count++] = places->passed;
+    atomic_flag_clear(&places_busy);
+}
+
 /* Does this one, of that kind, fail? */
 static bool fails(inject_kind kind, const char *what)
 {
     if (!atomic_load(&armed) || kind != kind_now || this_thread != side_now)
         return false;
-    if (atomic_fetch_sub(&left, 1) != 1)
+    if (!only_looks && atomic_fetch_sub(&left, 1) != 1)
         return false;
-    atomic_store(&armed, false);
     whose was = this_thread;
     this_thread = NOT_OURS;
-    place_depth = backtrace(place, NOISE);
-    if (place_text)
-        tell_place(what);
+    if (only_looks) {
+        look_at_place();
+    } else {
+        atomic_store(&armed, false);
+        place_depth = backtrace(place, NOISE);
+        if (place_text)
+            tell_place(what);
+        atomic_store(&fired, true);
+    }
     this_thread = was;
-    atomic_store(&fired, true);
-    return true;
+    return !only_looks;
 }
 
 static bool fails_with(inject_kind kind, const char *what, int error)
@@ -101,7 +152,19 @@ void inject_arm(inject_kind kind, inject_side side, unsigned nth)
     place_depth = 0;
     atomic_store(&fired, false);
     atomic_store(&left, nth);
+    void *frames[DEEP];
+    below = backtrace(frames, DEEP);
+    ground = frames[below - 1];
+    only_looks = nth == 0;
+    if (only_looks)
+        places->passed = places->count = 0;
     atomic_store(&armed, true);
+}
+
+void inject_look_at(inject_places *shared, bool all)
+{
+    places = shared;
+    all_places = all;
 }
 
 void inject_server_error(unsigned number, const char *sqlstate)
@@ -172,7 +235,6 @@ static uintptr_t loader_end;
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
-extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *block);
 
 static void lock_blocks(void)
@@ -223,11 +285,6 @@ static bool unnote(const void *at, block *was)
     return found;
 }
 
-size_t inject_blocks(void)
-{
-    return atomic_load(&block_count);
-}
-
 static bool is_live(const block *b)
 {
     return b->at && b->at != &gone;
@@ -251,30 +308,6 @@ void inject_list_blocks(char *text, size_t size)
         at += (size_t)snprintf(text + at, size - at, " %zu bytes from", blocks[i].size);
         at += describe(blocks[i].from, text + at, size - at);
     }
-}
-
-static int look_for_loader(struct dl_phdr_info *info, size_t size, void *data)
-{
-    (void)size;
-    (void)data;
-    if (!info->dlpi_name || !strstr(info->dlpi_name, "ld-linux"))
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
-        if (info->dlpi_phdr[i].p_type != PT_LOAD)
-            continue;
-        if (!loader_begin || begin < loader_begin)
-            loader_begin = begin;
-        if (end > loader_end)
-            loader_end = end;
-    }
-    return 1;
-}
-
-static void find_loader(void)
-{
-    dl_iterate_phdr(look_for_loader, NULL);
 }
 
 void *malloc(size_t size)
@@ -325,29 +358,6 @@ void *reallocarray(void *at, size_t count, size_t size)
     return again(at, all, __builtin_return_address(0));
 }
 
-int posix_memalign(void **at, size_t alignment, size_t size)
-{
-    if (fails(INJECT_MEMORY, "posix_memalign"))
-        return ENOMEM;
-    *at = __libc_memalign(alignment, size);
-    note(*at, size, __builtin_return_address(0));
-    return *at ? 0 : ENOMEM;
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    if (fails_with(INJECT_MEMORY, "aligned_alloc", ENOMEM))
-        return NULL;
-    void *at = __libc_memalign(alignment, size);
-    note(at, size, __builtin_return_address(0));
-    return at;
-}
-
-void *memalign(size_t alignment, size_t size)
-{
-    return aligned_alloc(alignment, size);
-}
-
 void free(void *at)
 {
     block was;
@@ -359,10 +369,12 @@ void free(void *at)
 
 typedef struct descriptor {
     atomic_bool ours;
-    atomic_bool server; /* connected to one */
-    bool replied;       /* its reply is to be lost */
-    bool swallows;      /* the rest of this packet was replaced */
-    size_t remaining;   /* bytes of the present packet that were not yet sent */
+    atomic_bool server;    /* connected to one */
+    bool replied;          /* its reply is to be lost */
+    bool swallows;         /* the rest of this packet was replaced */
+    uint64_t prepared[64]; /* what by each number, by the server's numbers: it counts from 1 */
+    unsigned prepared_count;
+    size_t remaining; /* bytes of the present packet that were not yet sent */
 } descriptor;
 
 static descriptor descriptors[FDS];
@@ -374,6 +386,7 @@ static int opened(int fd)
         return fd;
     descriptors[fd].server = descriptors[fd].replied = descriptors[fd].swallows = false;
     descriptors[fd].remaining = 0;
+    descriptors[fd].prepared_count = 0;
     if (!atomic_exchange(&descriptors[fd].ours, true))
         atomic_fetch_add(&descriptor_count, 1);
     return fd;
@@ -388,28 +401,24 @@ static void closed(int fd)
         atomic_fetch_sub(&descriptor_count, 1);
 }
 
-size_t inject_descriptors(void)
-{
-    return atomic_load(&descriptor_count);
-}
+/* A function of the system's that may be refused; else it is done, and `then` hears the answer. */
+#define MAY_BE_REFUSED(name, parameters, arguments, error, refused, then)                          \
+    int name parameters                                                                            \
+    {                                                                                              \
+        THE_REAL(name);                                                                            \
+        return fails_with(INJECT_SYSTEM, #name, error) ? (refused) : then(real arguments);         \
+    }
 
-int eventfd(unsigned value, int flags)
-{
-    THE_REAL(eventfd);
-    return fails_with(INJECT_SYSTEM, "eventfd", EMFILE) ? -1 : opened(real(value, flags));
-}
-
-int timerfd_create(clockid_t clock, int flags)
-{
-    THE_REAL(timerfd_create);
-    return fails_with(INJECT_SYSTEM, "timerfd_create", EMFILE) ? -1 : opened(real(clock, flags));
-}
-
-int socket(int domain, int type, int protocol)
-{
-    THE_REAL(socket);
-    return fails_with(INJECT_SYSTEM, "socket", EMFILE) ? -1 : opened(real(domain, type, protocol));
-}
+MAY_BE_REFUSED(eventfd, (unsigned value, int flags), (value, flags), EMFILE, -1, opened)
+MAY_BE_REFUSED(timerfd_create, (clockid_t clock, int flags), (clock, flags), EMFILE, -1, opened)
+MAY_BE_REFUSED(socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1,
+               opened)
+MAY_BE_REFUSED(madvise, (void *at, size_t size, int advice), (at, size, advice), EINVAL, -1, )
+MAY_BE_REFUSED(pthread_mutex_init, (pthread_mutex_t * mutex, const pthread_mutexattr_t *attributes),
+               (mutex, attributes), ENOMEM, ENOMEM, )
+MAY_BE_REFUSED(pthread_cond_init,
+               (pthread_cond_t * condition, const pthread_condattr_t *attributes),
+               (condition, attributes), ENOMEM, ENOMEM, )
 
 int open(const char *path, int flags, ...)
 {
@@ -445,27 +454,14 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
     return real(at, size, protection, flags, fd, offset);
 }
 
-int madvise(void *at, size_t size, int advice)
-{
-    THE_REAL(madvise);
-    return fails_with(INJECT_SYSTEM, "madvise", EINVAL) ? -1 : real(at, size, advice);
-}
-
 /* --------------------------------------------------------------------------- threads */
 
 typedef struct start {
-    atomic_bool used;
     void *(*function)(void *);
     void *arg;
 } start;
 
-static start starts[STARTS];
 static atomic_size_t thread_count;
-
-size_t inject_threads(void)
-{
-    return atomic_load(&thread_count);
-}
 
 static void thread_over(void *unused)
 {
@@ -487,28 +483,15 @@ static void let_crashes_through(void)
 
 static void *run_ours(void *arg)
 {
-    start *s = arg;
-    void *(*function)(void *) = s->function;
-    void *given = s->arg;
+    const start s = *(start *)arg;
     void *result;
-    atomic_store(&s->used, false);
+    __libc_free(arg);
     this_thread = BEHIND;
     let_crashes_through();
     pthread_cleanup_push(thread_over, NULL);
-    result = function(given);
+    result = s.function(s.arg);
     pthread_cleanup_pop(1);
     return result;
-}
-
-static start *new_start(void *(*function)(void *), void *arg)
-{
-    for (size_t i = 0; i < STARTS; i++)
-        if (!atomic_exchange(&starts[i].used, true)) {
-            starts[i].function = function;
-            starts[i].arg = arg;
-            return &starts[i];
-        }
-    return NULL;
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
@@ -519,33 +502,26 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
         return real(thread, attributes, function, arg);
     if (fails(INJECT_SYSTEM, "pthread_create"))
         return EAGAIN;
-    start *s = new_start(function, arg);
-    if (!s)
-        return EAGAIN;
+    start *s = __libc_malloc(sizeof *s);
+    *s = (start){function, arg};
     atomic_fetch_add(&thread_count, 1);
     int failed = real(thread, attributes, run_ours, s);
     if (failed) {
-        atomic_store(&s->used, false);
+        __libc_free(s);
         atomic_fetch_sub(&thread_count, 1);
     }
     return failed;
 }
 
-int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
-{
-    THE_REAL(pthread_mutex_init);
-    return fails(INJECT_SYSTEM, "pthread_mutex_init") ? ENOMEM : real(mutex, attributes);
-}
-
-int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes)
-{
-    THE_REAL(pthread_cond_init);
-    return fails(INJECT_SYSTEM, "pthread_cond_init") ? ENOMEM : real(condition, attributes);
-}
-
 /* ------------------------------------------------------------------------- the server */
 
-enum { COMMAND_QUIT = 1, COMMAND_QUERY = 3, COMMAND_STMT_PREPARE = 22, COMMAND_STMT_CLOSE = 25 };
+enum {
+    COMMAND_QUIT = 1,
+    COMMAND_QUERY = 3,
+    COMMAND_STMT_PREPARE = 22,
+    COMMAND_STMT_EXECUTE = 23,
+    COMMAND_STMT_CLOSE = 25
+};
 
 static ssize_t really_send(int fd, const void *data, size_t size, int flags)
 {
@@ -637,6 +613,32 @@ static void name_command(const unsigned char *packet, size_t size, char *text, s
         snprintf(text, room, "command %u", packet[4]);
 }
 
+/* Which statement, but for its numbers and what stands in quotes. */
+static uint64_t statement_of(const unsigned char *packet, size_t size)
+{
+    uint64_t hash = 14695981039346656037u;
+    bool quoted = false;
+    for (size_t i = 5; i < size; i++) {
+        quoted ^= packet[i] == '\'';
+        if (!quoted && (packet[i] < '0' || packet[i] > '9'))
+            hash = and_then(hash, packet[i]);
+    }
+    return hash;
+}
+
+static void note_said(descriptor *d, const unsigned char *packet, size_t size)
+{
+    uint64_t said = packet[4];
+    if (packet[4] == COMMAND_QUERY || packet[4] == COMMAND_STMT_PREPARE)
+        said = statement_of(packet, size);
+    if (packet[4] == COMMAND_STMT_PREPARE)
+        d->prepared[++d->prepared_count % 64] = said;
+    if (packet[4] == COMMAND_STMT_EXECUTE && size > 5)
+        said = d->prepared[packet[5] % 64] + 1;
+    said_before = said_now;
+    said_now = said;
+}
+
 /* A whole command, or the beginning of one: what becomes of it? Sequence 0 says that it is none of
  * the packets of a login. */
 static ssize_t send_command(int fd, const unsigned char *packet, size_t size, int flags)
@@ -645,6 +647,7 @@ static ssize_t send_command(int fd, const unsigned char *packet, size_t size, in
     if (packet[4] == COMMAND_QUIT || packet[4] == COMMAND_STMT_CLOSE)
         return really_send(fd, packet, size, flags);
     name_command(packet, size, what, sizeof what);
+    note_said(&descriptors[fd], packet, size);
     if (fails(INJECT_CALL_LOST, what))
         shutdown(fd, SHUT_RDWR);
     descriptors[fd].replied = fails(INJECT_REPLY_LOST, what);
@@ -699,21 +702,27 @@ ssize_t recv(int fd, void *data, size_t size, int flags)
 
 /* ----------------------------------------------------------------------- begin and end */
 
-static bool prepared;
-
-static void prepare(void)
+inject_rest inject_left(void)
 {
-    void *frames[NOISE];
-    if (prepared)
-        return;
-    find_loader();
-    (void)backtrace(frames, NOISE); /* its first call allocates */
-    prepared = true;
+    return (inject_rest){
+        .blocks = block_count, .descriptors = descriptor_count, .threads = thread_count};
+}
+
+static void find_loader(void)
+{
+    loader_begin = loader_end = getauxval(AT_BASE);
+    const ElfW(Ehdr) *file = (const ElfW(Ehdr) *)loader_begin;
+    const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(loader_begin + file->e_phoff);
+    for (unsigned i = 0; i < file->e_phnum; i++)
+        if (parts[i].p_type == PT_LOAD)
+            loader_end = loader_begin + parts[i].p_vaddr + parts[i].p_memsz;
 }
 
 void inject_begin(void)
 {
-    prepare();
+    void *frames[NOISE];
+    find_loader();
+    (void)backtrace(frames, NOISE); /* its first call allocates */
     this_thread = CALLER;
 }
 

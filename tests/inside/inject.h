@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum inject_kind {
     INJECT_MEMORY,        /* an allocation: NULL, ENOMEM */
@@ -27,13 +28,27 @@ typedef enum inject_side {
     INJECT_BEHIND, /* what the library's threads ask for */
 } inject_side;
 
+enum { INJECT_PLACES = 1 << 16, INJECT_MANY = 5000 };
+
+/* What could fail. All zero in the beginning, and shared by the processes that look. */
+typedef struct inject_places {
+    uint64_t seen[INJECT_PLACES]; /* calls inside calls, as a number */
+    unsigned passed;              /* as many things there were */
+    unsigned chosen[INJECT_MANY]; /* which of them were new */
+    unsigned count;
+} inject_places;
+
+/* `all`: each is chosen. */
+void inject_look_at(inject_places *shared, bool all);
+
 void inject_begin(void);
 void inject_end(void); /* disarms, too; may be called twice */
 /* Something of the test's own in between. */
 void inject_pause(void);
 void inject_resume(void);
 
-/* The n-th (from 1) from now on that side fails, and only that. */
+/* The n-th (from 1) from now on that side fails, and only that; 0: nothing does, and it is noted
+ * in the inject_places which of them were asked for at a place that was not in `seen` yet. */
 void inject_arm(inject_kind kind, inject_side side, unsigned nth);
 /* For INJECT_SERVER_ERROR. */
 void inject_server_error(unsigned number, const char *sqlstate);
@@ -46,12 +61,16 @@ bool inject_in_connector(void);
 void inject_tell_place(char *text, size_t size);
 
 /* Of ours: blocks not freed, descriptors not closed, threads not ended. */
-size_t inject_blocks(void);
-size_t inject_descriptors(void);
-size_t inject_threads(void);
-/* Are all of these blocks Connector/C's? */
+typedef struct inject_rest {
+    size_t blocks;
+    size_t descriptors;
+    size_t threads;
+} inject_rest;
+
+inject_rest inject_left(void);
+/* Are all of the blocks Connector/C's? */
 bool inject_blocks_of_connector(void);
-/* What is in inject_blocks(), for people. */
+/* What they are, for people. */
 void inject_list_blocks(char *text, size_t size);
 
 /* In a handler of SIGSEGV: where it happened. True: in Connector/C, or in what it called. */

@@ -1,6 +1,4 @@
 /* Conversations about what else is in the server: migrations, fences on tables, procedures. */
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,46 +9,30 @@
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 
-#define TTL_MS      8000
-#define PATIENCE_MS 30000
-#define EVERY_MS    3600000 /* the event does nothing meanwhile */
+#define EVERY_MS 3600000 /* the event does nothing meanwhile */
 
 static char folders[400]; /* in it one for each name of a talk */
 static const char *others;
 
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *where)
-{
-    (void)about;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
 void sql_talks_begin(void)
 {
-    const char *tmp = getenv("TMPDIR");
     rowlock_client_options options = ts_options();
-    snprintf(folders, sizeof folders, "%s/rowlock-talks-XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(folders));
+    ts_make_folder("talks", folders, sizeof folders);
     others = ts_extra_schema("others", true);
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
 }
 
-void sql_talks_end(void)
+/* The test's own statement: it must go well. The number in its answer, where it has one. */
+__attribute__((format(printf, 2, 3))) static unsigned own_sql(const talk_state *state,
+                                                              const char *format, ...)
 {
-    (void)nftw(folders, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* The test's own statement: it must go well. */
-static void own_sql(const talk_state *state, const char *text)
-{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     if (mysql_query(state->own, text))
         talk_complain("%s: %s", text, mysql_error(state->own));
-}
-
-static unsigned own_number(const talk_state *state, const char *text)
-{
-    own_sql(state, text);
     MYSQL_RES *result = mysql_store_result(state->own);
     MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
     unsigned number = row && row[0] ? (unsigned)strtoul(row[0], NULL, 10) : 0;
@@ -68,12 +50,17 @@ typedef struct site {
     rowlock_migrations_options options;
 } site;
 
-static void write_file(const char *folder, const char *name, const char *text)
+/* With two statements. */
+static void write_file(const char *folder, const char *name, const char *first, const char *table,
+                       unsigned n)
 {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
-    if (!file || fputs(text, file) == EOF || fclose(file) != 0)
+    if (!file ||
+        fprintf(file, "%sINSERT INTO %s VALUES (%u);\nINSERT INTO %s VALUES (%u);\n", first, table,
+                n, table, n + 1) < 0 ||
+        fclose(file) != 0)
         talk_complain("%s cannot be written", path);
 }
 
@@ -89,7 +76,6 @@ static void table_name(char *table, size_t size, const char *word, const char *n
 /* Nothing was applied yet. */
 static void make_site(const talk_state *state, site *s)
 {
-    char text[600];
     table_name(s->written, sizeof s->written, "written", state->name);
     table_name(s->history, sizeof s->history, "history", state->name);
     snprintf(s->folder, sizeof s->folder, "%s/%s", folders, state->name);
@@ -97,35 +83,24 @@ static void make_site(const talk_state *state, site *s)
                                               .schema = ts_schema(),
                                               .table = s->history,
                                               .lock = state->name,
-                                              .wait_ms = PATIENCE_MS,
-                                              .ttl_ms = TTL_MS};
+                                              .wait_ms = 30000,
+                                              .ttl_ms = 8000};
     (void)mkdir(s->folder, 0755);
-    snprintf(text, sizeof text, "INSERT INTO %s VALUES (1);\nINSERT INTO %s VALUES (2);\n",
-             s->written, s->written);
-    write_file(s->folder, "0001_one_by_one.sql", text);
-    snprintf(text, sizeof text,
-             "-- rowlock: transaction\nINSERT INTO %s VALUES (3);\nINSERT INTO %s VALUES (4);\n",
-             s->written, s->written);
-    write_file(s->folder, "0002_all_or_nothing.sql", text);
-    snprintf(text, sizeof text, "DROP TABLE IF EXISTS %s, %s", s->written, s->history);
-    own_sql(state, text);
-    snprintf(text, sizeof text, "CREATE TABLE %s (n INT NOT NULL)", s->written);
-    own_sql(state, text);
-}
-
-static unsigned count_of(const talk_state *state, const char *table, const char *where)
-{
-    char text[200];
-    snprintf(text, sizeof text, "SELECT COUNT(*) FROM %s WHERE %s", table, where);
-    return own_number(state, text);
+    write_file(s->folder, "0001_one_by_one.sql", "", s->written, 1);
+    write_file(s->folder, "0002_all_or_nothing.sql", "-- rowlock: transaction\n", s->written, 3);
+    own_sql(state, "DROP TABLE IF EXISTS %s, %s", s->written, s->history);
+    own_sql(state, "CREATE TABLE %s (n INT NOT NULL)", s->written);
 }
 
 /* It is not known what a statement has done: whoever decides looks at the table. */
 static rowlock_status decide(talk_state *state, const site *s, rowlock_error *err)
 {
-    const unsigned applied = count_of(state, s->history, "version > 0 AND applied_at IS NOT NULL");
+    const unsigned applied = own_sql(
+        state, "SELECT COUNT(*) FROM %s WHERE version > 0 AND applied_at IS NOT NULL", s->history);
     const rowlock_migrations_repair_options repair = {
-        .has_done = true, .done = count_of(state, s->written, applied ? "n > 2" : "n <= 2")};
+        .has_done = true,
+        .done = own_sql(state, "SELECT COUNT(*) FROM %s WHERE n %s", s->written,
+                        applied ? "> 2" : "<= 2")};
     rowlock_status status =
         rowlock_migrations_repair(state->client, &s->options, &repair, NULL, err);
     if (status != ROWLOCK_OK)
@@ -136,7 +111,6 @@ static rowlock_status decide(talk_state *state, const site *s, rowlock_error *er
 /* Whatever failed: the next one goes on, and in the end each statement was run once. */
 static void check_migrated(talk_state *state, const site *s, rowlock_status before)
 {
-    char text[200];
     rowlock_error err = {0};
     rowlock_migrations_result result = {0};
     rowlock_status status = rowlock_migrations_apply(state->client, &s->options, &result, &err);
@@ -147,11 +121,11 @@ static void check_migrated(talk_state *state, const site *s, rowlock_status befo
                       rowlock_status_name(status), err.message);
     if (before == ROWLOCK_OK && result.applied != 0)
         talk_complain("it said OK, and %u files were left", result.applied);
-    snprintf(text, sizeof text, "SELECT GROUP_CONCAT(n ORDER BY n SEPARATOR '') FROM %s",
-             s->written);
-    if (own_number(state, text) != 1234)
+    unsigned done =
+        own_sql(state, "SELECT GROUP_CONCAT(n ORDER BY n SEPARATOR '') FROM %s", s->written);
+    if (done != 1234)
         talk_complain("after %s not every statement was run once, but %u",
-                      rowlock_status_name(before), own_number(state, text));
+                      rowlock_status_name(before), done);
 }
 
 rowlock_status talk_migrations(talk_state *state)
@@ -215,19 +189,11 @@ static bool may_write(const talk_state *state, const char *table)
 
 static rowlock_status present(talk_state *state)
 {
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
-    rowlock_error err;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rowlock_present(hold, state->own, &state->err);
-    rowlock_status last = rowlock_release(hold, &err);
-    if (status == ROWLOCK_OK && last != ROWLOCK_OK)
-        state->err = err;
-    return status == ROWLOCK_OK ? last : status;
+    rowlock_status status = talk_take(state, &hold);
+    return status == ROWLOCK_OK
+               ? talk_give_back(state, hold, rowlock_present(hold, state->own, &state->err))
+               : status;
 }
 
 static bool is_listed(const rowlock_fences *fences, const char *table)
@@ -276,11 +242,9 @@ static void check_no_fence(const talk_state *state, const char *table, bool remo
 rowlock_status talk_table_fence(talk_state *state)
 {
     char table[80];
-    char text[200];
     table_name(table, sizeof table, "fenced", state->name);
-    snprintf(text, sizeof text, "CREATE TABLE IF NOT EXISTS %s (n INT NOT NULL)", table);
     inject_pause();
-    own_sql(state, text);
+    own_sql(state, "CREATE TABLE IF NOT EXISTS %s (n INT NOT NULL)", table);
     inject_resume();
     rowlock_status status =
         rowlock_fence_install(state->client, NULL, table, state->name, &state->err);

@@ -12,9 +12,7 @@
 #include "rowlock/rowlock_mysql.h"
 
 #define TTL_MS      20000 /* of the locks that are taken here */
-#define RENEWED_MS  2400  /* ... and of those that are to be renewed soon */
-#define AT_ONCE     4
-#define GIVE_UP     5000 /* no talk has so much in it */
+#define AT_ONCE     8
 #define PATIENCE_MS 30000
 
 static rowlock_client *witness;
@@ -31,122 +29,98 @@ static rowlock_client_options quick_options(void)
     return options;
 }
 
+static rowlock_status open_with(talk_state *state, const rowlock_client_options *options)
+{
+    rowlock_client *client = NULL;
+    rowlock_status status = rowlock_client_open(options, &client, &state->err);
+    rowlock_client_close(client);
+    return status;
+}
+
 static rowlock_status open_and_close(talk_state *state)
 {
     rowlock_client_options options = quick_options();
-    rowlock_client *client = NULL;
-    rowlock_status status = rowlock_client_open(&options, &client, &state->err);
-    rowlock_client_close(client);
-    return status;
+    return open_with(state, &options);
 }
 
 /* Through a thread of the library's, since an option file may name a host. */
 static rowlock_status open_elsewhere(talk_state *state)
 {
     rowlock_client_options options = quick_options();
-    rowlock_client *client = NULL;
     options.defaults_file = "/dev/null";
-    rowlock_status status = rowlock_client_open(&options, &client, &state->err);
-    rowlock_client_close(client);
-    return status;
+    return open_with(state, &options);
 }
 
 static rowlock_status open_by_url(talk_state *state)
 {
     char url[200];
     snprintf(url, sizeof url, "mysql://root@/%s?socket=%s&waiting=poll", ts_schema(), ts_socket());
-    const rowlock_client_options options = {.url = url, .password = ""};
-    rowlock_client *client = NULL;
-    rowlock_status status = rowlock_client_open(&options, &client, &state->err);
-    rowlock_client_close(client);
+    return open_with(state, &(rowlock_client_options){.url = url, .password = ""});
+}
+
+/* Who may wait goes on waiting, whatever his statement was answered. */
+static rowlock_status taken(const talk_state *state, rowlock_status status)
+{
+    bool told = status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK;
+    if (told && state->how.wait_ms == PATIENCE_MS)
+        talk_complain("a wait ends with %s: %s", rowlock_status_name(status), state->err.message);
     return status;
 }
 
-static rowlock_status hold_for(talk_state *state, const rowlock_acquire_options *options,
-                               int64_t hold_ms)
+rowlock_status talk_take(talk_state *state, rowlock_hold **hold)
+{
+    return taken(state,
+                 rowlock_acquire(state->client, state->name, &state->how, hold, &state->err));
+}
+
+rowlock_status talk_give_back(talk_state *state, rowlock_hold *hold, rowlock_status so_far)
+{
+    rowlock_error err = {0};
+    rowlock_status last = rowlock_release(hold, &err);
+    if (so_far != ROWLOCK_OK)
+        return so_far;
+    state->err = err;
+    return last;
+}
+
+static rowlock_status hold_it(talk_state *state)
 {
     rowlock_hold *hold = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, options, &hold, &state->err);
+    rowlock_status status = talk_take(state, &hold);
     if (status != ROWLOCK_OK)
         return status;
     (void)rowlock_hold_fd(hold);
-    if (hold_ms)
-        ts_pass_ms(hold_ms);
-    return rowlock_release(hold, &state->err);
-}
-
-static rowlock_status try_once(talk_state *state)
-{
-    const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = TTL_MS};
-    return hold_for(state, &options, 0);
-}
-
-static rowlock_status wait_free(talk_state *state)
-{
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
-    return hold_for(state, &options, 0);
-}
-
-static rowlock_status unfenced(talk_state *state)
-{
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS, .unfenced = true};
-    return hold_for(state, &options, 0);
+    if (state->how.ttl_ms < TTL_MS) /* long enough for a renewal, or a ping */
+        ts_pass_ms(state->how.ttl_ms / 2);
+    return talk_give_back(state, hold, status);
 }
 
 static rowlock_status no_reply(talk_state *state)
 {
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     const rowlock_release_options release = {.no_reply = true, .note = "in a hurry"};
     rowlock_hold *hold = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
+    rowlock_status status = talk_take(state, &hold);
     return status == ROWLOCK_OK ? rowlock_release_with(hold, &release, &state->err) : status;
-}
-
-/* Long enough for a renewal, or a ping. */
-static rowlock_status renew(talk_state *state)
-{
-    const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = RENEWED_MS};
-    return hold_for(state, &options, RENEWED_MS / 2);
 }
 
 static rowlock_status wait_in_vain(talk_state *state)
 {
-    const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = 60};
-    rowlock_hold *hold = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
-    if (status == ROWLOCK_OK)
-        (void)rowlock_release(hold, NULL);
+    rowlock_status status = hold_it(state);
     return status == ROWLOCK_TIMEOUT ? ROWLOCK_OK : status;
 }
 
 static rowlock_status reenter(talk_state *state)
 {
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS, .reentrant = true};
     rowlock_hold *hold = NULL;
-    rowlock_hold *same = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rowlock_acquire(state->client, state->name, &options, &same, &state->err);
-    rowlock_status last = rowlock_release(hold, &state->err);
-    return status == ROWLOCK_OK ? rowlock_release(same, &state->err) : last;
+    rowlock_status status = talk_take(state, &hold);
+    return status == ROWLOCK_OK ? talk_give_back(state, hold, hold_it(state)) : status;
 }
 
 /* What nobody gave back is given back by the close. */
 static rowlock_status close_while_held(talk_state *state)
 {
-    const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = TTL_MS};
     rowlock_hold *hold = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
+    rowlock_status status = talk_take(state, &hold);
     rowlock_client_close(state->client);
     state->client = NULL;
     return status;
@@ -159,18 +133,15 @@ static rowlock_status take_set(talk_state *state)
     snprintf(more[0], sizeof more[0], "%s-b", state->name);
     snprintf(more[1], sizeof more[1], "%s-a", state->name);
     const char *const names[] = {more[0], state->name, more[1]};
-    const rowlock_acquire_options options = {
-        .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
     rowlock_status status =
-        rowlock_acquire_set(state->client, names, 3, &options, &hold, &state->err);
-    return status == ROWLOCK_OK ? rowlock_release(hold, &state->err) : status;
+        taken(state, rowlock_acquire_set(state->client, names, 3, &state->how, &hold, &state->err));
+    return status == ROWLOCK_OK ? talk_give_back(state, hold, status) : status;
 }
 
 static rowlock_status flush_history(talk_state *state)
 {
-    const rowlock_acquire_options options = {.mode = state->mode, .ttl_ms = TTL_MS};
-    rowlock_status status = hold_for(state, &options, 0);
+    rowlock_status status = hold_it(state);
     return status == ROWLOCK_OK ? rowlock_client_flush(state->client, PATIENCE_MS, &state->err)
                                 : status;
 }
@@ -178,42 +149,36 @@ static rowlock_status flush_history(talk_state *state)
 /* ------------------------------------------------------ on the caller's own connection */
 
 /* The test's own statements are not what is to fail. */
-static unsigned own_sql(talk_state *state, const char *text)
+static void own_sql(talk_state *state, const char *text)
 {
     inject_pause();
-    unsigned failed = mysql_query(state->own, text) ? mysql_errno(state->own) : 0;
+    (void)mysql_query(state->own, text);
     inject_resume();
-    return failed;
+}
+
+static rowlock_status end_own(talk_state *state, rowlock_status status)
+{
+    own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
+    return status;
 }
 
 static rowlock_status in_transaction(talk_state *state)
 {
     const rowlock_tx_options options = {.wait_ms = PATIENCE_MS};
-    if (own_sql(state, "START TRANSACTION"))
-        return rowlock_tx_acquire(NULL, state->own, state->name, &options, &state->err);
-    rowlock_status status =
-        rowlock_tx_acquire(state->client, state->own, state->name, &options, &state->err);
-    (void)own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
-    return status;
+    own_sql(state, "START TRANSACTION");
+    return end_own(
+        state, rowlock_tx_acquire(state->client, state->own, state->name, &options, &state->err));
 }
 
 static rowlock_status fence(talk_state *state)
 {
-    const rowlock_acquire_options options = {
-        .mode = state->mode, .ttl_ms = TTL_MS, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
-    rowlock_status status =
-        rowlock_acquire(state->client, state->name, &options, &hold, &state->err);
+    rowlock_status status = talk_take(state, &hold);
     if (status != ROWLOCK_OK)
         return status;
-    (void)own_sql(state, "START TRANSACTION");
-    status = rowlock_fence(hold, state->own, &state->err);
-    (void)own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
-    rowlock_error err;
-    rowlock_status last = rowlock_release(hold, &err);
-    if (status == ROWLOCK_OK && last != ROWLOCK_OK)
-        state->err = err;
-    return status == ROWLOCK_OK ? last : status;
+    own_sql(state, "START TRANSACTION");
+    status = end_own(state, rowlock_fence(hold, state->own, &state->err));
+    return talk_give_back(state, hold, status);
 }
 
 static rowlock_status nothing(void *data, const rowlock_section *section)
@@ -236,28 +201,6 @@ static rowlock_status section(talk_state *state)
                                &state->err);
 }
 
-static rowlock_status versions(talk_state *state)
-{
-    uint64_t version = 0;
-    rowlock_status status = rowlock_version_read(state->client, state->name, &version, &state->err);
-    if (status == ROWLOCK_OK)
-        status = rowlock_version_bump(state->client, state->name, version, &version, &state->err);
-    return status;
-}
-
-static rowlock_status bump_in_transaction(talk_state *state)
-{
-    uint64_t version = 0;
-    rowlock_status status = rowlock_version_read(state->client, state->name, &version, &state->err);
-    if (status != ROWLOCK_OK)
-        return status;
-    (void)own_sql(state, "START TRANSACTION");
-    status = rowlock_tx_version_bump(state->client, state->own, state->name, version, &version,
-                                     &state->err);
-    (void)own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
-    return status;
-}
-
 static rowlock_status section_in_transaction(talk_state *state)
 {
     rowlock_section_result result;
@@ -265,39 +208,41 @@ static rowlock_status section_in_transaction(talk_state *state)
                                   &result, &state->err);
 }
 
+/* By itself, and where there is one, in the caller's transaction. */
+static rowlock_status versions(talk_state *state)
+{
+    uint64_t version = 0;
+    rowlock_status status = rowlock_version_read(state->client, state->name, &version, &state->err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!state->own)
+        return rowlock_version_bump(state->client, state->name, version, &version, &state->err);
+    own_sql(state, "START TRANSACTION");
+    return end_own(state, rowlock_tx_version_bump(state->client, state->own, state->name, version,
+                                                  &version, &state->err));
+}
+
 /* ------------------------------------------------------------ looking and looking after */
 
-static rowlock_status list_all(talk_state *state)
+static rowlock_status look(talk_state *state)
 {
-    const rowlock_list_options options = {.all = true, .limit = 4};
-    rowlock_list *list = NULL;
-    rowlock_status status = rowlock_list_get(state->client, &options, &list, &state->err);
-    rowlock_list_free(list);
-    return status;
-}
-
-static rowlock_status list_one(talk_state *state)
-{
-    rowlock_list *list = NULL;
-    rowlock_status status = rowlock_list_one(state->client, state->name, &list, &state->err);
-    rowlock_list_free(list);
-    return status == ROWLOCK_NOT_FOUND ? ROWLOCK_OK : status;
-}
-
-static rowlock_status read_history(talk_state *state)
-{
-    const rowlock_history_options options = {.limit = 4};
+    rowlock_list *all = NULL;
+    rowlock_list *one = NULL;
     rowlock_history *history = NULL;
-    rowlock_status status = rowlock_history_get(state->client, &options, &history, &state->err);
-    rowlock_history_free(history);
-    return status;
-}
-
-static rowlock_status list_waiters(talk_state *state)
-{
-    const rowlock_waiters_options options = {.name = state->name};
     rowlock_waiters *waiters = NULL;
-    rowlock_status status = rowlock_waiters_get(state->client, &options, &waiters, &state->err);
+    rowlock_status status = rowlock_list_get(
+        state->client, &(rowlock_list_options){.all = true, .limit = 4}, &all, &state->err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_list_one(state->client, state->name, &one, &state->err);
+    if (status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND)
+        status = rowlock_history_get(state->client, &(rowlock_history_options){.limit = 4},
+                                     &history, &state->err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_waiters_get(state->client, &(rowlock_waiters_options){.name = state->name},
+                                     &waiters, &state->err);
+    rowlock_list_free(all);
+    rowlock_list_free(one);
+    rowlock_history_free(history);
     rowlock_waiters_free(waiters);
     return status;
 }
@@ -351,93 +296,85 @@ static rowlock_status cancel(talk_state *state)
     return status;
 }
 
-#define A_LEASE(word, function, flags, also)                                                       \
-    {                                                                                              \
-        word, function, ROWLOCK_OPTIMISTIC, flags, also, 0                                         \
-    }
-#define A_ROW_LOCK(word, function, flags, also)                                                    \
-    {                                                                                              \
-        word, function, ROWLOCK_PESSIMISTIC, flags, also, 0                                        \
-    }
-#define SAMPLED(word, function, flags, also, every)                                                \
-    {                                                                                              \
-        word, function, ROWLOCK_OPTIMISTIC, flags, also, every                                     \
-    }
-#define ALIKE(word, function, flags, also)                                                         \
-    A_LEASE(word ", lease", function, flags, also),                                                \
-        A_ROW_LOCK(word ", row lock", function, flags, also)
-
-const talk talks[] = {
-    A_LEASE("open", open_and_close, TALK_OPENS, 0),
-    A_LEASE("open in a thread", open_elsewhere, TALK_OPENS | TALK_BEHIND, 0),
-    A_LEASE("open by URL", open_by_url, TALK_OPENS | TALK_ALIKE, 0),
-    A_LEASE("cancel", cancel, 0, 0),
-    ALIKE("first use", try_once, TALK_FRESH, 0),
-    ALIKE("try", try_once, 0, 0),
-    ALIKE("wait", wait_free, TALK_ALIKE, 0),
-    ALIKE("wait in vain", wait_in_vain, TALK_HELD, MAY(UNKNOWN) | MAY(UNAVAILABLE)),
-    A_LEASE("renew, lease", renew, TALK_BEHIND | TALK_ALIKE, MAY(LOST)),
-    A_ROW_LOCK("renew, row lock", renew, TALK_BEHIND | TALK_ALIKE, MAY(LOST)),
-    ALIKE("re-enter", reenter, TALK_ALIKE, 0),
-    ALIKE("flush", flush_history, TALK_BEHIND | TALK_ALIKE, MAY(SERVER)),
-    ALIKE("close while held", close_while_held, TALK_ALIKE, 0),
-    A_ROW_LOCK("unfenced", unfenced, 0, MAY(UNKNOWN)),
-    A_ROW_LOCK("release without reply", no_reply, 0, 0),
-    A_ROW_LOCK("set", take_set, 0, 0),
-    A_ROW_LOCK("in the caller's transaction", in_transaction, TALK_OWN, 0),
-    ALIKE("fence", fence, TALK_OWN, 0),
-    A_LEASE("section", section, 0, 0),
-    A_LEASE("versions", versions, 0, 0),
-    A_LEASE("bump in the caller's transaction", bump_in_transaction, TALK_OWN, 0),
-    A_LEASE("section in a transaction", section_in_transaction, TALK_OWN, 0),
-    A_LEASE("list", list_all, 0, 0),
-    A_LEASE("list one", list_one, 0, 0),
-    A_LEASE("history", read_history, 0, 0),
-    A_LEASE("waiters", list_waiters, 0, 0),
-    A_LEASE("sweep", sweep, 0, 0),
-    ALIKE("break", break_it, TALK_ALIKE, MAY(UNKNOWN)),
-    A_LEASE("break what is held", break_it, TALK_HELD | TALK_BREAKS, MAY(UNKNOWN)),
-    ALIKE("purge", purge, 0, MAY(UNKNOWN)),
-    A_LEASE("diagnose", diagnose, TALK_OPENS | TALK_ALIKE, 0),
-    SAMPLED("diagnose, some of it", diagnose, TALK_OPENS, 0, 13),
-    A_LEASE("migrate", migrate, TALK_OPENS, MAY(UNKNOWN)),
-    SAMPLED("migrations", talk_migrations, TALK_OWN, MAY(UNKNOWN) | MAY(SERVER), 3),
-    SAMPLED("repair of migrations", talk_migrations_repair, TALK_OWN, MAY(UNKNOWN), 5),
-    SAMPLED("fence on a table", talk_table_fence, TALK_OWN, MAY(UNKNOWN), 2),
-    /* Without memory for the reply, it is told of as of a connection that was lost. */
-    SAMPLED("first use, via procedures", try_once, TALK_FRESH | TALK_VIA, MAY(UNAVAILABLE), 3),
-    SAMPLED("try, via procedures", try_once, TALK_VIA, 0, 1),
-    SAMPLED("wait, via procedures", wait_free, TALK_VIA | TALK_ALIKE, 0, 1),
-    SAMPLED("wait in vain, via procedures", wait_in_vain, TALK_HELD | TALK_VIA,
-            MAY(UNKNOWN) | MAY(UNAVAILABLE), 2),
-    SAMPLED("renew, via procedures", renew, TALK_BEHIND | TALK_ALIKE | TALK_VIA, MAY(LOST), 7),
-    SAMPLED("fence, via procedures", fence, TALK_OWN | TALK_VIA, 0, 2),
-    SAMPLED("section, via procedures", section, TALK_VIA, 0, 2),
-    SAMPLED("procedures", talk_procedures, TALK_OPENS, MAY(UNKNOWN), 41),
-    SAMPLED("sweep event", talk_sweep_event, TALK_OPENS, MAY(UNKNOWN), 5),
+enum {
+    LEASE = 1,
+    ROW = 2,
+    BOTH = LEASE | ROW,
+    OPENS = 4,    /* it opens and closes the client itself */
+    FRESH = 8,    /* a new name each time */
+    OWN = 16,     /* it wants a connection of the caller's */
+    HELD = 32,    /* somebody else holds the lock meanwhile ... */
+    BREAKS = 64,  /* ... and may not have it any more afterwards */
+    BEHIND = 128, /* the library's threads have something of their own to do in it */
+    VIA = 256,    /* its client works through the procedures */
+    SOON = 512,   /* its lock is to be renewed soon */
+    ALIKE = 1024, /* its commands are alike */
 };
-const size_t talk_count = sizeof talks / sizeof talks[0];
 
-/* ------------------------------------------------------------------------- beside them */
+typedef struct talk {
+    const char *name;
+    rowlock_status (*run)(talk_state *state);
+    unsigned flags;
+    unsigned also;               /* statuses that it may end with, too: a set of MAY() */
+    rowlock_acquire_options how; /* the mode and the TTL are filled in */
+    unsigned every; /* unless ts_long(): each so-manieth is tried, of memory, or where ALIKE */
+} talk;
 
-int talks_begin(void **state)
-{
-    ts_suite_begin(state);
-    rowlock_client_options options = ts_options();
-    options.no_history = true;
-    WANT(OK, rowlock_client_open(&options, &witness, &ts_err));
-    mysql = ts_connect(ts_schema());
-    sql_talks_begin();
-    return 0;
-}
+#define UNKNOWN_WAIT (MAY(UNKNOWN) | MAY(UNAVAILABLE))
 
-int talks_end(void **state)
-{
-    sql_talks_end();
-    rowlock_client_close(witness);
-    mysql_close(mysql);
-    return ts_suite_end(state);
-}
+static const talk talks[] = {
+    {"open", open_and_close, LEASE | OPENS, 0, {0}, 0},
+    {"open in a thread", open_elsewhere, LEASE | OPENS | BEHIND, 0, {0}, 0},
+    {"open by URL", open_by_url, LEASE | OPENS, 0, {0}, 0},
+    {"cancel", cancel, LEASE, 0, {0}, 0},
+    {"first use", hold_it, BOTH | FRESH, 0, {0}, 0},
+    {"try", hold_it, BOTH, 0, {0}, 0},
+    {"wait", hold_it, BOTH, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"wait in vain", wait_in_vain, BOTH | HELD, UNKNOWN_WAIT, {.wait_ms = 60}, 0},
+    {"renew", hold_it, BOTH | BEHIND | SOON, MAY(LOST) | MAY(UNAVAILABLE), {0}, 0},
+    {"re-enter", reenter, BOTH, 0, {.wait_ms = PATIENCE_MS, .reentrant = true}, 0},
+    {"flush", flush_history, BOTH | BEHIND, MAY(SERVER), {0}, 0},
+    {"close while held", close_while_held, BOTH, 0, {0}, 0},
+    {"unfenced", hold_it, ROW, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS, .unfenced = true}, 0},
+    {"release without reply", no_reply, ROW, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"set", take_set, ROW, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"in the caller's transaction", in_transaction, ROW | OWN, 0, {0}, 0},
+    {"fence", fence, BOTH | OWN, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"section", section, LEASE, 0, {0}, 0},
+    {"versions", versions, LEASE, 0, {0}, 0},
+    {"bump in the caller's transaction", versions, LEASE | OWN, 0, {0}, 0},
+    {"section in a transaction", section_in_transaction, LEASE | OWN, 0, {0}, 0},
+    {"look", look, LEASE, 0, {0}, 0},
+    {"sweep", sweep, LEASE, 0, {0}, 0},
+    {"break", break_it, BOTH, MAY(UNKNOWN), {0}, 0},
+    {"break what is held", break_it, LEASE | HELD | BREAKS, MAY(UNKNOWN), {0}, 0},
+    {"purge", purge, BOTH, MAY(UNKNOWN), {0}, 0},
+    {"diagnose", diagnose, LEASE | ALIKE | OPENS, 0, {0}, 4},
+    {"migrate", migrate, LEASE | OPENS, MAY(UNKNOWN), {0}, 0},
+    {"migrations", talk_migrations, LEASE | OWN, MAY(UNKNOWN) | MAY(SERVER), {0}, 8},
+    {"repair of migrations", talk_migrations_repair, LEASE | OWN, MAY(UNKNOWN), {0}, 8},
+    {"fence on a table", talk_table_fence, LEASE | OWN, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS}, 4},
+    /* Without memory for the reply, it is told of as of a connection that was lost. */
+    {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
+    {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},
+    {"wait, via procedures", hold_it, LEASE | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"wait in vain, via procedures",
+     wait_in_vain,
+     LEASE | HELD | VIA,
+     UNKNOWN_WAIT,
+     {.wait_ms = 60},
+     0},
+    {"renew, via procedures",
+     hold_it,
+     LEASE | BEHIND | VIA | SOON,
+     MAY(LOST) | MAY(UNAVAILABLE),
+     {0},
+     0},
+    {"fence, via procedures", fence, LEASE | OWN | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"section, via procedures", section, LEASE | VIA, 0, {0}, 0},
+    {"procedures", talk_procedures, LEASE | ALIKE | OPENS, MAY(UNKNOWN), {0}, 80},
+    {"sweep event", talk_sweep_event, LEASE | ALIKE | OPENS, MAY(UNKNOWN), {0}, 8},
+};
 
 /* ------------------------------------------------------------------ one round, in a child */
 
@@ -459,10 +396,12 @@ typedef struct report {
 
 typedef struct round_of {
     const talk *talk;
-    const trial *how;
-    unsigned nth;
+    const way *way;
+    inject_side side;
+    rowlock_mode mode;
+    unsigned nth; /* the one that fails; 0: none, it is looked what could */
     const char *name;
-    report *report;       /* the shared page */
+    report *report;
     rowlock_hold *others; /* the witness's, where the lock is to be held */
     pid_t pid;
 } round_of;
@@ -512,20 +451,15 @@ static void catch_crashes(void)
     sigaction(SIGABRT, &action, NULL);
 }
 
-static void open_client(const round_of *now, talk_state *state)
+static void open_all(const round_of *now, talk_state *state)
 {
     rowlock_client_options options = quick_options();
-    if (now->talk->flags & TALK_OPENS)
-        return;
-    if (now->talk->flags & TALK_VIA)
+    if (now->talk->flags & VIA)
         options.via = ROWLOCK_VIA_PROCEDURES;
-    if (rowlock_client_open(&options, &state->client, &state->err) != ROWLOCK_OK)
+    if (!(now->talk->flags & OPENS) &&
+        rowlock_client_open(&options, &state->client, &state->err) != ROWLOCK_OK)
         talk_complain("the client cannot be opened: %s", state->err.message);
-}
-
-static void open_own(const round_of *now, talk_state *state)
-{
-    if (!(now->talk->flags & TALK_OWN))
+    if (!(now->talk->flags & OWN))
         return;
     state->own = mysql_init(NULL);
     if (!state->own ||
@@ -536,12 +470,12 @@ static void open_own(const round_of *now, talk_state *state)
 /* The client goes on as if nothing had been: another lock, at once. */
 static void check_later_call(const talk_state *state)
 {
-    const rowlock_acquire_options options = {.mode = state->mode, .wait_ms = PATIENCE_MS};
+    const rowlock_acquire_options options = {.mode = state->how.mode, .wait_ms = PATIENCE_MS};
     rowlock_error err = {0};
     rowlock_hold *hold = NULL;
     if (!state->client)
         return;
-    const char *name = state->mode == ROWLOCK_OPTIMISTIC ? "later-lease" : "later-row";
+    const char *name = options.mode == ROWLOCK_OPTIMISTIC ? "later-lease" : "later-row";
     rowlock_status status = rowlock_acquire(state->client, name, &options, &hold, &err);
     if (status == ROWLOCK_OK)
         status = rowlock_release(hold, &err);
@@ -552,16 +486,16 @@ static void check_later_call(const talk_state *state)
 
 static void check_nothing_left(void)
 {
-    if (!POLL_UNTIL(inject_threads() == 0, PATIENCE_MS))
-        talk_complain("threads are left: %zu", inject_threads());
-    if (inject_descriptors() != 0)
-        talk_complain("descriptors are left: %zu", inject_descriptors());
+    bool ended = POLL_UNTIL(inject_left().threads == 0, PATIENCE_MS);
+    const inject_rest rest = inject_left();
+    char text[3000];
+    if (!ended || rest.descriptors != 0)
+        talk_complain("threads are left: %zu; descriptors: %zu", rest.threads, rest.descriptors);
     if (inject_in_connector() && inject_blocks_of_connector()) {
-        report_now->leaked = inject_blocks() != 0;
-    } else if (inject_blocks() != 0) {
-        char text[3000];
+        report_now->leaked = rest.blocks != 0;
+    } else if (rest.blocks != 0) {
         inject_list_blocks(text, sizeof text);
-        talk_complain("blocks of memory are left: %zu:%s", inject_blocks(), text);
+        talk_complain("blocks of memory are left: %zu:%s", rest.blocks, text);
     }
 }
 
@@ -573,20 +507,23 @@ static void note_outcome(const talk_state *state, rowlock_status status)
     report_now->in_connector = inject_in_connector();
 }
 
-static void run_round(const round_of *now)
+static int run_round(void *arg)
 {
-    talk_state state = {.mode = now->talk->mode, .name = now->name};
-    const trial *how = now->how;
+    const round_of *now = arg;
+    talk_state state = {.name = now->name, .how = now->talk->how};
+    state.how.mode = now->mode;
+    state.how.ttl_ms = now->talk->flags & SOON ? ts_short_ttl(now->mode) : TTL_MS;
     report_now = now->report;
     inject_tell_place(report_now->place, sizeof report_now->place);
     catch_crashes();
     inject_begin();
-    open_client(now, &state);
-    open_own(now, &state);
-    inject_arm(how->kind, how->side, now->nth);
+    open_all(now, &state);
+    if (now->way->error)
+        inject_server_error(now->way->error, now->way->sqlstate);
+    inject_arm(now->way->kind, now->side, now->nth);
     rowlock_status status = now->talk->run(&state);
     /* What the library's threads do may come late: the last of it at the close. */
-    if (how->side == INJECT_CALLER) {
+    if (now->side == INJECT_CALLER) {
         inject_disarm();
         check_later_call(&state);
     }
@@ -603,10 +540,11 @@ static void run_round(const round_of *now)
 static void found(const round_of *now, const char *what)
 {
     const report *r = now->report;
-    print_error("%s: %s\n  number %u: %s\n  it ended with %s: %s (server %u, statement %s)\n",
-                now->talk->name, what, now->nth, *r->place ? r->place : "nothing failed",
-                rowlock_status_name(r->status), r->err.message, r->err.server_errno,
-                r->err.statement);
+    print_error("%s: %s\n  number %u (kind %d, error %u): %s\n"
+                "  it ended with %s: %s (server %u, statement %s)\n",
+                now->talk->name, what, now->nth, (int)now->way->kind, now->way->error,
+                *r->place ? r->place : "nothing failed", rowlock_status_name(r->status),
+                r->err.message, r->err.server_errno, r->err.statement);
     fail();
 }
 
@@ -616,7 +554,7 @@ static bool is_allowed(const round_of *now)
 {
     const report *r = now->report;
     bool lost = r->in_connector && r->status == ROWLOCK_UNAVAILABLE;
-    return lost || ((now->how->allowed | now->talk->also) & 1u << r->status);
+    return lost || ((now->way->allowed | now->talk->also) & 1u << r->status);
 }
 
 static void check_report(const round_of *now)
@@ -631,7 +569,7 @@ static void check_report(const round_of *now)
     const char *flaw = ts_error_flaw(r->status, &r->err);
     if (flaw)
         found(now, flaw);
-    /* A wait or a renewal may be late by itself, on a busy machine. */
+    /* A wait, a renewal or a release beside it may be late by itself, on a busy machine. */
     if (!r->fired && !(now->talk->also & 1u << r->status))
         found(now, "nothing failed, and yet");
     if (!is_allowed(now))
@@ -654,9 +592,9 @@ static int64_t remaining_ms(const char *name)
 /* What is left of the lock ends within its TTL, and then another has it. */
 static void check_lock(const round_of *now)
 {
-    const rowlock_acquire_options options = {.mode = now->talk->mode, .wait_ms = PATIENCE_MS};
+    const rowlock_acquire_options options = {.mode = now->mode, .wait_ms = PATIENCE_MS};
     rowlock_hold *hold = NULL;
-    if (now->talk->flags & (TALK_OPENS | TALK_HELD))
+    if (now->talk->flags & (OPENS | HELD))
         return;
     int64_t left_ms = remaining_ms(now->name);
     if (left_ms > TTL_MS)
@@ -672,25 +610,33 @@ static void check_lock(const round_of *now)
 
 /* ------------------------------------------------------------------------- all the rounds */
 
-static int run_in_child(void *arg)
-{
-    run_round(arg);
-    return 0;
-}
+/* Shared with the rounds. */
+static struct shared {
+    inject_places places;
+    report reports[AT_ONCE];
+} * shared;
+
+static struct {
+    unsigned failed;    /* things that failed, one in each round */
+    unsigned connector; /* rounds in which Connector/C crashed over what it was refused ... */
+    unsigned leaks;     /* ... and in which it has not freed something of its own */
+} result;
 
 static void begin_round(round_of *now)
 {
     memset(now->report, 0, sizeof *now->report);
-    if ((now->talk->flags & TALK_HELD) && !now->others)
-        now->others = ts_take(witness, now->name, now->talk->mode, 60000);
-    now->pid = ts_fork(run_in_child, now);
+    if (now->talk->flags & FRESH)
+        now->name = ts_name("fresh");
+    if ((now->talk->flags & HELD) && !now->others)
+        now->others = ts_take(witness, now->name, now->mode, 60000);
+    now->pid = ts_fork(run_round, now);
 }
 
 static void check_others(round_of *now)
 {
     if (!now->others)
         return;
-    if (!(now->talk->flags & TALK_BREAKS)) {
+    if (!(now->talk->flags & BREAKS)) {
         assert_held(now->others);
         return;
     }
@@ -699,8 +645,7 @@ static void check_others(round_of *now)
     assert_true(status == ROWLOCK_OK || status == ROWLOCK_LOST);
 }
 
-/* False: nothing was left to fail. */
-static bool end_round(round_of *now, talk_result *result)
+static void end_round(round_of *now)
 {
     const report *r = now->report;
     if (!POLL_UNTIL(waitpid(now->pid, NULL, WNOHANG) == now->pid, PATIENCE_MS * 3)) {
@@ -711,79 +656,109 @@ static bool end_round(round_of *now, talk_result *result)
     if (!r->connector)
         check_report(now);
     check_lock(now);
-    result->connector += r->connector;
-    result->leaks += r->leaked;
-    result->failed += r->fired;
-    return r->fired || r->connector;
+    result.connector += r->connector;
+    result.leaks += r->leaked;
+    result.failed += r->fired || r->connector;
 }
 
-/* Of memory there are very many, and much of it is asked for at the same places. */
-static unsigned step_of(const talk *t, const trial *how)
+/* Unless ts_long(): of the nine ways of a command, a place is lost, has its reply lost, and has two
+ * of the server's answers. */
+static bool is_tried(const round_of *now, const way *ways, unsigned at, unsigned by)
 {
-    if (t->every == 0 || ts_long())
-        return 1;
-    return how->kind == INJECT_MEMORY ? t->every * 4 : t->every;
+    const talk *t = now->talk;
+    if (ts_long())
+        return true;
+    if (t->every && (ways->kind == INJECT_MEMORY || t->flags & ALIKE))
+        return (at + by) % t->every == 0;
+    if (ways->kind != INJECT_CALL_LOST)
+        return true;
+    return by < 2 || (at + by) % 7 < 2;
 }
 
-talk_result talk_through(const talk *t, const trial *how)
+/* The next place and way, counted by *done; false: none is left. */
+static bool next_of(round_of *now, const way *ways, unsigned *done)
 {
-    talk_result result = {0};
-    round_of rounds[AT_ONCE] = {{0}};
-    const unsigned every = step_of(t, how);
-    unsigned nth = 1;
-    bool more = true;
+    unsigned count = 0;
+    while (ways[count].allowed)
+        count++;
+    while (*done < shared->places.count * count &&
+           !is_tried(now, ways, *done / count, *done % count))
+        ++*done;
+    if (*done >= shared->places.count * count)
+        return false;
+    now->nth = shared->places.chosen[*done / count];
+    now->way = &ways[(*done)++ % count];
+    return true;
+}
+
+static void talk_through(const round_of *what, const way *ways)
+{
+    round_of rounds[AT_ONCE];
+    unsigned done = 0;
+    unsigned begun;
     for (unsigned i = 0; i < AT_ONCE; i++) {
-        report *shared =
-            mmap(NULL, sizeof(report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        assert_ptr_not_equal(shared, MAP_FAILED);
-        rounds[i] = (round_of){.talk = t, .how = how, .name = ts_name("talk"), .report = shared};
+        rounds[i] = *what;
+        rounds[i].name = ts_name("talk");
+        rounds[i].report = &shared->reports[i];
     }
-    while (more) {
-        for (unsigned i = 0; i < AT_ONCE; i++) {
-            rounds[i].nth = nth;
-            nth += nth == 1 ? 1 + ((unsigned)how->kind + how->shift) % every : every;
-            if (t->flags & TALK_FRESH)
-                rounds[i].name = ts_name("fresh");
-            begin_round(&rounds[i]);
-        }
-        for (unsigned i = 0; i < AT_ONCE; i++)
-            more = end_round(&rounds[i], &result) && more;
-        assert_true(nth < GIVE_UP);
-    }
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-        munmap(rounds[i].report, sizeof(report));
+    begin_round(&rounds[0]);
+    end_round(&rounds[0]);
+    assert_true(shared->places.count < INJECT_MANY);
+    do {
+        for (begun = 0; begun < AT_ONCE && next_of(&rounds[begun], ways, &done); begun++)
+            begin_round(&rounds[begun]);
+        for (unsigned i = 0; i < begun; i++)
+            end_round(&rounds[i]);
+    } while (begun == AT_ONCE);
+    for (unsigned i = 0; i < AT_ONCE; i++)
         if (rounds[i].others)
             WANT(OK, rowlock_release(rounds[i].others, &ts_err));
-    }
-    return result;
 }
 
-static bool is_meant(const talk *t, const trial *how)
+static void talk_on_side(const talk *t, const way *ways, inject_side side)
 {
     const char *only = getenv("ROWLOCK_TALK");
-    if (how->side == INJECT_BEHIND && !(t->flags & TALK_BEHIND))
-        return false;
-    if ((how->brief || (t->every && how->shift % 3)) && (t->flags & TALK_ALIKE))
-        return false;
-    return !only || strstr(t->name, only);
+    if (!(t->flags & (side == INJECT_BEHIND ? BEHIND : BOTH)) || (only && !strstr(t->name, only)))
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        const round_of what = {.talk = t, .way = ways, .side = side, .mode = ts_modes[i]};
+        const unsigned failed = result.failed;
+        const int64_t begun = ts_now_ms();
+        if (!(t->flags & (i ? ROW : LEASE)))
+            continue;
+        talk_through(&what, ways);
+        print_message("# %s (%s): %u failed, in %" PRId64 " ms\n", t->name, ts_mode_word(what.mode),
+                      result.failed - failed, ts_now_ms() - begun);
+    }
 }
 
-void talk_through_all(const trial *how)
+void test_talks(void **state)
 {
-    talk_result all = {0};
-    int64_t start = ts_now_ms();
-    for (size_t i = 0; i < talk_count; i++) {
-        if (!is_meant(&talks[i], how))
-            continue;
-        int64_t begun = ts_now_ms();
-        talk_result result = talk_through(&talks[i], how);
-        all.failed += result.failed;
-        all.connector += result.connector;
-        all.leaks += result.leaks;
-        print_message("# %s: %u failed, in %" PRId64 " ms\n", talks[i].name, result.failed,
-                      ts_now_ms() - begun);
-    }
-    print_message("# in all: %u failed, one at a time; in Connector/C: %u crashes, %u leaks; "
-                  "%" PRId64 " ms\n",
-                  all.failed, all.connector, all.leaks, ts_now_ms() - start);
+    memset(&result, 0, sizeof result);
+    memset(shared, 0, sizeof *shared);
+    inject_look_at(&shared->places, ts_long());
+    for (inject_side side = INJECT_CALLER; side <= INJECT_BEHIND; side++)
+        for (size_t i = 0; i < sizeof talks / sizeof talks[0]; i++)
+            talk_on_side(&talks[i], *state, side);
+    print_message("# in all: %u failed, one at a time; in Connector/C: %u crashes, %u leaks\n",
+                  result.failed, result.connector, result.leaks);
+    assert_true(result.failed > 0);
+}
+
+int talks_begin(void **state)
+{
+    ts_suite_begin(state);
+    rowlock_client_options options = ts_options();
+    options.no_history = true;
+    WANT(OK, rowlock_client_open(&options, &witness, &ts_err));
+    mysql = ts_connect(ts_schema());
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    sql_talks_begin();
+    return 0;
+}
+
+int talks_end(void **state)
+{
+    return ts_suite_end_with(state, witness, NULL, mysql, NULL);
 }

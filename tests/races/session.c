@@ -7,7 +7,7 @@
  *   tx_acquire NAME [wait=...]               fence NAME
  *   section NAME [gated]                     version_read NAME   version_bump NAME
  *   open SESSION       lets the work of that session's gated section go on
- *   break NAME         sweep [unused=MS]     show NAME           history NAME
+ *   break NAME [now]   sweep [unused=MS]     show NAME           history NAME
  *   expire NAME        a lease's time into the past; the end of a row lock's connection
  *   forget NAME        as if unused for 100 days
  *   sql STATEMENT      on the session's own connection
@@ -92,26 +92,14 @@ static session_hold *free_slot(session *s)
     abort();
 }
 
-static void on_lost(void *data, rowlock_hold *hold, const char *reason)
-{
-    session *s = data;
-    (void)reason;
-    (void)hold;
-    pthread_mutex_lock(&s->mutex);
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-static rowlock_acquire_options options_of(session *s, const words *w)
+static rowlock_acquire_options options_of(const words *w)
 {
     return (rowlock_acquire_options){.mode = flag(w, "lease") ? ROWLOCK_OPTIMISTIC
                                                               : ROWLOCK_PESSIMISTIC,
                                      .wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER),
                                      .ttl_ms = number(w, "ttl", 60000),
                                      .at_least_ms = number(w, "at_least", 0),
-                                     .unfenced = flag(w, "unfenced"),
-                                     .on_lost = on_lost,
-                                     .on_lost_data = s};
+                                     .unfenced = flag(w, "unfenced")};
 }
 
 static void keep(session *s, const char *name, rowlock_hold *hold)
@@ -124,7 +112,7 @@ static void keep(session *s, const char *name, rowlock_hold *hold)
 static void do_acquire(session *s, const words *w, char *out)
 {
     rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = options_of(s, w);
+    rowlock_acquire_options options = options_of(w);
     rowlock_status status = rowlock_acquire(s->client, argument(w, 1), &options, &hold, NULL);
     say(out, status);
     if (status != ROWLOCK_OK)
@@ -143,7 +131,7 @@ static void do_acquire_set(session *s, const words *w, char *out)
     for (char *at = strtok_r(list, ",", &save); at && count < 8; at = strtok_r(NULL, ",", &save))
         names[count++] = at;
     rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = options_of(s, w);
+    rowlock_acquire_options options = options_of(w);
     rowlock_status status = rowlock_acquire_set(s->client, names, count, &options, &hold, NULL);
     say(out, status);
     if (status == ROWLOCK_OK)
@@ -170,7 +158,7 @@ static void do_told(session *s, const words *w, char *out)
 {
     session_hold *slot = find_hold(s, argument(w, 1));
     if (slot && POLL_UNTIL(rowlock_hold_check(slot->hold) == ROWLOCK_LOST, 10000))
-        snprintf(out, OUTCOME_MAX, "told of the loss");
+        snprintf(out, OUTCOME_MAX, "done");
 }
 
 static void do_fence(session *s, const words *w, char *out)
@@ -255,7 +243,9 @@ static void do_version_bump(session *s, const words *w, char *out)
 
 static void do_break(session *s, const words *w, char *out)
 {
-    say(out, rowlock_break(s->client, argument(w, 1), "a race", NULL));
+    const rowlock_break_options options = {.reason = "a race",
+                                           .now = strcmp(argument(w, 2), "now") == 0};
+    say(out, rowlock_break_with(s->client, argument(w, 1), &options, NULL));
 }
 
 static void do_sweep(session *s, const words *w, char *out)
@@ -393,8 +383,24 @@ static void *run_steps(void *arg)
     return NULL;
 }
 
+void session_prepare(session *s, const char *name, session *all, size_t count)
+{
+    *s = (session){.all = all, .count = count};
+    snprintf(s->name, sizeof s->name, "%s", name);
+    snprintf(s->user, sizeof s->user, "%s", ts_user(name, "race", "ALL", ts_schema()));
+    MYSQL *root = ts_connect(NULL);
+    ts_sql(root, "GRANT %s ON *.* TO '%s'@'localhost'",
+           ts_is_mysql(root) ? "CONNECTION_ADMIN" : "CONNECTION ADMIN", s->user);
+    mysql_close(root);
+}
+
 void session_start(session *s)
 {
+    s->end = false;
+    s->step = NULL;
+    s->gate = false;
+    s->version = 0;
+    memset(s->holds, 0, sizeof s->holds);
     rowlock_client_options options = ts_options();
     options.user = s->user;
     options.password = "race";

@@ -26,12 +26,14 @@ typedef struct session {
     const race_step *step; /* to be run, or running */
     bool end;
     bool gate; /* a section's work may go on */
-    bool lost[HOLDS_MAX];
     char outcome[OUTCOME_MAX];
     struct session *all; /* of the race */
     size_t count;
 } session;
 
+/* Makes its user, who may break the locks of the others; once. */
+void session_prepare(session *s, const char *name, session *all, size_t count);
+/* With new connections, and nothing held. */
 void session_start(session *s);
 void session_end(session *s);
 /* Begins a step; its outcome comes later. */

@@ -1,98 +1,29 @@
 #include "spec.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct reader {
-    const char *path;
-    char *text;
-    const char *at;
-    unsigned line;
-} reader;
+/* Each of these: what is wrong with the line, or NULL. */
 
-static bool complain(const reader *r, const char *what)
+static const char *add_step(race_spec *spec, const char *line)
 {
-    fprintf(stderr, "%s:%u: %s\n", r->path, r->line, what);
-    return false;
-}
-
-static void skip_space(reader *r)
-{
-    for (; *r->at; r->at++) {
-        if (*r->at == '#')
-            while (r->at[1] && r->at[1] != '\n')
-                r->at++;
-        else if (!isspace((unsigned char)*r->at))
-            return;
-        r->line += *r->at == '\n';
-    }
-}
-
-static bool take(reader *r, const char *word)
-{
-    skip_space(r);
-    size_t length = strlen(word);
-    if (strncmp(r->at, word, length) != 0)
-        return false;
-    if (isalnum((unsigned char)word[length - 1]) && isalnum((unsigned char)r->at[length]))
-        return false;
-    r->at += length;
-    return true;
-}
-
-/* What stands between the place and `end`, without white space around it. */
-static bool until(reader *r, char end, char *out, size_t size)
-{
-    const char *stop = strchr(r->at, end);
-    if (!stop)
-        return complain(r, "it does not end");
-    const char *from = r->at;
-    r->at = stop + 1;
-    while (from < stop && isspace((unsigned char)*from))
-        from++;
-    while (stop > from && isspace((unsigned char)stop[-1]))
-        stop--;
-    if ((size_t)(stop - from) >= size)
-        return complain(r, "it is too long");
-    memcpy(out, from, (size_t)(stop - from));
-    out[stop - from] = 0;
-    return true;
-}
-
-static bool quoted(reader *r, char *out, size_t size)
-{
-    if (!take(r, "\""))
-        return complain(r, "a name in quotes is missing");
-    return until(r, '"', out, size);
-}
-
-static bool read_step(reader *r, race_spec *spec)
-{
-    if (spec->step_count == STEPS_MAX)
-        return complain(r, "too many steps");
-    race_step *step = &spec->steps[spec->step_count++];
-    step->session = spec->session_count - 1;
-    if (!quoted(r, step->name, sizeof step->name))
-        return false;
-    if (!take(r, "{"))
-        return complain(r, "{ is missing");
-    return until(r, '}', step->command, sizeof step->command);
-}
-
-static bool read_session(reader *r, race_spec *spec)
-{
-    if (spec->session_count == SESSIONS_MAX)
-        return complain(r, "too many sessions");
-    char *name = spec->sessions[spec->session_count++];
-    skip_space(r);
-    if (!until(r, '{', name, sizeof spec->sessions[0]))
-        return false;
-    while (take(r, "step"))
-        if (!read_step(r, spec))
-            return false;
-    return take(r, "}") || complain(r, "} or step is missing");
+    size_t session = 0;
+    const char *colon = strstr(line, ": ");
+    race_step *step = &spec->steps[spec->step_count];
+    if (!colon || (size_t)(colon - line) >= sizeof step->name)
+        return "neither a step, a race nor a line of one";
+    while (session < spec->session_count && spec->sessions[session][0] != *line)
+        session++;
+    if (spec->step_count == STEPS_MAX || session == SESSIONS_MAX || strlen(colon) > COMMAND_MAX)
+        return "too much";
+    if (session == spec->session_count)
+        spec->sessions[spec->session_count++][0] = *line;
+    snprintf(step->name, sizeof step->name, "%.*s", (int)(colon - line), line);
+    snprintf(step->command, sizeof step->command, "%s", colon + 2);
+    step->session = session;
+    spec->step_count++;
+    return NULL;
 }
 
 static const race_step *find_step(const race_spec *spec, const char *name)
@@ -103,59 +34,72 @@ static const race_step *find_step(const race_spec *spec, const char *name)
     return NULL;
 }
 
-static bool read_permutation(reader *r, race_spec *spec)
+static const char *add_order(const race_spec *spec, race *r, const char *line)
 {
-    char name[32];
-    if (spec->permutation_count == PERMUTATIONS_MAX)
-        return complain(r, "too many permutations");
-    race_permutation *p = &spec->permutations[spec->permutation_count++];
-    while (skip_space(r), *r->at == '"') {
-        if (p->count == ORDER_MAX || !quoted(r, name, sizeof name))
-            return complain(r, "too many steps");
-        p->order[p->count] = find_step(spec, name);
-        if (!p->order[p->count++])
-            return complain(r, "there is no such step");
+    char words[COMMAND_MAX];
+    char *save = NULL;
+    const char *end = strstr(line, " -> ");
+    snprintf(words, sizeof words, "%.*s", (int)(end ? end - line : (long)strlen(line)), line);
+    for (char *at = strtok_r(words, " ", &save); at; at = strtok_r(NULL, " ", &save)) {
+        if (r->count == ORDER_MAX)
+            return "too many steps";
+        r->order[r->count] = find_step(spec, at);
+        if (!r->order[r->count++])
+            return "there is no such step";
     }
-    return true;
+    return NULL;
 }
 
-static bool read_all(reader *r, race_spec *spec)
+static const char *add_wanted(race_spec *spec, const char *line)
 {
-    for (;;) {
-        skip_space(r);
-        if (!*r->at)
-            return spec->permutation_count > 0 || complain(r, "no permutation");
-        bool good = take(r, "session")       ? read_session(r, spec)
-                    : take(r, "permutation") ? read_permutation(r, spec)
-                                             : complain(r, "neither session nor permutation");
-        if (!good)
-            return false;
-    }
+    race *r = &spec->races[spec->race_count - 1];
+    if (spec->race_count == 0)
+        return "there is no race yet";
+    char *wanted = r->wanted[r->ways - 1];
+    size_t length = strlen(wanted);
+    if (length + strlen(line) + 2 > WANTED_MAX)
+        return "too much comes out";
+    snprintf(wanted + length, WANTED_MAX - length, "%s\n", line);
+    return r->ways == 1 ? add_order(spec, r, line) : NULL;
 }
 
-static char *read_file(const char *path)
+static const char *add_line(race_spec *spec, const char *line, unsigned number)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *in = fopen(path, "r");
-    if (!in)
+    if (*line == 0 || *line == '#')
         return NULL;
-    if (getdelim(&text, &size, 0, in) < 0) {
-        free(text);
-        text = NULL;
+    if (*line == ' ')
+        return add_wanted(spec, line);
+    if (strcmp(line, "race") == 0) {
+        if (spec->race_count == RACES_MAX)
+            return "too many races";
+        spec->races[spec->race_count++] = (race){.ways = 1, .line = number};
+        return NULL;
     }
-    fclose(in);
-    return text;
+    if (strcmp(line, "or") != 0)
+        return add_step(spec, line);
+    race *r = &spec->races[spec->race_count - 1];
+    return spec->race_count == 0 || r->ways++ == WAYS_MAX ? "too many ways" : NULL;
 }
 
 bool race_spec_read(const char *path, race_spec *spec)
 {
-    reader r = {.path = path, .line = 1, .text = read_file(path)};
+    char *line = NULL;
+    size_t size = 0;
+    const char *wrong = "it cannot be read";
+    unsigned number = 0;
     *spec = (race_spec){.session_count = 0};
-    if (!r.text)
-        return complain(&r, "cannot be read");
-    r.at = r.text;
-    bool good = read_all(&r, spec);
-    free(r.text);
-    return good;
+    FILE *in = fopen(path, "r");
+    if (in)
+        for (wrong = NULL; !wrong && getline(&line, &size, in) >= 0;) {
+            line[strcspn(line, "\n")] = 0;
+            wrong = add_line(spec, line, ++number);
+        }
+    if (!wrong && spec->race_count == 0)
+        wrong = "no race";
+    if (wrong)
+        fprintf(stderr, "%s:%u: %s\n", path, number, wrong);
+    if (in)
+        fclose(in);
+    free(line);
+    return !wrong;
 }

@@ -1,14 +1,21 @@
 /*
- * races/spec.h - the form of a race:
+ * races/spec.h - the form of a spec: the steps, and races of them, with what is to come out.
  *
  *     # what it is about
- *     session a {
- *         step "a1" { acquire x lease }
- *         step "a2" { release x }
- *     }
- *     permutation "a1" "b1" "a2"
+ *     a1: acquire x lease
+ *     a2: release x
+ *     b1: acquire x lease wait=30000
+ *     race
+ *         a1 -> OK, token 1
+ *         b1 -> waits
+ *         a2 -> b1: OK, token 2
+ *     or
+ *         ...
  *
- * A step has one command (see session.c). Each permutation runs on empty tables.
+ * A step's first letter is its session; it has one command (see session.c). Each race runs on empty
+ * tables: its steps in their order. Behind `->` is what comes out of the last one of its line, and
+ * of those that waited and come to their end by it; the others of the line are OK, or done. Behind
+ * `or` is the same race, and what may come out as well.
  */
 #ifndef RACE_SPEC_H
 #define RACE_SPEC_H
@@ -16,7 +23,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SESSIONS_MAX = 5, STEPS_MAX = 60, ORDER_MAX = 30, PERMUTATIONS_MAX = 20, COMMAND_MAX = 400 };
+enum {
+    SESSIONS_MAX = 5,
+    STEPS_MAX = 60,
+    ORDER_MAX = 30,
+    RACES_MAX = 20,
+    WAYS_MAX = 2,
+    COMMAND_MAX = 400,
+    WANTED_MAX = 2000
+};
 
 typedef struct race_step {
     char name[32];
@@ -24,18 +39,21 @@ typedef struct race_step {
     size_t session;
 } race_step;
 
-typedef struct race_permutation {
+typedef struct race {
     const race_step *order[ORDER_MAX];
     size_t count;
-} race_permutation;
+    char wanted[WAYS_MAX][WANTED_MAX]; /* lines, as they stand in the spec */
+    size_t ways;
+    unsigned line;
+} race;
 
 typedef struct race_spec {
-    char sessions[SESSIONS_MAX][16];
+    char sessions[SESSIONS_MAX][2];
     size_t session_count;
     race_step steps[STEPS_MAX];
     size_t step_count;
-    race_permutation permutations[PERMUTATIONS_MAX];
-    size_t permutation_count;
+    race races[RACES_MAX];
+    size_t race_count;
 } race_spec;
 
 /* Complains on stderr with the line. */

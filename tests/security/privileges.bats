@@ -53,86 +53,171 @@ as() {
     "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -u "$user" -D "$TEST_SCHEMA" "$@"
 }
 
-@test "the script has something for each of them" {
-    for user in rowlock_admin batch sweeper looker; do
-        [ -n "$(grants "$user")" ]
-    done
-    ! grep -v '^ *--' "$ROWLOCK_TOOLS/../sql/grants.sql" | grep -i 'ALL\|\*\.\*'
+# gives STATUS USER COMMAND...
+gives() {
+    run as "${@:2}"
+    echo "${*:2} -> $status: $output"
+    [ "$status" -eq "$1" ]
 }
 
-@test "the administrator: init again; with one right less it says which" {
-    as rowlock_admin init
-    for right in CREATE ALTER INSERT SELECT UPDATE; do
-        sql_any "DROP DATABASE IF EXISTS spare; CREATE USER IF NOT EXISTS spare@localhost; GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON spare.* TO spare@localhost; REVOKE $right ON spare.* FROM spare@localhost"
-        run "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -u spare -D spare init
-        echo "without $right: $output"
+# refused USER COMMAND...: what it says, as it must be refused.
+refused() {
+    gives 77 "$@"
+}
+
+# new_user ACCOUNT: without any right.
+new_user() {
+    sql_any "DROP USER IF EXISTS $1; CREATE USER $1"
+}
+
+# run_grants: the statements among $output, one after the other.
+run_grants() {
+    grep '^GRANT ' <<<"$output" | sql_file
+}
+
+# first_grant: of $output, the first statement.
+first_grant() {
+    grep -o 'GRANT [^;]*;' <<<"$output" | head -n 1
+}
+
+# grant_by_grant USER COMMAND...: the first GRANT of each refusal is run as it is, until the command works.
+grant_by_grant() {
+    local rounds=0 statement
+    until run as "$@" && [ "$status" -eq 0 ]; do
+        echo "$* -> $status: $output"
         [ "$status" -eq 77 ]
-        [[ ${lines[0]} == *'`rowlock init` needs CREATE, ALTER, SELECT, INSERT, UPDATE on spare'* || ${lines[0]} == *'may not create the schema'* ]]
+        statement=$(first_grant)
+        [ -n "$statement" ]
+        sql_any "$statement"
+        rounds=$((rounds + 1))
+        [ "$rounds" -le 15 ]
     done
-    sql_any "DROP DATABASE IF EXISTS spare; GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON spare.* TO spare@localhost"
-    "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -u spare -D spare init
 }
 
-@test "who takes locks: every mode, new names and old, and what it may not is said" {
-    for round in 1 2; do
-        as batch run lease -- true
-        as batch run --mode=pessimistic row -- true
-        as batch run --mode=pessimistic --unfenced plain -- true
+@test "a GRANT names the account, not the host that was connected from; whatever is in its name" {
+    for account in "'wide'@'%'" "'part'@'local%'" "'o''brien'@'%'" "'a\\\\b\`@c'@'%'" "'for table'@'%'"; do
+        user=$(sql_any "SELECT LEFT(${account%@*}, 80)" | sed 's/\\\\/\\/')
+        sql_any "CREATE USER $account"
+        sql_any "GRANT SELECT ON locks.rowlock_schema_version TO $account"
+        refused "$user" ls
+        [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`resource\` TO $account;"* ]]
+        grant_by_grant "$user" ls
+        grant_by_grant "$user" run known -- true
+        grant_by_grant "$user" run --mode=pessimistic 'known row' -- true
+        grant_by_grant "$user" history
+        grant_by_grant "$user" sweep
+        sql_any "DROP USER $account"
     done
-    # Long enough to be renewed.
-    as batch run --ttl=8s renewed -- sleep 5
-    as batch ls
-    as batch show lease
-    as batch run --ttl=10s held -- sh -c 'sleep 60 & wait' & # until it is broken
-    pid=$!
-    poll 30 state_is held held
-    as batch break held
-    wait "$pid" || true
-    run as batch doctor
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ $output == *'may do what locks need'* || $output == *'may take locks, but not'* ]]
-    for command in history sweep; do
-        run as batch $command
-        [ "$status" -eq 77 ]
-        [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`lock_event\` TO 'batch'@'localhost'"* ]]
-    done
-    run as batch init
-    [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
 
-@test "the sweeper: expired ones, history, unused names; but takes no lock" {
-    as batch run swept -- true
-    sql "UPDATE resource SET status = 'held', lease_expires_at = '2001-01-01' WHERE resource_name = 'swept'"
-    [[ $(as sweeper sweep) == *'freed: 1'* ]]
-    sql "UPDATE resource SET update_time = '2001-01-01'"
-    as sweeper sweep --unused=1s --history=1h --history-rows=1
-    [ "$(sql "SELECT COUNT(*) FROM resource")" -eq 0 ]
-    [ "$(sql "SELECT COUNT(*) FROM lock_event")" -le 1 ]
-    run as sweeper run new -- true
-    [ "$status" -eq 77 ]
-    [[ ${lines[0]} == *"GRANT INSERT"* ]]
+@test "a GRANT names the account that has a role, not the role" {
+    sql_any "CREATE USER 'member'@'%'; CREATE ROLE readers; GRANT SELECT ON locks.rowlock_schema_version TO readers; GRANT readers TO 'member'@'%'"
+    sql_any "SET DEFAULT ROLE readers FOR 'member'@'%'" 2>/dev/null || sql_any "SET DEFAULT ROLE readers TO 'member'@'%'"
+    refused member ls
+    [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`resource\` TO 'member'@'%';"* ]]
+    grant_by_grant member ls
+    sql_any "DROP ROLE readers; DROP USER 'member'@'%'"
 }
 
-@test "who looks: ls, show, history; and changes nothing" {
-    as batch run seen -- true
-    as looker ls
-    as looker show seen
-    as looker history | grep -q seen
-    rl_exec run --mode=pessimistic row -- sleep 60 &
-    poll 30 state_is row held
-    as looker ls | grep -q '^row  *held'
-    kill $!
-    wait || true
-    before=$(sql "SELECT * FROM resource; SELECT * FROM lock_event")
-    for command in 'run seen -- true' 'run other -- true' 'run --mode=pessimistic row2 -- true'; do
+@test "a table that is hidden is not said to be missing: SELECT on it, whichever it is" {
+    sql_any "CREATE USER 'hidden'@'%'; GRANT SELECT ON locks.rowlock_schema_version TO 'hidden'@'%'; GRANT INSERT ON locks.lock_event TO 'hidden'@'%'"
+    for table in resource resource_lock lease_renewal version_floor; do
+        refused hidden ls
+        [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`$table\` TO 'hidden'@'%';"* ]]
+        sql_any "$(first_grant)"
+    done
+    as hidden ls
+    sql_any "DROP USER 'hidden'@'%'"
+}
+
+# doctor_grants USER OPTION...: what the doctor says is missing, as it says it.
+doctor_grants() {
+    as "$1" doctor "${@:2}" | grep '^GRANT '
+}
+
+@test "the doctor: for each role all that is missing and no more, to be run as it is; then it is satisfied" {
+    as rowlock_admin init -q --procedures
+    for role in batch sweeper looker migrator fencer admin procedures; do
+        new_user "'o''doc'@'%'"
+        gives 1 "o'doc" doctor --role=$role
+        [[ $output == *"BROKEN  privileges    'o''doc'@'%' lacks rights of the role $role: "* ]]
+        "$ROWLOCK" -D locks grants --role=$role "o'doc@%" | grep '^GRANT ' >"$BATS_TEST_TMPDIR/all"
+        # Those of the administrator are in two statements there.
+        [ "$role" = admin ] || diff "$BATS_TEST_TMPDIR/all" <(grep '^GRANT ' <<<"$output")
+        run_grants
+        gives 0 "o'doc" doctor --role=$role
+        [[ $output == *"fine    privileges "* && $output != *$'\nGRANT '* ]]
+    done
+    sql_any "DROP USER 'o''doc'@'%'"
+    as rowlock_admin init -q --remove-procedures
+}
+
+@test "the doctor: of a role that is nearly there, the rest; columns are told from tables" {
+    sql "REVOKE INSERT (kind), UPDATE (owner, not_before) ON resource FROM 'batch'@'localhost'"
+    sql "REVOKE SELECT ON version_floor FROM 'batch'@'localhost'; REVOKE INSERT ON lock_event FROM 'batch'@'localhost'"
+    doctor_grants batch >"$BATS_TEST_TMPDIR/told"
+    doctor_grants batch --role=migrator >"$BATS_TEST_TMPDIR/migrator"
+    cat >"$BATS_TEST_TMPDIR/expected" <<'EOF'
+GRANT INSERT (kind), UPDATE (owner, not_before) ON `locks`.`resource` TO 'batch'@'localhost';
+GRANT SELECT ON `locks`.`version_floor` TO 'batch'@'localhost';
+GRANT INSERT ON `locks`.`lock_event` TO 'batch'@'localhost';
+EOF
+    sql_file <"$BATS_TEST_TMPDIR/told"
+    as batch doctor
+    diff "$BATS_TEST_TMPDIR/expected" "$BATS_TEST_TMPDIR/told"
+    diff "$BATS_TEST_TMPDIR/expected" "$BATS_TEST_TMPDIR/migrator"
+    diff - <(doctor_grants batch --role=looker) <<<"GRANT SELECT ON \`locks\`.\`lock_event\` TO 'batch'@'localhost';"
+    [ "$(as batch doctor --role=looker --json | jq -r '.[] | select(.check == "privileges") | .remedy')" = "$(doctor_grants batch --role=looker)" ]
+}
+
+@test "the doctor: rights by way of a role, of the schema, of all schemas and of a pattern count" {
+    new_user "'way'@'%'"
+    sql_any "DROP ROLE IF EXISTS sweepers; CREATE ROLE sweepers"
+    "$ROWLOCK" -D locks grants --role=sweeper x@y | sed "s/'x'@'y'/sweepers/" | sql_file
+    sql_any "GRANT sweepers TO 'way'@'%'"
+    gives 1 way doctor --role=sweeper # the role is not active
+    sql_any "SET DEFAULT ROLE sweepers FOR 'way'@'%'" 2>/dev/null || sql_any "SET DEFAULT ROLE sweepers TO 'way'@'%'"
+    as way doctor --role=sweeper
+    sql_any "DROP ROLE sweepers"
+    for where in 'locks.*' '*.*' '`lo%`.*' '`l_cks`.*'; do
+        new_user "'way'@'%'"
+        sql_any "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON $where TO 'way'@'%'"
+        for role in batch sweeper looker fencer admin; do
+            as way doctor --role=$role
+        done
+    done
+    for where in '`lo`.*' '`locks_`.*' '`lo\_ks`.*'; do
+        new_user "'way'@'%'"
+        sql_any "GRANT ALL ON $where TO 'way'@'%'"
+        gives 1 way doctor --role=fencer
+    done
+    new_user "'way'@'%'"
+    sql_any "GRANT ALL ON locks.* TO 'way'@'%'"
+    as way doctor --role=admin
+    sql_any "DROP USER 'way'@'%'"
+}
+
+@test "a refusal prints all that the command lacks, to be run as it is: then it works" {
+    as batch run known -- true
+    for command in ls 'show known' 'run new -- true' 'run --mode=pessimistic row -- true' history sweep 'bench --clients=1 --seconds=100ms'; do
+        new_user "'none'@'%'"
         # shellcheck disable=SC2086 # words
-        run as looker $command
-        echo "$command: $output"
-        [ "$status" -eq 77 ]
-        [[ ${lines[0]} == *"this user lacks a privilege: GRANT "*" TO 'looker'@'localhost'"* ]]
+        refused none $command
+        run_grants
+        # shellcheck disable=SC2086
+        as none $command
     done
-    [ "$before" = "$(sql "SELECT * FROM resource; SELECT * FROM lock_event")" ]
+    new_user "'none'@'%'"
+    refused none -D other init
+    run_grants
+    as none -D other init
+    as root -D other init --procedures # they have the rights of who makes them
+    new_user "'none'@'%'"
+    run as none -D other --via=procedures run known -- true
+    [ "$(grep '^GRANT ' <<<"$output")" = "GRANT EXECUTE ON \`other\`.* TO 'none'@'%';" ]
+    run_grants
+    as none -D other --via=procedures run known -- true
+    sql_any "DROP DATABASE other; DROP USER 'none'@'%'"
 }
 
 # one_less TABLE RIGHT [COLUMN]: without it the doctor or a call names it, with the GRANT; and that
@@ -177,11 +262,4 @@ one_less() {
     done
     as batch doctor
     as batch run 'known lease' -- true
-}
-
-@test "no right at all: 77, and where to look" {
-    sql_any "CREATE USER nobody@localhost"
-    run as nobody ls
-    [ "$status" -eq 77 ]
-    [[ ${lines[0]} == *grants.sql* ]]
 }

@@ -1,27 +1,16 @@
 # Where a password could leak: arguments, environments of what is started, output and logs of every
 # command, error texts, the tables, the server's process list and its log of statements.
-bats_require_minimum_version 1.5.0
-
 load ../cli/helpers
 
 PASSWORD='Geheim-4711'
 
 setup_file() {
-    OWN=$(mktemp -d "${TMPDIR:-/tmp}/rowlock-secrets.XXXXXX")
-    ROWLOCK_TEST_SOCKET=$("$ROWLOCK_TOOLS/server" start --tcp "$OWN/server")
-    export OWN ROWLOCK_TEST_SOCKET
-    PORT=$("$ROWLOCK_TOOLS/server" port "$OWN/server")
-    export PORT
-    rowlock_setup_file
+    setup_on_own_server --tcp
+    PORT=$(own_server port)
+    export PORT SEEN="$BATS_FILE_TMPDIR/seen"
     sql_any "CREATE USER secret@'%' IDENTIFIED BY 'Geheim-4711'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO secret@'%'"
     sql_any "SET GLOBAL log_output = 'FILE'; SET GLOBAL general_log = ON"
-    export SEEN="$BATS_FILE_TMPDIR/seen"
     mkdir "$SEEN"
-}
-
-teardown_file() {
-    "$ROWLOCK_TOOLS/server" remove "$OWN/server"
-    rm -rf "$OWN"
 }
 
 # Everything goes into files in $SEEN; the last test looks at them all.
@@ -37,6 +26,14 @@ over_url() {
 
 over_environment() {
     MYSQL_PWD=$PASSWORD ROWLOCK_URL="mysql://secret:$PASSWORD@127.0.0.1:$PORT/$TEST_SCHEMA" "$ROWLOCK" --no-defaults -vv "$@"
+}
+
+connections() {
+    sql_any "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'secret'"
+}
+
+more_than() { # COUNT
+    [ "$(connections)" -gt "$1" ]
 }
 
 @test "what a command is started with: no password in its environment, unless it is asked for" {
@@ -60,9 +57,12 @@ over_environment() {
         over_url run --mode=$mode "held $mode" -- sh -c 'while [ ! -e "$1" ]; do sleep 0.05; done' sh "$BATS_TEST_TMPDIR/go" \
             2>>"$SEEN/log" &
         holder=$!
-        poll 20 state_is "held $mode" held
+        poll state_is "held $mode" held
+        before=$(connections)
         over_url run -w 60s --mode=$mode "held $mode" -- true 2>>"$SEEN/log" &
         waiter=$!
+        # Past its start, in which it takes the URL out of its arguments.
+        poll more_than "$before"
         for look in 1 2 3; do
             ps -eo args >>"$SEEN/ps"
             ps -eo args --ppid "$holder" >>"$SEEN/ps"
@@ -120,7 +120,7 @@ over_environment() {
 @test "the password is in none of them, nor in the tables, nor in the server's logs" {
     sql_any "SET GLOBAL general_log = OFF"
     sql "SELECT * FROM resource; SELECT * FROM lock_event; SELECT * FROM resource_lock; SELECT * FROM rowlock_schema_version" >"$SEEN/tables"
-    real=$(dirname "$("$ROWLOCK_TOOLS/server" socket "$OWN/server")")
+    real=$(dirname "$(own_server socket)")
     cat "$real"/data/*.log >"$SEEN/general-log"
     cp "$real/error.log" "$SEEN/error-log"
     grep -q 'lock_event' "$SEEN/general-log"

@@ -1,7 +1,10 @@
 #include "proxy.h"
+#include "named.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 
 #define LINKS_MAX      300
 #define STATEMENTS_MAX 64
+#define NAMES_SIZE     256
 #define CHUNK          65536
 #define DRIBBLE_NS     20000 /* between two looks whether a byte has been taken */
 
@@ -27,7 +31,7 @@ typedef struct bytes {
 
 typedef struct statement {
     uint32_t id;
-    char text[512];
+    bytes text;
 } statement;
 
 /* What is on its way: some bytes, or (with no length) the end of the connection. */
@@ -44,10 +48,10 @@ typedef struct tunnel {
     int server;
     piece *first[WAYS];
     piece *last[WAYS];
-    bool ended[WAYS];    /* nothing more comes from that side */
-    bytes up;            /* from the client, not yet a whole packet */
-    bytes down;          /* held back from the client */
-    char preparing[512]; /* text whose id the next reply tells */
+    bool ended[WAYS]; /* nothing more comes from that side */
+    bytes up;         /* from the client, not yet a whole packet */
+    bytes down;       /* held back from the client */
+    bytes preparing;  /* text whose id the next reply tells */
     statement statements[STATEMENTS_MAX];
     unsigned statement_count;
     bool swallow; /* the next reply is lost, then the connection */
@@ -69,14 +73,13 @@ struct ts_proxy {
     bool armed;
     bool fired;
     ts_fault fault;
-    char text[128];
-    bool any;
+    char names[NAMES_SIZE]; /* "": any */
     unsigned nth;
     bool then_refuse;
     unsigned commands;
-    unsigned answers; /* so many commands with this text get this error from us */
+    unsigned answers; /* so many of these get this error from us */
     unsigned answer;
-    char answered[128];
+    char answered[NAMES_SIZE];
     int64_t delay_ms[WAYS];
     bool dribble;
     uint64_t bytes[WAYS];
@@ -134,6 +137,9 @@ static void end_link(tunnel *link)
     close(link->server);
     free(link->up.data);
     free(link->down.data);
+    free(link->preparing.data);
+    for (unsigned i = 0; i < link->statement_count; i++)
+        free(link->statements[i].text.data);
     for (int way = 0; way < WAYS; way++)
         while (link->first[way])
             drop_piece(link, way);
@@ -253,32 +259,32 @@ static uint32_t u32(const unsigned char *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static void copy_text(char *to, size_t size, const char *from, size_t length)
+/* The statement that a command runs; no length for a ping and the like. */
+static bytes text_of(tunnel *link, char *packet, size_t length)
 {
-    snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), from);
-}
-
-/* The statement that a command runs; "" for a ping and the like. */
-static void text_of(tunnel *link, const unsigned char *packet, size_t length, char *text,
-                    size_t size)
-{
-    *text = 0;
     if (length < 1)
-        return;
-    const char *rest = (const char *)packet + 1;
+        return (bytes){0};
     if (packet[0] == COM_QUERY)
-        copy_text(text, size, rest, length - 1);
-    if (packet[0] == COM_STMT_PREPARE)
-        copy_text(link->preparing, sizeof link->preparing, rest, length - 1);
+        return (bytes){.data = packet + 1, .length = length - 1};
+    if (packet[0] == COM_STMT_PREPARE) {
+        link->preparing.length = 0;
+        append(&link->preparing, packet + 1, length - 1);
+    }
     if (packet[0] == COM_STMT_EXECUTE && length >= 5)
         for (unsigned i = 0; i < link->statement_count; i++)
-            if (link->statements[i].id == u32(packet + 1))
-                copy_text(text, size, link->statements[i].text, sizeof link->statements[i].text);
+            if (link->statements[i].id == u32((const unsigned char *)packet + 1))
+                return link->statements[i].text;
+    return (bytes){0};
 }
 
-static bool matches(ts_proxy *proxy, const char *text)
+static bool is_one_of(const char *names, const bytes *text)
 {
-    if (!proxy->armed || (!proxy->any && !strstr(text, proxy->text)) || --proxy->nth > 0)
+    return text->length > 0 && (!*names || ts_named_is(names, text->data, text->length));
+}
+
+static bool matches(ts_proxy *proxy, const bytes *text)
+{
+    if (!proxy->armed || (*proxy->names && !is_one_of(proxy->names, text)) || --proxy->nth > 0)
         return false;
     proxy->armed = false;
     proxy->fired = true;
@@ -308,16 +314,15 @@ static bool answer_error(ts_proxy *proxy, tunnel *link)
 
 /* One command of the client; it stays in `up` where link->delay is set. False: the
  * connection is over. */
-static bool pass_command(ts_proxy *proxy, tunnel *link, const char *packet, size_t length)
+static bool pass_command(ts_proxy *proxy, tunnel *link, char *packet, size_t length)
 {
-    char text[512];
     bool command = packet[3] == 0; /* sequence 0: not a part of the login */
-    text_of(link, (const unsigned char *)packet + 4, command ? length - 4 : 0, text, sizeof text);
+    bytes text = text_of(link, packet + 4, command ? length - 4 : 0);
     if (command && packet[4] != COM_QUIT) {
         proxy->commands++;
-        if (proxy->answers > 0 && *text && strstr(text, proxy->answered))
+        if (proxy->answers > 0 && is_one_of(proxy->answered, &text))
             return proxy->answer ? answer_error(proxy, link) : answer_nothing_done(proxy, link);
-        if (matches(proxy, text)) {
+        if (matches(proxy, &text)) {
             if (proxy->fault == TS_LOSE_COMMAND) {
                 proxy->cut |= proxy->refuse;
                 return false;
@@ -361,14 +366,14 @@ static bool from_client(ts_proxy *proxy, tunnel *link)
 /* The reply to a PREPARE: which id stands for the text. */
 static void learn(tunnel *link, const char *reply, size_t length)
 {
-    if (!*link->preparing || length < 9)
+    if (link->preparing.length == 0 || length < 9)
         return;
     if (reply[4] == 0 && link->statement_count < STATEMENTS_MAX) {
         statement *s = &link->statements[link->statement_count++];
         s->id = u32((const unsigned char *)reply + 5);
-        memcpy(s->text, link->preparing, sizeof s->text);
+        append(&s->text, link->preparing.data, link->preparing.length);
     }
-    *link->preparing = 0;
+    link->preparing.length = 0;
 }
 
 static bool from_server(ts_proxy *proxy, tunnel *link)
@@ -509,6 +514,20 @@ const char *ts_proxy_socket(const ts_proxy *proxy)
     return proxy->path;
 }
 
+unsigned ts_proxy_port(ts_proxy *proxy)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 100), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(dup3(listener, proxy->listener, O_CLOEXEC), proxy->listener);
+    close(listener);
+    eventfd_write(proxy->wake, 1);
+    return ntohs(address.sin_port);
+}
+
 static void change(ts_proxy *proxy)
 {
     eventfd_write(proxy->wake, 1);
@@ -528,25 +547,37 @@ void ts_proxy_stop(ts_proxy *proxy)
     free(proxy);
 }
 
-void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth, bool then_refuse)
+/* Nothing may fail with the mutex locked. */
+static const char *checked(const char *names)
 {
+    if (!names)
+        return "";
+    ts_named_check(names);
+    assert_in_range(strlen(names), 0, NAMES_SIZE - 1);
+    return names;
+}
+
+void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *names, unsigned nth,
+                  bool then_refuse)
+{
+    names = checked(names);
     pthread_mutex_lock(&proxy->mutex);
     proxy->armed = true;
     proxy->fired = false;
     proxy->fault = fault;
-    proxy->any = text == NULL;
-    snprintf(proxy->text, sizeof proxy->text, "%s", text ? text : "");
+    snprintf(proxy->names, NAMES_SIZE, "%s", names);
     proxy->nth = nth;
     proxy->then_refuse = then_refuse;
     change(proxy);
 }
 
-void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *text, unsigned times)
+void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsigned times)
 {
+    names = checked(names);
     pthread_mutex_lock(&proxy->mutex);
     proxy->answers = times;
     proxy->answer = number;
-    snprintf(proxy->answered, sizeof proxy->answered, "%s", text);
+    snprintf(proxy->answered, NAMES_SIZE, "%s", names);
     change(proxy);
 }
 

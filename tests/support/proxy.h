@@ -27,21 +27,23 @@ typedef struct ts_proxy ts_proxy;
 /* Listens on a socket of its own (ts_proxy_socket()) and forwards to `server`. */
 ts_proxy *ts_proxy_start(const char *server);
 const char *ts_proxy_socket(const ts_proxy *proxy);
+/* Listens on a port of 127.0.0.1 from now on, which it returns. */
+unsigned ts_proxy_port(ts_proxy *proxy);
 void ts_proxy_stop(ts_proxy *proxy);
 
 /* New connections go to that server; what is open stays where it is. */
 void ts_proxy_lead(ts_proxy *proxy, const char *server);
 
 /*
- * The fault happens once, to the `nth` command from now whose statement contains `text`
- * (NULL: to the nth of any). With `then_refuse` every connection (but that of a delayed command)
- * ends with it, and nobody gets a new one.
+ * The fault happens once, to the `nth` command from now that runs one of these statements (their
+ * names: support/named.h; NULL: to the nth of any). With `then_refuse` every connection (but that
+ * of a delayed command) ends with it, and nobody gets a new one.
  */
-void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *text, unsigned nth,
+void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *names, unsigned nth,
                   bool then_refuse);
-/* The next `times` commands whose statement contains `text` are answered with this error of the
- * server's, which does not see them; 0: with OK, and no row matched. */
-void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *text, unsigned times);
+/* The next `times` commands that run one of these statements (NULL: any) are answered with this
+ * error of the server's, which does not see them; 0: with OK, and no row matched. */
+void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsigned times);
 unsigned ts_proxy_answers_left(ts_proxy *proxy);
 /* Did the armed fault happen? */
 bool ts_proxy_fired(ts_proxy *proxy);

@@ -69,38 +69,20 @@ unsigned ts_rounds(unsigned usual)
     return SANITIZED ? usual / 5 + 1 : usual;
 }
 
-/* The next statement of a script, in `text` without comments; NULL: no more. */
-static char *next_statement(FILE *script, char *text, size_t size)
-{
-    size_t at = 0;
-    for (int c; (c = fgetc(script)) != EOF && at < size - 1;) {
-        if (c == '-' && (at == 0 || text[at - 1] == ' ')) {
-            while ((c = fgetc(script)) != EOF && c != '\n')
-                continue;
-            c = ' ';
-        }
-        if (c == ';') {
-            text[at] = 0;
-            return text;
-        }
-        text[at++] = c == '\n' ? ' ' : (char)c;
-    }
-    return NULL;
-}
-
 /* What a role is given in the schema `rowlock`, for our user in ours. */
 static void grant_role(MYSQL *mysql, const char *role, const char *schema)
 {
-    char path[400];
+    char one_a_line[400];
     char text[4000];
     char to[100];
     unsigned given = 0;
     const char *tools = getenv("ROWLOCK_TOOLS");
-    snprintf(path, sizeof path, "%s/../sql/grants.sql", tools ? tools : "tools");
+    snprintf(one_a_line, sizeof one_a_line,
+             "sed 's/--.*//' '%s/../sql/grants.sql' | tr '\\n;' ' \\n'", tools ? tools : "tools");
     snprintf(to, sizeof to, " TO '%s'@'localhost'", role);
-    FILE *script = fopen(path, "r");
+    FILE *script = popen(one_a_line, "r");
     assert_non_null(script);
-    while (next_statement(script, text, sizeof text)) {
+    while (fgets(text, sizeof text, script)) {
         char *grantee = strstr(text, to);
         char *where = strstr(text, " ON `rowlock`");
         if (!grantee || !where)
@@ -110,7 +92,7 @@ static void grant_role(MYSQL *mysql, const char *role, const char *schema)
                where + strlen(" ON `rowlock`"), role_user);
         given++;
     }
-    fclose(script);
+    assert_int_equal(pclose(script), 0);
     assert_true(given > 0);
 }
 
@@ -293,7 +275,9 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
 bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
                      const char *file, int line)
 {
-    if (mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN && ts_stood_ms() - stood_ms >= 25)
+    bool unknown = mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN;
+    bool unreached = got == ROWLOCK_UNAVAILABLE && strcmp(ts_err.statement, "connect") == 0;
+    if ((unknown || unreached) && ts_stood_ms() - stood_ms >= 25)
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;
@@ -346,22 +330,24 @@ rowlock_client_options ts_options_on(const char *schema)
     return options;
 }
 
-rowlock_client *ts_open(void)
+static rowlock_client *open_with(rowlock_client_options options)
 {
-    rowlock_client_options options = ts_options();
     rowlock_client *client = NULL;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     return client;
 }
 
+rowlock_client *ts_open(void)
+{
+    return open_with(ts_options());
+}
+
 rowlock_client *ts_open_as_root(void)
 {
     rowlock_client_options options = ts_options();
-    rowlock_client *client = NULL;
     options.user = "root";
     options.via = ROWLOCK_VIA_TABLES;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return open_with(options);
 }
 
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
@@ -381,6 +367,12 @@ rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mod
     if (status == ROWLOCK_OK)
         WANT(OK, rowlock_release(hold, &ts_err));
     return status;
+}
+
+rowlock_status ts_break_now(rowlock_client *client, const char *name)
+{
+    const rowlock_break_options options = {.reason = "a test", .now = true};
+    return rowlock_break_with(client, name, &options, &ts_err);
 }
 
 /* ------------------------------------------------------------------------------ SQL */
@@ -420,62 +412,64 @@ void ts_grant_role(MYSQL *mysql, const char *table)
                role_user);
 }
 
-__attribute__((format(printf, 2, 0))) static unsigned run(MYSQL *mysql, const char *format,
-                                                          va_list args)
+/* The first cell of the answer, "" when there is none; an error's number is in *failed, and fails
+ * the test where that is NULL. */
+__attribute__((format(printf, 3, 0))) static char *ask(MYSQL *mysql, unsigned *failed,
+                                                       const char *format, va_list args)
 {
     char *text = NULL;
-    int length = vasprintf(&text, format, args);
-    assert_true(length > 0);
-    unsigned failed = mysql_real_query(mysql, text, (unsigned long)length) ? mysql_errno(mysql) : 0;
-    if (failed)
-        ts_err.server_errno = failed;
+    assert_true(vasprintf(&text, format, args) > 0);
+    unsigned error = mysql_query(mysql, text) ? mysql_errno(mysql) : 0;
     free(text);
-    return failed;
-}
-
-static void drain(MYSQL *mysql)
-{
+    if (error)
+        ts_err.server_errno = error;
+    if (error && !failed) {
+        print_error("%s\n  %u %s\n", format, error, mysql_error(mysql));
+        fail();
+    }
+    if (failed)
+        *failed = error;
     MYSQL_RES *result = mysql_store_result(mysql);
-    if (result)
-        mysql_free_result(result);
+    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
+    text = strdup(row && row[0] ? row[0] : "");
+    mysql_free_result(result);
+    return text;
 }
 
 unsigned ts_sql_try(MYSQL *mysql, const char *format, ...)
 {
+    unsigned failed;
     va_list args;
     va_start(args, format);
-    unsigned failed = run(mysql, format, args);
+    free(ask(mysql, &failed, format, args));
     va_end(args);
-    if (!failed)
-        drain(mysql);
     return failed;
-}
-
-static void must(MYSQL *mysql, unsigned failed, const char *format)
-{
-    if (!failed)
-        return;
-    print_error("%s\n  %u %s\n", format, failed, mysql_error(mysql));
-    fail();
 }
 
 void ts_sql(MYSQL *mysql, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    unsigned failed = run(mysql, format, args);
+    free(ask(mysql, NULL, format, args));
     va_end(args);
-    must(mysql, failed, format);
-    drain(mysql);
 }
 
-static char *first_cell(MYSQL *mysql)
+/* The first value of what comes out; the caller frees it. */
+__attribute__((format(printf, 2, 0))) static char *value_of(MYSQL *mysql, const char *format,
+                                                            va_list args)
 {
-    MYSQL_RES *result = mysql_store_result(mysql);
-    assert_non_null(result);
-    MYSQL_ROW row = mysql_fetch_row(result);
-    char *text = strdup(row && row[0] ? row[0] : "");
-    mysql_free_result(result);
+    char *text = ask(mysql, NULL, format, args);
+    assert_int_equal(mysql_errno(mysql), 0);
+    assert_true(mysql_field_count(mysql) > 0);
+    return text;
+}
+
+char *ts_sql_text(MYSQL *mysql, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = value_of(mysql, format, args);
+    va_end(args);
     return text;
 }
 
@@ -483,23 +477,11 @@ uint64_t ts_sql_u64(MYSQL *mysql, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    unsigned failed = run(mysql, format, args);
+    char *text = value_of(mysql, format, args);
     va_end(args);
-    must(mysql, failed, format);
-    char *text = first_cell(mysql);
     uint64_t number = strtoull(text, NULL, 10);
     free(text);
     return number;
-}
-
-char *ts_sql_text(MYSQL *mysql, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    unsigned failed = run(mysql, format, args);
-    va_end(args);
-    must(mysql, failed, format);
-    return first_cell(mysql);
 }
 
 bool ts_is_mysql(MYSQL *mysql)
@@ -524,32 +506,24 @@ void ts_make_heavy(MYSQL *mysql)
 
 const char *ts_quote(const char *text)
 {
-    static char ring[8][2200];
+    static char ring[8][4400];
     static unsigned next;
     char *out = ring[next++ % 8];
-    size_t at = 0;
-    out[at++] = '\'';
-    for (; *text && at < sizeof ring[0] - 4; text++) {
-        if (*text == '\'' || *text == '\\')
-            out[at++] = '\\';
-        out[at++] = *text;
-    }
-    out[at++] = '\'';
-    out[at] = 0;
+    size_t length = strnlen(text, sizeof ring[0] / 2 - 2);
+    out[0] = '\'';
+    length = mysql_escape_string(out + 1, text, length);
+    strcpy(out + 1 + length, "'");
     return out;
 }
 
 static void dump_table(MYSQL *mysql, FILE *out, const char *schema, const char *table)
 {
-    ts_sql_try(mysql, "DO 0");
-    char *text = NULL;
-    assert_true(asprintf(&text, "SELECT * FROM `%s`.`%s` ORDER BY 1", schema, table) > 0);
+    char text[200];
+    snprintf(text, sizeof text, "SELECT * FROM `%s`.`%s` ORDER BY 1", schema, table);
     if (mysql_query(mysql, text)) {
         fprintf(out, "%s: error %u\n", table, mysql_errno(mysql));
-        free(text);
         return;
     }
-    free(text);
     MYSQL_RES *result = mysql_store_result(mysql);
     unsigned columns = mysql_num_fields(result);
     for (MYSQL_ROW row; (row = mysql_fetch_row(result));) {
@@ -601,11 +575,9 @@ void ts_cut(MYSQL *mysql, const char *name)
     if (id == 0)
         return;
     (void)ts_sql_try(mysql, "KILL CONNECTION %" PRIu64, id);
-    assert_true(POLL_UNTIL(ts_sql_u64(mysql,
-                                      "SELECT COUNT(*) FROM information_schema.processlist"
-                                      " WHERE id = %" PRIu64,
-                                      id) == 0,
-                           10000));
+    assert_true(POLL_UNTIL(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %" PRIu64, id) == 0,
+        10000));
 }
 
 const char *ts_user(const char *word, const char *password, const char *privileges,
@@ -622,20 +594,25 @@ const char *ts_user(const char *word, const char *password, const char *privileg
     return name;
 }
 
-/* From InnoDB's own status. */
-static char *lock_waits_of_status(MYSQL *mysql)
+/* Those that wait for a row, of this table of this binary's schema (NULL: of any), by InnoDB's own
+ * status. */
+static char *lock_waits_of_status(MYSQL *mysql, const char *table)
 {
     char *ids = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&ids, &size);
+    char of[200];
     assert_non_null(out);
+    snprintf(of, sizeof of, " of table `%s`.`%s` ", schema_name, table ? table : "");
     assert_int_equal(mysql_query(mysql, "SHOW ENGINE INNODB STATUS"), 0);
     MYSQL_RES *result = mysql_store_result(mysql);
     MYSQL_ROW row = mysql_fetch_row(result);
     fputs("0", out);
     for (const char *at = row[2]; (at = strstr(at, "\nLOCK WAIT ")) != NULL; at++) {
         const char *thread = strstr(at, " thread id ");
-        if (thread)
+        const char *wants = strstr(at, of);
+        const char *next = strstr(at, "\n---TRANSACTION");
+        if (thread && (!table || (wants && (!next || wants < next))))
             fprintf(out, ",%lu", strtoul(thread + strlen(" thread id "), NULL, 10));
     }
     mysql_free_result(result);
@@ -645,30 +622,38 @@ static char *lock_waits_of_status(MYSQL *mysql)
 
 /* information_schema.innodb_trx is a cache, which is not renewed while anybody reads it more often
  * than every 0.1 s. MySQL's status of InnoDB leaves out who has locked nothing for a change yet. */
+static char *lock_waits(MYSQL *mysql, const char *table)
+{
+    if (!ts_is_mysql(mysql))
+        return lock_waits_of_status(mysql, table);
+    return ts_sql_text(mysql,
+                       "SELECT CONCAT_WS(',', 0, GROUP_CONCAT(t.processlist_id))"
+                       "  FROM performance_schema.data_locks l"
+                       "  JOIN performance_schema.threads t USING (thread_id)"
+                       " WHERE l.lock_status = 'WAITING'"
+                       "   AND (%d OR (l.object_schema = '%s' AND l.object_name = '%s'))",
+                       !table, schema_name, table ? table : "");
+}
+
 char *ts_lock_waits(MYSQL *mysql)
 {
-    return ts_is_mysql(mysql)
-               ? ts_sql_text(mysql, "SELECT CONCAT_WS(',', 0, GROUP_CONCAT(t.processlist_id))"
-                                    "  FROM performance_schema.data_locks l"
-                                    "  JOIN performance_schema.threads t USING (thread_id)"
-                                    " WHERE l.lock_status = 'WAITING'")
-               : lock_waits_of_status(mysql);
+    return lock_waits(mysql, NULL);
 }
 
-static bool waits_now(MYSQL *mysql, const char *like)
+static uint64_t waits_now(MYSQL *mysql, const char *table)
 {
-    char *ids = ts_lock_waits(mysql);
-    bool waits = ts_sql_u64(mysql,
-                            "SELECT COUNT(*) FROM information_schema.processlist"
-                            " WHERE id IN (%s) AND COALESCE(db, '%s') = '%s' AND info LIKE %s",
-                            ids, schema_name, schema_name, ts_quote(like)) > 0;
+    char *ids = lock_waits(mysql, table);
+    const char *last = strrchr(ids, ',');
+    uint64_t id = last ? strtoull(last + 1, NULL, 10) : 0;
     free(ids);
-    return waits;
+    return id;
 }
 
-bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms)
+uint64_t ts_row_waits(MYSQL *mysql, const char *table, int64_t within_ms)
 {
-    return POLL_UNTIL(waits_now(mysql, like), within_ms);
+    uint64_t id = 0;
+    (void)POLL_UNTIL((id = waits_now(mysql, table)) != 0, within_ms);
+    return id;
 }
 
 /* ---------------------------------------------------------------------------- waiting */
@@ -749,15 +734,26 @@ rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
     free(waiter->at_work->name);
     free(waiter->at_work);
     waiter->at_work = NULL;
-    if (waiter->status != ROWLOCK_OK) {
+    if (waiter->status != ROWLOCK_OK)
         ts_err = waiter->err;
-        const char *flaw = ts_error_flaw(waiter->status, &waiter->err);
-        if (flaw) {
-            print_error("%s: '%s'\n", flaw, waiter->err.message);
-            fail();
-        }
-    }
+    ts_want(waiter->status, waiter->status, "a wait (&ts_err)", __FILE__, __LINE__);
     return waiter->status;
+}
+
+ts_waiter ts_wait(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
+                  int64_t ttl_ms)
+{
+    ts_waiter waiter = {.client = client, .name = name};
+    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = wait_ms, .ttl_ms = ttl_ms};
+    ts_waiter_start(&waiter);
+    return waiter;
+}
+
+void ts_gets_in(ts_waiter *waiter, uint64_t above, int64_t within_ms, const char *file, int line)
+{
+    ts_want(ROWLOCK_OK, ts_waiter_join(waiter, within_ms), "the waiter's acquire", file, line);
+    ts_between((int64_t)above + 1, (int64_t)rowlock_hold_token(waiter->hold), INT64_MAX,
+               "the waiter's token", file, line);
 }
 
 void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms)
@@ -807,7 +803,7 @@ uint64_t ts_id_of(MYSQL *mysql, const char *name)
 uint64_t ts_in_queue(MYSQL *mysql, const char *name)
 {
     return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '%s'"
+                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s'"
                       " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
                       ",%%'",
                       ts_schema(), ts_id_of(mysql, name));
@@ -837,4 +833,44 @@ int ts_reap(pid_t pid, int64_t within_ms)
     }
     assert_int_equal(got, pid);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void ts_close_client(rowlock_client **client)
+{
+    rowlock_client_close(*client);
+}
+
+void ts_close_mysql(MYSQL **mysql)
+{
+    mysql_close(*mysql);
+}
+
+rowlock_client *ts_open_with(rowlock_client_options options)
+{
+    rowlock_client *client = NULL;
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    return client;
+}
+
+rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
+                           rowlock_acquire_options options)
+{
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    return hold;
+}
+
+ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms)
+{
+    ts_waiter waiter = {.client = client, .name = name};
+    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = wait_ms};
+    ts_waiter_start(&waiter);
+    return waiter;
+}
+
+void ts_same(char *before, char *after)
+{
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
 }

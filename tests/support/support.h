@@ -11,13 +11,7 @@
 #ifndef TS_SUPPORT_H
 #define TS_SUPPORT_H
 
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <mysql.h>
 #include <pthread.h>
@@ -101,6 +95,12 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
 /* It is held, as far as its holder knows; if not, why (by releasing it: the test has failed). */
 #define assert_held(hold) ts_held((hold), #hold, __FILE__, __LINE__)
 void ts_held(rowlock_hold *hold, const char *what, const char *file, int line);
+/* It stays so for so long. */
+#define ASSERT_KEPT(hold, ms)                                                                      \
+    do {                                                                                           \
+        for (int64_t ts_until_ = ts_now_ms() + (ms); ts_now_ms() < ts_until_; ts_pass_ms(20))      \
+            assert_held(hold);                                                                     \
+    } while (0)
 /* NULL, or what is wrong with an error that came with `status`. */
 const char *ts_error_flaw(rowlock_status status, const rowlock_error *err);
 /* A text that no error may ever hold (a password). */
@@ -117,6 +117,8 @@ rowlock_client_options ts_options_on(const char *schema);
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms);
 /* One try, put back at once if it succeeds. */
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode);
+/* Taken by force, and free at once, whatever its holder does. */
+rowlock_status ts_break_now(rowlock_client *client, const char *name);
 
 /* ------------------------------------------------------------------------------ SQL */
 
@@ -160,8 +162,12 @@ const char *ts_user(const char *word, const char *password, const char *privileg
 
 /* The connections that wait for a row lock now, "0,17,23"; free() it. */
 char *ts_lock_waits(MYSQL *mysql);
-/* Waits until a statement LIKE this, of this binary's schema, waits for a row lock. */
-bool ts_server_waits(MYSQL *mysql, const char *like, int64_t within_ms);
+/* MySQL (9.7) cannot read its information_schema's where somebody's statement has a character of
+ * four bytes in its text. */
+#define TS_PROCESSLIST                                                                             \
+    "/*M! information_schema.processlist */ /*!80000 performance_schema.processlist */"
+/* Waits until a connection waits for a row of this table, of this binary's schema; its id, or 0. */
+uint64_t ts_row_waits(MYSQL *mysql, const char *table, int64_t within_ms);
 
 /* ---------------------------------------------------------------------------- waiting */
 
@@ -175,9 +181,9 @@ void ts_pass_ms(int64_t ms);
 int64_t ts_stood_ms(void);
 
 /* TIMEOUT is wanted. A server that answers some 25 ms late leaves it unknown whether a change came
- * to pass that was under way when a wait for a lease was over; that is excused by what the machine
- * stood still since (ts_stood_ms()) `stood_ms`. True: unknown, and it may be held by nobody.
- */
+ * to pass that was under way when a wait for a lease was over, or a call without a connection; that
+ * is excused by what the machine stood still since (ts_stood_ms()) `stood_ms`. True: one of these,
+ * and it may be held by nobody. */
 #define WANT_TIMEOUT(mode, stood_ms, call)                                                         \
     ts_want_timeout((mode), (stood_ms), (call), #call, __FILE__, __LINE__)
 bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
@@ -227,6 +233,13 @@ void ts_waiter_start(ts_waiter *waiter);
 bool ts_waiter_ended(ts_waiter *waiter);
 /* Its status; fails the test when it has not ended within so long. */
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
+/* One that has been started; no TTL: the default. */
+ts_waiter ts_wait(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
+                  int64_t ttl_ms);
+/* It gets in within so long, with a higher token than this. */
+#define ASSERT_GETS_IN(waiter, above, within_ms)                                                   \
+    ts_gets_in((waiter), (above), (within_ms), __FILE__, __LINE__)
+void ts_gets_in(ts_waiter *waiter, uint64_t above, int64_t within_ms, const char *file, int line);
 /* `hold` is given back; the waiter gets in within so long, with a higher token, and gives it back.
  */
 void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms);
@@ -250,5 +263,31 @@ uint64_t ts_in_queue(MYSQL *mysql, const char *name);
 pid_t ts_fork(int (*fn)(void *arg), void *arg);
 /* Its exit status, 128+n for a signal; fails the test when it has not ended in time. */
 int ts_reap(pid_t pid, int64_t within_ms);
+
+/* ------------------------------------------------------------------ what a block ends with */
+
+/* Closed at the end of its block: TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...);
+ */
+#define TS_CLIENT __attribute__((unused, cleanup(ts_close_client))) rowlock_client
+#define TS_MYSQL  __attribute__((unused, cleanup(ts_close_mysql))) MYSQL
+void ts_close_client(rowlock_client **client);
+void ts_close_mysql(MYSQL **mysql);
+
+/* Opens, acquires, or fails the test. */
+rowlock_client *ts_open_with(rowlock_client_options options);
+rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
+                           rowlock_acquire_options options);
+/* A waiter that has been started. */
+ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms);
+/* These are equal; frees both. */
+void ts_same(char *before, char *after);
+
+/* It is WANTed, and takes so long: at least low_ms; at most high_ms, and ts_slack_ms(). */
+#define WANT_WITHIN(name, low_ms, high_ms, call)                                                   \
+    __extension__({                                                                                \
+        int64_t ts_start_ = ts_now_ms();                                                           \
+        WANT(name, call);                                                                          \
+        assert_between((low_ms), ts_now_ms() - ts_start_, (high_ms) + ts_slack_ms());              \
+    })
 
 #endif

@@ -1,22 +1,21 @@
 # The demo, as a user sees it, and whether its own checks notice a missing lock.
 
+bats_require_minimum_version 1.5.0
+export BATS_VERBOSE_RUN=yes
+
 setup_file() {
     : "${ROWLOCK:?set ROWLOCK to the path of the rowlock command}"
     export DEMO="$BATS_TEST_DIRNAME/../../tools/demo" DEMO_ROWLOCK="$ROWLOCK"
 }
 
 @test "the demo runs and is right" {
-    run "$DEMO"
-    echo "$output"
-    [ "$status" -eq 0 ]
+    run -0 "$DEMO"
     [[ $output != *WRONG* ]]
     [[ $output == *"rowlock history"* ]]
 }
 
 @test "without the lock it notices" {
-    DEMO_BREAK=1 run "$DEMO"
-    echo "$output"
-    [ "$status" -eq 1 ]
+    DEMO_BREAK=1 run -1 "$DEMO"
     [[ $output == *"WRONG: rows in the table"* ]]
     [[ $output == *"WRONG: total in the table"* ]]
     [[ $output == *"WRONG: times that two were inside at once"* ]]

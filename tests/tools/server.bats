@@ -1,5 +1,8 @@
 # tools/server, on which the demo and all tests stand.
 
+bats_require_minimum_version 1.5.0
+export BATS_VERBOSE_RUN=yes
+
 setup_file() {
     export SERVER="$BATS_TEST_DIRNAME/../../tools/server"
 }
@@ -20,8 +23,7 @@ ask() { # SOCKET STATEMENT
 }
 
 @test "start, status, stop; the data stays" {
-    run "$SERVER" status "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" status "$DIR"
     socket=$("$SERVER" start "$DIR")
     "$SERVER" status "$DIR"
     [ "$("$SERVER" socket "$DIR")" = "$socket" ]
@@ -29,8 +31,7 @@ ask() { # SOCKET STATEMENT
     [ "$(ask "$DIR/s" 'SELECT @@skip_networking, @@innodb_flush_log_at_trx_commit')" = "1	1" ]
     pid=$("$SERVER" pid "$DIR")
     "$SERVER" stop "$DIR"
-    run "$SERVER" status "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" status "$DIR"
     [ ! -d "/proc/$pid" ] || [ -z "$(tr -d '\0' <"/proc/$pid/cmdline")" ]
     socket=$("$SERVER" start "$DIR")
     [ "$(ask "$socket" "SHOW DATABASES LIKE 'kept'")" = kept ]
@@ -82,10 +83,8 @@ ask() { # SOCKET STATEMENT
 @test "it takes no folder that is not its own" {
     mkdir "$BATS_TEST_TMPDIR/mine"
     touch "$BATS_TEST_TMPDIR/mine/file"
-    run "$SERVER" start "$BATS_TEST_TMPDIR/mine"
-    [ "$status" -eq 1 ]
-    run "$SERVER" remove "$BATS_TEST_TMPDIR/mine"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" start "$BATS_TEST_TMPDIR/mine"
+    run -1 "$SERVER" remove "$BATS_TEST_TMPDIR/mine"
     [ -f "$BATS_TEST_TMPDIR/mine/file" ]
 }
 
@@ -102,11 +101,9 @@ ask() { # SOCKET STATEMENT
 }
 
 @test "an option that it does not know is said, and nothing is left" {
-    run "$SERVER" start "$DIR" -- --no-such-option
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" start "$DIR" -- --no-such-option
     [[ $output == *no-such-option* ]]
-    run "$SERVER" status "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" status "$DIR"
 }
 
 # ------------------------------------------------------------------- other flavours
@@ -127,8 +124,7 @@ flavour() { # FLAVOUR VERSION-PATTERN
     port=$("$SERVER" port "$DIR")
 
     "$SERVER" kill "$DIR"
-    run "$SERVER" status "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" status "$DIR"
     "$SERVER" restart "$DIR"
     "$SERVER" status "$DIR"
     [ "$("$SERVER" port "$DIR")" = "$port" ]
@@ -139,8 +135,7 @@ flavour() { # FLAVOUR VERSION-PATTERN
     socket=$("$SERVER" start "$DIR")
     [[ $(ask "$socket" 'SELECT VERSION()') == $2 ]]
     [ "$(ask "$socket" "SHOW DATABASES LIKE 'kept'")" = kept ]
-    run "$SERVER" start --flavour mariadb "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" start --flavour mariadb "$DIR"
     [[ $output == *"has the data of $1"* ]]
 }
 
@@ -161,13 +156,11 @@ flavour() { # FLAVOUR VERSION-PATTERN
     for broken in mmdebstrap apt-get; do
         printf '#!/bin/sh\necho "E: not today" >&2\nexit 100\n' >"$BATS_TEST_TMPDIR/bin/$broken"
         chmod +x "$BATS_TEST_TMPDIR/bin/$broken"
-        PATH=$BATS_TEST_TMPDIR/bin:$PATH run "$SERVER" start --flavour mysql-9.7 "$DIR"
-        [ "$status" -eq 77 ]
+        PATH=$BATS_TEST_TMPDIR/bin:$PATH run -77 "$SERVER" start --flavour mysql-9.7 "$DIR"
         [[ $output == *'cannot be had here: mysql-9.7'* ]]
         [ ! -e "$DIR" ]
         [ -z "$(find "$ROWLOCK_UNPACKED" -mindepth 1 -type d)" ]
     done
     [[ $output == *'no mirror'* ]]
-    run "$SERVER" start --flavour oracle "$DIR"
-    [ "$status" -eq 1 ]
+    run -1 "$SERVER" start --flavour oracle "$DIR"
 }

@@ -60,33 +60,18 @@ teardown() {
 @test "rowlock_token_valid: two tokens, exactly the same" {
     all_yield "SELECT rowlock_token_valid(@)" <<'CASES'
 1|5, 5
-1|'5', 5
 1|5, '5'
-1|CAST(5 AS UNSIGNED), CAST(5 AS DECIMAL(20))
 0|5, 6
-0|6, 5
-0|NULL, 5
 0|5, NULL
-0|NULL, NULL
 0|0, 0
-0|'', ''
 0|'5 ', 5
-0|' 5', 5
 0|'05', 5
-0|'5.0', 5
 0|5.0, 5
-0|'5x', 5
-0|'5; DROP TABLE t', 5
-0|'''5', 5
-0|'+5', 5
-0|-5, -5
 0|-1, 18446744073709551615
 1|18446744073709551615, '18446744073709551615'
 0|'18446744073709551616', 18446744073709551616
 0|'9007199254740993', 9007199254740992
-1|9223372036854775808, 9223372036854775808
 0|_utf16 x'0035', 5
-0|CONCAT('5', CHAR(0)), 5
 0|REPEAT('5', 15000000), 5
 CASES
     # What SQL itself would say to some of these.
@@ -96,40 +81,25 @@ CASES
 @test "rowlock_token_fresh: not older than the highest seen" {
     all_yield "SELECT rowlock_token_fresh(@)" <<'CASES'
 1|5, 5
-1|6, 5
 1|1, 0
 0|4, 5
 0|0, 0
-0|NULL, 0
 0|5, NULL
-0|'9007199254740992', '9007199254740993'
 1|18446744073709551615, 9223372036854775808
 0|9223372036854775807, 9223372036854775808
 0|-1, 5
-0|'5x', 4
 CASES
 }
 
 @test "rowlock_name_valid and rowlock_name_problem: the library's rules" {
     all_yield "SELECT rowlock_name_valid(@), rowlock_name_problem(@)" <<'CASES'
 1	NULL|'nightly-close'
-1	NULL|'a b'
-1	NULL|'名前'
-1	NULL|'''; DROP TABLE t -- '''
 1	NULL|7
-1	NULL|REPEAT('é', 255)
 1	NULL|REPEAT('𝄞', 255)
-0	the lock's name is longer than 255 characters|REPEAT('é', 256)
 0	the lock's name is longer than 255 characters|REPEAT('𝄞', 256)
-0	the lock's name is longer than 255 characters|REPEAT('x', 15000000)
 0	the lock's name is empty; give one of 1 to 255 characters|NULL
-0	the lock's name is empty; give one of 1 to 255 characters|''
 0	the lock's name 'a ' ends with white space|'a '
-0	the lock's name ' a' begins with white space|' a'
-0	the lock's name has a control character (U+0009, character 2)|x'6109'
 0	the lock's name has a control character (U+0000, byte 2)|x'610062'
-0	the lock's name has a control character (U+0000, byte 1)|x'00'
-0	the lock's name is not valid UTF-8 (byte 2)|x'61ff'
 0	the lock's name is not valid UTF-8 (byte 1)|_latin1 x'e9'
 1	NULL|CONVERT(_latin1 x'e9' USING utf8mb4)
 CASES
@@ -139,13 +109,9 @@ CASES
 
 @test "wrong arguments are refused before anything runs" {
     fails_with "*'rowlock_token_valid'; use rowlock_token_valid(presented, current)" 'SELECT rowlock_token_valid()'
-    fails_with "*use rowlock_token_valid(presented, current)" 'SELECT rowlock_token_valid(1, 2, 3)'
     fails_with "*use rowlock_token_fresh(presented, highest_seen)" 'SELECT rowlock_token_fresh(1)'
-    fails_with "*use rowlock_name_valid(name)" 'SELECT rowlock_name_valid()'
     fails_with "*use rowlock_name_problem(name)" "SELECT rowlock_name_problem('a', 'b')"
     fails_with "*takes no argument" 'SELECT rowlock_uuid(1)'
-    fails_with "*takes no argument" 'SELECT rowlock_clock_us(NULL)'
-    fails_with "*takes no argument" 'SELECT rowlock_udf_version(1)'
     fails_with "*not a floating-point number" 'SELECT rowlock_token_valid(5e0, 5)'
     fails_with "*not a floating-point number" 'SELECT rowlock_token_fresh(5, SQRT(25))'
 }
@@ -219,7 +185,7 @@ calls() { # TIMES
     gate_shut
     sql "SELECT rowlock_name_valid(CONCAT('a', GET_LOCK('gate', 300)))" >"$BATS_TEST_TMPDIR/answer" &
     caller=$!
-    poll 30 running 'SELECT rowlock_name_valid%'
+    poll running 'SELECT rowlock_name_valid%'
     client <"$ROOT/sql/udf/udf-remove.sql"
     fails_with '*1305*' "SELECT rowlock_name_valid('a')"
     running 'SELECT rowlock_name_valid%'
@@ -227,35 +193,6 @@ calls() { # TIMES
     gate_open
     wait "$caller"
     [ "$(cat "$BATS_TEST_TMPDIR/answer")" = 1 ]
-    [ "$(kind)" = mysql ] || poll 30 not_mapped rowlock_udf.so
+    [ "$(kind)" = mysql ] || poll not_mapped rowlock_udf.so
     client <"$ROOT/sql/udf/udf.sql"
-}
-
-# While a function is dropped and made again, on MariaDB. One function alone: of several it may take one
-# that was dropped for another. MySQL 9.7 makes no function any more after that (docs/udf.md).
-@test "many sessions at once" {
-    calls 400 >"$BATS_TEST_TMPDIR/calls"
-    sessions=()
-    for i in 1 2 3 4 5 6 7 8; do
-        client --force udf <"$BATS_TEST_TMPDIR/calls" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
-        sessions+=($!)
-    done
-    if [ "$(kind)" = mariadb ]; then
-        for i in 1 2 3 4 5 6 7 8 9 10; do
-            grep -h 'rowlock_uuid' "$ROOT/sql/udf/udf-remove.sql" "$ROOT/sql/udf/udf.sql"
-        done | client
-    fi
-    for session in "${sessions[@]}"; do
-        wait "$session" || true # with --force: the last statement's status
-    done
-    # Each call was answered, or was told that there is no such function.
-    for i in 1 2 3 4 5 6 7 8; do
-        good=$(grep -cE "^[0-9a-f-]{36}	the lock's name 'a ' ends with white space	1	0\$" "$BATS_TEST_TMPDIR/out.$i") || true
-        gone=$(grep -cE '^ERROR (1305|1122)' "$BATS_TEST_TMPDIR/err.$i") || true
-        echo "session $i: $good answered, $gone told that it is gone"
-        [ $((good + gone)) -eq 400 ]
-        [ "$(kind)" = mariadb ] || [ "$gone" -eq 0 ]
-        [ "$(wc -l <"$BATS_TEST_TMPDIR/out.$i")" -eq "$good" ]
-    done
-    yields 36 'SELECT LENGTH(rowlock_uuid())'
 }

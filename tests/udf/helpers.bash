@@ -4,6 +4,9 @@
 #     setup_file() { udf_setup_file FILE.so...; }
 #     teardown_file() { udf_teardown_file; }
 
+bats_require_minimum_version 1.5.0
+export BATS_VERBOSE_RUN=yes
+
 # udf_setup_file FILE...: they are copied to where the server loads from. The server's user must
 # be able to read that folder, and nobody else to write to it.
 udf_setup_file() {
@@ -87,11 +90,12 @@ server_pid() {
     "$ROWLOCK_TOOLS/server" pid "$SERVER_DIR"
 }
 
-# poll SECONDS COMMAND...: until the command succeeds, at most so long.
+# poll COMMAND...: until it succeeds. The limit is for what never comes, not for what comes late.
+# shellcheck disable=SC2264 # that of lib.sh, which is read in it
 poll() (
     . "$ROWLOCK_TOOLS/lib.sh"
-    poll "$@" || {
-        echo "not within $1 s: ${*:2}"
+    poll 90 "$@" || {
+        echo "never: $*"
         exit 1
     }
 )
@@ -109,7 +113,7 @@ kind() {
 # A named lock that holds others up from the one to the other.
 gate_shut() {
     sql_any "DO GET_LOCK('gate', 0); DO SLEEP(300)" 2>/dev/null &
-    poll 30 running 'DO SLEEP%'
+    poll running 'DO SLEEP%'
 }
 gate_open() {
     sql_any "KILL CONNECTION $(sql_any "SELECT IS_USED_LOCK('gate')")"

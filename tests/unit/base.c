@@ -1,24 +1,18 @@
 /* Names, URLs, text, JSON, statuses, budgets: nothing here needs a server. */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/budget.h"
-#include "base/home.h"
 #include "base/json.h"
 #include "base/name.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/tls.h"
 #include "base/url.h"
+#include "support/unit.h"
 
 /* ------------------------------------------------------------------------------ names */
 
@@ -43,102 +37,115 @@ static void repeat(char *to, const char *what, size_t times)
         strcat(to, what);
 }
 
-static void good_names(void **state)
+TS_ONCE(names)
 {
-    (void)state;
-    char name[1100];
-    assert_name("a", ROWLOCK_OK);
-    assert_name("nightly close/2026", ROWLOCK_OK);
-    assert_name("q'\"\\`%_;--", ROWLOCK_OK);
-    assert_name("夜间结账 🔒", ROWLOCK_OK);
-    repeat(name, "x", 255);
-    assert_name(name, ROWLOCK_OK);
-    repeat(name, "🔒", 255);
-    assert_name(name, ROWLOCK_OK);
-}
-
-static void bad_names(void **state)
-{
-    (void)state;
+    static const char *const good[] = {"a", "nightly close/2026", "q'\"\\`%_;--", "夜间结账 🔒"};
+    /* Of no character, with control characters, with blanks around it, not UTF-8. */
     static const char *const bad[] = {"",
                                       "a\nb",
                                       "a\tb",
-                                      "\x7f",
-                                      "a\x1b[31m",
+                                      "\177",
+                                      "a\033[31m",
                                       " a",
                                       "a ",
-                                      "\xc2\xa0"
-                                      "a",
-                                      "a\xe3\x80\x80",
-                                      "a\xe2\x80\xa8"
-                                      "b",
-                                      "a\xc2\x85"
-                                      "b",
-                                      "\xff",
-                                      "a\xc3",
-                                      "\xc0\xaf",
-                                      "\xe0\x80\xaf",
-                                      "\xed\xa0\x80",
-                                      "\xf4\x90\x80\x80",
-                                      "\xf8\x88\x80\x80\x80",
-                                      "\x80",
-                                      "\xef\xbb\xbf"
-                                      "a"};
-    char name[1100];
+                                      "\302\240a",
+                                      "a\343\200\200",
+                                      "a\342\200\250b",
+                                      "a\302\205b",
+                                      "\377",
+                                      "a\303",
+                                      "a\303bc",
+                                      "\300\257",
+                                      "\340\200\257",
+                                      "\355\240\200",
+                                      "\364\220\200\200",
+                                      "\370\210\200\200\200",
+                                      "\200",
+                                      "\357\273\277a",
+                                      "\341\232\200ogham",
+                                      "en quad\342\200\200",
+                                      "\343\200\200ideographic",
+                                      "nbsp\302\240",
+                                      "c1 end\302\237",
+                                      "bell\a",
+                                      "cut\342\202",
+                                      "cut\360\237\224",
+                                      "overlong\360\200\200\257",
+                                      " ",
+                                      "\tbefore",
+                                      NULL};
+    static const char *const pieces[] = {"x", "🔒"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_name(good[i], ROWLOCK_OK);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_name(bad[i], ROWLOCK_INVALID);
-    assert_name(NULL, ROWLOCK_INVALID);
-    repeat(name, "x", 256);
-    assert_name(name, ROWLOCK_INVALID);
-    repeat(name, "🔒", 256);
-    assert_name(name, ROWLOCK_INVALID);
+    for (size_t i = 0; i < 2; i++) {
+        char name[1100];
+        repeat(name, pieces[i], 255);
+        assert_name(name, ROWLOCK_OK);
+        repeat(name, pieces[i], 256);
+        assert_name(name, ROWLOCK_INVALID);
+    }
 }
 
 /* ------------------------------------------------------------------------------- URLs */
 
-static void full_url(void **state)
+static void assert_text(const char *text, const char *wanted)
 {
-    (void)state;
-    rl_url url;
-    rowlock_error err;
-    assert_int_equal(
-        rl_url_parse("mysql://ba%40tch:p%3aw%2F@db1.example:3307/locks?socket=%2Frun%2Fs"
-                     "&ssl-ca=/ca.pem&connect-timeout=1500",
-                     &url, &err),
-        ROWLOCK_OK);
-    assert_string_equal(url.user, "ba@tch");
-    assert_string_equal(url.password, "p:w/");
-    assert_string_equal(url.host, "db1.example");
-    assert_int_equal(url.port, 3307);
-    assert_string_equal(url.schema, "locks");
-    assert_string_equal(url.socket, "/run/s");
-    assert_string_equal(url.tls.ca, "/ca.pem");
-    assert_int_equal(url.connect_timeout_ms, 1500);
-    rl_url_free(&url);
+    assert_int_equal(text != NULL, wanted != NULL);
+    if (wanted)
+        assert_string_equal(text, wanted);
 }
 
-static void small_urls(void **state)
+TS_ONCE(good_urls)
 {
-    (void)state;
+    static const struct {
+        const char *url, *user, *password, *host, *schema, *socket, *ca, *protocol;
+        unsigned port;
+        int64_t connect_timeout_ms, retry_ms;
+    } good[] = {
+        {.url = "mysql://ba%40tch:p%3aw%2F@db1.example:3307/locks?socket=%2Frun%2Fs"
+                "&ssl-ca=/ca.pem&connect-timeout=1500&retry=5m&protocol=tcp",
+         .user = "ba@tch",
+         .password = "p:w/",
+         .host = "db1.example",
+         .schema = "locks",
+         .socket = "/run/s",
+         .ca = "/ca.pem",
+         .protocol = "tcp",
+         .port = 3307,
+         .connect_timeout_ms = 1500,
+         .retry_ms = 300000},
+        {.url = "mariadb://"},
+        {.url = "mysql://[::1]:3306/s", .host = "::1", .port = 3306, .schema = "s"},
+        {.url = "mysql://u:@h", .user = "u", .host = "h"},
+        {.url = "mysql://h?retry=250", .host = "h", .retry_ms = 250},
+        {.url = "mysql://h?retry=250ms", .host = "h", .retry_ms = 250},
+        {.url = "mysql://h?retry=30s", .host = "h", .retry_ms = 30000},
+        {.url = "mysql://h?retry=2h", .host = "h", .retry_ms = 7200000},
+        {.url = "mysql://h?retry=1d", .host = "h", .retry_ms = 86400000},
+        {.url = "mysql://h?retry=0", .host = "h"},
+    };
     rl_url url;
-    assert_int_equal(rl_url_parse("mariadb://", &url, NULL), ROWLOCK_OK);
-    assert_null(url.host);
-    assert_null(url.user);
-    assert_null(url.schema);
-    rl_url_free(&url);
-    assert_int_equal(rl_url_parse("mysql://[::1]:3306/s", &url, NULL), ROWLOCK_OK);
-    assert_string_equal(url.host, "::1");
-    assert_string_equal(url.schema, "s");
-    rl_url_free(&url);
-    assert_int_equal(rl_url_parse("mysql://u:@h", &url, NULL), ROWLOCK_OK);
-    assert_string_equal(url.user, "u");
-    assert_null(url.password);
-    rl_url_free(&url);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        print_message("# %s\n", good[i].url);
+        assert_int_equal(rl_url_parse(good[i].url, &url, NULL), ROWLOCK_OK);
+        assert_text(url.user, good[i].user);
+        assert_text(url.password, good[i].password);
+        assert_text(url.host, good[i].host);
+        assert_int_equal(url.port, good[i].port);
+        assert_text(url.schema, good[i].schema);
+        assert_text(url.socket, good[i].socket);
+        assert_text(url.tls.ca, good[i].ca);
+        assert_int_equal(url.connect_timeout_ms, good[i].connect_timeout_ms);
+        assert_int_equal(url.retry_ms, good[i].retry_ms);
+        assert_text(url.protocol, good[i].protocol);
+        rl_url_free(&url);
+    }
 }
 
-static void bad_urls(void **state)
+TS_ONCE(bad_urls)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "http://h/",
                                       "mysql:/h",
@@ -155,7 +162,15 @@ static void bad_urls(void **state)
                                       "mysql://h/s?nothing=1",
                                       "mysql://h/s?connect-timeout=",
                                       "mysql://h/s?connect-timeout=-1",
-                                      "mysql://h/s?connect-timeout=99999999999999999999"};
+                                      "mysql://h/s?connect-timeout=99999999999999999999",
+                                      "mysql://h?retry=",
+                                      "mysql://h?retry=m",
+                                      "mysql://h?retry=2d",
+                                      "mysql://h?retry=86400001",
+                                      "mysql://h?retry=-1",
+                                      "mysql://h?retry=5min",
+                                      "mysql://h?retry=1h5m",
+                                      "mysql://h?connect-timeout=2h"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         rl_url url;
         rowlock_error err = {0};
@@ -165,9 +180,8 @@ static void bad_urls(void **state)
     }
 }
 
-static void url_errors_keep_the_password(void **state)
+TS_ONCE(url_errors_keep_the_password)
 {
-    (void)state;
     rl_url url;
     rowlock_error err = {0};
     assert_int_equal(rl_url_parse("mysql://u:geheim%zz@h:x/?y=1", &url, &err), ROWLOCK_INVALID);
@@ -177,25 +191,19 @@ static void url_errors_keep_the_password(void **state)
 
 /* ------------------------------------------------------------------------------- text */
 
-static void labels(void **state)
+TS_ONCE(labels)
 {
-    (void)state;
-    char label[8];
-    rl_copy_label(label, sizeof label, "a\x1b[1m");
-    assert_string_equal(label, "a?[1m");
-    rl_copy_label(label, sizeof label, "12345🔒");
-    assert_string_equal(label, "12345");
-    rl_copy_label(label, sizeof label,
-                  "x\xff"
-                  "y");
-    assert_string_equal(label, "x?y");
-    rl_copy_label(label, sizeof label, NULL);
-    assert_string_equal(label, "");
+    static const char *const shown[][2] = {
+        {"a\033[1m", "a?[1m"}, {"12345🔒", "12345"}, {"x\377y", "x?y"}, {NULL, ""}};
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        char label[8];
+        rl_copy_label(label, sizeof label, shown[i][0]);
+        assert_string_equal(label, shown[i][1]);
+    }
 }
 
-static void json(void **state)
+TS_ONCE(json)
 {
-    (void)state;
     rl_buffer buffer = {0};
     rl_json_string(&buffer, "a\"b\\c\n\x01 é");
     rl_json_u64(&buffer, UINT64_MAX);
@@ -205,9 +213,8 @@ static void json(void **state)
     rl_buffer_free(&buffer);
 }
 
-static void errors_are_one_line(void **state)
+TS_ONCE(errors_are_one_line)
 {
-    (void)state;
     rowlock_error err;
     char long_text[2000];
     repeat(long_text, "é", sizeof long_text / 2 - 1);
@@ -224,9 +231,8 @@ static void errors_are_one_line(void **state)
 
 /* --------------------------------------------------------------------------- statuses */
 
-static void status_table(void **state)
+TS_ONCE(status_table)
 {
-    (void)state;
     static const int numbers[] = {
 #define NUMBER(name, number, exit_status, text) number,
         ROWLOCK_STATUS_MAP(NUMBER)
@@ -249,35 +255,6 @@ static void status_table(void **state)
 }
 
 /* ---------------------------------------------------------------------------- budgets */
-
-static void budget_deadlines(void **state)
-{
-    (void)state;
-    rl_budget try_once = rl_budget_start(0, 10000, NULL);
-    assert_true(try_once.try_once);
-    rl_io io = rl_budget_quick_io(&try_once);
-    assert_true(io.deadline_us >= try_once.start_us + 9000000);
-    rl_budget forever = rl_budget_start(-1, 10000, NULL);
-    assert_true(forever.deadline_us == RL_NEVER);
-    assert_true(rl_budget_lock_io(&forever).deadline_us == RL_NEVER);
-    rl_budget huge = rl_budget_start(INT64_MAX, 10000, NULL);
-    assert_true(huge.deadline_us == RL_NEVER);
-    rl_budget some = rl_budget_start(50, 10000, NULL);
-    assert_true(rl_budget_lock_io(&some).deadline_us == some.start_us + 50000);
-    assert_true(rl_budget_quick_io(&some).deadline_us <= some.start_us + 50000 + RL_GRACE_US);
-}
-
-static void sleep_ends_at_the_deadline(void **state)
-{
-    (void)state;
-    rl_budget budget = rl_budget_start(30, 10000, NULL);
-    int64_t before = rl_now_us();
-    assert_int_equal(rl_budget_sleep(&budget, 10000000), RL_EXPIRED);
-    int64_t took = rl_now_us() - before;
-    assert_true(took >= 29000);
-    assert_true(took < 5000000);
-    assert_true(rl_budget_spent(&budget));
-}
 
 /* Waits so often that the alarm is made, for a descriptor that is always ready. */
 static void make_alarm(rl_alarm *alarm)
@@ -307,9 +284,8 @@ static void expires_after_ms(rl_alarm *alarm, int64_t ms)
 }
 
 /* Whatever it was set to before: later, earlier, or a time that is over. */
-static void an_alarm_goes_off_in_time(void **state)
+TS_ONCE(an_alarm_goes_off_in_time)
 {
-    (void)state;
     rl_alarm alarm = {0};
     make_alarm(&alarm);
     expires_after_ms(&alarm, 30);
@@ -317,84 +293,25 @@ static void an_alarm_goes_off_in_time(void **state)
     expires_after_ms(&alarm, 0);
     make_alarm(&alarm);
     expires_after_ms(&alarm, 20);
-    rl_alarm_end(&alarm);
-    assert_false(alarm.made);
-}
-
-static void an_alarm_leaves_cancelling_alone(void **state)
-{
-    (void)state;
-    rl_alarm alarm = {0};
+    /* It is in the way of no cancelling. */
     rowlock_cancel *cancel = NULL;
-    int silent = eventfd(0, EFD_CLOEXEC);
     short revents = 0;
+    int silent = eventfd(0, EFD_CLOEXEC);
     make_alarm(&alarm);
     assert_int_equal(rowlock_cancel_new(&cancel, NULL), ROWLOCK_OK);
     rowlock_cancel_fire(cancel);
     rl_budget budget = rl_budget_start(20000, 20000, cancel);
     rl_io io = rl_budget_lock_io(&budget);
     assert_int_equal(rl_alarm_wait(&alarm, &io, silent, POLLIN, &revents), RL_CANCELLED);
-    rl_alarm_end(&alarm);
     rowlock_cancel_free(cancel);
     close(silent);
-}
-
-static void a_child_is_elsewhere(void **state)
-{
-    (void)state;
-    rl_home home = rl_home_make();
-    rl_home unmarked = {.pid = home.pid};
-    assert_true(rl_home_is_here(&home));
-    assert_true(rl_home_is_here(&unmarked));
-    pid_t child = fork();
-    if (child == 0)
-        _exit(rl_home_is_here(&home) || rl_home_is_here(&unmarked));
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_true(rl_home_is_here(&home));
-    rl_home_end(&home);
-}
-
-static void digits(void **state)
-{
-    (void)state;
-    char text[21];
-    assert_ptr_equal(rl_put_u64(text, 0), text + 1);
-    assert_string_equal(text, "0");
-    assert_ptr_equal(rl_put_u64(text, UINT64_MAX), text + 20);
-    assert_string_equal(text, "18446744073709551615");
-}
-
-static void *fire(void *cancel)
-{
-    rowlock_cancel_fire(cancel);
-    return NULL;
-}
-
-static void sleep_ends_when_cancelled(void **state)
-{
-    (void)state;
-    rowlock_cancel *cancel = NULL;
-    assert_int_equal(rowlock_cancel_new(&cancel, NULL), ROWLOCK_OK);
-    rl_budget budget = rl_budget_start(-1, 10000, cancel);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fire, cancel), 0);
-    assert_int_equal(rl_budget_sleep(&budget, RL_NEVER), RL_CANCELLED);
-    pthread_join(thread, NULL);
-    assert_int_equal(rl_budget_sleep(&budget, 1000000), RL_CANCELLED);
-    rowlock_cancel_reset(cancel);
-    assert_false(rl_budget_cancelled(&budget));
-    assert_int_equal(rl_budget_sleep(&budget, 1000), RL_READY);
-    rowlock_cancel_free(cancel);
-    rowlock_cancel_free(NULL);
-    assert_int_equal(rowlock_cancel_new(NULL, NULL), ROWLOCK_INVALID);
+    rl_alarm_end(&alarm);
+    assert_false(alarm.made);
 }
 
 /* The examples of FIPS 180-4, in pieces of every size. */
-static void sha256_sums(void **state)
+TS_ONCE(sha256_sums)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *sum;
@@ -424,27 +341,22 @@ static void sha256_sums(void **state)
         }
 }
 
+/* Nobody who names a CA, a certificate or a fingerprint goes without TLS. */
+TS_ONCE(tls_that_contradicts_itself)
+{
+    char text[] = "/dev/null";
+    rl_tls bad[] = {{.mode = ROWLOCK_TLS_OFF, .ca = text},
+                    {.mode = ROWLOCK_TLS_OFF, .cert = text},
+                    {.mode = ROWLOCK_TLS_PREFERRED, .fingerprint = text},
+                    {.mode = ROWLOCK_TLS_REQUIRED, .ca = text},
+                    {.mode = ROWLOCK_TLS_VERIFY_CA, .key = text}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(rl_tls_check(&bad[i], NULL), ROWLOCK_INVALID);
+    rl_tls good = {.mode = ROWLOCK_TLS_VERIFY_CA, .ca = text};
+    assert_int_equal(rl_tls_check(&good, NULL), ROWLOCK_OK);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sha256_sums),
-        cmocka_unit_test(good_names),
-        cmocka_unit_test(bad_names),
-        cmocka_unit_test(full_url),
-        cmocka_unit_test(small_urls),
-        cmocka_unit_test(bad_urls),
-        cmocka_unit_test(url_errors_keep_the_password),
-        cmocka_unit_test(labels),
-        cmocka_unit_test(json),
-        cmocka_unit_test(errors_are_one_line),
-        cmocka_unit_test(status_table),
-        cmocka_unit_test(budget_deadlines),
-        cmocka_unit_test(sleep_ends_at_the_deadline),
-        cmocka_unit_test(sleep_ends_when_cancelled),
-        cmocka_unit_test(an_alarm_goes_off_in_time),
-        cmocka_unit_test(an_alarm_leaves_cancelling_alone),
-        cmocka_unit_test(a_child_is_elsewhere),
-        cmocka_unit_test(digits),
-    };
-    return cmocka_run_group_tests_name("unit_base", tests, NULL, NULL);
+    return ts_run("unit_base", NULL, NULL);
 }

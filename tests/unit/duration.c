@@ -1,21 +1,27 @@
 /* The command's durations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "cli/cli.h"
+#include "support/unit.h"
 
-static void good_durations(void **state)
+TS_ONCE(good_durations)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t ms;
-    } good[] = {{"0", 0},        {"30", 30000},    {"30s", 30000}, {"5m", 300000},
-                {"2h", 7200000}, {"1d", 86400000}, {"250ms", 250}, {"1.5", 1500},
-                {"0.5s", 500},   {"0.001", 1},     {"1.5m", 90000}};
+    } good[] = {{"0", 0},
+                {"30", 30000},
+                {"5m", 300000},
+                {"2h", 7200000},
+                {"1d", 86400000},
+                {"250ms", 250},
+                {"1.5", 1500},
+                {"0.5s", 500},
+                {"1.5m", 90000},
+                {"0.0001", 1},
+                {"1.0000000001d", 86400001},
+                {"0.000000011d", 1},
+                {"000000000000000000000000000001s", 1000},
+                {"9223372036854775807ms", INT64_MAX}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         int64_t ms = -1;
         if (!cli_duration(good[i].text, &ms) || ms != good[i].ms)
@@ -23,28 +29,32 @@ static void good_durations(void **state)
     }
 }
 
-static void bad_durations(void **state)
+TS_ONCE(bad_durations)
 {
-    (void)state;
-    static const char *const bad[] = {"",
-                                      "-1",
-                                      "s",
-                                      "1x",
-                                      "1 s",
-                                      "1s ",
-                                      " 1",
-                                      "1..5",
-                                      "1.5.",
-                                      "0x1",
-                                      "1e3",
-                                      "inf",
-                                      "nan",
-                                      "+1",
-                                      "99999999999999999999",
-                                      "9223372036854775807h",
-                                      "1sm",
-                                      ".",
-                                      "1,5"};
+    static const char *const bad[] = {
+        "",
+        "-1",
+        "s",
+        "1x",
+        "1 s",
+        "1s ",
+        " 1",
+        "1..5",
+        "1.5.",
+        "1.",
+        ".5",
+        "0x1",
+        "1e3",
+        "inf",
+        "nan",
+        "+1",
+        "1sm",
+        ".",
+        "1,5",
+        "99999999999999999999",
+        "9223372036854775807h",
+        "9223372036854775808ms",
+    };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         int64_t ms = 42;
         if (cli_duration(bad[i], &ms))
@@ -55,9 +65,5 @@ static void bad_durations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_durations),
-        cmocka_unit_test(bad_durations),
-    };
-    return cmocka_run_group_tests_name("unit_duration", tests, NULL, NULL);
+    return ts_run("unit_duration", NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* The tables of flavours and clusters, and what a server's answers make of it: no server needed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "db/flavour.h"
 #include "stmt/bell.h"
+#include "support/unit.h"
 
 typedef struct answer {
     const char *name;
@@ -65,9 +60,8 @@ static rl_server sketch(rl_flavour flavour, const answer *said)
 
 #define SKETCH(flavour, ...) sketch(flavour, (const answer[]){__VA_ARGS__, {NULL, NULL}})
 
-static void what_it_is(void **state)
+TS_ONCE(what_it_is)
 {
-    (void)state;
     rl_server server = sketch(RL_MARIADB, NULL);
     assert_int_equal(server.major, 10);
     assert_int_equal(server.minor, 11);
@@ -86,9 +80,8 @@ static void what_it_is(void **state)
 }
 
 /* Only what is known to be outside is refused. */
-static void outside_its_group(void **state)
+TS_ONCE(outside_its_group)
 {
-    (void)state;
     static const answer group = {"group_replication_group_name", "g"};
     rowlock_error err = {0};
     rl_server none = SKETCH(RL_MYSQL, group);
@@ -110,9 +103,8 @@ static void outside_its_group(void **state)
     assert_int_equal(rl_server_join_check(&unseen, &err), ROWLOCK_OK);
 }
 
-static void too_old(void **state)
+TS_ONCE(too_old)
 {
-    (void)state;
     static const struct {
         rl_flavour flavour;
         const char *version;
@@ -135,11 +127,8 @@ static void too_old(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------- identities */
-
-static void a_restart_is_no_change(void **state)
+TS_ONCE(a_restart_is_no_change)
 {
-    (void)state;
     for (int flavour = 0; flavour < RL_FLAVOURS; flavour++) {
         rl_server before = sketch((rl_flavour)flavour, NULL);
         rl_server after = SKETCH((rl_flavour)flavour, {"pseudo_thread_id", "1"},
@@ -150,9 +139,8 @@ static void a_restart_is_no_change(void **state)
 }
 
 /* The copy of a server has the same rows; these are what it cannot share. */
-static void another_server(void **state)
+TS_ONCE(another_server)
 {
-    (void)state;
     static const answer differs[] = {
         {"server_id", "2"}, {"gtid_domain_id", "1"},         {"hostname", "db2"},
         {"port", "3307"},   {"datadir", "/var/lib/mysql2/"},
@@ -169,9 +157,8 @@ static void another_server(void **state)
     assert_true(sketch(RL_MYSQL, NULL).identity == other.identity);
 }
 
-static void nodes_of_galera(void **state)
+TS_ONCE(nodes_of_galera)
 {
-    (void)state;
     rl_server one = SKETCH(RL_MARIADB, {"wsrep_on", "ON"}, {"wsrep_cluster_status", "Primary"},
                            {"wsrep_cluster_state_uuid", "aaaa"});
     rl_server other = SKETCH(RL_MARIADB, {"wsrep_on", "ON"}, {"wsrep_cluster_status", "Primary"},
@@ -190,9 +177,8 @@ static void nodes_of_galera(void **state)
     assert_true(other.identity != one.identity);
 }
 
-static void members_of_a_group(void **state)
+TS_ONCE(members_of_a_group)
 {
-    (void)state;
     const answer group = {"group_replication_group_name", "cccc"};
     const answer single = {"group_replication_single_primary_mode", "ON"};
     const answer online = {"member_state", "ONLINE"};
@@ -217,11 +203,8 @@ static void members_of_a_group(void **state)
     assert_false(other.apart);
 }
 
-/* -------------------------------------------------------------------------- the tables */
-
-static void what_follows(void **state)
+TS_ONCE(what_follows)
 {
-    (void)state;
     static const struct {
         rl_cluster cluster;
         bool many;
@@ -240,31 +223,7 @@ static void what_follows(void **state)
     }
 }
 
-static void every_flavour(void **state)
-{
-    (void)state;
-    for (int flavour = 0; flavour < RL_FLAVOURS; flavour++) {
-        const rl_traits *traits = rl_traits_of((rl_flavour)flavour);
-        assert_true(traits->name && traits->too_old && traits->identity_is);
-        assert_true(traits->bell_name_max >= RL_BELL_NAME_MAX);
-        for (size_t i = 0; i < traits->own_number_count; i++)
-            for (size_t j = 0; j < i; j++)
-                assert_true(traits->own_numbers[i].number != traits->own_numbers[j].number);
-    }
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_it_is),
-        cmocka_unit_test(outside_its_group),
-        cmocka_unit_test(too_old),
-        cmocka_unit_test(a_restart_is_no_change),
-        cmocka_unit_test(another_server),
-        cmocka_unit_test(nodes_of_galera),
-        cmocka_unit_test(members_of_a_group),
-        cmocka_unit_test(what_follows),
-        cmocka_unit_test(every_flavour),
-    };
-    return cmocka_run_group_tests_name("unit_flavour", tests, NULL, NULL);
+    return ts_run("unit_flavour", NULL, NULL);
 }

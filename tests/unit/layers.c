@@ -1,16 +1,14 @@
 /* The error table, the statements' table, scripts, backoff, attempts: no server needed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "db/errors.h"
+#include "keep/keeper.h"
 #include "migrate/migrations.h"
 #include "migrate/script.h"
 #include "stmt/stmt.h"
+#include "support/unit.h"
 #include "wait/backoff.h"
+#include "wait/reach.h"
 
 /* ------------------------------------------------------------------------ error table */
 
@@ -20,9 +18,8 @@ typedef struct expectation {
     rowlock_status mysql;
 } expectation;
 
-static void server_numbers(void **state)
+TS_ONCE(server_numbers)
 {
-    (void)state;
     static const expectation expected[] = {
         {1205, ROWLOCK_BUSY, ROWLOCK_BUSY},
         {3572, ROWLOCK_SERVER, ROWLOCK_BUSY},
@@ -80,42 +77,18 @@ static void server_numbers(void **state)
     assert_int_equal(rl_server_status_said(1180, "Got error 149 during COMMIT", RL_MYSQL),
                      ROWLOCK_DEADLOCK);
     /* While connecting nothing has happened yet. */
-    assert_int_equal(rl_connect_status(2013, RL_MARIADB), ROWLOCK_UNAVAILABLE);
+    static const unsigned later[] = {2002, 2003, 2005, 2006, 2013, 1040, 1053, 1203};
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        assert_int_equal(rl_connect_status(later[i], RL_MARIADB), ROWLOCK_UNAVAILABLE);
+        assert_int_equal(rl_connect_status(later[i], RL_MYSQL), ROWLOCK_UNAVAILABLE);
+    }
     assert_int_equal(rl_connect_status(1045, RL_MARIADB), ROWLOCK_DENIED);
 }
 
 /* ------------------------------------------------------------------------- statements */
 
-static size_t count_marks(const char *text)
+TS_ONCE(render)
 {
-    size_t marks = 0;
-    for (; *text; text++)
-        marks += *text == '?';
-    return marks;
-}
-
-static void every_statement(void **state)
-{
-    (void)state;
-    for (int id = 0; id < RL_SQL_COUNT; id++) {
-        const rl_sql *sql = &rl_sql_table[id];
-        assert_non_null(sql->name);
-        assert_true(strlen(sql->name) < sizeof((rowlock_error *)0)->statement);
-        assert_int_equal(count_marks(sql->text), sql->use_count);
-        /* Those with statements inside keep their lines. */
-        assert_true(strchr(sql->text, '\n') || !strchr(sql->text, ';'));
-        assert_true(sql->as_text || !strstr(sql->text, "{schema}"));
-        assert_true(sql->column_count <= RL_SQL_MAX_VALUES);
-        for (unsigned i = 0; i < sql->use_count; i++)
-            assert_true(sql->uses[i] < sql->param_count);
-        for (unsigned i = 0; i < sql->column_count; i++)
-            assert_true((sql->columns[i].type == RL_TYPE_TEXT) == (sql->columns[i].size > 0));
-    }
-}
-
-static void render(void **state)
-{
-    (void)state;
     rl_buffer text = {0};
     const rl_value good[] = {rl_u64(7), rl_u64(UINT64_MAX), rl_text("0a-b.12"), rl_text("")};
     assert_true(rl_render(RL_SQL_CALLER_FENCE, "locks$1", good, &text));
@@ -132,9 +105,8 @@ static void render(void **state)
     }
 }
 
-static void render_names(void **state)
+TS_ONCE(render_names)
 {
-    (void)state;
     rl_buffer text = {0};
     const rl_value names[] = {rl_quoted("a`b"), rl_quoted("?:x'")};
     assert_true(rl_render(RL_SQL_FENCE_DROP, "s", names, &text));
@@ -151,36 +123,9 @@ static void render_names(void **state)
 
 /* ---------------------------------------------------------------------------- scripts */
 
-static void script(void **state)
-{
-    (void)state;
-    const char *text = "-- one; comment\n/* two; */ SELECT 'a;''b;\\';c' ; ;\n"
-                       "# three;\nSELECT \"x;\", `y;z` -- four;\n FROM t;\n"
-                       "/*!50000 SELECT 1; */;  INSERT (\n  x)";
-    static const char *const expected[] = {"SELECT 'a;''b;\\';c'",
-                                           "SELECT \"x;\", `y;z` -- four;\n FROM t",
-                                           "/*!50000 SELECT 1; */", "INSERT (\n  x)"};
-    assert_int_equal(rl_script_count(text), 4);
-    rl_script at = rl_script_begin(text, strlen(text));
-    rl_statement statement;
-    for (size_t i = 0; i < 4; i++) {
-        assert_true(rl_script_next(&at, &statement));
-        assert_int_equal(statement.length, strlen(expected[i]));
-        assert_memory_equal(statement.text, expected[i], statement.length);
-    }
-    char title[20];
-    rl_statement_title(&statement, title, sizeof title);
-    assert_string_equal(title, "INSERT");
-    assert_false(rl_script_next(&at, &statement));
-    assert_int_equal(rl_script_count(""), 0);
-    assert_int_equal(rl_script_count("-- nothing\n/* at all"), 0);
-    assert_int_equal(rl_script_count("SELECT 'unclosed; "), 1);
-}
-
 /* What each is split into: the statements with a | between them, and the problem's line. */
-static void script_forms(void **state)
+TS_ONCE(script_forms)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *statements;
@@ -188,6 +133,12 @@ static void script_forms(void **state)
         bool no_backslashes;
         bool ansi_quotes;
     } forms[] = {
+        {"-- one; comment\n/* two; */ SELECT 'a;''b;\\';c' ; ;\n"
+         "# three;\nSELECT \"x;\", `y;z` -- four;\n FROM t;\n"
+         "/*!50000 SELECT 1; */;  INSERT (\n  x)",
+         "SELECT 'a;''b;\\';c'|SELECT \"x;\", `y;z` -- four;\n FROM t|/*!50000 SELECT 1; */|"
+         "INSERT (\n  x)",
+         0, false, false},
         {"DELIMITER //\nCREATE PROCEDURE p()\nBEGIN\n SELECT 1;\nEND //\nDELIMITER ;\nCALL p();",
          "CREATE PROCEDURE p()\nBEGIN\n SELECT 1;\nEND|CALL p()", 0, false, false},
         {"delimiter $$\nSELECT 1$$ SELECT 2; $$\n", "SELECT 1|SELECT 2;", 0, false, false},
@@ -238,9 +189,8 @@ static void script_forms(void **state)
     }
 }
 
-static void statement_lines_and_titles(void **state)
+TS_ONCE(statement_lines_and_titles)
 {
-    (void)state;
     const char *text = "-- a\n\nSELECT 1;\n/*\n*/ SELECT\n'\xc3\xa9\xc3\xa9\xc3\xa9\n';\nUSE x";
     static const unsigned lines[] = {3, 5, 8};
     rl_script at = rl_script_begin(text, strlen(text));
@@ -268,21 +218,10 @@ static void statement_lines_and_titles(void **state)
     }
 }
 
-static void migrations(void **state)
-{
-    (void)state;
-    assert_true(rl_migration_count > 0);
-    for (unsigned i = 0; i < rl_migration_count; i++) {
-        assert_int_equal(rl_migrations[i].version, i + 1);
-        assert_true(rl_script_count(rl_migrations[i].content) > 0);
-    }
-}
-
 /* ---------------------------------------------------------------------------- waiting */
 
-static void backoff_grows_and_stays_bounded(void **state)
+TS_ONCE(backoff_grows_and_stays_bounded)
 {
-    (void)state;
     rl_backoff low = {.first_us = 1000, .most_us = 8000};
     rl_backoff high = low;
     static const int64_t ceilings[] = {1000, 2000, 4000, 8000, 8000, 8000};
@@ -293,6 +232,24 @@ static void backoff_grows_and_stays_bounded(void **state)
     }
     for (int i = 0; i < 1000; i++)
         assert_true(rl_backoff_next_us(&high, UINT32_MAX) <= 8000);
+}
+
+/* guarantees.md, 4: a tenth, of 20 ms to 1 s, or what two clocks may differ by. */
+TS_ONCE(a_holder_gives_up_before_the_server_does)
+{
+    assert_int_equal(rl_margin_us(100000), 20000);
+    assert_int_equal(rl_margin_us(500000), 50000);
+    assert_int_equal(rl_margin_us(30000000), 1000000);
+    assert_int_equal(rl_margin_us(86400000000), 43200000);
+    rl_held held = {.ttl_us = 500000};
+    rl_held_extend(&held, 7, 500000);
+    assert_int_equal(atomic_load(&held.deadline_us), 450007);
+    /* Who looks after that time is told so, and for good, whether or not the keeper has run. */
+    assert_true(rl_held_over(&held));
+    assert_int_equal(atomic_load(&held.deadline_us), 0);
+    assert_true(rl_held_over(&held));
+    rl_held_extend(&held, rl_now_us(), 60000000);
+    assert_false(rl_held_over(&held));
 }
 
 typedef struct script_of_answers {
@@ -326,28 +283,34 @@ static rowlock_status attempt_all(script_of_answers *s, int64_t wait_ms, int64_t
     return rl_attempt_until(&how, answer, s, NULL);
 }
 
-static void attempts(void **state)
+TS_ONCE(attempts)
 {
-    (void)state;
     static const rowlock_status comes_free[] = {ROWLOCK_BUSY, ROWLOCK_DEADLOCK, ROWLOCK_UNAVAILABLE,
                                                 ROWLOCK_OK};
-    script_of_answers s = {.answers = comes_free};
-    assert_int_equal(attempt_all(&s, -1, 1000000, false), ROWLOCK_OK);
-    assert_int_equal(s.asked, 4);
-    s = (script_of_answers){.answers = comes_free};
-    assert_int_equal(attempt_all(&s, 0, 1000000, false), ROWLOCK_BUSY);
-    assert_int_equal(s.asked, 1);
-    s = (script_of_answers){.answers = comes_free, .unsettled = true};
-    assert_int_equal(attempt_all(&s, 0, 1000000, false), ROWLOCK_OK);
-    s = (script_of_answers){.answers = comes_free};
-    assert_int_equal(attempt_all(&s, -1, 1000000, true), ROWLOCK_BUSY);
     static const rowlock_status down[] = {ROWLOCK_UNAVAILABLE, ROWLOCK_UNAVAILABLE};
-    s = (script_of_answers){.answers = down};
-    assert_int_equal(attempt_all(&s, -1, 0, false), ROWLOCK_UNAVAILABLE);
-    assert_int_equal(s.asked, 1);
     static const rowlock_status denied[] = {ROWLOCK_BUSY, ROWLOCK_DENIED};
-    s = (script_of_answers){.answers = denied};
-    assert_int_equal(attempt_all(&s, -1, 1000000, false), ROWLOCK_DENIED);
+    static const struct {
+        const char *what;
+        const rowlock_status *answers;
+        int64_t wait_ms, outage_us;
+        bool busy_is_final, unsettled;
+        rowlock_status status;
+        unsigned asked;
+    } cases[] = {
+        {"until it is free", comes_free, -1, 1000000, false, false, ROWLOCK_OK, 4},
+        {"once", comes_free, 0, 1000000, false, false, ROWLOCK_BUSY, 1},
+        {"until it is known", comes_free, 0, 1000000, false, true, ROWLOCK_OK, 4},
+        {"until it is busy", comes_free, -1, 1000000, true, false, ROWLOCK_BUSY, 1},
+        {"without patience for an outage", down, -1, 0, false, false, ROWLOCK_UNAVAILABLE, 1},
+        {"until it is denied", denied, -1, 1000000, false, false, ROWLOCK_DENIED, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        script_of_answers s = {.answers = cases[i].answers, .unsettled = cases[i].unsettled};
+        rowlock_status status =
+            attempt_all(&s, cases[i].wait_ms, cases[i].outage_us, cases[i].busy_is_final);
+        if (status != cases[i].status || s.asked != cases[i].asked)
+            fail_msg("%s: %s, asked %u times", cases[i].what, rowlock_status_name(status), s.asked);
+    }
 }
 
 static rowlock_status always_busy(void *data, int64_t *hint_us, rowlock_error *err)
@@ -357,9 +320,8 @@ static rowlock_status always_busy(void *data, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "busy");
 }
 
-static void attempts_end_in_time(void **state)
+TS_ONCE(attempts_end_in_time)
 {
-    (void)state;
     rl_budget budget = rl_budget_start(60, 1000, NULL);
     const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 5000, .most_us = 9000}};
     unsigned asked = 0;
@@ -370,20 +332,116 @@ static void attempts_end_in_time(void **state)
     assert_true(asked > 1);
 }
 
+typedef struct late_answer {
+    const rl_budget *budget;
+    unsigned early; /* attempts that fail before the wait is over */
+    rowlock_error says;
+} late_answer;
+
+static rowlock_status late(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    late_answer *l = data;
+    *hint_us = 100;
+    if (l->early == 0)
+        (void)rl_budget_sleep(l->budget, 1000000);
+    else
+        l->early--;
+    *err = l->says;
+    return err->status;
+}
+
+/* A wait that ends while the server has yet to answer: no outage, unless something says so. */
+TS_ONCE(the_end_of_a_wait_is_no_outage)
+{
+    static const struct {
+        late_answer answer;
+        rowlock_status status;
+    } cases[] = {
+        {{.early = 0}, ROWLOCK_TIMEOUT},
+        {{.says = {.server_errno = 2013}}, ROWLOCK_UNAVAILABLE},
+        {{.says = {.statement = "connect"}}, ROWLOCK_UNAVAILABLE},
+        {{.early = 1}, ROWLOCK_UNAVAILABLE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rl_budget budget = rl_budget_start(20, 1000, NULL);
+        const rl_attempts how = {
+            .budget = &budget, .outage_us = 60000000, .backoff = {.first_us = 200, .most_us = 400}};
+        late_answer l = cases[i].answer;
+        l.budget = &budget;
+        l.says.status = ROWLOCK_UNAVAILABLE;
+        assert_int_equal(rl_attempt_until(&how, late, &l, NULL), cases[i].status);
+    }
+}
+
+/* ------------------------------------------------------------------ the first connection */
+
+typedef struct server {
+    rowlock_status answers[4]; /* the last one again and again */
+    unsigned asked;
+    int64_t limits[4];
+} server;
+
+static rowlock_status connect_to(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    server *s = data;
+    unsigned i = s->asked < 3 ? s->asked : 3;
+    s->asked++;
+    s->limits[i] = limit_ms;
+    return s->answers[i] == ROWLOCK_OK ? ROWLOCK_OK : rl_fail(err, s->answers[i], "no server");
+}
+
+static rowlock_status reach(server *s, int64_t retry_ms, rowlock_error *err)
+{
+    const rl_reach how = {.retry_ms = retry_ms, .limit_ms = 10000};
+    return rl_reach_server(&how, connect_to, s, err);
+}
+
+TS_ONCE(connecting_is_tried_again)
+{
+    rowlock_error err = {0};
+    server s = {.answers = {ROWLOCK_UNAVAILABLE, ROWLOCK_READONLY, ROWLOCK_OK}};
+    assert_int_equal(reach(&s, 60000, &err), ROWLOCK_OK);
+    assert_int_equal(s.asked, 3);
+    assert_int_equal(s.limits[0], 10000);
+    /* Not at all, unless asked. */
+    s = (server){.answers = {ROWLOCK_UNAVAILABLE, ROWLOCK_OK}};
+    assert_int_equal(reach(&s, 0, &err), ROWLOCK_UNAVAILABLE);
+    assert_int_equal(s.asked, 1);
+    assert_string_equal(err.message, "no server");
+}
+
+TS_ONCE(connecting_is_given_up)
+{
+    rowlock_error err = {0};
+    server s = {
+        .answers = {ROWLOCK_UNAVAILABLE, ROWLOCK_READONLY, ROWLOCK_READONLY, ROWLOCK_READONLY}};
+    int64_t start_us = rl_now_us();
+    assert_int_equal(reach(&s, 700, &err), ROWLOCK_READONLY);
+    assert_int_equal(err.status, ROWLOCK_READONLY);
+    assert_true(rl_now_us() - start_us >= 700000);
+    assert_true(s.asked > 1);
+    assert_int_equal(s.limits[0], 10000);
+    assert_true(s.limits[1] >= 100 && s.limits[1] <= 700);
+    assert_ptr_equal(strstr(err.message, "gave up after "), err.message);
+    assert_non_null(strstr(err.message, "): no server"));
+    assert_int_equal(reach(&s, 1, NULL), ROWLOCK_READONLY);
+}
+
+TS_ONCE(what_no_waiting_mends_is_final)
+{
+    static const rowlock_status final[] = {ROWLOCK_DENIED,      ROWLOCK_INVALID, ROWLOCK_SCHEMA,
+                                           ROWLOCK_UNSUPPORTED, ROWLOCK_DAMAGED, ROWLOCK_SYSTEM,
+                                           ROWLOCK_CANCELLED};
+    for (size_t i = 0; i < sizeof final / sizeof final[0]; i++) {
+        rowlock_error err = {0};
+        server s = {.answers = {final[i], ROWLOCK_OK}};
+        assert_int_equal(reach(&s, 3600000, &err), final[i]);
+        assert_int_equal(s.asked, 1);
+        assert_string_equal(err.message, "no server");
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(server_numbers),
-        cmocka_unit_test(every_statement),
-        cmocka_unit_test(render),
-        cmocka_unit_test(render_names),
-        cmocka_unit_test(script),
-        cmocka_unit_test(script_forms),
-        cmocka_unit_test(statement_lines_and_titles),
-        cmocka_unit_test(migrations),
-        cmocka_unit_test(backoff_grows_and_stays_bounded),
-        cmocka_unit_test(attempts),
-        cmocka_unit_test(attempts_end_in_time),
-    };
-    return cmocka_run_group_tests_name("unit_layers", tests, NULL, NULL);
+    return ts_run("unit_layers", NULL, NULL);
 }

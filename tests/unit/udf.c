@@ -1,23 +1,10 @@
 /* What the loadable functions are made of, without a server: tokens as text, and UUIDs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdlib.h>
 #include <string.h>
 
+#include "support/unit.h"
 #include "udf/token.h"
 #include "udf/uuid.h"
-
-static void reads(const char *text, uint64_t number)
-{
-    uint64_t got = ~number;
-    assert_true(rl_token_read(text, strlen(text), &got));
-    assert_true(got == number);
-}
 
 /* And the output is not touched. */
 static void refuses(const char *text, size_t length)
@@ -27,20 +14,26 @@ static void refuses(const char *text, size_t length)
     assert_true(got == 4711);
 }
 
-static void test_token_numbers(void **state)
+TS_ONCE(test_token_numbers)
 {
-    (void)state;
-    reads("0", 0);
-    reads("1", 1);
-    reads("10", 10);
-    reads("9007199254740993", UINT64_C(9007199254740993));
-    reads("9223372036854775808", UINT64_C(9223372036854775808));
-    reads("18446744073709551615", UINT64_MAX);
+    static const struct {
+        const char *text;
+        uint64_t number;
+    } good[] = {{"0", 0},
+                {"1", 1},
+                {"10", 10},
+                {"9007199254740993", UINT64_C(9007199254740993)},
+                {"9223372036854775808", UINT64_C(9223372036854775808)},
+                {"18446744073709551615", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        uint64_t got = ~good[i].number;
+        assert_true(rl_token_read(good[i].text, strlen(good[i].text), &got));
+        assert_true(got == good[i].number);
+    }
 }
 
-static void test_token_refusals(void **state)
+TS_ONCE(test_token_refusals)
 {
-    (void)state;
     static const char *const wrong[] = {"",
                                         "-1",
                                         "+1",
@@ -72,20 +65,8 @@ static void test_token_refusals(void **state)
     assert_true(rl_token_read("123456", 3, &got) && got == 123);
 }
 
-static void test_token_of_any_length(void **state)
+TS_ONCE(test_uuid_fields)
 {
-    (void)state;
-    size_t length = (size_t)1 << 20;
-    char *text = malloc(length);
-    assert_non_null(text);
-    memset(text, '9', length);
-    refuses(text, length);
-    free(text);
-}
-
-static void test_uuid_fields(void **state)
-{
-    (void)state;
     char text[RL_UUID_TEXT + 1] = {0};
     /* The example of RFC 9562, A.6: 2022-02-22 19:22:22 UTC. */
     rl_uuid7(1645557742, 0, UINT64_C(0x18C4DC0C0C07398F) << 2, text);
@@ -99,9 +80,8 @@ static void test_uuid_fields(void **state)
     assert_string_equal(text, "ffffffff-ffff-7000-8000-000000000000");
 }
 
-static void test_uuids_sort_by_time(void **state)
+TS_ONCE(test_uuids_sort_by_time)
 {
-    (void)state;
     char last[RL_UUID_TEXT] = {0};
     char text[RL_UUID_TEXT];
     for (uint32_t ns = 0; ns < 1000000000; ns += 245000 + 245) {
@@ -114,10 +94,5 @@ static void test_uuids_sort_by_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token_numbers),       cmocka_unit_test(test_token_refusals),
-        cmocka_unit_test(test_token_of_any_length), cmocka_unit_test(test_uuid_fields),
-        cmocka_unit_test(test_uuids_sort_by_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ts_run("udf", NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /*
  * One process of a run. Everything it calls, and what came back, goes into the history.
  *
- *   faults_actor work    FOLDER WHO SOCKET SCHEMA LOCK lease|row TTL_MS SEED fenced|unfenced
- * bell|poll faults_actor probe   FOLDER WHO SOCKET SCHEMA LOCK lease|row faults_actor command
- * FOLDER WHO SOCKET SCHEMA SEED
+ *   faults_actor work  FOLDER WHO SOCKET SCHEMA LOCK lease|row TTL_MS SEED FENCED POLL
+ *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK lease|row
  *
- * work:    takes the lock, looks whether it still has it, writes, and gives it back or does not;
- *          again and again until stdin ends.
- * probe:   takes the lock once, waiting for up to 20 s, and gives it back.
- * command: what `rowlock run` runs: as long as it lives, it acts as the holder.
+ * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
+ *        again and again until stdin ends. FENCED, POLL: 0 or 1.
+ * probe: takes the lock once, waiting for up to 20 s, and gives it back.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by
@@ -42,7 +40,7 @@ typedef struct actor {
     dice dice;
     rowlock_client *client;
     rowlock_hold *hold;
-    uint64_t token; /* of the hold, or of the job */
+    uint64_t token; /* of the hold */
     char owner[64];
     MYSQL *table; /* NULL: not connected */
     unsigned writes;
@@ -330,63 +328,25 @@ static int probe(actor *a)
     return 0;
 }
 
-/* --------------------------------------------------------------------------- the command */
-
-static const char *env(const char *name)
-{
-    const char *value = getenv(name);
-    return value ? value : "";
-}
-
-static int command(actor *a)
-{
-    int64_t end = history_now() + 1000 * dice_between(&a->dice, 5, 800);
-    a->lock = env("ROWLOCK_NAME");
-    a->token = strtoull(env("ROWLOCK_TOKEN"), NULL, 10);
-    snprintf(a->owner, sizeof a->owner, "%s", env("ROWLOCK_OWNER"));
-    history_log(&a->log, "acquired status=OK token=%" PRIu64 " owner=%s fenced=1", a->token,
-                a->owner);
-    while (history_now() < end) {
-        /* To be alive is to act as the holder. */
-        int64_t from = history_now();
-        history_log(&a->log, "checked from=%" PRId64 " status=OK remaining=0", from);
-        if (dice_roll(&a->dice, 100) < 12)
-            write_once(a, "token", 0);
-        pass_ms(dice_between(&a->dice, 3, 20));
-    }
-    history_log(&a->log, "ending");
-    disconnect(a);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     actor a = {.ttl_ms = 1000, .fenced = true};
-    if (argc < 6)
+    if (argc != 8 && argc != 12)
         return 64;
-    const char *what = argv[1];
     if (!history_open(&a.log, argv[2], (unsigned)strtoul(argv[3], NULL, 10)))
         return 74;
     a.socket = argv[4];
     a.schema = argv[5];
-    bool is_command = strcmp(what, "command") == 0 && argc == 7;
-    bool is_probe = strcmp(what, "probe") == 0 && argc == 8;
-    bool is_work = strcmp(what, "work") == 0 && argc == 12;
-    if (!is_command && !is_probe && !is_work)
-        return 64;
-    if (is_command) {
-        a.dice = dice_of(strtoull(argv[6], NULL, 10));
-        return command(&a);
-    }
+    bool is_work = strcmp(argv[1], "work") == 0;
     a.lock = argv[6];
     a.lease = strcmp(argv[7], "lease") == 0;
-    if (is_work) {
+    if (is_work && argc == 12) {
         a.ttl_ms = strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
-        a.fenced = strcmp(argv[10], "fenced") == 0;
-        a.poll = strcmp(argv[11], "poll") == 0;
+        a.fenced = *argv[10] == '1';
+        a.poll = *argv[11] == '1';
     }
-    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " job=0", a.lock,
-                a.lease ? "lease" : "row", a.ttl_ms * 1000);
-    return is_probe ? probe(&a) : work(&a);
+    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64, a.lock, a.lease ? "lease" : "row",
+                a.ttl_ms * 1000);
+    return is_work ? work(&a) : probe(&a);
 }

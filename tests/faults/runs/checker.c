@@ -99,8 +99,7 @@ static void check_two_holders(checking *c)
         const hold *a = l->hold;
         if (!l->ok || !a->by->lease || a == accused || excepted(c, a->call, l->from))
             continue;
-        int64_t grace = a->by->job ? LATE_JOB + lateness(c, a->call, l->from) : 0;
-        const hold *b = successor(c, a, l->from - grace);
+        const hold *b = successor(c, a, l->from);
         if (!b)
             continue;
         accused = a;
@@ -127,8 +126,7 @@ static void check_taken_early(checking *c)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *a = &c->m->holds[i];
-        /* A job may release when its command was killed, which nobody writes down. */
-        if (hold_ok(a) && a->by->lease && !a->by->job)
+        if (hold_ok(a) && a->by->lease)
             check_early(c, a, a->call + a->by->ttl - a->by->ttl / CLOCK_RATE);
     }
     for (size_t i = 0; i < c->m->look_count; i++) {
@@ -301,7 +299,7 @@ static void check_writes(checking *c)
 
 static void check_wait_bound(checking *c, const hold *h)
 {
-    if (h->reply == TIME_NEVER || h->by->job || h->wait < 0)
+    if (h->reply == TIME_NEVER || h->wait < 0)
         return;
     int64_t slack = h->wait > 0 ? SLACK_WAIT : SLACK_TRY;
     int64_t allowed = h->wait + slack + lateness(c, h->call, h->reply) +
@@ -432,17 +430,10 @@ static void check_statuses(checking *c)
     }
 }
 
-/* A job ends with the status of `rowlock run`, or of its command; these are of neither. */
 static bool good_end(const process *p)
 {
-    static const int bad[] = {99 /* a sanitizer */, 126,          127,          128 + SIGILL,
-                              128 + SIGABRT,        128 + SIGBUS, 128 + SIGFPE, 128 + SIGSEGV};
-    if (p->died == TIME_NEVER || p->hung || p->status == 0)
-        return true;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (p->status == bad[i])
-            return false;
-    return p->job || p->killed;
+    bool by_signal = p->status == 128 + SIGKILL || p->status == 128 + SIGTERM;
+    return p->died == TIME_NEVER || p->hung || p->status == 0 || (p->killed && by_signal);
 }
 
 static void check_ends(checking *c)

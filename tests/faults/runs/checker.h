@@ -9,7 +9,7 @@
  *   token-once     no two holds of a lock have the same token
  *   token-rises    acquired before another was asked for: a lower token than that
  *   two-holders    a lease: told "still yours" by a call that began when somebody with a
- *                  higher token had been told that it is his (a job: its command lived then)
+ *                  higher token had been told that it is his
  *   taken-early    a lease: somebody with a higher token was told that it is his before the
  *                  TTL of its acquire, or what hold_remaining promised, was over, though it
  *                  had not been given up. (Dead or stopped holders too: the server must not
@@ -58,7 +58,6 @@ enum {
     SECOND = 1000000,
     LATE_TIMES = 4,
     LATE_ROW = 1500000,       /* see row-two */
-    LATE_JOB = 100000,        /* two-holders of a job: until a signal has worked */
     SLACK_WAIT = 1000000,     /* wait-bound */
     SLACK_TRY = 4000000,      /* ... of a try: it asks what became of a lost reply */
     SERVED = 3000000,         /* wait-served, where nothing is broken */

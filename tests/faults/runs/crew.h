@@ -1,6 +1,6 @@
 /*
- * runs/crew.h - the processes of a run: programs (actor.c), `rowlock run` jobs, probes. Who dies is
- * replaced, until the run is over.
+ * runs/crew.h - the processes of a run: programs (actor.c), and probes. Who dies is replaced, until
+ * the run is over.
  */
 #ifndef RUNS_CREW_H
 #define RUNS_CREW_H
@@ -11,10 +11,10 @@ enum { CREW_MAX = PLAN_ACTORS + PLAN_LOCKS };
 
 typedef struct member {
     const planned_actor *plan;
-    pid_t pid;          /* 0: it does not live */
-    unsigned who;       /* in the history; each life has its own */
-    int in;             /* its stdin: it is to end when that does; -1: a job has none */
-    pid_t stopped;      /* the process of it that was stopped; 0: none */
+    pid_t pid;    /* 0: it does not live */
+    unsigned who; /* in the history; each life has its own */
+    int in;       /* its stdin: it is to end when that does; -1: it is to end */
+    bool stopped;
     int64_t replace_at; /* microseconds; when there is to be another */
     unsigned lives;
 } member;
@@ -22,20 +22,19 @@ typedef struct member {
 typedef struct crew {
     world *world;
     const plan *plan;
-    const char *actor; /* paths of the programs */
-    const char *rowlock;
+    const char *actor; /* path of the program */
     unsigned last_who;
     member members[CREW_MAX]; /* the actors, then the probes */
 } crew;
 
-void crew_begin(crew *c, world *w, const plan *p, const char *actor, const char *rowlock);
+void crew_begin(crew *c, world *w, const plan *p, const char *actor);
 /* Buries the dead and starts who is due. */
 void crew_tend(crew *c);
 /* Who has this process; PLAN_ACTORS: nobody. */
 unsigned crew_member(const crew *c, pid_t pid);
-/* To a part of a member: of a job rowlock, its supervisor, the command. False: it cannot be. */
-bool crew_signal(crew *c, unsigned actor, unsigned part, int signal);
-bool crew_stop(crew *c, unsigned actor, unsigned part);
+/* False: it cannot be. */
+bool crew_signal(crew *c, unsigned actor, int signal);
+bool crew_stop(crew *c, unsigned actor);
 void crew_continue(crew *c, unsigned actor);
 /* Everybody is told to end, and nobody is replaced. Who does not is killed. */
 void crew_end(crew *c);

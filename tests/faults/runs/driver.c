@@ -2,20 +2,18 @@
  * Runs: everything that can break, broken on purpose, at moments that a seed decides; then the
  * checker reads what happened.
  *
- *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND] [--keep]
+ *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND]
  *               [--actor PROGRAM --expect RULE,...]
- *   faults_runs --print S       the schedule of a seed
  *   faults_runs --check DIR     a history that was kept
  *
  * Seeds S (1) to S + N - 1 (N: 1), J (1) at a time, each beside a private server of its own. A line
  * of TAP for each. The history of a run that fails is kept in DIR (a new one under TMPDIR), with
  * its schedule and what the checker says.
  * --fault: with this kind of fault alone, whatever the seed would have.
- * --keep: the histories of runs that pass, too.
  * --expect: the actor is built on a broken lock; a run has passed if one of these rules
  * was found broken, and all the runs together pass if one did.
  *
- * From outside: ROWLOCK_TOOLS, and ROWLOCK, the command.
+ * From outside: ROWLOCK_TOOLS.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,10 +36,8 @@ typedef struct options {
     unsigned jobs;
     char folder[300];
     char actor[400];
-    const char *rowlock;
     const char *expect; /* NULL: nothing is to be found */
-    bool keep;
-    fault_kind fault; /* FAULT_KINDS: as the seed has it */
+    fault_kind fault;   /* FAULT_KINDS: as the seed has it */
 } options;
 
 /* ---------------------------------------------------------------------------- checking */
@@ -80,7 +76,7 @@ static void live_through(world *w, const plan *p, const options *o)
 {
     crew c;
     faults f;
-    crew_begin(&c, w, p, o->actor, o->rowlock);
+    crew_begin(&c, w, p, o->actor);
     faults_begin(&f, w, &c, p);
     int64_t end = history_now() + p->active_ms * 1000;
     while (history_now() < end) {
@@ -155,7 +151,9 @@ static void report(const options *o, const plan *p, const outcome *r, int64_t to
                           good ? "" : "in ", good ? "" : folder);
     if (!good && !o->expect)
         length += snprintf(line + length, sizeof line - (size_t)length,
-                           "#   again: tools/test --faults 1 --seed %" PRIu64 "\n", p->seed);
+                           "#   again: ROWLOCK_RUNS=1 ROWLOCK_SEED=%" PRIu64
+                           " ctest --preset all -R faults_runs$\n",
+                           p->seed);
     if (write(STDOUT_FILENO, line, (size_t)length) != length)
         exit(74);
 }
@@ -164,16 +162,13 @@ static bool one_run(world *w, const options *o, uint64_t seed)
 {
     char folder[400];
     plan p = o->fault == FAULT_KINDS ? schedule(seed) : schedule_alone(seed, o->fault);
-    /* A job has the whole library, and would mend what the broken one does. */
-    for (unsigned i = 0; o->expect && i < p.actor_count; i++)
-        p.actors[i].job = false;
     int64_t start = history_now();
     snprintf(folder, sizeof folder, "%s/seed-%" PRIu64, o->folder, seed);
     forget(folder);
     outcome result = run_and_judge(w, &p, o, folder);
     report(o, &p, &result, (history_now() - start) / 1000, folder);
     bool passed = o->expect ? found_expected(o, &result.verdict) : result.verdict.violations == 0;
-    if (!o->keep && (o->expect || passed))
+    if (o->expect || passed)
         forget(folder);
     return passed;
 }
@@ -224,13 +219,6 @@ static void beside(const char *program, const char *name, char *to, size_t size)
     snprintf(to, size, "%.*s/%s", slash ? (int)(slash - program) : 1, slash ? program : ".", name);
 }
 
-static int print_schedule(const char *seed)
-{
-    plan p = schedule(strtoull(seed, NULL, 10));
-    schedule_print(&p, stdout);
-    return 0;
-}
-
 static int check_kept(const char *folder)
 {
     outcome result = judge(folder, stdout);
@@ -254,18 +242,15 @@ static void choose_folder(options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {
-        .seed = 1, .runs = 1, .jobs = 1, .rowlock = getenv("ROWLOCK"), .fault = FAULT_KINDS};
+    options o = {.seed = 1, .runs = 1, .jobs = 1, .fault = FAULT_KINDS};
     static const struct option known[] = {{"seed", required_argument, NULL, 's'},
                                           {"runs", required_argument, NULL, 'n'},
                                           {"jobs", required_argument, NULL, 'j'},
                                           {"folder", required_argument, NULL, 'f'},
                                           {"actor", required_argument, NULL, 'a'},
                                           {"expect", required_argument, NULL, 'e'},
-                                          {"print", required_argument, NULL, 'p'},
                                           {"check", required_argument, NULL, 'c'},
                                           {"fault", required_argument, NULL, 'k'},
-                                          {"keep", no_argument, NULL, 'K'},
                                           {NULL, 0, NULL, 0}};
     beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -283,17 +268,13 @@ int main(int argc, char **argv)
             o.expect = optarg;
         else if (c == 'k' && (o.fault = schedule_kind_of(optarg)) != FAULT_KINDS)
             continue;
-        else if (c == 'K')
-            o.keep = true;
-        else if (c == 'p')
-            return print_schedule(optarg);
         else if (c == 'c')
             return check_kept(optarg);
         else
             return 64;
     }
-    if (!o.rowlock || !getenv("ROWLOCK_TOOLS") || o.jobs == 0) {
-        fprintf(stderr, "set ROWLOCK and ROWLOCK_TOOLS\n");
+    if (!getenv("ROWLOCK_TOOLS") || o.jobs == 0) {
+        fprintf(stderr, "set ROWLOCK_TOOLS\n");
         return 64;
     }
     choose_folder(&o);

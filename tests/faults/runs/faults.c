@@ -1,8 +1,6 @@
 #include "faults.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum {
     RESTART_MS = 120000,
@@ -34,7 +32,7 @@ static bool begin_in_proxy(faults *f, const planned_fault *p)
     if (p->kind == FAULT_CUT)
         ts_proxy_cut(proxy);
     else if (p->kind == FAULT_CUT_AFTER)
-        ts_proxy_cut_after(proxy, p->part == 0 ? TS_UP : TS_DOWN, p->nth, false);
+        ts_proxy_cut_after(proxy, p->up ? TS_UP : TS_DOWN, p->nth, false);
     else if (p->kind == FAULT_STALL)
         ts_proxy_stall(proxy, true);
     else if (p->kind == FAULT_DELAY || p->kind == FAULT_LATENCY)
@@ -95,10 +93,10 @@ static bool begin_in_crew(faults *f, live_fault *l)
     if (l->actor == PLAN_ACTORS)
         l->actor = p->actor;
     if (p->kind == FAULT_KILL)
-        return crew_signal(f->crew, l->actor, p->part, SIGKILL);
+        return crew_signal(f->crew, l->actor, SIGKILL);
     if (p->kind == FAULT_TERM)
-        return crew_signal(f->crew, l->actor, p->part, SIGTERM);
-    return crew_stop(f->crew, l->actor, p->part);
+        return crew_signal(f->crew, l->actor, SIGTERM);
+    return crew_stop(f->crew, l->actor);
 }
 
 static bool in_crew(fault_kind kind)

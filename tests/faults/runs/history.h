@@ -9,7 +9,7 @@
  * that no other process of the run has; 0 is the driver. A value has no blank in it.
  *
  * Words of an actor (the lock is one name for its whole life)
- *   begin     name= mode=lease|row ttl=<us> job=0|1
+ *   begin     name= mode=lease|row ttl=<us>
  *   acquire   wait=<us>                                (called; 0: a try; < 0: for ever)
  *   acquired  status= token= owner= fenced=0|1         (came back)
  *   checked   from=<us> status= remaining=<us>         (called at `from`, back at the line's time)
@@ -18,7 +18,6 @@
  *   release, released status=                          (closing the client counts, too)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
- *   ending                                             (a job's command ends by itself)
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
  *   healed    kind=                    ... until now (at once for those that are a moment)

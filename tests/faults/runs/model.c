@@ -34,7 +34,6 @@ static bool on_begin(builder *b, const event *e)
     process *p = &b->m->processes[b->m->process_count++];
     *p = (process){.who = e->who,
                    .lease = event_has(e, "mode", "lease"),
-                   .job = event_number(e, "job") == 1,
                    .ttl = event_number(e, "ttl"),
                    .died = TIME_NEVER};
     event_copy(e, "name", p->name, sizeof p->name);
@@ -54,8 +53,7 @@ static bool on_acquire(builder *b, const event *e)
                 .first_sure = TIME_NEVER,
                 .last_sure = INT64_MIN,
                 .given_up = TIME_NEVER,
-                .released = TIME_NEVER,
-                .lost = TIME_NEVER};
+                .released = TIME_NEVER};
     b->hold_of[e->who] = h;
     return true;
 }
@@ -131,15 +129,6 @@ static bool on_released(builder *b, const event *e)
         return false;
     h->released = e->at;
     event_copy(e, "status", h->release_status, sizeof h->release_status);
-    return true;
-}
-
-static bool on_lost(builder *b, const event *e)
-{
-    hold *h = hold_of(b, e->who);
-    /* The callback may be quicker than the line that says that it was acquired. */
-    if (h && h->lost == TIME_NEVER)
-        h->lost = e->at;
     return true;
 }
 
@@ -259,17 +248,17 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},         {"acquire", on_acquire},
-    {"acquired", on_acquired},   {"checked", on_checked},
-    {"write", on_write},         {"wrote", on_wrote},
-    {"release", on_release},     {"released", on_released},
-    {"quit", on_nothing},        {"lost", on_lost},
-    {"ending", on_release},      {"fault", on_fault},
-    {"healed", on_healed},       {"kill", on_kill},
-    {"stop", on_fault},          {"died", on_died},
-    {"continued", on_continued}, {"hung", on_hung},
-    {"late", on_late},           {"row", on_row},
-    {"written", on_written},     {"end", on_end},
+    {"begin", on_begin},       {"acquire", on_acquire},
+    {"acquired", on_acquired}, {"checked", on_checked},
+    {"write", on_write},       {"wrote", on_wrote},
+    {"release", on_release},   {"released", on_released},
+    {"quit", on_nothing},      {"lost", on_nothing},
+    {"fault", on_fault},       {"healed", on_healed},
+    {"kill", on_kill},         {"stop", on_fault},
+    {"died", on_died},         {"continued", on_continued},
+    {"hung", on_hung},         {"late", on_late},
+    {"row", on_row},           {"written", on_written},
+    {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)

@@ -20,7 +20,6 @@ typedef struct process {
     unsigned who;
     char name[40]; /* of its lock */
     bool lease;
-    bool job;
     int64_t ttl;
     int64_t died; /* after it was reaped; TIME_NEVER: it was not */
     int status;   /* its exit status then, 128+n for a signal */
@@ -43,7 +42,6 @@ typedef struct hold {
     int64_t given_up; /* the release was called, or whatever may release it began */
     int64_t released; /* the release came back ... */
     char release_status[16];
-    int64_t lost; /* it was told so */
 } hold;
 
 /* "Do I still have it?", and the answer. */

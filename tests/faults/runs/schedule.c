@@ -52,10 +52,15 @@ bool fault_lasts(fault_kind kind)
     return last[kind];
 }
 
-/* Parts of sql/lease.sql and sql/pessimistic.sql: to take, to renew, to free, to fence. */
+/* To take, to renew, to free, to wait for a row, to commit, to fence. */
 static const char *const texts[] = {
-    NULL,     "LAST_INSERT_ID(", "lease_renewal l ON l.id = k.id", "status = 'free'", "FOR UPDATE",
-    "COMMIT", "fence_count"};
+    NULL,
+    "lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over",
+    "lease_renew",
+    "lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale",
+    "row_lock row_try row_probe caller_row_lock caller_row_try",
+    "row_commit",
+    "caller_fence"};
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
 const char *schedule_text_of(unsigned text)
@@ -68,14 +73,12 @@ const char *schedule_text_of(unsigned text)
 static planned_actor plan_actor(dice *d, unsigned number)
 {
     planned_actor a = {0};
-    /* One lease and one row lock; half of the processes at each, one or two of them jobs. */
+    /* One lease and one row lock; half of the processes at each. */
     a.lock = number % PLAN_LOCKS;
-    a.job = number >= PLAN_ACTORS - 2 && dice_roll(d, 3) > 0;
-    a.fenced = a.job || dice_roll(d, 4) > 0;
+    a.fenced = dice_roll(d, 4) > 0;
     a.proxied = dice_roll(d, 4) > 0;
     a.poll = dice_roll(d, 6) == 0;
-    /* A supervisor has to run in time to kill: it gets a TTL that a loaded machine can keep. */
-    a.ttl_ms = a.job ? 2000 : dice_between(d, 500, 1500);
+    a.ttl_ms = dice_between(d, 500, 1500);
     a.respawn_ms = dice_between(d, 50, 800);
     a.seed = next(d);
     return a;
@@ -103,7 +106,7 @@ static planned_fault plan_fault(dice *d, fault_kind kind, int64_t active_ms)
     f.last_ms = lasting(d, kind);
     f.holder = dice_roll(d, 3) > 0;
     f.actor = dice_roll(d, PLAN_ACTORS);
-    f.part = dice_roll(d, 3);
+    f.up = dice_roll(d, 3) == 0;
     f.lock = dice_roll(d, PLAN_LOCKS);
     f.text = dice_roll(d, TEXTS);
     f.nth = 1 + dice_roll(d, kind == FAULT_CUT_AFTER ? 3000 : 6);
@@ -171,19 +174,19 @@ void schedule_print(const plan *p, FILE *out)
     for (unsigned i = 0; i < p->actor_count; i++) {
         const planned_actor *a = &p->actors[i];
         fprintf(out,
-                "  actor %u: %s, %s%s, ttl %" PRId64 " ms, %s%s, replaced after %" PRId64
+                "  actor %u: %s%s, ttl %" PRId64 " ms, %s%s, replaced after %" PRId64
                 " ms, seed %" PRIu64 "\n",
-                i, a->job ? "rowlock run" : "program", p->lease[a->lock] ? "lease" : "row lock",
-                a->fenced ? "" : " unfenced", a->ttl_ms, a->proxied ? "by the proxy" : "direct",
-                a->poll ? ", polls" : "", a->respawn_ms, a->seed);
+                i, p->lease[a->lock] ? "lease" : "row lock", a->fenced ? "" : " unfenced",
+                a->ttl_ms, a->proxied ? "by the proxy" : "direct", a->poll ? ", polls" : "",
+                a->respawn_ms, a->seed);
     }
     for (unsigned i = 0; i < p->fault_count; i++) {
         const planned_fault *f = &p->faults[i];
         const char *text = schedule_text_of(f->text);
         fprintf(out,
-                "  at %" PRId64 " ms: %s for %" PRId64 " ms (%sactor %u part %u, lock %u, '%s',"
+                "  at %" PRId64 " ms: %s for %" PRId64 " ms (%sactor %u, %s, lock %u, '%s',"
                 " nth %u, %" PRId64 " ms)\n",
                 f->at_ms, fault_word(f->kind), f->last_ms, f->holder ? "the holder, else " : "",
-                f->actor, f->part, f->lock, text ? text : "any", f->nth, f->ms);
+                f->actor, f->up ? "up" : "down", f->lock, text ? text : "any", f->nth, f->ms);
     }
 }

@@ -26,7 +26,7 @@ int64_t dice_between(dice *d, int64_t low, int64_t high);
 /* X(NAME, word, does it last?) */
 #define RUNS_FAULTS(X)                                                                             \
     X(NONE, "none", false)                                                                         \
-    X(KILL, "kill", false)                  /* SIGKILL of an actor, or of one of a job's three */  \
+    X(KILL, "kill", false)                  /* SIGKILL of an actor */                              \
     X(TERM, "term", false)                  /* SIGTERM */                                          \
     X(STOP, "stop", true)                   /* SIGSTOP, then SIGCONT */                            \
     X(SERVER_KILL, "server-kill", true)     /* SIGKILL, down for a while */                        \
@@ -68,7 +68,7 @@ typedef struct planned_fault {
     int64_t last_ms; /* for how long; 0 where the kind is a moment */
     bool holder;     /* those that hit a process: whoever holds the lock then ... */
     unsigned actor;  /* ... or this one, also where nobody can be seen to hold it */
-    unsigned part;   /* of a job: 0 rowlock, 1 the supervisor, 2 the command */
+    bool up;         /* CUT_AFTER: to the server */
     unsigned lock;   /* ROW_LOCKED */
     unsigned text;   /* which statements (schedule_text_of()) */
     unsigned nth;    /* of them; or of the bytes, or of the connections */
@@ -81,7 +81,6 @@ enum { PLAN_LOCKS = 2, PLAN_ACTORS = 6, PLAN_FAULTS = 12 };
 
 typedef struct planned_actor {
     unsigned lock;
-    bool job;     /* `rowlock run`, else a program on the library */
     bool fenced;  /* row locks only; leases always are */
     bool proxied; /* else straight to the server */
     bool poll;    /* waiting=poll */
@@ -107,7 +106,7 @@ plan schedule_alone(uint64_t seed, fault_kind kind);
 /* FAULT_KINDS: there is none of this name. */
 fault_kind schedule_kind_of(const char *word);
 void schedule_print(const plan *p, FILE *out);
-/* A part of the statements that the `text` of a fault means; NULL: of any. */
+/* The statements (support/named.h) that the `text` of a fault means; NULL: any. */
 const char *schedule_text_of(unsigned text);
 
 #endif

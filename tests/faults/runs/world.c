@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,7 +95,7 @@ bool world_kill(world *w, const char *what, unsigned nth)
 {
     char text[200];
     snprintf(text, sizeof text,
-             "SELECT id FROM information_schema.processlist WHERE user = 'actor'"
+             "SELECT id FROM " TS_PROCESSLIST " WHERE user = 'actor'"
              " ORDER BY id LIMIT %u, 1",
              nth);
     uint64_t id = number_of(w, text);
@@ -118,11 +117,13 @@ bool world_break(world *w, unsigned lock)
 {
     const rowlock_client_options options = {
         .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 1000};
+    /* At once, beside its holder: what else would a fence be for? */
+    const rowlock_break_options how = {.reason = "a fault", .now = true};
     rowlock_client *client = NULL;
     rowlock_error err;
     bool broken = world_server_up(w) &&
                   rowlock_client_open(&options, &client, &err) == ROWLOCK_OK &&
-                  rowlock_break(client, locks[lock], "a fault", &err) == ROWLOCK_OK;
+                  rowlock_break_with(client, locks[lock], &how, &err) == ROWLOCK_OK;
     rowlock_client_close(client);
     return broken;
 }

@@ -1,0 +1,117 @@
+# Turns the blocks of sql/grants.sql into C. Run with -v out=rights (what the doctor looks for) or
+# -v out=texts (what `rowlock grants` prints). Strict: what it cannot read ends the build with the line.
+
+function fail(message) {
+    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
+    failed = 1
+    exit 1
+}
+
+function c_string(s) {
+    gsub(/\\/, "&&", s)
+    gsub(/"/, "\\\"", s)
+    return s
+}
+
+function add_right(role, table, right, column) {
+    rights[role] = rights[role] sprintf("    {\"%s\", \"%s\", \"%s\", \"%s\"},\n", role, table, right, column)
+}
+
+# "INSERT (id, fenced)", "SELECT"
+function add_item(item, table,    list, columns, n, i) {
+    list = ""
+    if (match(item, / *\(.*\)$/)) {
+        list = substr(item, RSTART, RLENGTH)
+        item = substr(item, 1, RSTART - 1)
+        gsub(/[ ()]/, "", list)
+    }
+    if (item !~ /^[A-Z]+( [A-Z]+)*$/) fail("no right: '" item "'")
+    if (list != "" && list !~ /^[a-z_]+(,[a-z_]+)*$/) fail("no columns: '" list "'")
+    if (list == "") {
+        add_right(role, table, item, "")
+        return
+    }
+    n = split(list, columns, ",")
+    for (i = 1; i <= n; i++) add_right(role, table, item, columns[i])
+}
+
+function take_statement(s,    at, list, table, item, depth, c, i) {
+    gsub(/[ \t]+/, " ", s)
+    sub(/^ /, "", s)
+    if (s !~ /^GRANT .* ON `rowlock`\.(\*|`[a-z_]+`) TO '[a-z_]+'@'localhost'$/) fail("no GRANT for a role: " s)
+    at = index(s, " ON ")
+    list = substr(s, 7, at - 7)
+    table = substr(s, at + 4)
+    sub(/^`rowlock`\./, "", table)
+    sub(/ TO .*/, "", table)
+    gsub(/`/, "", table)
+    item = ""
+    depth = 0
+    for (i = 1; i <= length(list); i++) {
+        c = substr(list, i, 1)
+        depth += (c == "(") - (c == ")")
+        if (c == "," && depth == 0) {
+            add_item(item, table)
+            item = ""
+        } else if (item != "" || c != " ") item = item c
+    }
+    add_item(item, table)
+    given[role]++
+}
+
+/^-- role:/ {
+    role = $3
+    if (NF != 3 || role !~ /^[a-z]+$/) fail("bad role")
+    if (role in with) fail("the role '" role "' has two blocks")
+    with[role] = ""
+    roles[nroles++] = role
+    next
+}
+/^-- with:/ {
+    if (role == "" || NF != 3 || !($3 in with) || $3 == role) fail("bad with")
+    with[role] = $3
+    rights[role] = rights[$3]
+    gsub("\\{\"" $3 "\"", "{\"" role "\"", rights[role])
+    given[role] = given[$3]
+    next
+}
+role == "" { next }
+/^[ \t]*--/ || /^[ \t]*$/ {
+    lines[role, nlines[role]++] = $0
+    next
+}
+{
+    sub(/^[ \t]+/, "")
+    statement = statement (statement == "" ? "" : " ") $0
+    if (statement ~ /;$/) {
+        lines[role, nlines[role]++] = statement # each on a line of its own
+        sub(/;$/, "", statement)
+        take_statement(statement)
+        statement = ""
+    }
+}
+
+END {
+    if (failed) exit 1
+    if (statement != "") fail("a statement has no end")
+    print "/* Made from sql/grants.sql by cmake/embed_grants.awk. Do not edit. */"
+    if (out == "rights") {
+        print "#include \"mode/rights.h\"\n\nconst rl_right rl_rights[] = {"
+        for (i = 0; i < nroles; i++) {
+            if (!given[roles[i]]) fail("the role '" roles[i] "' has no statement")
+            printf "%s", rights[roles[i]]
+        }
+        print "};\n\nconst unsigned rl_right_count = sizeof rl_rights / sizeof rl_rights[0];"
+    } else {
+        print "#include \"grants.h\"\n\nconst cli_role cli_roles[] = {"
+        for (i = 0; i < nroles; i++) {
+            role = roles[i]
+            n = nlines[role]
+            while (n > 0 && lines[role, n - 1] == "") n--
+            printf "    {\"%s\", \"%s\",\n", role, with[role]
+            for (j = 0; j < n; j++) printf "     \"%s\\n\"\n", c_string(lines[role, j])
+            print "    },"
+        }
+        print "};\n\nconst unsigned cli_role_count = sizeof cli_roles / sizeof cli_roles[0];"
+    }
+}

@@ -1,0 +1,289 @@
+/* cli/cmd_grants.c - grants: what an administrator runs for an account. No server is asked. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cli.h"
+#include "grants.h"
+#include "say.h"
+#include "text.h"
+
+enum {
+    ID_ROLE = CLI_ID_COMMAND,
+    ID_INTO,
+    USER_MOST = 128, /* characters; MySQL: 32 */
+    HOST_MOST = 255,
+    SCHEMA_MOST = 64
+};
+
+static const char help[] =
+    "Usage: rowlock grants [--role=ROLE] [--into=SCHEMA] USER@HOST\n"
+    "Prints the GRANT statements that an account needs, for an administrator to run. Asks no\n"
+    "server. The locks' schema is that of -D, else rowlock; its tables must be there before.\n"
+    "\n"
+    "      --role=ROLE    what the account is for; batch where not given\n"
+    "      --into=SCHEMA  of migrator: the schema that is migrated\n"
+    "\n"
+    "Roles:\n"
+    "  batch       takes locks: run, break, the library\n"
+    "  procedures  takes locks through the procedures, with EXECUTE alone (--via=procedures)\n"
+    "  looker      ls, show, history\n"
+    "  sweeper     sweep\n"
+    "  migrator    migrate\n"
+    "  fencer      fence\n"
+    "  admin       init\n"
+    "\n"
+    "USER@HOST is the account as the server has it: 'batch@%' for any host.\n"
+    "  rowlock grants 'batch@%' | mariadb -u root\n"
+    "Lines that begin with -- are comments: what only some accounts need. 'rowlock doctor\n"
+    "--role=ROLE' tells an account what it lacks.\n"
+    "Exit status: 64 wrong usage.\n"
+    "The connection options of 'rowlock --help' may stand here too.\n";
+
+typedef struct request {
+    const cli_role *role;
+    const char *into;
+    char *schema;  /* quoted */
+    char *account; /* quoted */
+} request;
+
+/* ---------------------------------------------------------------------------- quoting */
+
+/* Owned: the text between two `quote`s, each one inside it twice; in a string a backslash, too. */
+static char *quoted(const char *text, char quote)
+{
+    char *out = cli_need(malloc(2 * strlen(text) + 3));
+    char *at = out;
+    *at++ = quote;
+    for (; *text; text++) {
+        if (*text == quote || (quote == '\'' && *text == '\\'))
+            *at++ = *text;
+        *at++ = *text;
+    }
+    *at++ = quote;
+    *at = '\0';
+    return out;
+}
+
+/* 'o''brien', as it may be copied from SQL: what it stands for, in place. */
+static void unquote(char *text)
+{
+    const size_t length = strlen(text);
+    const char quote = *text;
+    if (length < 2 || !strchr("'`\"", quote) || text[length - 1] != quote)
+        return;
+    char *to = text;
+    text[length - 1] = '\0';
+    for (const char *from = text + 1; *from; from++) {
+        if (from[0] == quote && from[1] == quote)
+            from++;
+        *to++ = *from;
+    }
+    *to = '\0';
+}
+
+/* Characters, or 0 where it is not UTF-8 or holds one that could hide what it is. */
+static size_t plain_length(const char *text)
+{
+    size_t count = 0;
+    for (size_t bytes; *text; text += bytes, count++) {
+        uint32_t character;
+        bytes = cli_utf8(text, &character);
+        if (bytes == 0 || cli_is_risky(character))
+            return 0;
+    }
+    return count;
+}
+
+static bool is_between(const char *text, size_t most)
+{
+    const size_t length = plain_length(text);
+    return length > 0 && length <= most;
+}
+
+/* ---------------------------------------------------------------------------- arguments */
+
+static const cli_role *find_role(const char *name)
+{
+    for (unsigned i = 0; i < cli_role_count; i++)
+        if (strcmp(cli_roles[i].name, name) == 0)
+            return &cli_roles[i];
+    return NULL;
+}
+
+/* USER@HOST; a user may have an @, a host has none. */
+static bool take_account(const char *text, request *wanted)
+{
+    static const char of_hosts[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   "0123456789._%:/-";
+    char *user = cli_need(strdup(text));
+    char *host = strrchr(user, '@');
+    bool good = false;
+    if (host) {
+        *host++ = '\0';
+        unquote(user);
+        unquote(host);
+    }
+    if (!host)
+        cli_usage("grants wants the account as USER@HOST, such as 'batch@%%', not '%s'", text);
+    else if (!is_between(user, USER_MOST))
+        cli_usage("'%s' has no name of a user before the @ (1 to %d characters)", text, USER_MOST);
+    else if (!is_between(host, HOST_MOST) || host[strspn(host, of_hosts)])
+        cli_usage("'%s' has no host behind the @: a name, an address, or %% for any", text);
+    else
+        good = true;
+    if (good) {
+        char *quoted_user = quoted(user, '\'');
+        char *quoted_host = quoted(host, '\'');
+        if (asprintf(&wanted->account, "%s@%s", quoted_user, quoted_host) < 0)
+            cli_out_of_memory();
+        free(quoted_user);
+        free(quoted_host);
+    }
+    free(user);
+    return good;
+}
+
+static int hex(char digit)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = digit ? strchr(digits, digit | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Owned: the schema that a URL ends with, or NULL. */
+static char *schema_of_url(const char *url)
+{
+    const char *at = url ? strstr(url, "://") : NULL;
+    const char *from = at ? strchr(at + 3, '/') : NULL;
+    if (!from || strcspn(at + 3, "?") < (size_t)(from - at - 3))
+        return NULL;
+    char *schema = cli_need(strndup(from + 1, strcspn(from + 1, "?")));
+    char *to = schema;
+    for (const char *next = schema; *next; next++) {
+        const bool coded = *next == '%' && hex(next[1]) >= 0 && hex(next[2]) >= 0;
+        *to++ = coded ? (char)(hex(next[1]) * 16 + hex(next[2])) : *next;
+        next += coded ? 2 : 0;
+    }
+    *to = '\0';
+    if (*schema)
+        return schema;
+    free(schema);
+    return NULL;
+}
+
+static bool take_schema(const rowlock_client_options *client, request *wanted)
+{
+    char *of_url = client->schema ? NULL : schema_of_url(client->url);
+    const char *schema = client->schema ? client->schema : of_url ? of_url : "rowlock";
+    const bool good = is_between(schema, SCHEMA_MOST);
+    if (good)
+        wanted->schema = quoted(schema, '`');
+    else
+        cli_usage("'%s' is no name of a schema (1 to %d characters)", schema, SCHEMA_MOST);
+    free(of_url);
+    return good;
+}
+
+static bool take_option(int id, const char *value, request *wanted)
+{
+    if (id == ID_INTO) {
+        wanted->into = value;
+        if (is_between(value, SCHEMA_MOST))
+            return true;
+        cli_usage("--into wants the schema that is migrated, not '%s'", value);
+        return false;
+    }
+    wanted->role = find_role(value);
+    if (!wanted->role)
+        cli_usage("there is no role '%s'", value);
+    return wanted->role != NULL;
+}
+
+/* ---------------------------------------------------------------------------- printing */
+
+/* 'word'@'localhost' at the beginning: its size, or 0. */
+static size_t account_at(const char *text)
+{
+    static const char words[] = "abcdefghijklmnopqrstuvwxyz_";
+    static const char rest[] = "'@'localhost'";
+    const size_t word = *text == '\'' ? strspn(text + 1, words) : 0;
+    if (word == 0 || strncmp(text + 1 + word, rest, sizeof rest - 1) != 0)
+        return 0;
+    return 1 + word + sizeof rest - 1;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void print_line(const char *line, size_t size, const request *wanted, const char *into)
+{
+    static const char comment[] = "-- GRANT ";
+    static const char schema[] = "`rowlock`";
+    static const char migrated[] = "`shop`.*";
+    const char *end = line + size;
+    const char *place = into ? memmem(line, size, migrated, sizeof migrated - 1) : NULL;
+    if (place && begins(line, comment))
+        line += strlen("-- ");
+    while (line < end) {
+        const size_t account = account_at(line);
+        if (account > 0) {
+            fputs(wanted->account, stdout);
+            line += account;
+        } else if (begins(line, schema)) {
+            fputs(wanted->schema, stdout);
+            line += sizeof schema - 1;
+        } else if (line == place) {
+            printf("%s.*", into);
+            line += sizeof migrated - 1;
+        } else {
+            putchar(*line++);
+        }
+    }
+}
+
+static void print_role(const cli_role *role, const request *wanted)
+{
+    char *into = wanted->into ? quoted(wanted->into, '`') : NULL;
+    if (*role->with)
+        print_role(find_role(role->with), wanted);
+    for (const char *line = role->text; *line;) {
+        const size_t size = strcspn(line, "\n") + 1;
+        print_line(line, size, wanted, into);
+        line += size;
+    }
+    free(into);
+}
+
+int cli_grants(const cli_context *context, int argc, char **argv)
+{
+    static const cli_option options[] = {
+        {ID_ROLE, "role", CLI_VALUE},
+        {ID_INTO, "into", CLI_VALUE},
+        {0},
+    };
+    cli_context mine = *context;
+    cli_args args = cli_args_start(help, options, &mine, argc, argv);
+    request wanted = {.role = find_role("batch")};
+    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
+        if (id == CLI_ARGS_STOP)
+            return args.exit_status;
+        if (!take_option(id, args.value, &wanted))
+            return CLI_EXIT_USAGE;
+    }
+    if (!cli_args_operands(&args, 1, 1, "the account, USER@HOST"))
+        return CLI_EXIT_USAGE;
+    if (wanted.into && strcmp(wanted.role->name, "migrator") != 0)
+        return cli_usage("--into is an option of --role=migrator");
+    if (!take_account(args.operands[0], &wanted) || !take_schema(&mine.client, &wanted)) {
+        free(wanted.account);
+        return CLI_EXIT_USAGE;
+    }
+    print_role(wanted.role, &wanted);
+    free(wanted.account);
+    free(wanted.schema);
+    return 0;
+}

@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# How the command gets to its server: trying again while there is none, and the options that users
+# of the mysql client know.
+
+load helpers
+load run_helpers
+
+# without_server COMMAND...: where no server is.
+without_server() {
+    "$ROWLOCK" --no-defaults -S "$D/no.sock" -u root "$@"
+}
+
+# refused PATTERN COMMAND...: wrong usage; the first line says what is wrong.
+refused() {
+    run -64 --separate-stderr "${@:2}"
+    [ -z "$output" ]
+    # shellcheck disable=SC2053 # a pattern
+    [[ "${stderr_lines[0]}" == $1 ]]
+}
+
+# in_background NAME COMMAND...: its output in $D/NAME.out and $D/NAME.err, its pid in ${PIDS[NAME]}.
+declare -gA PIDS=()
+in_background() {
+    local name=$1
+    shift
+    (exec env --default-signal=INT,QUIT,HUP "$@") >"$D/$name.out" 2>"$D/$name.err" </dev/null 3>&- &
+    PIDS[$name]=$!
+}
+
+tries_again() {
+    grep -q "trying again" "$D/$1.err"
+}
+
+# ---------------------------------------------------------------------------- --retry
+
+@test "--retry without a server: 69 when the time is over; the first line says how long it was tried" {
+    for command in "run job -- touch ran" ls init doctor sweep history "show job"; do
+        before=$(now_ms)
+        run --separate-stderr without_server --retry=1200ms $command
+        echo "$command: exit $status: $stderr"
+        within 15000 "$before"
+        [ $(($(now_ms) - before)) -ge 1200 ]
+        [ "$status" -eq 69 ]
+        [ "${#stderr_lines[@]}" -eq 1 ]
+        [[ "$stderr" =~ ^"rowlock: gave up after "[0-9]+\.[0-9]" s (attempts: "([0-9]+)"): cannot connect: ".*no\.sock ]]
+        [ "${BASH_REMATCH[1]}" -ge 2 ]
+        [ ! -e ran ]
+    done
+}
+
+@test "without --retry, and with --retry=0, one attempt" {
+    for options in "" --retry=0; do
+        run -69 --separate-stderr without_server $options ls
+        [[ "$stderr" == "rowlock: cannot connect: "* ]]
+    done
+    # An option wins over the URL.
+    run -69 --separate-stderr without_server --url="mysql://?retry=1h" ls --retry=0
+    [[ "$stderr" == "rowlock: cannot connect: "* ]]
+}
+
+@test "--retry: a server that comes up meanwhile gets the job, whatever the command" {
+    own=("$ROWLOCK" --no-defaults -S "$(own_server start --fresh)" -u root)
+    "${own[@]}" init -q
+    own_server stop
+    in_background run "${own[@]}" -v --retry=5m run -w 10 job -- touch "$D/ran"
+    in_background ls "${own[@]}" -v ls --retry=5m
+    in_background sweep env ROWLOCK_URL='mysql://?retry=300s' "${own[@]}" -v sweep
+    in_background init "${own[@]}" --retry=5m init
+    in_background doctor "${own[@]}" --retry=5m doctor
+    for name in run ls sweep; do
+        poll tries_again $name
+    done
+    for name in "${!PIDS[@]}"; do
+        is_alive "${PIDS[$name]}"
+    done
+    own_server restart >/dev/null
+    for name in "${!PIDS[@]}"; do
+        poll is_dead "${PIDS[$name]}"
+        status=0
+        wait "${PIDS[$name]}" || status=$?
+        echo "$name: exit $status; $(cat "$D/$name.err")"
+        [ "$status" -eq 0 ]
+    done
+    [ -e ran ]
+    grep -q "^rowlock: connected after .* s (attempts: " run.err
+    own_server remove
+}
+
+@test "--retry: what waiting does not mend is answered at once" {
+    before=$(now_ms)
+    for wrong in "77 -u nobody_here --password=x" "78 -D no_such_schema" "64 -D no;schema" "64 --tls=off --tls-ca=none.pem"; do
+        run --separate-stderr "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u root --retry=5m ${wrong#* } ls
+        echo "$wrong: exit $status: $stderr"
+        [ "$status" -eq "${wrong%% *}" ]
+        [[ "$stderr" != *"gave up"* ]]
+    done
+    within 60000 "$before"
+}
+
+@test "--retry: a signal ends it, promptly" {
+    nowhere=("$ROWLOCK" --no-defaults -S "$D/no.sock" -u root)
+    for number in 2 15; do
+        in_background run "${nowhere[@]}" -v run --retry=5m "$L" -- touch ran
+        in_background ls "${nowhere[@]}" -v ls --retry=5m
+        in_background migrate "${nowhere[@]}" -v migrate --retry=5m --into=x "$D"
+        in_background sweep "${nowhere[@]}" sweep --every=100ms --retry=5m
+        for name in "${!PIDS[@]}"; do
+            poll tries_again "$name"
+        done
+        before=$(now_ms)
+        for name in "${!PIDS[@]}"; do
+            kill -$number "${PIDS[$name]}"
+        done
+        for name in "${!PIDS[@]}"; do
+            poll is_dead "${PIDS[$name]}"
+            status=0
+            wait "${PIDS[$name]}" || status=$?
+            echo "$name: exit $status; $(cat "$D/$name.err")"
+            # That one is asked to end, and does.
+            [ "$name" != sweep ] || { [ "$status" -eq 0 ] && continue; }
+            [ "$status" -eq $((128 + number)) ]
+        done
+        within 8000 "$before"
+        [ ! -e ran ]
+    done
+}
+
+# ------------------------------------------------- the options of the mysql client
+
+# says PATTERN STATUS COMMAND...: that exit status, and its first line on stderr.
+says() {
+    run "-$2" --separate-stderr "${@:3}"
+    # shellcheck disable=SC2053 # a pattern
+    [[ "${stderr_lines[0]-}" == $1 ]]
+}
+
+# no_socket FILE: a message that names it. (Connector/C says no more than 64 bytes of a path.)
+no_socket() {
+    printf "*socket '%.64s*" "$1"
+}
+
+@test "options of the mysql client that have no equal are refused by name, with what to use instead" {
+    man=$BATS_TEST_DIRNAME/../../docs/man/rowlock.1
+    for option in login-path no-login-paths defaults-group-suffix ssl-capath ssl-crlpath ssl-cipher ssl-fplist \
+        tls-version tls-ciphersuites ssl-fips-mode ssl-session-data get-server-public-key server-public-key-path \
+        plugin-dir bind-address default-auth init-command print-defaults compress default-character-set; do
+        refused "rowlock: --$option is not supported: *" rl ls --"$option"=SeCret
+        [[ "$stderr" != *SeCret* ]]
+        refused "rowlock: --$option is not supported: *" "$ROWLOCK" --"$option" SeCret ls
+        grep -qx -- ".It Fl -$option" "$man" || { echo "--$option: not in rowlock.1"; false; }
+    done
+    refused "*.mylogin.cnf*--defaults-extra-file*--url*" rl ls --login-path=client
+    refused "*--defaults-extra-file*" rl ls --defaults-group-suffix=_app
+    for option in ssl-capath ssl-cipher ssl-crlpath ssl-fplist tls-version; do
+        refused "*$option=... into an option file*" rl ls --$option=x
+    done
+    # And what is written there is taken.
+    printf '[client]\nssl-cipher=ECDHE-RSA-AES256-GCM-SHA384\n' >cipher.cnf
+    says "rowlock: the server offers no TLS, and the TLS mode is required*" 69 rl --defaults-extra-file=cipher.cnf ls
+    refused "rowlock: unknown option --ssl-nonsense" rl ls --ssl-nonsense
+}
+
+# Without TLS on the server and over its unix socket, what is asked for shows in what it answers.
+@test "--ssl and the like: the TLS mode that each means" {
+    has_no_tls=$(sql_any "SELECT @@have_ssl <> 'YES'")
+    [ "$has_no_tls" = 1 ] || skip "the server has TLS"
+    touch ca.pem
+    for off in --ssl-mode=DISABLED --ssl-mode=disabled --skip-ssl --disable-ssl --ssl=0 --ssl=OFF --ssl=false "--ssl --skip-ssl"; do
+        rl ls $off
+        says "*TLS is off, but a CA*" 64 rl ls --ssl-ca=ca.pem $off
+    done
+    rl ls --ssl-mode=PREFERRED
+    rl ls --ssl-verify-server-cert=0
+    rl ls --skip-ssl-verify-server-cert
+    rl ls --disable-ssl-verify-server-cert
+    for required in --ssl-mode=REQUIRED --ssl --ssl=1 --ssl=on "--skip-ssl --ssl" "--ssl --ssl-verify-server-cert=0" \
+        --ssl-fp=0123456789012345678901234567890123456789; do
+        says "*offers no TLS, and the TLS mode is required*" 69 rl ls $required
+    done
+    for ca in --ssl-mode=VERIFY_CA "--ssl-verify-server-cert --skip-ssl-verify-server-cert" --ssl-verify-server-cert=0; do
+        says "*offers no TLS, and the TLS mode is verify-ca*" 69 rl ls --ssl-ca=ca.pem $ca
+    done
+    for identity in --ssl-mode=VERIFY_IDENTITY --ssl-verify-server-cert --ssl-verify-server-cert=1 --ssl-ca=ca.pem \
+        "--ssl --ssl-ca=ca.pem" "--ssl-ca=ca.pem --ssl" "--ssl --ssl-verify-server-cert"; do
+        says "*the TLS mode verify-identity checks a host's name*" 64 rl ls $identity
+    done
+    # --tls and --ssl-mode win over the switches.
+    rl ls --ssl-mode=DISABLED --ssl
+    rl ls --ssl-verify-server-cert --tls=off
+    refused "rowlock: --ssl takes no value, or 0 or 1, not 'yes'" rl ls --ssl=yes
+    refused "rowlock: --ssl-mode wants DISABLED,*not 'TRUE'" rl ls --ssl-mode=TRUE
+}
+
+@test "--protocol: localhost over TCP, or by the unix socket whatever an option file says" {
+    socket=$(own_server start --fresh --tcp)
+    port=$(own_server port)
+    mariadb --no-defaults -S "$socket" -u root -e "CREATE USER app@localhost; CREATE USER app@'127.0.0.1';
+        GRANT ALL ON rowlock.* TO app@localhost; GRANT ALL ON rowlock.* TO app@'127.0.0.1'"
+    "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
+    # Of the two, one leads to a server.
+    by_tcp=("$ROWLOCK" --no-defaults -S "$D/no.sock" -P "$port" -u app)
+    by_socket=("$ROWLOCK" -S "$socket" -P 1 -u app)
+    "${by_tcp[@]}" ls --protocol=tcp
+    "${by_tcp[@]}" --protocol TCP -h localhost run job -- touch ran
+    [ -e ran ]
+    "${by_tcp[@]}" --url="mysql://?protocol=tcp" ls
+    says "$(no_socket "$D/no.sock")" 69 "${by_tcp[@]}" ls
+    says "$(no_socket "$D/no.sock")" 69 "${by_tcp[@]}" ls --protocol=socket
+    says "$(no_socket "$D/no.sock")" 69 "${by_tcp[@]}" --url="mysql://?protocol=tcp" ls --protocol=SOCKET
+    printf '[client]\nprotocol=1\n' >tcp.cnf # its number: Connector/C takes no word there
+    "${by_socket[@]}" --defaults-file=tcp.cnf --protocol=socket ls
+    says "*cannot connect*" 69 "${by_socket[@]}" --defaults-file=tcp.cnf ls
+    says "*the protocol is socket, but the host is '127.0.0.1'*" 64 "${by_socket[@]}" --no-defaults -h 127.0.0.1 ls --protocol=socket
+    for protocol in pipe memory "" tcpip; do
+        refused "rowlock: --protocol wants tcp or socket, not '$protocol'" "${by_tcp[@]}" ls --protocol=$protocol
+    done
+    own_server remove
+}
+
+@test "--defaults-extra-file: read after the others, and wins; an option wins over it" {
+    printf '[client]\nsocket=%s/no.sock\nuser=nobody_here\n' "$D" >usual.cnf
+    printf '[rowlock]\nsocket=%s\n[client]\nuser=root\n[mysql]\nuser=nobody_here\n' "$ROWLOCK_TEST_SOCKET" >extra.cnf
+    mkdir home
+    cp usual.cnf home/.my.cnf
+    HOME=$D/home says "$(no_socket "$D/no.sock")" 69 "$ROWLOCK" -D "$TEST_SCHEMA" ls
+    HOME=$D/home "$ROWLOCK" -D "$TEST_SCHEMA" ls --defaults-extra-file=extra.cnf
+    HOME=$D/home "$ROWLOCK" -D "$TEST_SCHEMA" --defaults-extra-file extra.cnf run "$L" -- touch ran
+    [ -e ran ]
+    "$ROWLOCK" -D "$TEST_SCHEMA" --defaults-extra-file=extra.cnf --defaults-file=usual.cnf ls
+    says "$(no_socket "$D/no.sock")" 69 "$ROWLOCK" --defaults-extra-file=usual.cnf --defaults-file=extra.cnf ls
+    "$ROWLOCK" -D "$TEST_SCHEMA" --no-defaults --defaults-extra-file=extra.cnf ls
+    refused "rowlock: cannot read the option file 'missing.cnf': No such file*" rl ls --defaults-extra-file=missing.cnf
+}

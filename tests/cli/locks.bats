@@ -1,0 +1,297 @@
+#!/usr/bin/env bats
+# What tells of locks and changes them: ls, show, history, sweep, break. Locks are put into the tables by hand
+# where only their looks are asked for.
+
+load helpers
+
+setup() {
+    sql "DELETE FROM resource; DELETE FROM resource_lock; DELETE FROM lease_renewal; DELETE FROM lock_event"
+}
+
+# quoted TEXT: as an SQL string, whatever is in it.
+quoted() {
+    printf "x'%s'" "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')"
+}
+
+# a_lock NAME [HELD_S [LEFT_S [LABEL]]]: a held lease.
+a_lock() {
+    sql "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label,
+                               acquired_at, lease_expires_at, update_time)
+         VALUES (CONVERT($(quoted "$1") USING utf8mb4), 'optimistic', 'held', 42, 'owner-1',
+                 CONVERT($(quoted "${4-batch@db1 4711 close.sh}") USING utf8mb4),
+                 UTC_TIMESTAMP(6) - INTERVAL ${2-192} SECOND,
+                 UTC_TIMESTAMP(6) + INTERVAL ${3-3600} SECOND, UTC_TIMESTAMP(6));
+         INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID())"
+}
+
+# a_free_lock NAME [UNUSED_S]
+a_free_lock() {
+    sql "INSERT INTO resource (resource_name, kind, status, version, owner, update_time)
+         VALUES ('$1', 'optimistic', 'free', 7, 'owner-0', UTC_TIMESTAMP(6) - INTERVAL ${2-0} SECOND);
+         INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID())"
+}
+
+# an_event NAME EVENT [AGE_S [DETAIL]]
+an_event() {
+    sql "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at,
+                                 waited_ms, held_ms, exit_status, detail)
+         VALUES (CONVERT($(quoted "$1") USING utf8mb4), 'optimistic', '$2', 42, 'owner-1', 'batch@db1 4711 close.sh',
+                 UTC_TIMESTAMP(6) - INTERVAL ${3-0} SECOND, 12, NULL, 3,
+                 CONVERT($(quoted "${4-}") USING utf8mb4))"
+}
+
+# -------------------------------------------------------------------- ls and show
+
+@test "ls: nothing held" {
+    a_free_lock idle
+    is_silent 0 rl ls
+    run --separate-stderr rl ls --json
+    [ "$output" = "[]" ]
+    run -0 on_terminal 80 rl ls
+    [ "$output" = "rowlock: no lock is held" ]
+}
+
+@test "ls: a table, without colour and cuts where stdout is no terminal" {
+    label="batch@db1 4711 $(printf 'argument %.0s' {1..20})end"
+    a_lock nightly-close 192 3600 "$label"
+    a_lock 夜間バッチ 5 3600
+    a_free_lock idle
+    works rl ls
+    [ "${#lines[@]}" -eq 3 ]
+    [[ "${lines[0]}" =~ ^NAME\ +STATE\ +MODE\ +HOLDER\ +SINCE\ +REMAINING\ +TOKEN$ ]]
+    [[ "${lines[1]}" =~ ^nightly-close\ +held\ +lease\ +"$label"\ +3m1[2-9]s\ +59m[0-9]+s\ +42$ ]]
+    [[ "$output" != *$'\t'* ]]
+    [[ "$output" != *$'\033'* ]]
+    # By display width: the columns behind the wide characters stand where the title does.
+    head=${lines[0]%%STATE*}
+    wide=${lines[2]%%held*}
+    [ "${#wide}" -eq $((${#head} - 5)) ]
+    run rl ls -a
+    [ "${#lines[@]}" -eq 4 ]
+    [[ "$output" =~ idle\ +free\ +lease\ +-\ +-\ +-\ +7 ]]
+}
+
+@test "ls on a terminal: fits, cuts with …, colours unless NO_COLOR" {
+    a_lock nightly-close 192 3600 "batch@db1 4711 $(printf 'argument %.0s' {1..20})"
+    for columns in 70 80 120; do
+        NO_COLOR=1 run -0 on_terminal $columns rl ls
+        [ "${#lines[@]}" -eq 2 ]
+        [ "${#lines[1]}" -eq $columns ]
+        [[ "${lines[1]}" == "nightly-close"*"batch@db1"*"…"* ]]
+        [[ "$output" != *$'\033'* ]]
+    done
+    TERM=xterm run on_terminal 80 rl ls
+    [[ "$output" == *$'\033[32mheld\033[0m'* ]]
+}
+
+@test "ls: more names than a page" {
+    sql "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label, acquired_at, lease_expires_at, update_time)
+         SELECT CONCAT('many-', LPAD(seq, 5, '0')), 'optimistic', 'held', seq, 'o', 'l', UTC_TIMESTAMP(6),
+                UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, UTC_TIMESTAMP(6) FROM seq_1_to_2000"
+    rl ls --json >"$TEST_DIR/many.json"
+    [ "$(jq 'length' "$TEST_DIR/many.json")" -eq 2000 ]
+    [ "$(jq '[.[].name] | unique | length' "$TEST_DIR/many.json")" -eq 2000 ]
+    [ "$(jq -r '.[1999].name' "$TEST_DIR/many.json")" = many-02000 ]
+    [ "$(rl ls | wc -l)" -eq 2001 ]
+}
+
+@test "ls --json: types and values" {
+    a_lock nightly-close
+    a_free_lock idle
+    run -0 --separate-stderr rl --json ls -a
+    jq -e '.[1] | .name == "nightly-close" and .mode == "lease" and .state == "held" and .token == 42
+           and .owner == "owner-1" and .owner_label == "batch@db1 4711 close.sh"
+           and (.acquired_at | test("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{6}Z$"))
+           and .held_ms >= 192000 and .remaining_ms > 3500000 and .connection_id == null
+           and .description == ""' <<<"$output"
+    jq -e '.[0] | .name == "idle" and .state == "free" and .held_ms == null and .remaining_ms == null
+           and .expires_at == null' <<<"$output"
+}
+
+@test "ls: expired and shut" {
+    a_lock gone 100 -10
+    a_free_lock closed
+    sql "UPDATE resource SET not_before = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE resource_name = 'closed'"
+    run rl ls --json
+    jq -e '.[0].name == "closed" and .[0].state == "shut" and .[0].remaining_ms > 3500000' <<<"$output"
+    jq -e '.[1].name == "gone" and .[1].state == "expired"' <<<"$output"
+    run rl ls
+    [[ "$output" =~ closed\ +shut\ +lease\ +-\ +-\ +59m ]]
+    [[ "$output" =~ gone\ +expired\ +lease\ +batch ]]
+    run rl show closed
+    [[ "$output" =~ opens\ +20.*\ UTC\ \(in\ 59m ]]
+}
+
+@test "show: one lock" {
+    a_lock nightly-close
+    works rl show nightly-close
+    [[ "$output" =~ name\ +nightly-close ]]
+    [[ "$output" =~ state\ +held ]]
+    [[ "$output" =~ mode\ +lease ]]
+    [[ "$output" =~ holder\ +"batch@db1 4711 close.sh" ]]
+    [[ "$output" =~ token\ +42 ]]
+    [[ "$output" =~ since\ +20.*\ UTC\ \(3m1[2-9]s\ ago\) ]]
+    [[ "$output" =~ until\ +20.*\ UTC\ \(in\ 59m ]]
+    run rl show --json nightly-close
+    jq -e '.name == "nightly-close" and .token == 42' <<<"$output"
+    # Options may stand behind the name.
+    run rl show nightly-close --json
+    jq -e '.state == "held"' <<<"$output"
+    fails 66 "*" rl show none-such
+    fails 66 "*" rl show --json none-such
+}
+
+# ------------------------------------------------------------------------ history
+
+@test "history: the oldest first, by name, the newest so many" {
+    is_silent 0 rl history
+    run rl history --json
+    [ "$output" = "[]" ]
+    an_event nightly acquired 30
+    an_event other acquired 20
+    an_event nightly released 10 "done well"
+    works rl history
+    [ "${#lines[@]}" -eq 4 ]
+    [[ "${lines[0]}" =~ ^WHEN.*EVENT\ +NAME\ +TOKEN\ +HOLDER\ +WAITED\ +HELD\ +EXIT\ +DETAIL$ ]]
+    [[ "${lines[1]}" =~ ^20[-0-9:]+\ [0-9:]+\ +acquired\ +nightly\ +42\ +"batch@db1 4711 close.sh"\ +12ms\ +-\ +3\ +-$ ]]
+    [[ "${lines[3]}" =~ released\ +nightly.*"done well"$ ]]
+    run rl history --json nightly
+    [ "$(jq -c '[.[].event]' <<<"$output")" = '["acquired","released"]' ]
+    jq -e '.[1] | .name == "nightly" and .mode == "lease" and .token == 42 and .waited_ms == 12
+           and .held_ms == null and .exit_status == 3 and .detail == "done well"
+           and (.happened_at | endswith("Z")) and (.id | type == "number")' <<<"$output"
+    run rl history -n 1 --json
+    [ "$(jq -c '[.[].event]' <<<"$output")" = '["released"]' ]
+    run rl history -n2 --json
+    [ "$(jq -c '[.[].name]' <<<"$output")" = '["other","nightly"]' ]
+    run -0 rl history none-such
+    [ -z "$output" ]
+}
+
+# -------------------------------------------------------------------------- sweep
+
+@test "sweep: frees the dead, forgets, purges, and says so" {
+    a_lock dead 100 -10
+    a_lock alive
+    a_free_lock old 7200
+    a_free_lock young
+    an_event x acquired 7200
+    an_event x released 10
+    works rl sweep --history=1h --unused=1h
+    [ "$output" = "expired locks freed: 1, events forgotten: 1, names purged: 1" ]
+    state_is dead free
+    state_is alive held
+    state_is young free
+    fails 66 "*" rl show old
+    run rl history --json dead
+    jq -e '.[-1].event == "expired"' <<<"$output"
+    run rl sweep --json
+    [ "$(jq -c . <<<"$output")" = '{"expired":0,"events":0,"purged":0}' ]
+    run rl sweep --json --history-rows=1 --unused=never --history=forever
+    jq -e '.events >= 1 and .purged == 0' <<<"$output"
+    [ "$(rl history --json | jq length)" -eq 1 ]
+    run rl sweep --history=0
+    [ "$(rl history --json | jq length)" -eq 0 ]
+}
+
+@test "sweep --every: again and again, until it is told to end" {
+    rl_exec sweep --every=100ms --json >"$TEST_DIR/sweeps" 2>"$TEST_DIR/sweeps.err" &
+    pid=$!
+    poll test -e "$TEST_DIR/sweeps"
+    a_lock dead 100 -10
+    poll state_is dead free
+    a_lock dead-too 100 -10
+    poll state_is dead-too free
+    kill -TERM $pid
+    wait $pid
+    [ "$(jq -s 'map(.expired) | add' "$TEST_DIR/sweeps")" -eq 2 ]
+    [ ! -s "$TEST_DIR/sweeps.err" ]
+}
+
+@test "sweep --every: an outage is told once, and waited out" {
+    own=("$ROWLOCK" --no-defaults -S "$(own_server start --fresh)" -u root)
+    "${own[@]}" init -q
+    own_server kill
+    # It may start before the server does.
+    "${own[@]}" --connect-timeout=10s sweep --every=100ms --json >"$TEST_DIR/outage" 2>"$TEST_DIR/outage.err" &
+    pid=$!
+    poll grep -q "trying again every 100ms" "$TEST_DIR/outage.err"
+    own_server restart >/dev/null
+    poll grep -q "sweeping again after" "$TEST_DIR/outage.err"
+    poll grep -q expired "$TEST_DIR/outage"
+    [ "$(wc -l <"$TEST_DIR/outage.err")" -eq 2 ]
+    cat "$TEST_DIR/outage.err"
+    kill -INT $pid
+    wait $pid
+    jq -es 'length > 0' "$TEST_DIR/outage"
+    own_server remove
+}
+
+@test "sweep --every: what no waiting mends ends it" {
+    run -78 timeout 90 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D rowlock_none_such sweep --every=100ms
+}
+
+# -------------------------------------------------------------------------- break
+
+@test "break: takes it, says what it broke, and keeps the reason" {
+    a_lock stuck
+    works rl break --reason="host is gone" stuck
+    [[ "${lines[0]}" =~ ^"broke stuck: held by batch@db1 4711 close.sh for 3m1"[2-9]"s (lease, token 42)"$ ]]
+    state_is stuck shut
+    run rl history --json stuck
+    jq -e '.[-1] | .event == "broken" and (.detail | contains("host is gone"))' <<<"$output"
+    [ "$(rl show --json stuck | jq .token)" -gt 42 ]
+}
+
+@test "break: a lease is shut for as long as its holder may work; --now opens it" {
+    a_lock kept
+    works rl break kept
+    [[ "${lines[0]}" == "broke kept: held by "* ]]
+    [[ "${lines[1]}" =~ ^"it opens when its holder has ended, in "(59m|1h).*" at the latest"$ ]]
+    state_is kept shut
+    fails 1 "*" rl run -n kept -- true
+    fails 1 "*" rl break kept
+    state_is kept shut
+    run rl break --now kept
+    [ "$output" = "opened kept, which was shut" ]
+    state_is kept free
+    fails 1 "*" rl break --now kept
+}
+
+@test "names, labels and details steer no terminal" {
+    evil=$'esc\033[31m nl\nret\r tab\t del\x7f c1\xc2\x9b31m rlo\xe2\x80\xae end'
+    a_lock "$evil" 10 3600 "$evil"
+    a_lock "plain" 10 3600 "$evil"
+    an_event "$evil" acquired 5 "$evil"
+    all_harmless 0 ls "ls --json" "show plain" "show plain --json" history "history --json"
+    all_harmless 1 "run -n plain -- true" "-v run -w 0.2 plain -- true"
+    [ "$(rl ls | wc -l)" -eq 3 ]
+    [[ "$(rl ls)" == *'esc\x1b[31m nl\nret\r tab\t del\x7f c1\u009b31m rlo\u202e end'* ]]
+    # For programs it is the very same text.
+    [ "$(rl ls --json | jq -r '.[0].name')" = "$evil" ]
+    rl break plain >"$TEST_DIR/evil" 2>&1
+    is_harmless "$TEST_DIR/evil"
+    # An error that quotes the argument.
+    run "$ROWLOCK" $'no\033[31m\ncommand'
+    printf '%s' "$output" >"$TEST_DIR/evil"
+    [ "${#lines[@]}" -eq 2 ]
+    is_harmless "$TEST_DIR/evil"
+}
+
+@test "a full disk is told: 74" {
+    a_lock nightly-close
+    an_event nightly-close acquired
+    for arguments in ls "ls --json" "show nightly-close" history sweep doctor --version --help "ls --help"; do
+        run -74 --separate-stderr bash -c "rl $arguments >/dev/full"
+        [ "$stderr" = "rowlock: cannot write the output: No space left on device" ]
+    done
+}
+
+@test "a closed pipe is not complained of" {
+    a_lock nightly-close
+    for arguments in ls "ls --json" --help; do
+        # Descriptor 3 is a pipe whose reader has ended.
+        run -74 --separate-stderr bash -c "exec 3> >(exit 0); wait \$!; rl $arguments >&3"
+        [ -z "$stderr" ]
+    done
+}

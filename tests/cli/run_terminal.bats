@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# rowlock run on a terminal: the line while it waits, and what the command hears of the keyboard. As a job
+# of a shell: run_jobs.bats.
+
+load helpers
+load run_helpers
+
+# on_tty STEP... -- ARGUMENT...: `rowlock run ARGUMENT...; echo exit=$?` on a terminal COLS wide.
+on_tty() {
+    local steps=()
+    while [ "$1" != -- ]; do
+        steps+=("$1")
+        shift
+    done
+    on_terminal_steps "${steps[@]}" -- bash -c 'stty cols "$1" rows 24 -opost; rl run "${@:2}"; echo "exit=$?"' - \
+        "${COLS:-100}" "${@:2}"
+}
+
+LET_GO='until:touch "$D/let_go"'
+
+# The first line of the screen that tells of the wait.
+waiting_line() {
+    tr '\r' '\n' <screen | grep -a -m 1 '^waiting' | sed 's/\x1b\[K//'
+}
+
+@test "a wait shows one line, which goes away" {
+    hold --label "somebody@here 1 job"
+    # Shown, refreshed, and erased before anything else is written.
+    on_tty 'wait:waiting for' 'wait:waiting for' "$LET_GO" -- "$L" -- echo done
+    text=$(<screen)
+    [[ "$text" =~ waiting\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ since\ [0-9.]+m?s,\ lease\ until\ [0-9]+s\ from\ now ]]
+    [[ "$text" == *$'\r\033[Kdone\n'* ]]
+    [[ "${text##*done}" != *waiting* ]]
+    # One line: no newline before the command's own.
+    [[ "${text%%done*}" != *$'\n'*$'\n'* ]]
+    [[ "$text" == *exit=0* ]]
+}
+
+shows_no_line() { # STATUS ARGUMENT...
+    on_tty -- "${@:2}"
+    run ! grep -qa 'waiting\|\[K' screen
+    grep -qa "exit=$1" screen
+}
+
+is_cut() {
+    hold --label "$(printf 'w%.0s' {1..120})"
+    COLS=12 shows_no_line 1 -w 1.5 "$L" -- true
+    shows_no_line 1 -n "$L" -- true
+    run rl run -w 1.5 "$L" -- true
+    [[ "$output" != *waiting* ]]
+    COLS=40 on_tty 'wait:waiting for' "$LET_GO" -- "$L" -- true
+    [ -n "$(waiting_line)" ]
+    line=$(waiting_line)
+    [ "${#line}" -le 39 ]
+}
+
+is_of_a_row() {
+    hold --mode=pessimistic --label "$(printf 'a\u202eb\u009bc')"
+    on_tty 'wait:waiting for' "$LET_GO" -- --mode=pessimistic "$L" -- true
+    [[ "$(waiting_line)" =~ ^"waiting for $L: held by a"[^$'\u202e\u009b']*" since "[0-9.]+m?s$ ]]
+}
+
+is_of_one_that_is_shut() {
+    rl run --at-least=59s "$L" -- true
+    on_tty 'wait:waiting for' 'until:rl break --now "$L"' -- "$L" -- true
+    grep -qaE "waiting for $L: shut for another [1-5][0-9]s" screen
+}
+
+@test "the waiting line: as wide as the terminal; a row lock, a holder that means ill, a lock that is shut; none" {
+    side_by_side is_cut is_of_a_row is_of_one_that_is_shut 'shows_no_line 0 "$L" -- echo done'
+}
+
+@test "^C while waiting: the line goes, and rowlock with it" {
+    hold
+    # The shell around saw a death by SIGINT, and died too.
+    run -130 on_tty 'wait:waiting for' 'type:\x03' -- "$L" -- echo no
+    run ! grep -qa '^no\|exit=' screen
+    text=$(<screen)
+    [[ "${text##*waiting}" == *$'\r\033[K'* ]]
+    is_alive "$HOLDER"
+}
+
+@test "in the foreground the command reads the terminal, and hears ^C once" {
+    cat >tty.sh <<'END'
+n=0
+trap 'n=$((n + 1))' INT
+read -r line
+echo "read <$line>"
+until [ "$n" -gt 0 ]; do sleep 0.05; done
+for i in 1 2 3 4 5 6 7 8; do sleep 0.05; done
+echo "heard $n"
+[ "$(ps -o pgid= -p $$ | tr -d ' ')" = "$(ps -o tpgid= -p $$ | tr -d ' ')" ] && echo "foreground"
+exit 5
+END
+    on_tty 'type:hello\n' 'wait:read <hello>' 'type:\x03' 'wait:heard 1$' 'wait:foreground' 'wait:exit=5' -- "$L" -- bash tty.sh
+}

@@ -1,0 +1,96 @@
+/* The statement layer's two rules: nothing is prepared in a transaction, and what has failed is not
+ * executed again on its old handle. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mode/client.h"
+#include "support/support.h"
+
+static MYSQL *mysql;
+static rowlock_client *client;
+static rl_conn *conn;
+static rl_io io;
+
+static void begin(const char *suffix, rl_purpose purpose)
+{
+    const char *schema = ts_extra_schema(suffix, true);
+    const rowlock_client_options options = ts_options_on(schema);
+    mysql = ts_connect(schema);
+    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    io = rl_io_until(RL_NEVER);
+    WANT(OK, rl_pool_take_new(&client->pool, purpose, &io, &conn, &ts_err));
+}
+
+static void end(void)
+{
+    rl_pool_give(&client->pool, conn);
+    rowlock_client_close(client);
+    mysql_close(mysql);
+}
+
+/* Of the connection; asking is not counted by the server as one. */
+static uint64_t prepared_so_far(void)
+{
+    assert_int_equal(mysql_query(conn->mysql, "SHOW SESSION STATUS LIKE 'Com_stmt_prepare'"), 0);
+    MYSQL_RES *result = mysql_store_result(conn->mysql);
+    assert_non_null(result);
+    MYSQL_ROW row = mysql_fetch_row(result);
+    uint64_t count = strtoull(row[1], NULL, 10);
+    mysql_free_result(result);
+    return count;
+}
+
+static rowlock_status find(const char *name)
+{
+    const rl_value values[] = {rl_text(name)};
+    rl_rows rows;
+    bool found = false;
+    return rl_query_one(conn, RL_SQL_RESOURCE_FIND, values, &io, &found, &rows, &ts_err);
+}
+
+static rowlock_status touch(uint64_t id)
+{
+    const rl_value values[] = {rl_u64(id)};
+    return rl_run(conn, RL_SQL_RESOURCE_TOUCH, values, &io, NULL, &ts_err);
+}
+
+TS_ONCE(test_none_is_prepared_in_a_transaction)
+{
+    begin("begun", RL_WORK);
+    WANT(OK, rl_run_text(conn, RL_SQL_BEGIN, NULL, &io, &ts_err));
+    uint64_t before = prepared_so_far();
+    WANT(SYSTEM, find("name"));
+    assert_non_null(strstr(ts_err.message, "resource_find was not prepared"));
+    assert_int_equal(prepared_so_far(), before);
+    WANT(OK, rl_run_text(conn, RL_SQL_ROLLBACK, NULL, &io, &ts_err));
+    WANT(OK, find("name"));
+    assert_int_equal(prepared_so_far(), before + 1);
+    WANT(OK, rl_run_text(conn, RL_SQL_BEGIN, NULL, &io, &ts_err));
+    WANT(OK, find("name"));
+    WANT(OK, rl_run_text(conn, RL_SQL_COMMIT, NULL, &io, &ts_err));
+    end();
+}
+
+TS_ONCE(test_a_failed_one_is_prepared_anew)
+{
+    begin("failed", RL_WORK);
+    ts_sql(mysql, "INSERT INTO resource (id, resource_name, kind, version, update_time)"
+                  " VALUES (1, 'name', 'pessimistic', 1, '2020-01-01')");
+    WANT(OK, touch(1));
+    uint64_t before = prepared_so_far();
+    WANT(OK, touch(1));
+    assert_int_equal(prepared_so_far(), before);
+    ts_sql(mysql, "CREATE TRIGGER refuse BEFORE UPDATE ON resource FOR EACH ROW"
+                  " SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213");
+    WANT(DEADLOCK, touch(1));
+    ts_sql(mysql, "DROP TRIGGER refuse");
+    before = prepared_so_far();
+    WANT(OK, touch(1));
+    assert_int_equal(prepared_so_far(), before + 1);
+    end();
+}
+
+int main(void)
+{
+    return ts_run("statements", ts_suite_begin, ts_suite_end);
+}

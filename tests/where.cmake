@@ -1,0 +1,100 @@
+# Which tests run where. The first line whose pattern matches the whole name counts; a test without a line
+# stops the configuring.
+#
+# tier     test: `tools/test`, and all that follow. all: `tools/test --all`. long: `tools/test --long`.
+# server   none. shared: the one that all of a build's tests use, beside each other, each in schemas of its own.
+#          own: a new one for this test, which may change what is global. itself: the test starts what it needs
+# again    what runs it once more: in --all servers (on MariaDB 11.8 and MySQL 9.7), asan, tsan; tools/coverage
+# seconds  about how long it takes: the longest begin first, and twenty times as long is the limit
+# cores    what it keeps busy, for ctest -j; most tests wait
+set(ROWLOCK_WHERE
+  # test                                       tier server again                       seconds cores
+  "check_tidy                                 all  none   -                           100     2"
+  "check_.*|compose                           test none   -                           5       1"
+  "tools_checks                               test none   -                           10      1"
+  "tools_server                               test itself -                           18      1"
+  "demo                                       test itself -                           19      1"
+  "mutations                                  long itself -                           2400    2"
+
+  "unit_(base|line)                           test none   asan,tsan,coverage          1       1"
+  "unit_.*|fuzz_corpus_.*                     test none   asan,coverage               1       1"
+  "fuzz                                       all  none   -                           60      2"
+  "model                                      all  none   -                           40      1"
+
+  # What a user meets, and the contract of the API.
+  "conformance_bell                           test shared servers,asan,tsan,coverage  45      1"
+  "conformance_losses                         test shared servers,asan,tsan,coverage  48      1"
+  "conformance_(keeping|transaction)          test shared servers,asan,tsan,coverage  25      1"
+  "conformance_fences                         test own    servers,asan,coverage       23      1"
+  "conformance_server                         test shared servers,asan,coverage       23      1"
+  "conformance_identity                       test own    asan,tsan,coverage          5       1"
+  "conformance_fork                           test shared asan,coverage               11      1"
+  "conformance_(acquire|connection|section|sets|waiters) test shared servers,asan,tsan,coverage 9 1"
+  "conformance_roundtrips                     test itself servers,asan,tsan,coverage  5       1"
+  "conformance_sweep                          test itself servers,asan,coverage       9       1"
+  "conformance_.*                             test shared servers,asan,coverage       10      1"
+  "race_.*                                    test shared servers,asan,tsan           4       1"
+  "inside_statements                          test shared servers,asan                3       1"
+  "inside_doctor                              test shared servers,asan,coverage       5       1"
+
+  "sql_(event|read_only)                      test itself servers                     2       1"
+  "sql_.*                                     test shared servers                     4       1"
+
+  "cli_run_outage                             test itself -                           60      1"
+  "cli_run_death                              test shared -                           100     1"
+  "cli_run.*                                  test shared asan                        50      1"
+  "cli_(connect|commands|locks|waiters)       test shared asan                        30      1"
+  "cli_bench                                  test shared asan                        12      2"
+  "cli_event                                  test itself servers,asan,coverage       30      1"
+  "cli_doctor                                 test itself servers,asan,coverage       18      1"
+  "cli_migrate                                test shared servers,asan,coverage       18      1"
+  "cli_(fence|grants)                         test shared servers,asan,coverage       5       1"
+  "cli_migrate_death                          all  shared -                           90      1"
+  "docs                                       test own    -                           17      1"
+  "docs_jobs                                  test own    servers,asan                27      1"
+  "consumer                                   test own    -                           10      1"
+
+  "security_impostor                          test itself asan                        12      1"
+  "security_via                               test shared servers,asan,tsan,coverage  11      1"
+  "security_via_transaction                   all  shared -                           33      1"
+  "security_via_acquire                       test shared servers                     9       1"
+  "security_as_batch_transaction              all  shared -                           33      1"
+  "security_as_all_sweep                      all  itself -                           9       1"
+  "security_(as|via)_.*                       all  shared -                           10      1"
+  "security_privileges                        test itself asan                        20      1"
+  "security_tls                               test itself -                           12      1"
+  "security_tls_.*|security_privileges_mysql  all  itself -                           30      1"
+  "security_secrets                           test itself servers                     10      1"
+  "udf_.*                                     test itself servers                     15      1"
+
+  # Everything that breaks.
+  "faults_wire                                test shared asan,tsan,coverage          50      1"
+  "faults_death                               test itself asan                        50      1"
+  "faults_migrate                             test shared servers,asan,tsan,coverage  10      1"
+  "faults_stops                               test own    servers,asan,tsan           12      1"
+  "faults_bell                                all  shared servers,tsan                40      1"
+  "faults_renewals                            all  own    servers                     12      1"
+  "faults_runs                                all  itself asan                        75      2"
+  "faults_runs_.*                             all  itself -                           40      2"
+  "faults_bytes                               all  shared -                           120     1"
+  "faults_(refusals|clocks)                   all  shared -                           60      1"
+  "faults_(kills|slow)                        all  shared -                           30      1"
+  "inside_(alloc|calls)                       all  shared coverage                    40      2"
+  "clusters_.*                                all  itself -                           80      4")
+
+# where(NAME): the columns of its line, in where_tier, where_server, ... of the caller.
+function(rowlock_where name)
+  foreach(line ${ROWLOCK_WHERE})
+    separate_arguments(columns UNIX_COMMAND "${line}")
+    list(GET columns 0 pattern)
+    if(name MATCHES "^(${pattern})$")
+      foreach(column tier server again seconds cores)
+        list(POP_FRONT columns)
+        list(GET columns 0 value)
+        set(where_${column} "${value}" PARENT_SCOPE)
+      endforeach()
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "tests/where.cmake has no line for the test ${name}")
+endfunction()
