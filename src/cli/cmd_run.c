@@ -321,9 +321,12 @@ static bool begin_command(run *self)
                                       go.sockets, SUPERVISOR_SOCKETS);
     move_deadline(self);
     self->report.too_late = supervisor_now_us() >= self->kill_at_us;
-    if (!self->report.too_late)
-        supervisor_begin(&self->supervisor, &go);
-    return !self->report.too_late;
+    if (self->report.too_late)
+        return false;
+    if (go.is_job)
+        run_signals_follow(&self->signals);
+    supervisor_begin(&self->supervisor, &go);
+    return true;
 }
 
 /* What the kernel sent to the whole group, a command in our group has heard itself. */
@@ -361,6 +364,28 @@ static int64_t overdue_at(const run *self, int64_t lost_at)
     return by_deadline < by_loss ? by_deadline : by_loss;
 }
 
+/* True: it was the last that we hear of the command. */
+static bool hear_supervisor(run *self)
+{
+    supervisor_report report;
+    if (!supervisor_receive(&self->supervisor, &report)) {
+        kill_here(self);
+        return true;
+    }
+    switch (report.news) {
+    case NEWS_STOPPED:
+        run_signals_stop(report.status, supervisor_is_stopped(&self->supervisor));
+        return false;
+    case NEWS_BEHIND:
+        run_signals_follow_no_more(&self->signals);
+        return false;
+    case NEWS_END:
+        self->report = report;
+        supervisor_finish(&self->supervisor);
+    }
+    return true;
+}
+
 static void watch_command(run *self)
 {
     const int64_t tick =
@@ -376,13 +401,8 @@ static void watch_command(run *self)
         int64_t overdue = overdue_at(self, lost_at);
         poll(fds, sizeof fds / sizeof fds[0], until(next < overdue ? next : overdue));
         pass_signals_on(self);
-        if (fds[0].revents) {
-            if (supervisor_receive(&self->supervisor, &self->report))
-                supervisor_finish(&self->supervisor);
-            else
-                kill_here(self);
+        if (fds[0].revents && hear_supervisor(self))
             return;
-        }
         move_deadline(self);
         if (!self->lost && rowlock_hold_check(self->hold) != ROWLOCK_OK) {
             self->lost = true;
@@ -666,6 +686,7 @@ static void guard_command(run *self)
     say_acquired(self);
     if (begin_command(self))
         watch_command(self);
+    run_signals_follow_no_more(&self->signals);
     judge(self);
     leave(self, self->exit_status == rowlock_status_exit(ROWLOCK_LOST));
     say_children(self); /* the lock does not wait for a reader of it */

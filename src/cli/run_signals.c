@@ -1,6 +1,7 @@
 /* cli/run_signals.c - see run_signals.h */
 #include "run_signals.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -8,6 +9,7 @@
 
 static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
+static const int stops[RUN_SIGNALS_STOPS] = {SIGTSTP, SIGTTIN, SIGTTOU};
 
 static bool is_ignored(int number)
 {
@@ -54,13 +56,12 @@ void run_signals_give_back(const run_signals *self)
     sigprocmask(SIG_SETMASK, &self->mask_before, NULL);
 }
 
-/* Its default action, now. The shell sees which signal stopped us, and SIGCONT ends it. */
-static void stop_by(int number)
+/* Its default action, now: it was sent to us, and is blocked. SIGCONT ends the stop. */
+static void let_in(int number)
 {
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, number);
-    kill(getpid(), number);
     pthread_sigmask(SIG_UNBLOCK, &only, NULL);
     pthread_sigmask(SIG_BLOCK, &only, NULL);
 }
@@ -71,7 +72,7 @@ static bool is_to_leader(int number)
     return (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
 }
 
-static bool next(const run_signals *self, run_signal *signal)
+bool run_signals_next(const run_signals *self, run_signal *signal)
 {
     struct signalfd_siginfo info;
     while (read(self->fd, &info, sizeof info) == sizeof info) {
@@ -79,23 +80,47 @@ static bool next(const run_signals *self, run_signal *signal)
         signal->of_terminal = info.ssi_code == SI_KERNEL && !is_to_leader(signal->number);
         if (signal->number != SIGTTOU)
             return true;
-        stop_by(SIGTTOU);
+        if (!self->is_led) {
+            kill(getpid(), SIGTTOU);
+            let_in(SIGTTOU);
+        }
     }
     return false;
 }
 
-/* The supervisor's SIGTSTP tells of the same stop as a SIGTTOU that was just read: one that comes
- * in between would stop us twice. The SIGCONT that ends the one discards the other. */
-bool run_signals_next(const run_signals *self, run_signal *signal)
+void run_signals_follow(run_signals *self)
+{
+    self->is_led = true;
+    for (size_t i = 0; i < RUN_SIGNALS_STOPS; i++)
+        set_handler(stops[i], SIG_IGN, &self->stops_before[i]);
+}
+
+void run_signals_follow_no_more(run_signals *self)
+{
+    if (!self->is_led)
+        return;
+    self->is_led = false;
+    for (size_t i = 0; i < RUN_SIGNALS_STOPS; i++) {
+        set_handler(stops[i], SIG_IGN, NULL); /* discards one that is pending */
+        sigaction(stops[i], &self->stops_before[i], NULL);
+    }
+}
+
+void run_signals_stop(int number, const atomic_bool *is_stopped)
 {
     sigset_t only;
-    sigset_t was;
+    sigset_t before;
+    int as = number == SIGSTOP ? SIGTSTP : number; /* that one cannot be held back */
     sigemptyset(&only);
-    sigaddset(&only, SIGTSTP);
-    pthread_sigmask(SIG_BLOCK, &only, &was);
-    bool found = next(self, signal);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return found;
+    sigaddset(&only, as);
+    pthread_sigmask(SIG_BLOCK, &only, &before);
+    set_handler(as, SIG_DFL, NULL);
+    pthread_kill(pthread_self(), as);
+    /* If the command goes on behind this look, the supervisor's SIGCONT takes the signal back. */
+    if (atomic_load(is_stopped))
+        let_in(as);
+    set_handler(as, SIG_IGN, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 bool run_signal_is_deadly(int number)

@@ -3,12 +3,17 @@
 #define RL_CLI_RUN_SIGNALS_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+
+enum { RUN_SIGNALS_STOPS = 3 }; /* SIGTSTP, SIGTTIN, SIGTTOU */
 
 typedef struct run_signals {
     sigset_t mask_before;
     struct sigaction child_before, pipe_before;
-    int fd; /* a signalfd of those that are passed on */
+    struct sigaction stops_before[RUN_SIGNALS_STOPS];
+    int fd;      /* a signalfd of those that are passed on */
+    bool is_led; /* see run_signals_follow() */
 } run_signals;
 
 typedef struct run_signal {
@@ -27,6 +32,18 @@ void run_signals_give_back(const run_signals *self);
 
 /* The next one that has come; false: none. What stops our process group stops us in here. */
 bool run_signals_next(const run_signals *self, run_signal *signal);
+
+/*
+ * From now on a command in our process group says when we stop, not the kernel: a shell would see a
+ * job stop twice that stops by both, and `fg` end at the second.
+ */
+void run_signals_follow(run_signals *self);
+
+/* Not any more: the command has ended. */
+void run_signals_follow_no_more(run_signals *self);
+
+/* The command was stopped by this signal: so are we, as long as it is. The shell sees by which. */
+void run_signals_stop(int number, const atomic_bool *is_stopped);
 
 /* Would it end a program that does nothing about it? */
 bool run_signal_is_deadly(int number);

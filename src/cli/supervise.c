@@ -31,7 +31,6 @@ typedef struct supervision {
     bool childless;
     bool own_group;
     bool is_job;
-    bool stopped_parent;
     bool minded;
     pid_t command;
     int64_t grace_us;
@@ -115,15 +114,21 @@ static void signal_parent(const supervision *self, int number)
         kill(self->parent, number);
 }
 
+static void send_news(const supervision *self, supervisor_news news, int status)
+{
+    supervisor_report report = {.news = news, .status = status};
+    send(self->socket, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /*
- * The terminal stops the whole group. A command that stops alone (a shell's `suspend`) stops our
- * parent too: else the shell that waits for it would never get its terminal back.
+ * A job stops with its command, and only so (run_signals_follow()): else the shell that waits for a
+ * command that stopped by itself (a shell's `suspend`) would never get its terminal back.
  */
 static void follow_stop(supervision *self, int number)
 {
     if (self->is_job) {
-        signal_parent(self, SIGTSTP);
-        self->stopped_parent = true;
+        atomic_store(&self->page->is_stopped, true);
+        send_news(self, NEWS_STOPPED, number);
     } else if (number == SIGTSTP && !self->own_group &&
                descendants_group_is_orphaned(self->parent_group)) {
         /* ^Z without a shell (ssh -t): the kernel would ignore it, were it not for us. */
@@ -133,9 +138,8 @@ static void follow_stop(supervision *self, int number)
 
 static void follow_continuation(supervision *self)
 {
-    if (self->stopped_parent)
+    if (atomic_exchange(&self->page->is_stopped, false))
         signal_parent(self, SIGCONT);
-    self->stopped_parent = false;
 }
 
 /* --------------------------------------------------------------------- ends */
@@ -149,6 +153,7 @@ static void note_change(supervision *self, int status)
     } else {
         self->reaped = true;
         self->report.status = status;
+        follow_continuation(self);
     }
 }
 
@@ -215,6 +220,7 @@ static void await_end_of_parent(const supervision *self)
  */
 static _Noreturn void send_report(supervision *self)
 {
+    self->report.news = NEWS_END;
     send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
     if (!self->own_group)
         signal_parent(self, SIGCONT); /* a stopped job ends, too */
@@ -270,6 +276,7 @@ static void mind_children(supervision *self)
         return;
     self->minded = true;
     self->report.behind = count_left();
+    send_news(self, NEWS_BEHIND, 0);
     if (self->job->children == CHILDREN_END)
         ask_all(self);
 }
@@ -322,6 +329,14 @@ static bool is_for_all(const supervision *self, int number)
     return number == SIGTERM || (self->reaped && asks_to_end(number));
 }
 
+/* A shell that continues its job tells the whole group: a second SIGCONT might undo a ^Z that came
+ * in between. A command in another group (a shell) has ours only. */
+static bool has_heard(const supervision *self, const supervisor_order *order)
+{
+    bool by_shell = order->number == SIGCONT && self->is_job;
+    return order->heard || (by_shell && getpgid(self->command) == self->parent_group);
+}
+
 static void pass_on(supervision *self, const supervisor_order *order)
 {
     if (!self->begun)
@@ -329,7 +344,7 @@ static void pass_on(supervision *self, const supervisor_order *order)
     if (is_for_all(self, order->number)) {
         descendants_forget(&self->asked);
         ask_all(self);
-    } else if (!self->reaped && !order->heard) {
+    } else if (!self->reaped && !has_heard(self, order)) {
         kill(self->command, order->number); /* not reaped: the pid is still the command's */
     }
 }

@@ -9,6 +9,7 @@
 #ifndef RL_CLI_SUPERVISOR_H
 #define RL_CLI_SUPERVISOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,7 +56,14 @@ typedef struct supervisor_go {
     size_t socket_count;
 } supervisor_go;
 
+typedef enum supervisor_news {
+    NEWS_STOPPED, /* the command was, and its grandparent is a job: by the signal `status` */
+    NEWS_BEHIND,  /* the command has ended, and what it started is waited for */
+    NEWS_END      /* the last one */
+} supervisor_news;
+
 typedef struct supervisor_report {
+    supervisor_news news;
     int status;     /* the command's, as of waitpid() */
     int exec_error; /* why it could not be run, an errno; 0: it was */
     bool told;      /* it was sent SIGTERM, the deadline being near */
@@ -84,7 +92,10 @@ void supervisor_signal(supervisor *self, int number, bool heard);
 /* Ends the command and all that descends from it; a report follows. */
 void supervisor_kill(supervisor *self);
 
-/* After its socket became readable, once. False: it is gone without a report. */
+/* Is the command stopped? False again before it tells us to go on by SIGCONT. */
+const atomic_bool *supervisor_is_stopped(const supervisor *self);
+
+/* After its socket became readable, once. False: it is gone without its last report. */
 bool supervisor_receive(supervisor *self, supervisor_report *report);
 
 /*

@@ -72,6 +72,21 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
     leaves 5 "${STAYS_FG[@]}" "${STOPS[@]}" 'type:bg\n' "$GOES_ON" "${ENDS[@]}" 'type:wait %1\n'
 }
 
+# Two stops, the kernel's and then the supervisor's, would be two for the shell: `fg` would end at the second.
+@test "rowlock stops when its command does, and only so: a late supervisor, a command that ignores ^Z, what it left" {
+    local super="$JOB && super=\$(ps -o ppid= -p \$pid)" job_stopped="[[ \$(ps -o stat= -p \$pid) == T* ]]"
+    local not_yet="until:$ROWLOCK_OF_JOB && $job_stopped && [[ \$(ps -o stat= -p \$rowlock) != T* ]]"
+    leaves 5 "type:$STAYS\n" "$STARTED" "until:$super && kill -STOP \$super" 'type:\x1a' "$not_yet" \
+        "until:$super && kill -CONT \$super" "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
+    rm job let_go
+    leaves 5 "type:./rw run --ttl=60s \"\$L\" -- sh -c \"trap '' TSTP; . ./stayer.sh\"\\n" "$STARTED" \
+        'type:\x1a' 'wait:\^Z' "${ENDS[@]}"
+    rm job let_go
+    leaves 3 'type:./rw run --ttl=60s --wait-children "$L" -- sh -c "sh stayer.sh & until [ -s job ]; do :; done; exit 3"\n' \
+        "$STARTED" "until:$JOB && [[ \$(ps -o comm= -p \$(ps -o ppid= -p \$pid)) == rowlock-super ]]" \
+        "${STOPS[@]}" 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
+}
+
 @test "stty tostop: a command that writes from the background stops, and fg shows what it wrote" {
     leaves 5 'type:stty tostop\n' 'wait:ready> ' \
         'type:./rw run --ttl=60s "$L" -- sh -c "echo \\$\\$ >job; echo wr""itten; exit 5" &\n' "$STOPPED" \
