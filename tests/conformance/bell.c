@@ -42,22 +42,6 @@ static bool queue_becomes(const char *name, uint64_t count)
     return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
 }
 
-/* The connection that has the bell; 0: nobody. */
-static uint64_t bell_holder(const char *name)
-{
-    char prefix[RL_BELL_PREFIX_MAX + 1];
-    rl_bell_prefix(ts_schema(), prefix);
-    return ts_sql_u64(mysql, "SELECT COALESCE(IS_USED_LOCK('%s%" PRIu64 "'), 0)", prefix,
-                      ts_id_of(mysql, name));
-}
-
-/* A free lease that nobody waits for has no bell. The server may still have to notice that the
- * connection of a wait that was broken off has ended. */
-static void nothing_is_left(const char *name)
-{
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 10000));
-}
-
 static uint64_t token_of(const char *name)
 {
     return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
@@ -130,7 +114,7 @@ static rowlock_hold *pass(rowlock_hold *hold, ts_waiter *waiter, int64_t within_
 static void finish(rowlock_hold *hold, const char *name)
 {
     WANT(OK, rowlock_release(hold, &ts_err));
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
 }
 
 /* Waiters in a queue, each with a client of its own. */
@@ -214,7 +198,7 @@ TS_ONCE(test_waiters_are_silent)
         assert_int_equal(ts_in_queue(mysql, name), WAITERS);
         WANT(OK, rowlock_release(hold, &ts_err));
         serve_all(&c);
-        nothing_is_left(name);
+        ts_no_bell(mysql, name);
         disperse(&c);
     }
 }
@@ -305,7 +289,7 @@ TS_ONCE(test_a_try_after_a_release)
     rowlock_client *const clients[] = {client, other, holder};
     for (unsigned i = 0; i < ts_rounds(1000); i++)
         WANT(OK, try(clients[i % 7 % 3], name));
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
 }
 
 /* A machine that stood still for the whole of a short wait may not even have connected. */
@@ -414,7 +398,7 @@ TS_ONCE(test_cancel_and_deadline)
         bool cancels = i / 2 % 2;
         const char *name = ts_name("ends");
         rowlock_hold *hold = take(holder, name);
-        uint64_t keeper = bell_holder(name);
+        uint64_t keeper = ts_bell_holder(mysql, name);
         if (first)
             ts_cut(mysql, name);
         ts_waiter waiter = waiter_of(client, name);
@@ -422,7 +406,8 @@ TS_ONCE(test_cancel_and_deadline)
         waiter.options.wait_ms = cancels ? 20000 : WAIT_MS;
         ts_waiter_start(&waiter);
         if (first)
-            assert_true(POLL_UNTIL(bell_holder(name) != keeper && bell_holder(name), 10000));
+            assert_true(POLL_UNTIL(
+                ts_bell_holder(mysql, name) != keeper && ts_bell_holder(mysql, name), 10000));
         else
             assert_true(queue_becomes(name, 1));
         int64_t due = cancels ? ts_now_ms() : waiter.started_ms + WAIT_MS;
@@ -481,7 +466,7 @@ TS_ONCE(test_deadlines_at_the_last_moment)
     }
     assert_between(0, unknown, ts_rounds(60) / 10 + (ts_stood_ms() - stood) / 50);
     print_message("# %u of %u got it at the last moment\n", got, ts_rounds(60));
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
 }
 
 /* ----------------------------------------------------- a holder that has lost its bell */
@@ -493,10 +478,10 @@ TS_ONCE(test_a_holder_without_its_bell)
     const char *name = ts_name("cut");
     rowlock_hold *hold = ts_take(holder, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
-    uint64_t keeper = bell_holder(name);
+    uint64_t keeper = ts_bell_holder(mysql, name);
     crowd c = gather(name, 3, false);
     ts_cut(mysql, name);
-    assert_true(POLL_UNTIL(bell_holder(name) != keeper, 10000));
+    assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != keeper, 10000));
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
         assert_held(hold);
         assert_int_equal(token_of(name), token);
@@ -533,12 +518,12 @@ TS_ONCE(test_who_does_not_come)
         hold = pass(hold, &waiter, 20000);
         if (at_work) {
             assert_true(connection(id, ""));
-            assert_true(bell_holder(name) == id);
+            assert_true(ts_bell_holder(mysql, name) == id);
             ts_sql(mysql, "KILL QUERY %" PRIu64, id);
             (void)!mysql_read_query_result(slow); /* an error, or what was found so far */
             mysql_free_result(mysql_store_result(slow));
             ts_sql(slow, "DO 0");
-            assert_true(bell_holder(name) == id);
+            assert_true(ts_bell_holder(mysql, name) == id);
             mysql_close(slow);
             slow = NULL;
         }
@@ -566,11 +551,11 @@ TS_ONCE(test_who_polls_has_no_bell)
     unsigned asked = ts_proxy_commands(proxy);
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_between(0, ts_proxy_commands(proxy) - asked, 3);
-    assert_int_equal(bell_holder(name), 0);
+    assert_int_equal(ts_bell_holder(mysql, name), 0);
     /* The other one has the bell at once, and not the lease: it looks four times a second. */
     ts_waiter second = waiter_of(other, name);
     ts_waiter_start(&second);
-    assert_true(POLL_UNTIL(bell_holder(name) != 0, 10000));
+    assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != 0, 10000));
     WANT(BUSY, try(other, name));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     int64_t released = ts_now_ms();
@@ -602,7 +587,7 @@ TS_ONCE(test_given_up_while_fenced)
     assert_between(0, got_after(&waiter, ended), 2000 + ts_slack_ms());
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     WANT(OK, try(other, name));
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
 }
 
 int main(void)

@@ -216,23 +216,6 @@ TS_ONCE(test_another_server_is_found_out)
     }
 }
 
-/* The very server, restarted: nothing is lost but connections. */
-TS_ONCE(test_a_restart_is_no_change)
-{
-    loss l = {0};
-    ts_proxy_lead(proxy, there);
-    TS_CLIENT *moved = open_through_proxy(NULL);
-    rowlock_hold *hold = take_told(moved, ts_name("restart"), ROWLOCK_OPTIMISTIC, LONG_TTL, &l);
-    at(there);
-    ts_own_kill();
-    ts_own_restart();
-    at(here);
-    look(moved);
-    assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    assert_false(atomic_load(&l.told));
-}
-
 static uint64_t cycle(rowlock_client *from, const char *name, rowlock_mode mode)
 {
     rowlock_hold *hold = ts_take(from, name, mode, LONG_TTL);

@@ -5,7 +5,6 @@
 
 #include "mode/sweeper.h"
 #include "support/named.h"
-#include "support/own_server.h"
 #include "support/support.h"
 
 #define FIRST_BATCH 8
@@ -344,20 +343,7 @@ TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
     end();
 }
 
-static int begin_alone(void **state)
-{
-    ts_own_start();
-    return ts_suite_begin(state);
-}
-
-static int end_alone(void **state)
-{
-    ts_suite_end(state);
-    ts_own_remove();
-    return 0;
-}
-
 int main(void)
 {
-    return ts_run("sweep", begin_alone, end_alone);
+    return ts_run("sweep", ts_suite_begin, ts_suite_end);
 }

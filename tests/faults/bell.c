@@ -18,20 +18,6 @@ static pid_t orphan;
 
 /* ------------------------------------------------------------------------------- looks */
 
-static uint64_t bell_holder(const char *name)
-{
-    char prefix[RL_BELL_PREFIX_MAX + 1];
-    rl_bell_prefix(ts_schema(), prefix);
-    return ts_sql_u64(mysql, "SELECT COALESCE(IS_USED_LOCK('%s%" PRIu64 "'), 0)", prefix,
-                      ts_id_of(mysql, name));
-}
-
-/* The server may have to notice first that a connection has ended. */
-static void nothing_is_left(const char *name)
-{
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 0 && bell_holder(name) == 0, 10000));
-}
-
 /* --------------------------------------------------------------------------- processes */
 
 static process holder_of(const char *name, int64_t ttl_ms)
@@ -95,7 +81,7 @@ TS_ONCE(test_a_stopped_waiter)
     process_finish(&b);
     process_finish(next);
     process_finish(last);
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
     ts_nobody_was_late(mysql, name);
 }
 
@@ -136,7 +122,7 @@ TS_ONCE(test_a_bell_that_nobody_rings)
             process_ask(&a, "release", "RELEASE LOST");
             process_finish(&a);
         }
-        nothing_is_left(name);
+        ts_no_bell(mysql, name);
         ts_nobody_was_late(mysql, name);
     }
 }
@@ -241,7 +227,7 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     *fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
     rowlock_client_close(client);
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
     free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
 }
 
@@ -269,7 +255,7 @@ static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     *fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
     rowlock_client_close(client);
-    nothing_is_left(name);
+    ts_no_bell(mysql, name);
     free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
 }
 

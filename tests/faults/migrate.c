@@ -230,6 +230,24 @@ TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
     check_seen("one");
 }
 
+/* What is written into the history is written again. */
+TS_ONCE(test_the_history_outlives_lost_connections)
+{
+    static const char *const names[] = {"ledger_create",   "ledger_guard", "ledger_enter",
+                                        "ledger_register", "ledger_begin", "ledger_note"};
+    static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+    for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
+        start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO seen VALUES ('two');\n");
+        TS_CLIENT *client = through_open();
+        const rowlock_migrations_options options = options_of(0);
+        ts_proxy_arm(proxy, faults[i % 2], names[i / 2], 1, false);
+        WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
+        if (!ts_proxy_fired(proxy))
+            fail_msg("%s was not sent", names[i / 2]);
+        check_seen("one two");
+    }
+}
+
 int main(void)
 {
     return ts_run("migrations and faults", begin, end);

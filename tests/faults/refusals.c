@@ -7,7 +7,6 @@
 
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
-#include "support/own_server.h"
 
 #define PASSWORD "refusals"
 #define ALL      "SELECT, INSERT, UPDATE, DELETE"
@@ -250,20 +249,7 @@ TS_BOTH(test_a_fence_behind_its_snapshot)
     ts_sql(mysql, "SET GLOBAL innodb_snapshot_isolation = OFF");
 }
 
-static int begin(void **state)
-{
-    ts_own_start();
-    return through_begin(state);
-}
-
-static int end(void **state)
-{
-    through_end(state);
-    ts_own_remove();
-    return 0;
-}
-
 int main(void)
 {
-    return ts_run("refusals", begin, end);
+    return ts_run("refusals", through_begin, through_end);
 }

@@ -1,13 +1,12 @@
 /*
  * Every exchange with the server fails, in every conversation: the connection ends before the
  * command is sent, or after it was carried out and before its reply; or the server answers it with
- * an error. And every connect is refused, or meets a server that has too many already.
+ * an error. And every connect is refused.
  */
 #include "inside/talks.h"
 
 static const way connects[] = {
     {INJECT_NO_CONNECTION, MAY(UNAVAILABLE), 0, NULL},
-    {INJECT_TOO_MANY, MAY(UNAVAILABLE), 0, NULL},
     {0},
 };
 

@@ -535,28 +535,11 @@ static ssize_t really_recv(int fd, void *data, size_t size, int flags)
     return real(fd, data, size, flags);
 }
 
-/* A server that greets with "Too many connections". */
-static int connect_to_nobody(int fd)
-{
-    static const char greeting[] = "\x17\0\0\0\xff\x10\x04Too many connections";
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return -1;
-    (void)really_send(pair[1], greeting, sizeof greeting - 1, MSG_NOSIGNAL);
-    (void)dup2(pair[0], fd);
-    THE_REAL(close);
-    real(pair[0]);
-    real(pair[1]);
-    return 0;
-}
-
 int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
 {
     THE_REAL(connect);
     if (fails_with(INJECT_NO_CONNECTION, "connect", ECONNREFUSED))
         return -1;
-    if (fails(INJECT_TOO_MANY, "connect"))
-        return connect_to_nobody(fd);
     int failed = real(fd, address, size);
     if (fd >= 0 && fd < FDS && this_thread != NOT_OURS && (!failed || errno == EINPROGRESS))
         atomic_store(&descriptors[fd].server, true);

@@ -20,7 +20,6 @@ typedef enum inject_kind {
     INJECT_REPLY_LOST,    /* the server has answered; the connection ends before the reply */
     INJECT_SERVER_ERROR,  /* the server answers this command with an error, and nothing else */
     INJECT_NO_CONNECTION, /* a connect is refused */
-    INJECT_TOO_MANY,      /* the server greets with error 1040 and hangs up */
 } inject_kind;
 
 typedef enum inject_side {

@@ -4,16 +4,6 @@
 load ../cli/helpers
 
 setup_file() {
-    local status=0
-    OWN=$(mktemp -d "${TMPDIR:-/tmp}/rowlock-grants.XXXXXX")
-    ROWLOCK_TEST_SOCKET=$("$ROWLOCK_TOOLS/server" start "$OWN/server") || status=$?
-    export OWN ROWLOCK_TEST_SOCKET NO_SERVER=
-    if [ "$status" -eq 77 ]; then
-        rm -rf "$OWN"
-        NO_SERVER=yes # and setup() skips each
-        return 0
-    fi
-    [ "$status" -eq 0 ]
     export TEST_SCHEMA=locks TEST_OPTIONS="$BATS_FILE_TMPDIR/options.cnf" HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
     unset ROWLOCK_URL MYSQL_PWD
     printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
@@ -27,13 +17,8 @@ setup_file() {
     done
 }
 
-setup() {
-    [ -z "$NO_SERVER" ] || skip "no such server here"
-}
-
 teardown_file() {
-    [ -z "${TEST_SCHEMA:-}" ] || "$ROWLOCK_TOOLS/server" remove "$OWN/server"
-    rm -rf "$OWN"
+    : # the server ends with this file
 }
 
 # grants USER: the statements of sql/grants.sql for it, one a line.

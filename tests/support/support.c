@@ -1,4 +1,5 @@
 #include "support.h"
+#include "stmt/bell.h"
 #include "support/witness.h"
 
 #include <errno.h>
@@ -807,6 +808,20 @@ uint64_t ts_in_queue(MYSQL *mysql, const char *name)
                       " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
                       ",%%'",
                       ts_schema(), ts_id_of(mysql, name));
+}
+
+uint64_t ts_bell_holder(MYSQL *mysql, const char *name)
+{
+    char prefix[RL_BELL_PREFIX_MAX + 1];
+    rl_bell_prefix(ts_schema(), prefix);
+    return ts_sql_u64(mysql, "SELECT COALESCE(IS_USED_LOCK('%s%" PRIu64 "'), 0)", prefix,
+                      ts_id_of(mysql, name));
+}
+
+void ts_no_bell(MYSQL *mysql, const char *name)
+{
+    assert_true(
+        POLL_UNTIL(ts_in_queue(mysql, name) == 0 && ts_bell_holder(mysql, name) == 0, 10000));
 }
 
 pid_t ts_fork(int (*fn)(void *arg), void *arg)

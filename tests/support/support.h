@@ -258,6 +258,11 @@ void ts_nobody_was_late(MYSQL *mysql, const char *name);
 /* By the tables: the id of a name; how many connections stand in the queue for its bell. */
 uint64_t ts_id_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
+/* The connection that has the bell; 0: nobody. */
+uint64_t ts_bell_holder(MYSQL *mysql, const char *name);
+/* A free lease that nobody waits for has none. The server may still have to notice that the
+ * connection of a wait that was broken off has ended. */
+void ts_no_bell(MYSQL *mysql, const char *name);
 
 /* A child process that runs fn(arg) and ends with what it returns. */
 pid_t ts_fork(int (*fn)(void *arg), void *arg);
