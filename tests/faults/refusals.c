@@ -124,6 +124,22 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
 
 static const unsigned numbers[] = {1205, 1213, 1020};
 
+/* Somebody else was in the way: one that waits asks again. */
+TS_BOTH(test_forced_at_an_acquire)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("forced");
+    WANT(OK, ts_try(client, name, mode));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        rowlock_hold *hold = NULL;
+        print_message("# %u\n", numbers[i]);
+        ts_proxy_answer(proxy, numbers[i], taking(mode), 2);
+        WANT(OK, acquire_kept(client, name, mode, 10000, &hold));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+}
+
 /* What keeps a lock is refused so often, with each of these, while it is looked at; then it is kept
  * as ever. */
 static void keep_through(rowlock_mode mode, const char *statements, const unsigned *with,
