@@ -59,7 +59,7 @@ static const rl_cluster_traits clusters[RL_CLUSTERS] = {
                    .says_cut_off = true,
                    .identity_is_whole = true},
     /* A new primary has every transaction that was acknowledged, and certifies against those it
-     * has not applied yet (docs/architecture.md). */
+     * has not applied yet (docs/notes/servers.md). */
     [RL_GROUP_PRIMARY] = {.name = "a Group Replication member, single-primary",
                           .identity_is_whole = true},
     [RL_GROUP_MULTI] = {.name = "a Group Replication member, multi-primary",
