@@ -91,6 +91,7 @@ function call_text(    i, list) {
 function finish_statement(    sql, i, list, found, j) {
     if (name == "") return
     if (!done) fail("statement '" name "' does not end with ;")
+    if (match(text, /\{\{[^}]*\}\}/)) fail("'" name "': there is no clause " substr(text, RSTART, RLENGTH))
     if (out == "header") {
         printf "    RL_SQL_%s,\n", upper(name) > "/dev/stdout"
         name = ""

@@ -5,22 +5,8 @@
 -- via: own
 -- params: after text, all u64, limit u64, open u64
 -- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
-SELECT v.id, v.resource_name, v.kind, v.status, v.version,
-       IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
-       v.connection_id, v.acquired_at, v.expires_at, v.not_before,
-       TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
-       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
-       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
-       v.description
-  FROM (SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
-               r.connection_id, r.acquired_at, r.not_before, r.description,
-               IF(r.kind = 'optimistic',
-                  GREATEST(r.lease_expires_at,
-                           IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                              l.expires_at, r.lease_expires_at)),
-                  NULL) AS expires_at
-          FROM resource r
-          LEFT JOIN lease_renewal l ON l.id = r.id
+SELECT {{shown}}
+  FROM ({{chosen}}
          WHERE r.resource_name > :after
            AND (:all <> 0 OR r.status = 'held' OR r.not_before > UTC_TIMESTAMP(6))
          ORDER BY r.resource_name
@@ -31,22 +17,8 @@ SELECT v.id, v.resource_name, v.kind, v.status, v.version,
 -- via: own
 -- params: name text, open u64
 -- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096)
-SELECT v.id, v.resource_name, v.kind, v.status, v.version,
-       IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
-       v.connection_id, v.acquired_at, v.expires_at, v.not_before,
-       TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
-       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
-       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
-       v.description
-  FROM (SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
-               r.connection_id, r.acquired_at, r.not_before, r.description,
-               IF(r.kind = 'optimistic',
-                  GREATEST(r.lease_expires_at,
-                           IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                              l.expires_at, r.lease_expires_at)),
-                  NULL) AS expires_at
-          FROM resource r
-          LEFT JOIN lease_renewal l ON l.id = r.id
+SELECT {{shown}}
+  FROM ({{chosen}}
          WHERE r.resource_name = :name) v;
 
 -- What client_open holds the schema against: engines and the keys that matter.

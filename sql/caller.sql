@@ -24,10 +24,7 @@ SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id 
 -- params: id u64, version u64, owner text, key text
 UPDATE {schema}.resource
    SET fence_count = fence_count + 1
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held'
+ WHERE {{ours}}
    AND :key IS NOT NULL;
 
 -- Into the session's variable, beside what it has presented of other locks: what the triggers of
@@ -51,7 +48,7 @@ UPDATE {schema}.resource
  WHERE id = :id
    AND kind = 'optimistic'
    AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
+   AND {{open}}
    AND version = :expected
    AND :key IS NOT NULL;
 

@@ -13,20 +13,12 @@
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
-       status = 'held',
-       owner = :owner,
-       owner_label = :label,
-       connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) = CONNECTION_ID(),
-                          CONNECTION_ID(), 0),
-       acquired_at = UTC_TIMESTAMP(6),
-       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
-       not_before = NULL,
-       update_time = UTC_TIMESTAMP(6)
+       {{granted(IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) = CONNECTION_ID(), CONNECTION_ID(), 0))}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'optimistic'
    AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
+   AND {{open}}
    AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
         OR connection_id = 0
         OR update_time NOT BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6));
@@ -39,20 +31,13 @@ UPDATE resource
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
-       status = 'held',
-       owner = :owner,
-       owner_label = :label,
-       connection_id = CONNECTION_ID(),
-       acquired_at = UTC_TIMESTAMP(6),
-       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
-       not_before = NULL,
-       update_time = UTC_TIMESTAMP(6)
+       {{granted(CONNECTION_ID())}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'optimistic'
-   AND (   (status = 'free' AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6)))
+   AND (   (status = 'free' AND {{open}})
         OR (status = 'held' AND IS_USED_LOCK(
-                CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20))
+                {{waiver}}
             ) IS NOT NULL));
 
 -- Where there is no bell.
@@ -61,19 +46,12 @@ UPDATE resource
 -- params: owner text, label text, ttl_us u64, id u64, name text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
-       status = 'held',
-       owner = :owner,
-       owner_label = :label,
-       connection_id = 0,
-       acquired_at = UTC_TIMESTAMP(6),
-       lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
-       not_before = NULL,
-       update_time = UTC_TIMESTAMP(6)
+       {{granted(0)}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'optimistic'
    AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6));
+   AND {{open}};
 
 -- Why not: who has it and for how long. remaining_us is the later of the two expiries;
 -- a renewal counts only for the version it was made for. rung_us: how long ago the holder of a
@@ -86,13 +64,11 @@ UPDATE resource
 SELECT r.kind, r.status, r.version, r.owner = :owner, r.owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
-           GREATEST(r.lease_expires_at,
-                    IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                       l.expires_at, r.lease_expires_at))), 0),
+           {{expiry(r.version)}}), 0),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
        IF(r.connection_id = 0 OR r.update_time > UTC_TIMESTAMP(6), 86400000000,
           TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
-       r.connection_id, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
+       r.connection_id, {{read_only}}
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -107,14 +83,7 @@ SELECT r.kind, r.status, r.version, r.owner = :owner, r.owner_label,
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.version = LAST_INSERT_ID(:seen + 1),
-       r.status = 'held',
-       r.owner = :owner,
-       r.owner_label = :label,
-       r.connection_id = :connection_id,
-       r.acquired_at = UTC_TIMESTAMP(6),
-       r.lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
-       r.not_before = NULL,
-       r.update_time = UTC_TIMESTAMP(6),
+       {{granted(:connection_id, r.)}},
        l.version = :seen + 1,
        l.expires_at = NULL
  WHERE r.id = :id
@@ -122,8 +91,7 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.version = :seen
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+   AND {{expired}};
 
 -- All leases of a client in one statement. `leases` is [[id, version, ttl_us], ...].
 -- The resource row is not read: a transaction may have it locked (a fence), and an
@@ -166,16 +134,13 @@ SELECT k.id, k.version, r.id IS NOT NULL
 -- via: own
 -- params: last text, bell text, id u64, version u64, owner text
 -- columns: waived u64, waiver text(64), unsaid u64, rung u64, heir u64
-SELECT COALESCE(GET_LOCK(CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20)), 0), 0),
-       CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20)),
+SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
+       {{waiver}},
        COALESCE(RELEASE_LOCK(:last), 0),
        COALESCE(RELEASE_LOCK(CONCAT(:bell, id)), 0),
        COALESCE(NULLIF(IS_USED_LOCK(CONCAT(:bell, id)), CONNECTION_ID()), 0)
   FROM resource
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};
 
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
@@ -185,13 +150,10 @@ SELECT COALESCE(GET_LOCK(CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner,
 -- params: at_least_us u64, id u64, version u64, owner text, bell text
 UPDATE resource
    SET status = 'free',
-       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       not_before = {{cooling}},
        update_time = IF(RELEASE_LOCK(CONCAT(:bell, id)) IS NULL,
                         UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};
 
 -- The same on another connection than the one that has the bell (it is busy: `own`, or `due`
 -- from earlier holds, "17,23"), or when nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
@@ -204,12 +166,9 @@ UPDATE resource
        connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own)
                           OR FIND_IN_SET(IS_USED_LOCK(CONCAT(:bell, id)), :due),
                           0, GREATEST(connection_id, 1)),
-       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};
 
 -- Where there is no bell.
 -- name: lease_release_quiet
@@ -218,12 +177,9 @@ UPDATE resource
 UPDATE resource
    SET status = 'free',
        connection_id = 0,
-       not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+       not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};
 
 -- Frees a lease whose time is over; nobody takes it (the sweeper, an optimistic
 -- section). The version rises, which ends late renewals and late fences. Without a
@@ -244,8 +200,7 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.version = :seen
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+   AND {{expired}};
 
 -- Taken from its holder by force: its token is void at once, and it hears of that at its next renewal.
 -- Unless `at_once`, nobody gets the lease before the holder's time would have been over: the holder's work is
@@ -255,9 +210,7 @@ UPDATE resource r
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.not_before = IF(:at_once, NULL,
-                         GREATEST(r.lease_expires_at,
-                                  IF(l.version = :seen AND l.expires_at IS NOT NULL,
-                                     l.expires_at, r.lease_expires_at))),
+                         {{expiry(:seen)}}),
        r.version = :seen + 1,
        r.status = 'free',
        r.connection_id = 0,
@@ -275,7 +228,7 @@ UPDATE resource r
 -- via: own
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
-   SET not_before = IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND),
+   SET not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND version = :version + 1

@@ -7,13 +7,13 @@
 -- via: by hand
 -- params: id u64
 -- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
-SELECT resource_name, fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), '' FROM resource_lock WHERE id = :id FOR UPDATE;
+SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id FOR UPDATE;
 
 -- name: row_try
 -- via: by hand
 -- params: id u64
 -- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
-SELECT resource_name, fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), '' FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
+SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
 -- Of the release. Prepared: it comes as often as row_lock.
 -- name: row_commit
@@ -46,7 +46,7 @@ SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE SKIP LOCKED;
 -- via: by hand
 -- params: id u64
 -- columns: ticket text(40)
-SELECT LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40)
+SELECT {{ticket}}
   FROM resource
  WHERE id = :id;
 
@@ -57,17 +57,12 @@ SELECT LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time),
 -- params: owner text, label text, connection_id u64, id u64, name text, ticket text
 UPDATE resource
    SET version = LAST_INSERT_ID(version + 1),
-       status = 'held',
-       owner = :owner,
-       owner_label = :label,
-       connection_id = :connection_id,
-       acquired_at = UTC_TIMESTAMP(6),
-       update_time = UTC_TIMESTAMP(6)
+       {{published}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'pessimistic'
    AND status = 'free'
-   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);
+   AND (:ticket = '' OR {{ticket}} = :ticket);
 
 -- The other case: it died. Its row lock is gone, or we would not be here.
 -- name: row_publish_over
@@ -75,18 +70,13 @@ UPDATE resource
 -- params: seen u64, owner text, label text, connection_id u64, id u64, name text, ticket text
 UPDATE resource
    SET version = LAST_INSERT_ID(:seen + 1),
-       status = 'held',
-       owner = :owner,
-       owner_label = :label,
-       connection_id = :connection_id,
-       acquired_at = UTC_TIMESTAMP(6),
-       update_time = UTC_TIMESTAMP(6)
+       {{published}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'pessimistic'
    AND status = 'held'
    AND version = :seen
-   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);
+   AND (:ticket = '' OR {{ticket}} = :ticket);
 
 -- name: row_look
 -- via: own
@@ -106,10 +96,7 @@ UPDATE resource
    SET status = 'free',
        connection_id = 0,
        update_time = UTC_TIMESTAMP(6)
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};
 
 -- We have the row lock and do not publish ourselves: whoever is still published is dead, and
 -- a fence with its token must not pass. Waits for a transaction that has fenced it. `seen`: what was
@@ -127,4 +114,4 @@ UPDATE resource
    AND kind = 'pessimistic'
    AND status = 'held'
    AND version = :seen
-   AND (:ticket = '' OR LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40) = :ticket);
+   AND (:ticket = '' OR {{ticket}} = :ticket);

@@ -66,7 +66,4 @@ UPDATE resource
        status = 'free',
        connection_id = 0,
        update_time = UTC_TIMESTAMP(6)
- WHERE id = :id
-   AND version = :version
-   AND owner = :owner
-   AND status = 'held';
+ WHERE {{ours}};

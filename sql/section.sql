@@ -7,9 +7,7 @@
 SELECT r.kind, IF(r.status = 'free' AND r.not_before > UTC_TIMESTAMP(6), 'shut', r.status), r.version,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
            IF(r.status = 'free', r.not_before,
-              GREATEST(r.lease_expires_at,
-                       IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                          l.expires_at, r.lease_expires_at)))), 0)
+              {{expiry(r.version)}})), 0)
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -28,7 +26,7 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'optimistic'
    AND status = 'free'
-   AND (not_before IS NULL OR not_before <= UTC_TIMESTAMP(6))
+   AND {{open}}
    AND version = :expected;
 
 -- After a lost reply: was it us who made the version?

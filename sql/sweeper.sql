@@ -17,8 +17,7 @@ SELECT r.id, r.version
  WHERE r.id > :after
    AND r.kind = 'optimistic'
    AND r.status = 'held'
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6))
+   AND {{expired}}
  ORDER BY r.id
  LIMIT :limit;
 
@@ -27,15 +26,11 @@ SELECT r.id, r.version
 -- params: names text
 -- columns: id u64, version u64
 SELECT r.id, r.version
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]',
-           version BIGINT UNSIGNED PATH '$[1]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+  FROM {{batch}}
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
  WHERE r.kind = 'optimistic'
    AND r.status = 'held'
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6))
+   AND {{expired}}
    FOR UPDATE /*!80000 OF r, l */ SKIP LOCKED;
 
 -- name: sweep_expired_record
@@ -46,23 +41,16 @@ SELECT r.resource_name, r.kind, 'expired', r.version, r.owner, r.owner_label,
        UTC_TIMESTAMP(6), NULL,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0) DIV 1000,
        NULL, 'its lease ran out'
-  FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]',
-           version BIGINT UNSIGNED PATH '$[1]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+  FROM {{batch}}
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
  WHERE r.kind = 'optimistic'
    AND r.status = 'held'
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+   AND {{expired}};
 
 -- Both versions rise, as in lease_expire: that ends late renewals and late fences.
 -- name: sweep_expired_free
 -- params: names text
-UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (
-           id BIGINT UNSIGNED PATH '$[0]',
-           version BIGINT UNSIGNED PATH '$[1]')) AS k
-  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+UPDATE {{batch}}
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id
    SET r.version = k.version + 1,
        r.status = 'free',
@@ -73,8 +61,7 @@ UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (
        l.expires_at = NULL
  WHERE r.kind = 'optimistic'
    AND r.status = 'held'
-   AND r.lease_expires_at <= UTC_TIMESTAMP(6)
-   AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+   AND {{expired}};
 
 -- Row locks that say they are held; whether they are, only their row knows.
 -- name: sweep_published
@@ -120,9 +107,7 @@ SELECT r.id, r.version, r.kind = 'pessimistic' AND q.id IS NULL AS half
   FROM resource r
   LEFT JOIN resource_lock q ON q.id = r.id
  WHERE r.id > :after
-   AND r.status = 'free'
-   AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-   AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+   AND {{unused}}
  ORDER BY r.id
  LIMIT :limit;
 
@@ -143,9 +128,7 @@ DELETE r, l, q
                    half BIGINT UNSIGNED PATH '$[2]')) AS k
           STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
          WHERE (r.kind <> 'pessimistic' OR k.half)
-           AND r.status = 'free'
-           AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-           AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+           AND {{unused}}
          LIMIT 1000
            FOR UPDATE /*!80000 OF r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
@@ -157,15 +140,10 @@ DELETE r, l, q
 -- params: names text, unused_us u64
 DELETE r, q
   FROM (SELECT r.id
-          FROM JSON_TABLE(:names, '$[*]' COLUMNS (
-                   id BIGINT UNSIGNED PATH '$[0]',
-                   version BIGINT UNSIGNED PATH '$[1]')) AS k
-          STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version
+          FROM {{batch}}
           STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
          WHERE r.kind = 'pessimistic'
-           AND r.status = 'free'
-           AND (r.not_before IS NULL OR r.not_before <= UTC_TIMESTAMP(6))
-           AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+           AND {{unused}}
          LIMIT 1000
            FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED) AS x
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id

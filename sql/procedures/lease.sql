@@ -613,9 +613,7 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_kind = NULL;
     SELECT r.id, r.kind, r.status, r.version, r.owner,
            COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now,
-               GREATEST(r.lease_expires_at,
-                        IF(l.version = r.version AND l.expires_at IS NOT NULL,
-                           l.expires_at, r.lease_expires_at))), 0)
+               {{expiry(r.version)}}), 0)
       INTO p_id, p_kind, p_status, p_version, p_owner, p_left_us
       FROM resource r
       LEFT JOIN lease_renewal l ON l.id = r.id

@@ -1,0 +1,93 @@
+-- What several statements say alike, each written once. cmake/clauses.awk puts it where sql/*.sql and
+-- sql/procedures/*.sql say {{name}} or {{name(argument, ...)}}. Everywhere r is the resource, l its lease_renewal.
+
+-- Until when a lease runs: the later of both expiries; a renewal counts only for the version it was made for.
+-- clause: expiry(version)
+GREATEST(r.lease_expires_at,
+         IF(l.version = {version} AND l.expires_at IS NOT NULL,
+            l.expires_at, r.lease_expires_at));
+
+-- Is the time of a held lease over? The same, as a condition that can do without the renewal's row.
+-- clause: expired
+r.lease_expires_at <= UTC_TIMESTAMP(6)
+AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
+
+-- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
+-- clause: open(r?)
+({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
+
+-- Is it still held by this owner, with this token?
+-- clause: ours
+id = :id
+AND version = :version
+AND owner = :owner
+AND status = 'held';
+
+-- What a lease's new holder writes, beside the version. `connection`: on which it has
+-- the bell; 0: it has none. `r`: "r.", or left out.
+-- clause: granted(connection, r?)
+{r}status = 'held',
+{r}owner = :owner,
+{r}owner_label = :label,
+{r}connection_id = {connection},
+{r}acquired_at = UTC_TIMESTAMP(6),
+{r}lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+{r}not_before = NULL,
+{r}update_time = UTC_TIMESTAMP(6);
+
+-- And a row lock's.
+-- clause: published
+status = 'held',
+owner = :owner,
+owner_label = :label,
+connection_id = :connection_id,
+acquired_at = UTC_TIMESTAMP(6),
+update_time = UTC_TIMESTAMP(6);
+
+-- Until when a released name cools.
+-- clause: cooling
+IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND);
+
+-- The name of the lock by which a holder gives up its version (sql/lease.sql, lease_waive): made of the row, so that
+-- only who may read the row can say it.
+-- clause: waiver
+CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20));
+
+-- What proves to a procedure that the caller has read the row while it had it locked (sql/procedures/via.sql).
+-- clause: ticket
+LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40);
+
+-- clause: read_only
+CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF');
+
+-- The resources of a batch, [[id, version], ...], as they were when it was made. FORCE INDEX: see lease_renew.
+-- clause: batch
+JSON_TABLE(:names, '$[*]' COLUMNS (
+    id BIGINT UNSIGNED PATH '$[0]',
+    version BIGINT UNSIGNED PATH '$[1]')) AS k
+STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version;
+
+-- A name that nobody has used for so long.
+-- clause: unused
+r.status = 'free'
+AND {{open(r.)}}
+AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
+
+-- What a list shows of the names that a derived table v chooses, which has these columns.
+-- clause: shown
+v.id, v.resource_name, v.kind, v.status, v.version,
+IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
+v.connection_id, v.acquired_at, v.expires_at, v.not_before,
+TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
+TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
+TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
+v.description;
+
+-- clause: chosen
+SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
+       r.connection_id, r.acquired_at, r.not_before, r.description,
+       IF(r.kind = 'optimistic',
+          {{expiry(r.version)}},
+          NULL) AS expires_at
+  FROM resource r
+  LEFT JOIN lease_renewal l ON l.id = r.id;
