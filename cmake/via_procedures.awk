@@ -26,7 +26,8 @@ function note(line,    i) {
     for (i = 1; i <= length(line); i++) stamp = (stamp * 31 + code[substr(line, i, 1)] + 1) % 4294967291
 }
 
-# What a value must be. Owner ids of SQL (sql/procedures) have no '.' there.
+# What a value must be. Owner ids of SQL (sql/procedures) have no '.' there. A parameter that is not here
+# stops the build: its statement runs with the rights of the procedure's maker.
 function demand(p) {
     if (p == "owner" && name != "section_whose") return "LENGTH(p_owner) BETWEEN 38 AND 63 AND SUBSTRING(p_owner, 37, 1) = '.'"
     if (p == "label") return "CHAR_LENGTH(p_label) <= 255"
@@ -39,7 +40,9 @@ function demand(p) {
     if (p == "limit") return "p_limit <= 100000"
     if (p == "leases") return "JSON_VALID(p_leases)"
     if (p == "connection_id" && name == "lease_take_over") return "p_connection_id IN (0, CONNECTION_ID())"
-    return "p_" p " IS NOT NULL"
+    # Compared with what is in a row, or stored as the flag that it is.
+    if (p ~ /^(after|all|connection_id|expected|fenced|id|name|open|own|owner|seen|version)$/) return "p_" p " IS NOT NULL"
+    fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 
 # How it is given to the statement.

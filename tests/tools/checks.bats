@@ -82,3 +82,30 @@ CASES
     run -1 "$TOOLS/run-tap" --one it "$BATS_TEST_TMPDIR" record false
     [ "${lines[-1]}" = "# end 0 1 0" ]
 }
+
+# refuses MESSAGE STATEMENT: what the build makes of it is nothing, and why.
+refuses() {
+    local make=$TOOLS/../cmake
+    printf '%s\n' '-- clause: known(a, b?)' '{a}{b};' >clauses.sql
+    printf '%s\n' '-- name: it' "${2%%|*}" "${2#*|}" >it.sql
+    run bash -c 'awk -f "$1/clauses.awk" clauses.sql it.sql >made.sql && awk -v out=source -f "$1/embed.awk" made.sql &&
+        awk -v out=templates -f "$1/via_procedures.awk" made.sql' - "$make"
+    echo "$2: $status: $output"
+    if [ "$1" = nothing ]; then
+        [ "$status" -eq 0 ]
+    else
+        [ "$status" -ne 0 ] && [[ $output == *"$1"* ]]
+    fi
+}
+
+@test "sql/: what is not declared stops the build" {
+    cd "$BATS_TEST_TMPDIR"
+    refuses nothing '-- params: id u64|SELECT :id, {{known(f(1, 2))}}, {{known(1, 2)}};'
+    refuses "there is no clause {{unknown}}" '-- params: id u64|SELECT :id, {{unknown}};'
+    refuses "wants 'a'" '-- params: id u64|SELECT :id, {{known}};'
+    refuses "has 2 parameters, not 3" '-- params: id u64|SELECT :id, {{known(1, 2, 3)}};'
+    refuses "uses :other, which it does not declare" '-- params: id u64|SELECT :id, :other;'
+    refuses "declares other and does not use it" '-- params: id u64, other u64|SELECT :id;'
+    refuses nothing $'-- via: own\n-- params: id u64|SELECT :id;'
+    refuses "nothing here says what it may be" $'-- via: own\n-- params: other u64|SELECT :other;'
+}
