@@ -19,9 +19,7 @@ UPDATE resource
    AND kind = 'optimistic'
    AND status = 'free'
    AND {{open}}
-   AND (GET_LOCK(CONCAT(:bell, id), 0) = 1
-        OR connection_id = 0
-        OR update_time NOT BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6));
+   AND (GET_LOCK(CONCAT(:bell, id), 0) = 1 OR NOT {{reserved}});
 
 -- For who has the bell already. It may take over from a holder that has said, in the server's
 -- memory, that it has given up this very version (lease_waive): a hand-over with one write to the
@@ -53,21 +51,25 @@ UPDATE resource
    AND status = 'free'
    AND {{open}};
 
--- Why not: who has it and for how long. remaining_us is the later of the two expiries;
--- a renewal counts only for the version it was made for. rung_us: how long ago the holder of a
--- free lease rang for the next one, at least; a day where nobody rang, or the server's clock
--- has been put back. Whose it is, is told to nobody: only whether it is the asker's.
+-- Why not: the verdict (mode/verdict.h), and how long that lasts if nobody changes the row. RESERVED is to be had
+-- with the bell alone, the others as they say. Whose it is, is told to nobody: only whether it is the asker's.
 -- name: lease_look
 -- via: own
 -- params: id u64, name text, owner text
--- columns: kind text(16), status text(8), version u64, ours u64, owner_label text(1024), held_us i64, remaining_us i64, shut_us i64, rung_us i64, connection_id u64, read_only u64
-SELECT r.kind, r.status, r.version, r.owner = :owner, r.owner_label,
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
+-- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64
+SELECT r.kind,
+       CASE WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
+            WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
+            WHEN NOT {{open(r.)}} THEN 'COOLING'
+            WHEN {{reserved(r.)}} THEN 'RESERVED'
+            ELSE 'FREE' END,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
-           {{expiry(r.version)}}), 0),
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), r.not_before), 0),
-       IF(r.connection_id = 0 OR r.update_time > UTC_TIMESTAMP(6), 86400000000,
-          TIMESTAMPDIFF(MICROSECOND, r.update_time, UTC_TIMESTAMP(6))),
+           CASE WHEN r.status = 'held' THEN {{expiry(r.version)}}
+                WHEN NOT {{open(r.)}} THEN r.not_before
+                WHEN {{reserved(r.)}} THEN r.update_time + INTERVAL 1 SECOND
+                ELSE UTC_TIMESTAMP(6) END), 0),
+       r.version, r.owner = :owner, r.owner_label,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        r.connection_id, {{read_only}}
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id

@@ -112,83 +112,74 @@ BEGIN
     SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
--- What stands in the way of a lease, p_text in words and p_left_us for how long, as far as is known:
--- p_outcome 'held', 'shut' (at_least), 'again' (purged); NULL: nothing that shows. For who has the bell a
--- held one is to be tried.
+-- What stands in the way of a lease: lease_look's verdict, or GONE (purged); p_text in words where one has to wait.
 CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_id BIGINT UNSIGNED,
                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
-                         IN p_now DATETIME(6), IN p_bell BOOLEAN,
-                         OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                         IN p_now DATETIME(6),
+                         OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                          OUT p_left_us BIGINT, OUT p_rings BOOLEAN, OUT p_text VARCHAR(400) CHARACTER SET utf8mb4,
-                         OUT p_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
                          OUT p_version BIGINT UNSIGNED,
                          OUT p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                         OUT p_held_us BIGINT, OUT p_rung_us BIGINT)
+                         OUT p_held_us BIGINT)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_ours, v_read_only BOOLEAN;
-    DECLARE v_shut_us BIGINT;
     DECLARE v_connection BIGINT UNSIGNED;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
     {{lease_look(id = p_id, name = p_name, owner = p_owner, now = p_now)}}
-      INTO v_kind, p_status, p_version, v_ours, p_label, p_held_us, p_left_us, v_shut_us, p_rung_us,
-           v_connection, v_read_only;
-    SET p_rings = v_connection <> 0, p_outcome = NULL, p_text = NULL;
-    IF v_kind IS NULL THEN
-        SET p_outcome = 'again', p_text = '%s was purged just now', p_left_us = 0;
-    ELSEIF v_kind <> 'optimistic' THEN
-        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
-    ELSEIF p_status = 'free' AND v_shut_us > 0 THEN
-        SET p_outcome = 'shut', p_left_us = v_shut_us,
-            p_text = CONCAT('%s is free, but shut for another ', FORMAT(v_shut_us / 1e6, 3, 'en_US'), ' s (at_least, or it was broken)');
-    ELSEIF p_status = 'held' AND p_left_us > 0 THEN
-        SET p_outcome = IF(p_bell, NULL, 'held'),
-            p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
-                            FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
-    END IF;
+      INTO v_kind, p_verdict, p_left_us, p_version, v_ours, p_label, p_held_us, v_connection, v_read_only;
+    SET p_rings = v_connection <> 0;
+    CASE p_verdict
+        WHEN 'WRONG_KIND' THEN CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
+        WHEN 'GONE' THEN SET p_text = '%s was purged just now';
+        WHEN 'RESERVED' THEN SET p_text = '%s is free, but reserved for the next waiter';
+        WHEN 'COOLING' THEN
+            SET p_text = CONCAT('%s is free, but shut for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
+                                ' s (at_least, or it was broken)');
+        WHEN 'HELD' THEN
+            SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
+                                FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
+        ELSE SET p_text = NULL;
+    END CASE;
 END;
 
 -- The same without a transaction, for who waits: KILL QUERY runs no handler, and would leave it open.
 -- The COMMIT is for autocommit=0.
 CREATE PROCEDURE rl_glance(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                           IN p_id BIGINT UNSIGNED, IN p_bell BOOLEAN,
-                           OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                           IN p_id BIGINT UNSIGNED,
+                           OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                            OUT p_left_us BIGINT, OUT p_rings BOOLEAN, OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_held_us, v_rung_us BIGINT;
+    DECLARE v_held_us BIGINT;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    CALL rl_look(p_name, p_id, '', v_now, p_bell, p_outcome, p_left_us, p_rings, p_text, v_status, v_version,
-                 v_label, v_held_us, v_rung_us);
+    CALL rl_look(p_name, p_id, '', v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us);
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
--- this one; after a grant too, where it could be had.
--- p_outcome: 'granted'; 'again' (a deadlock, a purge, a renewal at the last moment); or why not, p_text in
--- words and p_left_us for how long, as far as is known: 'held', 'shut' (at_least), 'kept' (for who
--- has waited for it), 'locked' (by a transaction). p_rings: its holder has the bell.
+-- this one; after a grant too, where it could be had. p_verdict: GRANTED; CHANGED (a deadlock, a renewal at the
+-- last moment) or GONE: at once again; IN_TRANSACTION: a transaction has locked the row; or lease_look's, with
+-- p_text in words and p_left_us. p_rings: its holder has the bell.
 CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_id BIGINT UNSIGNED,
                             IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                             IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_ttl_us BIGINT UNSIGNED, IN p_started DATETIME(6), IN p_quiet BOOLEAN,
                             INOUT p_bell BOOLEAN, OUT p_token BIGINT UNSIGNED,
-                            OUT p_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
+                            OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                             OUT p_left_us BIGINT, OUT p_rings BOOLEAN,
                             OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_locked, v_version BIGINT UNSIGNED;
-    DECLARE v_held_us, v_rung_us BIGINT;
+    DECLARE v_held_us BIGINT;
     DECLARE v_had BOOLEAN;
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -206,50 +197,48 @@ BEGIN
         IF p_bell AND NOT v_had THEN
             CALL rl_bell_ring(p_id);
         END IF;
-        SET p_bell = v_had, p_outcome = 'again';
+        SET p_bell = v_had, p_verdict = 'CHANGED';
     END;
     SET v_had = p_bell, p_token = NULL, p_text = NULL, p_left_us = 0;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
     CALL rl_now(v_now); -- not before: a release in between would seem to be without a bell
-    CALL rl_look(p_name, p_id, p_owner, v_now, p_bell, p_outcome, p_left_us, p_rings, p_text, v_status, v_version,
-                 v_label, v_held_us, v_rung_us);
-    IF p_outcome IS NULL AND v_locked IS NULL THEN
-        SET p_outcome = 'locked', p_text = '%s is in use by a transaction; try again later';
-    ELSEIF p_outcome IS NULL THEN
-        IF NOT p_quiet AND (v_status = 'free' OR p_left_us <= 0) THEN
+    CALL rl_look(p_name, p_id, p_owner, v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us);
+    IF p_verdict IN ('GONE', 'COOLING') OR (p_verdict = 'HELD' AND NOT p_bell) THEN
+        DO 0;
+    ELSEIF v_locked IS NULL THEN
+        SET p_verdict = 'IN_TRANSACTION', p_text = '%s is in use by a transaction; try again later';
+    ELSE
+        IF NOT p_quiet AND p_verdict <> 'HELD' THEN
             CALL rl_bell_try(p_id, p_bell);
         END IF;
         IF p_bell THEN
             -- Also what its holder has given up in words alone (lease_waive).
             {{lease_inherit(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name,
                             bell = '{bell}', now = v_now)}};
-            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'held');
-        ELSEIF v_status = 'free' AND NOT p_quiet AND v_rung_us < 1000000 THEN
-            SET p_outcome = 'kept', p_left_us = 1000000 - v_rung_us,
-                p_text = '%s is free, but kept for who has waited for it';
-        ELSEIF v_status = 'free' THEN
+            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', p_verdict);
+        ELSEIF p_verdict = 'FREE' OR (p_verdict = 'RESERVED' AND p_quiet) THEN
             {{lease_acquire_quiet(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id,
                                   name = p_name, now = v_now)}};
-            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'again');
+            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED');
         END IF;
-        IF v_status = 'held' AND COALESCE(p_outcome, '') <> 'granted' AND p_left_us <= 0 THEN
+        IF p_verdict = 'EXPIRED' THEN
             {{lease_take_over(seen = v_version, owner = p_owner, label = p_label,
                               connection_id = IF(p_bell, CONNECTION_ID(), 0), ttl_us = p_ttl_us, id = p_id,
                               name = p_name, now = v_now)}};
-            SET p_outcome = IF(ROW_COUNT() > 0, 'granted', 'again'),
+            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED'),
                 v_detail = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000,
                                   ' ms, whose lease ran out');
         END IF;
     END IF;
     SET p_left_us = GREATEST(p_left_us, 0);
-    IF p_outcome = 'granted' THEN
+    IF p_verdict = 'GRANTED' THEN
         CALL rl_event(p_name, 'optimistic', IF(v_detail IS NULL, 'acquired', 'taken_over'), v_version + 1,
                       p_owner, p_label, v_now, TIMESTAMPDIFF(MICROSECOND, p_started, v_now) DIV 1000, NULL, v_detail);
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
-    IF p_outcome = 'granted' THEN
+    IF p_verdict = 'GRANTED' THEN
         SET p_token = v_version + 1;
     ELSEIF p_bell AND NOT v_had THEN
         CALL rl_bell_ring(p_id);
@@ -272,7 +261,7 @@ BEGIN
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
         DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
-    DECLARE v_outcome VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us, v_budget_us, v_waited_us BIGINT;
     -- A try gives what is free, but kept for a moment only, 20 ms; for ever is 100 years.
     DECLARE v_wait_us BIGINT DEFAULT IF(p_wait IS NULL OR p_wait < 0, 3e15, LEAST(p_wait, 3e9) * 1000000);
@@ -302,39 +291,39 @@ BEGIN
             SET p_text = '%s is new, and a transaction has locked the place where it belongs; try again later';
             LEAVE take;
         END IF;
-        SET v_id = v_next, v_outcome = NULL;
+        SET v_id = v_next;
         IF v_waited THEN
-            CALL rl_glance(p_name, v_id, v_bell, v_outcome, v_left_us, v_rings, p_text);
+            CALL rl_glance(p_name, v_id, v_verdict, v_left_us, v_rings, p_text);
         END IF;
-        IF v_outcome IS NULL THEN
+        IF NOT v_waited OR v_verdict IN ('FREE', 'RESERVED', 'EXPIRED') OR (v_verdict = 'HELD' AND v_bell) THEN
             CALL rl_attempt(p_name, v_id, v_owner, v_label, v_ttl_us, v_started, v_quiet, v_bell,
-                            p_token, v_outcome, v_left_us, v_rings, p_text);
+                            p_token, v_verdict, v_left_us, v_rings, p_text);
         END IF;
         SET v_waited = TRUE;
-        IF v_outcome = 'granted' THEN
+        IF v_verdict = 'GRANTED' THEN
             LEAVE take;
         END IF;
         CALL rl_now(v_now);
         SET v_waited_us = GREATEST(TIMESTAMPDIFF(MICROSECOND, v_started, v_now), 0),
             v_budget_us = v_wait_us - v_waited_us;
-        IF v_wait_us = 0 AND v_outcome IN ('kept', 'again') THEN
+        IF v_wait_us = 0 AND v_verdict IN ('RESERVED', 'CHANGED', 'GONE') THEN
             SET v_budget_us = 20000 - v_waited_us;
         END IF;
         IF v_budget_us <= 0 THEN
             LEAVE take;
         END IF;
-        IF v_outcome = 'again' THEN
+        IF v_verdict IN ('CHANGED', 'GONE') THEN
             CALL rl_resource(p_name, 'optimistic', v_budget_us, v_next);
         END IF;
-        IF v_quiet OR v_bell OR v_outcome = 'again' OR v_budget_us < 1000000 THEN
+        IF v_quiet OR v_bell OR v_verdict IN ('CHANGED', 'GONE') OR v_budget_us < 1000000 THEN
             -- Its turn, but not its time; or there is nothing to wait for.
             SET v_delay_us = LEAST(v_delay_us * 2, 250000);
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
-                                IF(v_outcome = 'held', v_left_us + 1000, v_delay_us)));
+                                IF(v_verdict = 'HELD', v_left_us + 1000, v_delay_us)));
         ELSE
             -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it. For four
             -- seconds at most, as in C: the next holder may be there for a shorter time than this one.
-            CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_outcome = 'shut' OR (v_outcome = 'held' AND v_rings),
+            CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_verdict = 'COOLING' OR (v_verdict = 'HELD' AND v_rings),
                                                       CEIL(v_left_us / 1e6), 1), 1),
                                           FLOOR(v_budget_us / 1e6), 4),
                               v_waited_us DIV 1000, v_owner, v_label, v_bell);

@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "mode/settle.h"
 #include "mode/turn.h"
+#include "mode/verdict.h"
 #include "stmt/session.h"
 #include "wait/backoff.h"
 
@@ -45,16 +46,14 @@
 
 typedef struct lease_row {
     char kind[17];
-    bool held;
+    rl_verdict verdict;
+    int64_t left_us; /* how long that lasts if nobody changes the row */
     uint64_t version;
     bool ours; /* the owner id is the asking hold's */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
     int64_t held_us;
-    int64_t remaining_us;
-    int64_t shut_us;
-    int64_t rung_us;
-    uint64_t connection_id;
-    bool read_only; /* the server */
+    uint64_t connection_id; /* on which its holder has the bell; 0: it has none */
+    bool read_only;         /* the server */
 } lease_row;
 
 typedef struct lease_call {
@@ -77,40 +76,44 @@ static void keep_row(void *data, const rl_cell *cells)
 {
     lease_row *row = data;
     snprintf(row->kind, sizeof row->kind, "%s", cells[0].text);
-    row->held = strcmp(cells[1].text, "held") == 0;
-    row->version = cells[2].u64;
-    row->ours = cells[3].u64 != 0;
-    snprintf(row->label, sizeof row->label, "%s", cells[4].text);
-    row->held_us = cells[5].i64;
-    row->remaining_us = cells[6].i64;
-    row->shut_us = cells[7].i64;
-    row->rung_us = cells[8].i64;
-    row->connection_id = cells[9].u64;
-    row->read_only = cells[10].u64 != 0;
+    row->verdict = rl_verdict_of(cells[1].text);
+    row->left_us = cells[2].i64;
+    row->version = cells[3].u64;
+    row->ours = cells[4].u64 != 0;
+    snprintf(row->label, sizeof row->label, "%s", cells[5].text);
+    row->held_us = cells[6].i64;
+    row->connection_id = cells[7].u64;
+    row->read_only = cells[8].u64 != 0;
 }
 
-static rowlock_status look(const rowlock_hold *hold, const rl_budget *budget, bool *found,
-                           lease_row *row, rowlock_error *err)
+static rowlock_status look(const rowlock_hold *hold, const rl_budget *budget, lease_row *row,
+                           rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
     const rl_value values[] = {rl_u64(lock->id), rl_text(lock->name), rl_text(hold->owner)};
-    return rl_client_read(hold->client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, found,
+    bool found = false;
+    *row = (lease_row){.verdict = RL_VERDICT_GONE};
+    return rl_client_read(hold->client, budget, RL_SQL_LEASE_LOOK, values, keep_row, row, &found,
                           err);
+}
+
+static bool is_held(const lease_row *row)
+{
+    return row->verdict == RL_VERDICT_HELD || row->verdict == RL_VERDICT_EXPIRED;
 }
 
 /* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
  * (somebody's audit), MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr). */
 static rowlock_status read_token(lease_call *call, const rl_trace *trace, rowlock_error *err)
 {
-    lease_row row = {0};
-    bool found = false;
-    rowlock_status status = look(call->hold, call->budget, &found, &row, err);
+    lease_row row;
+    rowlock_status status = look(call->hold, call->budget, &row, err);
     if (status != ROWLOCK_OK) {
         call->open = true;
         call->lost_request = *trace;
         return ROWLOCK_UNAVAILABLE;
     }
-    if (!found || !row.held || !row.ours)
+    if (!is_held(&row) || !row.ours)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", call->lock->name);
     call->lock->version = row.version;
     return ROWLOCK_OK;
@@ -278,7 +281,7 @@ static rowlock_status held_by(const lease_call *call, const lease_row *row, rowl
 {
     return rl_fail(err, ROWLOCK_BUSY,
                    "'%s' is held by %s (token %" PRIu64 ", lease until %.3f s from now)",
-                   call->lock->name, row->label, row->version, (double)row->remaining_us / 1e6);
+                   call->lock->name, row->label, row->version, (double)row->left_us / 1e6);
 }
 
 /* It is ours since the request whose reply was lost. */
@@ -310,34 +313,23 @@ static rowlock_status kept_free(const lease_call *call, int64_t *hint_us, rowloc
         rl_give_time(&moment, KEPT_US);
         *hint_us = RL_AT_ONCE;
     }
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but kept for who has waited for it",
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but reserved for the next waiter",
                    call->lock->name);
 }
 
-/* What the row says decides. BUSY with a hint: wait. */
-static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hint_us,
-                             rowlock_error *err)
+static rowlock_status cooling(lease_call *call, const lease_row *row, int64_t *hint_us,
+                              rowlock_error *err)
 {
-    if (strcmp(row->kind, RL_KIND_LEASE) != 0)
-        return rl_resource_wrong_kind(call->lock->name, row->kind, RL_KIND_LEASE, err);
-    if (row->held && call->open && row->ours)
-        return adopt(call, row);
-    call->open = false;
-    if (row->held && row->remaining_us > 0) {
-        *hint_us = row->remaining_us + 1000;
-        call->turn.look_us = look_again(row->remaining_us);
-        return held_by(call, row, err);
-    }
-    if (row->held)
-        return take_over(call, row, err);
-    if (row->shut_us > 0) {
-        /* Not even a bell would open it. */
-        *hint_us = RL_NOT_BEFORE(row->shut_us < SHUT_LOOK_US ? row->shut_us + 1000 : SHUT_LOOK_US);
-        call->turn.look_us = look_again(row->shut_us);
-        return rl_fail(err, ROWLOCK_BUSY,
-                       "'%s' is free, but shut for another %.3f s (at_least, or it was broken)",
-                       call->lock->name, (double)row->shut_us / 1e6);
-    }
+    /* Not even a bell would open it. */
+    *hint_us = RL_NOT_BEFORE(row->left_us < SHUT_LOOK_US ? row->left_us + 1000 : SHUT_LOOK_US);
+    call->turn.look_us = look_again(row->left_us);
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is free, but shut for another %.3f s (at_least, or it was broken)",
+                   call->lock->name, (double)row->left_us / 1e6);
+}
+
+static rowlock_status take_at_last(lease_call *call, int64_t *hint_us, rowlock_error *err)
+{
     call->patient = true;
     if (call->turn.unrung)
         /* Whoever was woken has not come for it: the bell is for those who do. */
@@ -346,24 +338,50 @@ static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hi
     return status == ROWLOCK_BUSY ? kept_free(call, hint_us, err) : status;
 }
 
+/* Since we learned its id: it is made again at the next attempt. */
+static rowlock_status purged(const lease_call *call, int64_t *hint_us, rowlock_error *err)
+{
+    rl_resource_forget(call->hold->client, call->lock->name);
+    *hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->lock->name);
+}
+
+/* What the row says decides. BUSY with a hint: wait. */
+static rowlock_status decide(lease_call *call, const lease_row *row, int64_t *hint_us,
+                             rowlock_error *err)
+{
+    if (call->open && is_held(row) && row->ours)
+        return adopt(call, row);
+    call->open = false;
+    switch (row->verdict) {
+    case RL_VERDICT_GONE:
+        return purged(call, hint_us, err);
+    case RL_VERDICT_WRONG_KIND:
+        return rl_resource_wrong_kind(call->lock->name, row->kind, RL_KIND_LEASE, err);
+    case RL_VERDICT_HELD:
+        *hint_us = row->left_us + 1000;
+        call->turn.look_us = look_again(row->left_us);
+        return held_by(call, row, err);
+    case RL_VERDICT_EXPIRED:
+        return take_over(call, row, err);
+    case RL_VERDICT_COOLING:
+        return cooling(call, row, hint_us, err);
+    case RL_VERDICT_RESERVED:
+    case RL_VERDICT_FREE:
+        break;
+    }
+    return take_at_last(call, hint_us, err);
+}
+
 static rowlock_status look_and_decide(lease_call *call, int64_t *hint_us, rowlock_error *err)
 {
-    lease_row row = {0};
-    bool found = false;
+    lease_row row;
     rowlock_status status = ROWLOCK_OK;
     if (call->open)
         status = rl_settle(call->hold->client, call->budget, &call->lost_request, err);
     if (status == ROWLOCK_OK)
-        status = look(call->hold, call->budget, &found, &row, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (found)
-        return decide(call, &row, hint_us, err);
-    /* Purged since we learned its id: it is made again at the next attempt. */
-    call->open = false;
-    rl_resource_forget(call->hold->client, call->lock->name);
-    *hint_us = RL_AT_ONCE;
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", call->lock->name);
+        status = look(call->hold, call->budget, &row, err);
+    return status == ROWLOCK_OK ? decide(call, &row, hint_us, err) : status;
 }
 
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
@@ -400,23 +418,20 @@ static int64_t look_limit_ms(const rl_budget *budget)
 static bool look_from_queue(void *data, int64_t *again_us)
 {
     lease_call *call = data;
-    lease_row row = {0};
-    bool found = false;
+    lease_row row;
     /* Over before the call's own deadline is. */
     rl_budget budget = rl_budget_start(0, look_limit_ms(call->budget), call->budget->cancel);
     budget.abrupt = true;
-    if (look(call->hold, &budget, &found, &row, NULL) != ROWLOCK_OK) {
+    if (look(call->hold, &budget, &row, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
         return false;
     }
-    if (!found || strcmp(row.kind, RL_KIND_LEASE) != 0)
+    if (row.verdict == RL_VERDICT_GONE || row.verdict == RL_VERDICT_WRONG_KIND)
         return true;
     /* Not the primary any more: what changes the row will be told so. */
     call->demoted = row.read_only;
-    int64_t left_us = row.held ? row.remaining_us : row.shut_us;
-    if (!row.held && RUNG_SOON_US - row.rung_us > left_us)
-        left_us = RUNG_SOON_US - row.rung_us;
-    if (row.held && row.connection_id == 0 && left_us > UNRUNG_LOOK_US)
+    int64_t left_us = row.left_us;
+    if (row.verdict == RL_VERDICT_HELD && row.connection_id == 0 && left_us > UNRUNG_LOOK_US)
         left_us = UNRUNG_LOOK_US;
     *again_us = look_again(left_us);
     return left_us <= 0 || call->demoted;
@@ -433,10 +448,9 @@ static void tell_holder(const lease_call *call, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     rowlock_error why = {0};
-    lease_row row = {0};
-    bool found = false;
+    lease_row row;
     budget.abrupt = true;
-    if (!err || look(call->hold, &budget, &found, &row, NULL) != ROWLOCK_OK || !found || !row.held)
+    if (!err || look(call->hold, &budget, &row, NULL) != ROWLOCK_OK || !is_held(&row))
         return;
     (void)held_by(call, &row, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
@@ -658,12 +672,12 @@ static rowlock_status not_ours(const release_call *call, rowlock_error *err)
 static rowlock_status released_before(release_call *call, rowlock_error *err)
 {
     const rl_lock *lock = &call->hold->locks[0];
-    lease_row row = {0};
-    bool found = false;
-    rowlock_status status = look(call->hold, call->budget, &found, &row, err);
+    lease_row row;
+    rowlock_status status = look(call->hold, call->budget, &row, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (found && !row.held && row.version == lock->version && row.ours)
+    bool found = row.verdict != RL_VERDICT_GONE;
+    if (found && !is_held(&row) && row.version == lock->version && row.ours)
         return ROWLOCK_OK;
     /* Before our deadline nobody could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(call->hold);
