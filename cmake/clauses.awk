@@ -39,6 +39,7 @@ function read_reference(s,    open, i, c, depth, from, list) {
 }
 
 function begin_clause(s,    i) {
+    if (clause != "") fail("clause '" clause "' does not end with ;")
     clause = read_reference(trim(s))
     if (clause !~ /^[a-z][a-z_]*$/) fail("bad name of a clause '" clause "'")
     if (clause in text) fail("clause '" clause "' is defined twice")
@@ -52,12 +53,14 @@ function begin_clause(s,    i) {
 
 # With {parameter} replaced; an argument may hold what means something to sub().
 function filled(name,    s, i, mark, at) {
+    if (++filled_in_line > 50) fail("clause '" name "' is in itself")
     if (nargs > count[name]) fail("clause '" name "' has " count[name] " parameters, not " nargs)
     s = text[name]
     for (i = 1; i <= count[name]; i++) {
         if (i > nargs && !optional[name, i]) fail("clause '" name "' wants '" parameter[name, i] "'")
         if (i > nargs) args[i] = ""
         mark = "{" parameter[name, i] "}"
+        if (index(args[i], mark)) fail("an argument of '" name "' holds " mark)
         while ((at = index(s, mark)) > 0)
             s = substr(s, 1, at - 1) args[i] substr(s, at + length(mark))
     }
@@ -93,6 +96,6 @@ files == 1 {
     next
 }
 /^[ \t]*--/ { print; next }
-{ print expand($0) }
+{ filled_in_line = 0; print expand($0) }
 
 END { if (!failed && clause != "") fail("clause '" clause "' does not end with ;") }

@@ -62,7 +62,7 @@ set(ROWLOCK_WHERE
   "security_as_batch_transaction              all  shared -                           33      1"
   "security_as_all_sweep                      all  own    -                           9       1"
   "security_(as|via)_.*                       all  shared -                           10      1"
-  "security_privileges                        test own    asan,coverage                      20      1"
+  "security_privileges                        test own    asan,coverage               20      1"
   "security_tls                               test itself -                           12      1"
   "security_privileges_mysql                  all  own    -                           30      1"
   "security_tls_.*                            all  itself -                           30      1"

@@ -74,10 +74,11 @@ typedef struct run {
     int64_t acquired_us;
     int64_t kill_at_us;
     bool own_group;
-    bool lost;             /* seen while the command ran */
-    bool killed_here;      /* the supervisor did not, we did */
-    bool ended;            /* the command did not end by itself: the lock was being lost */
-    int supervisor_status; /* how it ended where it should not have; -1: all is well */
+    bool lost;              /* seen while the command ran */
+    bool killed_here;       /* the supervisor did not, we did */
+    bool ended;             /* the command did not end by itself: the lock was being lost */
+    int supervisor_status;  /* how it ended where it should not have; -1: all is well */
+    supervisor_report stop; /* the last that was told of */
     supervisor_report report;
     int exit_status;
     const char *note;
@@ -329,12 +330,23 @@ static bool begin_command(run *self)
     return true;
 }
 
+/* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
+static bool goes_on_alone(const run *self, int number)
+{
+    return number == SIGCONT && self->stop.command > 0 && self->signals.is_led &&
+           descendants_is_stopped(self->stop.command, getpgrp());
+}
+
 /* What the kernel sent to the whole group, a command in our group has heard itself. */
 static void pass_signals_on(run *self)
 {
     run_signal signal;
     while (run_signals_next(&self->signals, &signal)) {
-        supervisor_signal(&self->supervisor, signal.number, !self->own_group && signal.of_terminal);
+        bool heard = !self->own_group && signal.of_terminal;
+        if (goes_on_alone(self, signal.number))
+            run_signals_stop(self->stop.status, self->stop.command);
+        else
+            supervisor_signal(&self->supervisor, signal.number, heard);
     }
 }
 
@@ -374,7 +386,8 @@ static bool hear_supervisor(run *self)
     }
     switch (report.news) {
     case NEWS_STOPPED:
-        run_signals_stop(report.status, supervisor_is_stopped(&self->supervisor));
+        self->stop = report;
+        run_signals_stop(report.status, report.command);
         return false;
     case NEWS_BEHIND:
         run_signals_follow_no_more(&self->signals);

@@ -78,6 +78,14 @@ static bool read_process(int proc, const char *pid, process *out)
     return parse_stat(line, out);
 }
 
+bool descendants_is_stopped(pid_t pid, pid_t group)
+{
+    char path[32];
+    process one;
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    return read_process(AT_FDCWD, path, &one) && one.stopped && (!group || one.group == group);
+}
+
 static bool add(snapshot *all, const process *one)
 {
     if (all->count == all->capacity) {

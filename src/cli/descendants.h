@@ -31,6 +31,9 @@ int descendants_count(const descendants *self);
  */
 bool descendants_group_is_orphaned(pid_t group);
 
+/* Is this process stopped? `group`: and in that one; 0: in any. */
+bool descendants_is_stopped(pid_t pid, pid_t group);
+
 /* Sends each one the signal. Returns how many it found alive, -1 when it cannot look. */
 int descendants_signal(const descendants *self, int signo);
 

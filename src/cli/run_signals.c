@@ -7,6 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "descendants.h"
+
 static const int passed_on[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
 static const int stops[RUN_SIGNALS_STOPS] = {SIGTSTP, SIGTTIN, SIGTTOU};
@@ -106,7 +108,7 @@ void run_signals_follow_no_more(run_signals *self)
     }
 }
 
-void run_signals_stop(int number, const atomic_bool *is_stopped)
+void run_signals_stop(int number, pid_t command)
 {
     sigset_t only;
     sigset_t before;
@@ -116,8 +118,10 @@ void run_signals_stop(int number, const atomic_bool *is_stopped)
     pthread_sigmask(SIG_BLOCK, &only, &before);
     set_handler(as, SIG_DFL, NULL);
     pthread_kill(pthread_self(), as);
-    /* If the command goes on behind this look, the supervisor's SIGCONT takes the signal back. */
-    if (atomic_load(is_stopped))
+    /* The word of it may be old: a shell's SIGCONT reaches a command in our group before it reaches
+     * us. If the command goes on behind this look, the supervisor's SIGCONT takes the signal back.
+     */
+    if (descendants_is_stopped(command, 0))
         let_in(as);
     set_handler(as, SIG_IGN, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

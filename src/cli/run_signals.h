@@ -3,8 +3,8 @@
 #define RL_CLI_RUN_SIGNALS_H
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum { RUN_SIGNALS_STOPS = 3 }; /* SIGTSTP, SIGTTIN, SIGTTOU */
 
@@ -42,8 +42,8 @@ void run_signals_follow(run_signals *self);
 /* Not any more: the command has ended. */
 void run_signals_follow_no_more(run_signals *self);
 
-/* The command was stopped by this signal: so are we, as long as it is. The shell sees by which. */
-void run_signals_stop(int number, const atomic_bool *is_stopped);
+/* The command was stopped by this signal: so are we, if it still is. The shell sees by which. */
+void run_signals_stop(int number, pid_t command);
 
 /* Would it end a program that does nothing about it? */
 bool run_signal_is_deadly(int number);

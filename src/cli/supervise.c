@@ -32,6 +32,7 @@ typedef struct supervision {
     bool own_group;
     bool is_job;
     bool minded;
+    bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
     int64_t grace_us;
     int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
@@ -116,7 +117,7 @@ static void signal_parent(const supervision *self, int number)
 
 static void send_news(const supervision *self, supervisor_news news, int status)
 {
-    supervisor_report report = {.news = news, .status = status};
+    supervisor_report report = {.news = news, .command = self->command, .status = status};
     send(self->socket, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -127,7 +128,7 @@ static void send_news(const supervision *self, supervisor_news news, int status)
 static void follow_stop(supervision *self, int number)
 {
     if (self->is_job) {
-        atomic_store(&self->page->is_stopped, true);
+        self->told_stop = true;
         send_news(self, NEWS_STOPPED, number);
     } else if (number == SIGTSTP && !self->own_group &&
                descendants_group_is_orphaned(self->parent_group)) {
@@ -138,8 +139,9 @@ static void follow_stop(supervision *self, int number)
 
 static void follow_continuation(supervision *self)
 {
-    if (atomic_exchange(&self->page->is_stopped, false))
+    if (self->told_stop)
         signal_parent(self, SIGCONT);
+    self->told_stop = false;
 }
 
 /* --------------------------------------------------------------------- ends */
@@ -153,7 +155,9 @@ static void note_change(supervision *self, int status)
     } else {
         self->reaped = true;
         self->report.status = status;
-        follow_continuation(self);
+        /* (Children that are waited for may be stopped still.) */
+        if (self->job->children != CHILDREN_WAIT)
+            follow_continuation(self);
     }
 }
 

@@ -11,10 +11,9 @@
 /* A deadline read by halves would be none. */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics between processes are needed");
 
-/* Shared memory: what must be seen even when nobody reads messages. */
+/* Shared memory: the one word that must be seen even when nobody reads messages. */
 typedef struct supervisor_page {
-    _Atomic int64_t kill_at_us; /* the parent's word */
-    atomic_bool is_stopped;     /* the supervisor's, about the command */
+    _Atomic int64_t kill_at_us;
 } supervisor_page;
 
 typedef enum order_kind { ORDER_BEGIN, ORDER_SIGNAL, ORDER_KILL } order_kind;

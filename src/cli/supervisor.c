@@ -27,7 +27,6 @@ static supervisor_page *make_page(void)
     if (page == MAP_FAILED)
         return NULL;
     atomic_init(&page->kill_at_us, INT64_MAX);
-    atomic_init(&page->is_stopped, false);
     return page;
 }
 
@@ -100,11 +99,6 @@ void supervisor_signal(supervisor *self, int number, bool heard)
 void supervisor_kill(supervisor *self)
 {
     send_order(self, &(supervisor_order){.kind = ORDER_KILL}, NULL, 0);
-}
-
-const atomic_bool *supervisor_is_stopped(const supervisor *self)
-{
-    return &self->page->is_stopped;
 }
 
 bool supervisor_receive(supervisor *self, supervisor_report *report)

@@ -9,7 +9,6 @@
 #ifndef RL_CLI_SUPERVISOR_H
 #define RL_CLI_SUPERVISOR_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +63,7 @@ typedef enum supervisor_news {
 
 typedef struct supervisor_report {
     supervisor_news news;
+    pid_t command;
     int status;     /* the command's, as of waitpid() */
     int exec_error; /* why it could not be run, an errno; 0: it was */
     bool told;      /* it was sent SIGTERM, the deadline being near */
@@ -91,9 +91,6 @@ void supervisor_signal(supervisor *self, int number, bool heard);
 
 /* Ends the command and all that descends from it; a report follows. */
 void supervisor_kill(supervisor *self);
-
-/* Is the command stopped? False again before it tells us to go on by SIGCONT. */
-const atomic_bool *supervisor_is_stopped(const supervisor *self);
 
 /* After its socket became readable, once. False: it is gone without its last report. */
 bool supervisor_receive(supervisor *self, supervisor_report *report);

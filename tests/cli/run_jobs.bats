@@ -73,11 +73,19 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 }
 
 # Two stops, the kernel's and then the supervisor's, would be two for the shell: `fg` would end at the second.
-@test "rowlock stops when its command does, and only so: a late supervisor, a command that ignores ^Z, what it left" {
+@test "rowlock stops when its command does, and only so: a late supervisor, kill -STOP %1, a command that ignores ^Z, what it left" {
     local super="$JOB && super=\$(ps -o ppid= -p \$pid)" job_stopped="[[ \$(ps -o stat= -p \$pid) == T* ]]"
     local not_yet="until:$ROWLOCK_OF_JOB && $job_stopped && [[ \$(ps -o stat= -p \$rowlock) != T* ]]"
     leaves 5 "type:$STAYS\n" "$STARTED" "until:$super && kill -STOP \$super" 'type:\x1a' "$not_yet" \
         "until:$super && kill -CONT \$super" "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
+    rm job let_go
+    # All of it is stopped at once, and goes on as a whole. If rowlock alone is to go on, it stops again.
+    local to_all="until:$JOB && kill -SIG -- -\$(ps -o pgid= -p \$pid | tr -d ' ')"
+    leaves 5 "type:$STAYS\n" "$STARTED" "${to_all/SIG/STOP}" "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" \
+        "$FOREGROUND" "${ENDS[@]}"
+    rm job let_go
+    leaves 5 "type:$STAYS\n" "$STARTED" "${STOPS[@]}" "until:$ROWLOCK_OF_JOB && kill -CONT \$rowlock" "$STOPPED" \
+        "${to_all/SIG/CONT}" "$GOES_ON" "${ENDS[@]}" 'type:wait %1\n'
     rm job let_go
     leaves 5 "type:./rw run --ttl=60s \"\$L\" -- sh -c \"trap '' TSTP; . ./stayer.sh\"\\n" "$STARTED" \
         'type:\x1a' 'wait:\^Z' "${ENDS[@]}"
@@ -103,7 +111,8 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 
 @test "a shell under the lock has job control itself, and suspend gives the terminal back" {
     leaves 7 'type:./rw run --ttl=60s "$L" -- bash --rcfile inner -i\n' 'wait:inside> ' \
-        'type:echo $$ >job; sleep 1000\n' "$STARTED" 'type:\x1a' 'wait:Stopped' 'wait:inside> ' 'type:kill -9 %1; wait %1\n' \
+        'type:echo $$ >job; sleep 1000\n' "$STARTED" "until:$JOB && [ \$(ps -o pgid= -p \$pid) != \$(ps -o tpgid= -p \$pid) ]" \
+        'type:\x1a' 'wait:Stopped' 'wait:inside> ' 'type:kill -9 %1; wait %1\n' \
         'wait:inside> ' 'type:suspend\n' "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" \
         "$FOREGROUND" 'type:exit 7\n'
 }

@@ -59,6 +59,7 @@ class Terminal:
     def give_up(self, what):
         sys.stdout.buffer.write(self.screen)
         print(f"\nterminal.py: not within {LIMIT} s: {what}", flush=True)
+        subprocess.run(["ps", "-o", "pid,ppid,pgid,tpgid,stat,args", "-s", str(self.pid)], check=False)
         os.kill(self.pid, signal.SIGKILL)
         sys.exit(99)
 

@@ -16,8 +16,6 @@ enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 
 static pid_t orphan;
 
-/* ------------------------------------------------------------------------------- looks */
-
 /* --------------------------------------------------------------------------- processes */
 
 static process holder_of(const char *name, int64_t ttl_ms)
