@@ -67,6 +67,7 @@ typedef struct rl_trace {
     uint64_t connection_id;
     rl_peer peer;      /* the server that gave the number */
     uint64_t identity; /* and whose word the outcome is (rl_server) */
+    uint64_t node;     /* `callers`: the node that the client's connections led to */
     bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;
     bool stopped;          /* broken off by us, for the time was over */

@@ -15,7 +15,11 @@
 void rl_doctor_check_procedures(rl_doctor *d)
 {
     rl_procedures_seen seen;
-    if (rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL) != ROWLOCK_OK)
+    rowlock_status status;
+    do
+        status = rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL);
+    while (rl_doctor_again(d, status));
+    if (status != ROWLOCK_OK)
         return;
     if (seen.there == 0)
         rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "",

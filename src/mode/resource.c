@@ -129,12 +129,15 @@ rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *
     if (status == ROWLOCK_OK && done.rows == 0)
         /* Another thread has had it since. */
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was lost before the call returned", name);
-    return rl_fail(err, ROWLOCK_DAMAGED,
-                   "the token of '%s' has gone back: this client has had %" PRIu64
-                   ", the server gave %" PRIu64
-                   "; it has lost committed changes (a failover to a copy that lagged, or an older "
-                   "backup). The lock was given back%s",
-                   name, seen, token, status == ROWLOCK_OK ? "; its next token is above both" : "");
+    return rl_fail(
+        err, ROWLOCK_DAMAGED,
+        "the token of '%s' has gone back: this client has had %" PRIu64 ", the server gave %" PRIu64
+        "; it has lost committed changes (a failover to a copy that lagged, or an older "
+        "backup). %s",
+        name, seen, token,
+        status == ROWLOCK_OK
+            ? "The lock was given back; its next token is above both"
+            : "The lock could not be given back; nobody holds it until its time is over");
 }
 
 const char *rl_kind_word(const char *kind)

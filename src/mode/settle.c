@@ -79,6 +79,11 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
         conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
     else if (rl_pool_take(&client->pool, RL_WORK, &io, &conn, err) != ROWLOCK_OK)
         conn = NULL;
+    /* At another server the connection's number is a stranger's. */
+    if (conn && trace->callers && conn->server.node != trace->node) {
+        rl_pool_give(&client->pool, conn);
+        conn = NULL;
+    }
     if (!conn)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server that was sent a request whose reply was lost cannot be reached");

@@ -613,39 +613,69 @@ static rowlock_status check_whose(rowlock_client *client, const rl_budget *budge
                    v->connection_id, name);
 }
 
-/*
- * Its connection is ended; then its row is marked free. Only while somebody has the row
- * locked: the holder may be dead, and the server have given its number to a stranger. 1094:
- * that connection has gone meanwhile.
+static rowlock_status find_victim(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  victim *v, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name), rl_u64(1)};
+    bool found = false;
+    rowlock_status status =
+        rl_client_read(client, budget, RL_SQL_LIST_NAME, values, keep_victim, v, &found, err);
+    if (status == ROWLOCK_OK && !found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
+    return status;
+}
+
+/* As it was when it was found? A connection that has let it go since may hold another lock by now.
  */
+static rowlock_status is_the_same(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  const victim *v, bool *same, rowlock_error *err)
+{
+    victim now = {0};
+    rowlock_status status = find_victim(client, budget, name, &now, err);
+    *same = now.held && now.id == v->id && now.version == v->version &&
+            now.connection_id == v->connection_id;
+    return status;
+}
+
+/*
+ * Its connection is ended; then its row is marked free. The holder may be dead, and the server have
+ * given its number to a stranger: not when nobody has the row locked. 1094: that connection has
+ * gone meanwhile.
+ */
+static rowlock_status end_holder(rowlock_client *client, const rl_budget *budget, const char *name,
+                                 const victim *v, bool *broken, rowlock_error *err)
+{
+    bool same = false;
+    rowlock_status status = check_whose(client, budget, name, v, err);
+    if (status == ROWLOCK_OK)
+        status = is_the_same(client, budget, name, v, &same, err);
+    if (status != ROWLOCK_OK || !same)
+        return status;
+    status = rl_kill_connection(client, budget, v->connection_id, err);
+    if (status == ROWLOCK_DENIED)
+        return rl_fail(err, status,
+                       "the connection that holds the lock belongs to another user; break it as "
+                       "that user, or GRANT CONNECTION ADMIN (on MySQL CONNECTION_ADMIN) ON *.* to "
+                       "yours");
+    if (status != ROWLOCK_OK && err->server_errno != 1094)
+        return status;
+    wait_until_freed(client, name, v);
+    *broken = true;
+    return ROWLOCK_OK;
+}
+
 static rowlock_status break_row(rowlock_client *client, const rl_budget *budget, const char *name,
                                 const victim *v, bool *broken, rowlock_error *err)
 {
     rowlock_error spare;
     err = rl_error_or(err, &spare);
-    bool freed = false;
     /* At another node its connection's number is a stranger's. */
     rowlock_status status = rl_row_check(client, err);
-    if (status != ROWLOCK_OK)
+    if (status == ROWLOCK_OK)
+        status = rl_row_expire(client, budget, v->id, v->version, v->owner, broken, err);
+    if (status != ROWLOCK_OK || *broken)
         return status;
-    status = rl_row_expire(client, budget, v->id, v->version, v->owner, &freed, err);
-    if (status == ROWLOCK_OK && !freed)
-        status = check_whose(client, budget, name, v, err);
-    if (status == ROWLOCK_OK && !freed) {
-        status = rl_kill_connection(client, budget, v->connection_id, err);
-        if (status == ROWLOCK_DENIED)
-            return rl_fail(
-                err, status,
-                "the connection that holds the lock belongs to another user; break it as "
-                "that user, or GRANT CONNECTION ADMIN (on MySQL CONNECTION_ADMIN) ON *.* to "
-                "yours");
-        if (status != ROWLOCK_OK && err->server_errno != 1094)
-            return status;
-        status = ROWLOCK_OK;
-        wait_until_freed(client, name, v);
-    }
-    *broken = status == ROWLOCK_OK;
-    return status;
+    return end_holder(client, budget, name, v, broken, err);
 }
 
 /* Who it was and why, for the history. */
@@ -673,18 +703,6 @@ static void record_broken(rowlock_client *client, const char *name, const victim
                             .held_ms = v->held_us / 1000,
                             .detail = detail};
     rl_client_record(client, &event);
-}
-
-static rowlock_status find_victim(rowlock_client *client, const rl_budget *budget, const char *name,
-                                  victim *v, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(name), rl_u64(1)};
-    bool found = false;
-    rowlock_status status =
-        rl_client_read(client, budget, RL_SQL_LIST_NAME, values, keep_victim, v, &found, err);
-    if (status == ROWLOCK_OK && !found)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);
-    return status;
 }
 
 static rowlock_status not_held(const char *name, const victim *v, rowlock_error *err)

@@ -180,7 +180,8 @@ typedef struct tx_section {
     rl_budget budget;
     rowlock_tx_section_fn fn;
     void *data;
-    bool gone; /* the caller's connection, before its COMMIT was sent */
+    uint64_t node; /* to which the client's connections led when it began */
+    bool gone;     /* the caller's connection, before its COMMIT was sent */
 } tx_section;
 
 static rowlock_status command(tx_section *section, rl_sql_id id, rowlock_error *err)
@@ -192,7 +193,9 @@ static rowlock_status command(tx_section *section, rl_sql_id id, rowlock_error *
 
 static rowlock_status tx_begin(void *data, rowlock_error *err)
 {
-    rowlock_status status = command(data, RL_SQL_CALLER_BEGIN, err);
+    tx_section *tx = data;
+    tx->node = atomic_load(&tx->client->pool.node);
+    rowlock_status status = command(tx, RL_SQL_CALLER_BEGIN, err);
     return status == ROWLOCK_UNKNOWN
                ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the caller's connection is gone")
                : status;
@@ -224,6 +227,7 @@ static rowlock_status tx_swap(void *data, uint64_t id, uint64_t expected, const 
     bool ours = rl_caller_same_user(tx->mysql, tx->client->user);
     *trace = (rl_trace){.connection_id = ours ? mysql_thread_id(tx->mysql) : 0,
                         .callers = true,
+                        .node = tx->node,
                         .sent_us = rl_now_us()};
     return command(tx, RL_SQL_CALLER_COMMIT, err);
 }

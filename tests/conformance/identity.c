@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/proxy.h"
 #include "support/support.h"
@@ -397,6 +398,40 @@ TS_BOTH(test_the_pool_follows_the_primary)
     set_read_only(false);
     assert_int_equal(first, ROWLOCK_READONLY);
     WANT(OK, second);
+}
+
+static rowlock_status fail_over_at_work(void *data, const rowlock_section *section, MYSQL *own)
+{
+    (void)section;
+    (void)own;
+    fail_over(there);
+    ts_proxy_arm(data, TS_LOSE_REPLY, "caller_commit", 1, false);
+    return ROWLOCK_OK;
+}
+
+/* Whose number a lost COMMIT had at the old server, has nothing to do with it at the new one. */
+TS_ONCE(test_a_connections_number_is_one_servers)
+{
+    const rowlock_section_options options = {.wait_ms = 2000};
+    rowlock_section_result result;
+    ts_proxy *callers = ts_proxy_start(here);
+    TS_MYSQL *stranger = connect_at(there);
+    MYSQL *own = NULL;
+    do {
+        mysql_close(own);
+        own = mysql_init(NULL);
+        assert_non_null(mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0,
+                                           ts_proxy_socket(callers), 0));
+    } while (mysql_thread_id(own) < mysql_thread_id(stranger));
+    while (mysql_thread_id(stranger) < mysql_thread_id(own))
+        stranger = (mysql_close(stranger), connect_at(there));
+    assert_int_equal(mysql_thread_id(stranger), mysql_thread_id(own));
+    WANT(UNKNOWN, rowlock_tx_section_run(client, own, ts_name("number"), &options,
+                                         fail_over_at_work, callers, &result, &ts_err));
+    assert_true(ts_proxy_fired(callers));
+    assert_int_equal(mysql_ping(stranger), 0);
+    mysql_close(own);
+    ts_proxy_stop(callers);
 }
 
 int main(void)

@@ -4,6 +4,8 @@
  * TTL + 1 s, tokens rise, and UNKNOWN is said only where nobody could be asked.
  */
 
+#include <pthread.h>
+
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -402,6 +404,41 @@ TS_ONCE(test_a_row_lock_dies_while_it_is_published)
         assert_true(status == ROWLOCK_UNAVAILABLE);
         WANT(OK, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
     }
+}
+
+typedef struct breaking {
+    rowlock_client *client;
+    const char *name;
+    rowlock_status status;
+} breaking;
+
+static void *break_it(void *arg)
+{
+    breaking *b = arg;
+    b->status = rowlock_break(b->client, b->name, "a test", NULL);
+    return NULL;
+}
+
+/* Its holder lets go while it is being broken, and has another lock on the same connection then. */
+TS_ONCE(test_a_break_behind_a_release)
+{
+    pthread_t thread;
+    TS_CLIENT *client = ts_open();
+    TS_CLIENT *breaker = through_open();
+    breaking b = {.client = breaker, .name = ts_name("let-go")};
+    rowlock_hold *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
+    uint64_t connection = row_lockers_connection();
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "connection_is_holders", 1, false);
+    assert_int_equal(pthread_create(&thread, NULL, break_it, &b), 0);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    hold = ts_take(client, ts_name("another"), ROWLOCK_PESSIMISTIC, 60000);
+    assert_int_equal(row_lockers_connection(), connection);
+    ts_proxy_flow(proxy);
+    pthread_join(thread, NULL);
+    WANT(BUSY, b.status);
+    assert_held(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 int main(void)
