@@ -278,7 +278,7 @@ bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, co
 {
     bool unknown = mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN;
     bool unreached = got == ROWLOCK_UNAVAILABLE && strcmp(ts_err.statement, "connect") == 0;
-    if ((unknown || unreached) && ts_stood_ms() - stood_ms >= 25)
+    if ((unknown || unreached) && ts_stood_ms() - stood_ms >= 10)
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;
