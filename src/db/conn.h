@@ -2,9 +2,10 @@
  * db/conn.h - one connection of rowlock's own. Only src/db and src/stmt (and the calls
  * on the caller's connection) know MYSQL.
  *
- * Every exchange goes through Connector/C's non-blocking calls (connecting: through its function
- * to wait) and waits in the rl_io it is given, so that deadlines and cancelling are exact and the
- * keeper can serve its other connections meanwhile.
+ * Every exchange (but rl_conn_send_only(), which waits for no reply) goes through Connector/C's
+ * non-blocking calls (connecting: through its function to wait) and waits in the rl_io it is given,
+ * so that deadlines and cancelling are exact and the keeper can serve its other connections
+ * meanwhile.
  */
 #ifndef RL_DB_CONN_H
 #define RL_DB_CONN_H

@@ -1,4 +1,4 @@
-/* mode/lease.h - optimistic mode's lease: acquire, renew, release, break. */
+/* mode/lease.h - optimistic mode's lease: acquire, renew, release, expire. */
 #ifndef RL_MODE_LEASE_H
 #define RL_MODE_LEASE_H
 
