@@ -56,10 +56,8 @@ static bool begin_in_proxy(faults *f, const planned_fault *p)
 static bool begin_in_server(faults *f, const planned_fault *p)
 {
     world *w = f->world;
-    if (p->kind == FAULT_SERVER_KILL)
-        return world_server_kill(w);
-    if (p->kind == FAULT_SERVER_STOP)
-        return world_server_stop(w);
+    if (p->kind == FAULT_SERVER_KILL || p->kind == FAULT_SERVER_STOP)
+        return world_server_down(w, p->kind == FAULT_SERVER_KILL ? SIGKILL : SIGSTOP);
     if (p->kind == FAULT_KILL_CONNECTION)
         return world_kill(w, "CONNECTION", p->nth);
     if (p->kind == FAULT_KILL_QUERY)
@@ -184,7 +182,7 @@ static void set_off(faults *f, live_fault *l)
 {
     if (l->plan->kind == FAULT_SERVER_AFTER)
         ts_pass_ms(AFTER_MS);
-    if (!world_server_kill(f->world))
+    if (!world_server_down(f->world, SIGKILL))
         return;
     /* What the proxy holds back belongs to nobody any more. */
     ts_proxy_cut(f->world->proxy);

@@ -162,12 +162,12 @@ bool world_server_up(const world *w)
     return atomic_load(&w->server_faults) == 0;
 }
 
-bool world_server_kill(world *w)
+bool world_server_down(world *w, int signal)
 {
     if (!world_server_up(w))
         return false;
     server_changes(w, 1);
-    kill(ts_own_pid(), SIGKILL);
+    kill(ts_own_pid(), signal);
     return true;
 }
 
@@ -196,15 +196,6 @@ bool world_server_restarted(world *w)
     assert_int_equal(status, 0);
     w->restarting = 0;
     server_changes(w, -1);
-    return true;
-}
-
-bool world_server_stop(world *w)
-{
-    if (!world_server_up(w))
-        return false;
-    server_changes(w, 1);
-    kill(ts_own_pid(), SIGSTOP);
     return true;
 }
 

@@ -40,10 +40,9 @@ const char *world_lock(unsigned lock);
 
 /* The server by its process. What is done to one that is not up does nothing: false. */
 bool world_server_up(const world *w);
-bool world_server_kill(world *w);
-void world_server_restart(world *w);   /* begins it */
-bool world_server_restarted(world *w); /* has it come to its end? */
-bool world_server_stop(world *w);
+bool world_server_down(world *w, int signal); /* SIGKILL or SIGSTOP */
+void world_server_restart(world *w);          /* begins it */
+bool world_server_restarted(world *w);        /* has it come to its end? */
 void world_server_continue(world *w);
 
 /* On the administrator's connection; false: it did not work. */
