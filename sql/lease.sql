@@ -51,7 +51,7 @@ UPDATE resource
    AND status = 'free'
    AND {{open}};
 
--- Why not: the verdict (mode/verdict.h), and how long that lasts if nobody changes the row. RESERVED is to be had
+-- Why not: the verdict (engine/verdict.h), and how long that lasts if nobody changes the row. RESERVED is to be had
 -- with the bell alone, the others as they say. Whose it is, is told to nobody: only whether it is the asker's.
 -- name: lease_look
 -- via: own

@@ -1,4 +1,4 @@
--- Fences: what src/mode/fence.c does, for who has a token and no hold.
+-- Fences: what src/kind/fence.c does, for who has a token and no hold.
 
 -- From here to the end of the caller's transaction nobody else gets the lock (a lease or a row lock);
 -- renewals go on. A write, not a locking read: a cluster certifies writes alone. A lease whose time

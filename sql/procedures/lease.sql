@@ -1,4 +1,4 @@
--- Leases: what src/mode/lease.c does, by the same statements.
+-- Leases: what src/kind/lease.c does, by the same statements.
 
 -- Is the lease held with that token? In a transaction it stays so until its end: whoever takes the
 -- lease over waits for it. An old snapshot is not believed: the row is read under a shared lock.

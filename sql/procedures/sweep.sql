@@ -1,4 +1,4 @@
--- The sweeper in the server: what src/mode/sweeper.c does, by the same statements. The event
+-- The sweeper in the server: what src/admin/sweeper.c does, by the same statements. The event
 -- rowlock_sweep (rowlock init --event) calls rl_sweep. A batch is a transaction; what somebody else
 -- works on is left to the next sweep.
 

@@ -5,13 +5,13 @@
 
 #include "api/options.h"
 #include "base/name.h"
-#include "mode/fence.h"
-#include "mode/hold.h"
-#include "mode/lease.h"
-#include "mode/pessimistic.h"
-#include "mode/section.h"
-#include "mode/tx.h"
-#include "recipe/reentrant.h"
+#include "engine/hold.h"
+#include "engine/reentrant.h"
+#include "kind/fence.h"
+#include "kind/lease.h"
+#include "kind/row.h"
+#include "kind/section.h"
+#include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
 
 /* Every message about a lock names it. */

@@ -7,10 +7,10 @@
 
 #include "api/options.h"
 #include "base/text.h"
+#include "engine/client.h"
+#include "engine/hold.h"
+#include "kind/lease.h"
 #include "migrate/schema.h"
-#include "mode/client.h"
-#include "mode/hold.h"
-#include "mode/lease.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
 

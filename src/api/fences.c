@@ -1,4 +1,4 @@
-#include "mode/fences.h"
+#include "admin/fences.h"
 #include "api/options.h"
 #include "base/name.h"
 

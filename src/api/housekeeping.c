@@ -1,13 +1,13 @@
 #include <inttypes.h>
 
+#include "admin/doctor/doctor.h"
+#include "admin/sweeper.h"
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
 #include "migrate/event.h"
 #include "migrate/migrate.h"
 #include "migrate/procedures.h"
-#include "mode/doctor.h"
-#include "mode/sweeper.h"
 
 #define SWEEP_MOST_MS    (INT64_MAX / 2000)
 #define EVERY_DEFAULT_MS 60000

@@ -1,6 +1,6 @@
+#include "admin/catalog.h"
+#include "admin/waiters.h"
 #include "base/name.h"
-#include "mode/catalog.h"
-#include "mode/waiters.h"
 
 #define LIMIT_MOST 100000
 

@@ -7,8 +7,8 @@
 
 #include "base/name.h"
 #include "base/text.h"
+#include "engine/client.h"
 #include "migrate/apply.h"
-#include "mode/client.h"
 #include "rowlock/rowlock_migrate.h"
 
 #define WAIT_DEFAULT_MS       600000

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "base/url.h"
-#include "mode/pessimistic.h"
+#include "kind/row.h"
 
 #define SCHEMA_DEFAULT             "rowlock"
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000

@@ -1,8 +1,8 @@
-#include "mode/section.h"
+#include "kind/section.h"
 #include <inttypes.h>
 
 #include "base/name.h"
-#include "mode/tx.h"
+#include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
 
 static rowlock_status check_section(const rowlock_client *client, const char *name,

@@ -7,6 +7,18 @@
 #define RL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define RL_MUST_USE     __attribute__((warn_unused_result))
 
+/* Returns from the calling function with the status of `call`, unless that is OK. Only where
+ * nothing is left to be cleaned up, or RL_CLEANUP does it. */
+#define RL_TRY(call)                                                                               \
+    do {                                                                                           \
+        const rowlock_status rl_status_ = (call);                                                  \
+        if (rl_status_ != ROWLOCK_OK)                                                              \
+            return rl_status_;                                                                     \
+    } while (0)
+
+/* Before a variable: `function` gets its address when the variable goes out of scope. */
+#define RL_CLEANUP(function) __attribute__((cleanup(function)))
+
 /* Fills err (one line; control characters become '?') and returns the status. */
 rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *format, ...)
     RL_PRINTF(3, 4);

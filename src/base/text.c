@@ -103,3 +103,13 @@ void rl_free_text(const char *text)
 {
     free((char *)(uintptr_t)text);
 }
+
+void rl_put_hex(char *to, const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *text; text++) {
+        *to++ = digits[(unsigned char)*text >> 4];
+        *to++ = digits[(unsigned char)*text & 15];
+    }
+    *to = '\0';
+}

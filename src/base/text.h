@@ -38,4 +38,7 @@ char *rl_strdup(const char *text);
 /* free() of a text that is owned, and constant for everybody else. */
 void rl_free_text(const char *text);
 
+/* The bytes of `text` as two digits each; `to` has room for 2 * strlen(text) + 1. */
+void rl_put_hex(char *to, const char *text);
+
 #endif

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "mode/hold.h"
+#include "engine/hold.h"
 #include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/support.h"

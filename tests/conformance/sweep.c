@@ -1,9 +1,9 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
- * src/mode/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
+ * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "mode/sweeper.h"
+#include "admin/sweeper.h"
 #include "support/named.h"
 #include "support/support.h"
 

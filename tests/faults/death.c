@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/settle.h"
 #include "faults/process.h"
-#include "mode/settle.h"
 #include "support/own_server.h"
 #include "support/support.h"
 
@@ -16,7 +16,7 @@ static MYSQL *mysql;
 /* ------------------------------------------------------------------------ the guard */
 
 /* After a restart within a second our connection may have the number of one that a client wants to
- * be sure has ended (src/mode/settle.c), and be ended in its place. */
+ * be sure has ended (src/engine/settle.c), and be ended in its place. */
 static uint64_t guard(const char *name, const char *column)
 {
     if (ts_sql_try(mysql, "DO 0"))

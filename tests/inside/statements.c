@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mode/client.h"
+#include "engine/client.h"
 #include "support/support.h"
 
 static MYSQL *mysql;

@@ -20,7 +20,7 @@ finds() { # WHAT
 @test "layers: a clean tree passes" {
     plant src/db/a.c '#include <mysql.h>' '#include "base/text.h"' '/* printf(x) SELECT */'
     plant src/cli/b.c '#include "rowlock/rowlock.h"' 'int f(void) { printf("SELECTED\n"); exit(1); }'
-    plant src/api/c.c '#include "mode/lease.h"' '#include "rowlock/rowlock_mysql.h"' 'x = "a string with system(1)";'
+    plant src/api/c.c '#include "kind/lease.h"' '#include "rowlock/rowlock_mysql.h"' 'x = "a string with system(1)";'
     run -0 "$TOOLS/check-layers" "$BATS_TEST_TMPDIR"
 }
 
@@ -36,10 +36,10 @@ src/cli may not include base/text.h|src/cli/a.c|#include "base/text.h"
 src/wait may not include keep/keeper.h|src/wait/a.c|#include "keep/keeper.h"
 may include mysql.h|src/api/a.c|#include <mysql.h>
 may include mysqld_error.h|src/api/a.c|#include <mysqld_error.h>
-may include rowlock/rowlock_mysql.h|src/mode/lease.c|#include "rowlock/rowlock_mysql.h"
-SQL belongs into sql/|src/mode/a.c|const char *s = "SELECT id FROM resource";
-SQL belongs into sql/|src/mode/a.c|const char *s = "x \" FOR UPDATE";
-SQL belongs into sql/|src/mode/a.c|run(c, "COMMIT");
+may include rowlock/rowlock_mysql.h|src/kind/lease.c|#include "rowlock/rowlock_mysql.h"
+SQL belongs into sql/|src/kind/a.c|const char *s = "SELECT id FROM resource";
+SQL belongs into sql/|src/kind/a.c|const char *s = "x \" FOR UPDATE";
+SQL belongs into sql/|src/kind/a.c|run(c, "COMMIT");
 the library never prints|src/keep/a.c|int f(void) { return fprintf(stderr, "x"); }
 CASES
     for call in 'strcpy(a, b)' 'sprintf(a, "x")' 'system ("x")' 'rand()' 'atoi(a)' 'gets(a)'; do

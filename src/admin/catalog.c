@@ -1,0 +1,264 @@
+#include "admin/catalog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "kind/row.h"
+
+#define LIST_DEFAULT    1000
+#define HISTORY_DEFAULT 100
+
+/* The columns of list_names and list_name. */
+enum {
+    COLUMN_ID,
+    COLUMN_NAME,
+    COLUMN_KIND,
+    COLUMN_STATUS,
+    COLUMN_VERSION,
+    COLUMN_OWNER,
+    COLUMN_LABEL,
+    COLUMN_CONNECTION,
+    COLUMN_ACQUIRED,
+    COLUMN_EXPIRES,
+    COLUMN_SHUT_UNTIL,
+    COLUMN_HELD_US,
+    COLUMN_REMAINING_US,
+    COLUMN_SHUT_US,
+    COLUMN_DESCRIPTION
+};
+
+static bool copy_text(const char **to, const char *from)
+{
+    *to = strdup(from);
+    return *to != NULL;
+}
+
+static rowlock_mode mode_of(const char *kind)
+{
+    return strcmp(kind, RL_KIND_ROW) == 0 ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC;
+}
+
+/* ------------------------------------------------------------------------------ locks */
+
+static int64_t milliseconds(const rl_cell *us)
+{
+    return us->null ? -1 : us->i64 < 0 ? 0 : us->i64 / 1000;
+}
+
+/* As far as its row says; a row lock's holder may be dead all the same. */
+static rowlock_state state_of(const rl_cell *cells, rowlock_mode mode)
+{
+    if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
+        return !cells[COLUMN_SHUT_US].null && cells[COLUMN_SHUT_US].i64 > 0 ? ROWLOCK_SHUT
+                                                                            : ROWLOCK_FREE;
+    if (mode == ROWLOCK_OPTIMISTIC && cells[COLUMN_REMAINING_US].i64 <= 0)
+        return ROWLOCK_EXPIRED;
+    return ROWLOCK_HELD;
+}
+
+static bool fill_info(rowlock_info *info, const rl_cell *cells)
+{
+    *info = (rowlock_info){.mode = mode_of(cells[COLUMN_KIND].text),
+                           .token = cells[COLUMN_VERSION].u64,
+                           .held_ms = -1,
+                           .remaining_ms = -1};
+    /* A lease has the one that it was taken on, which is of no meaning to others. */
+    if (info->mode == ROWLOCK_PESSIMISTIC)
+        info->connection_id = cells[COLUMN_CONNECTION].u64;
+    info->state = state_of(cells, info->mode);
+    bool held = info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
+    bool shut = info->state == ROWLOCK_SHUT;
+    if (held)
+        info->held_ms = milliseconds(&cells[COLUMN_HELD_US]);
+    if (shut || (held && info->mode == ROWLOCK_OPTIMISTIC))
+        info->remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
+    const char *expires = shut   ? cells[COLUMN_SHUT_UNTIL].text
+                          : held ? cells[COLUMN_EXPIRES].text
+                                 : "";
+    return copy_text(&info->name, cells[COLUMN_NAME].text) &&
+           copy_text(&info->owner, cells[COLUMN_OWNER].text) &&
+           copy_text(&info->owner_label, cells[COLUMN_LABEL].text) &&
+           copy_text(&info->acquired_at, cells[COLUMN_ACQUIRED].text) &&
+           copy_text(&info->expires_at, expires) &&
+           copy_text(&info->description, cells[COLUMN_DESCRIPTION].text);
+}
+
+/* The ids beside the infos, for the probe. */
+typedef struct listing {
+    rowlock_list *list;
+    uint64_t *ids;
+    size_t id_capacity;
+} listing;
+
+static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    listing *to = data;
+    rowlock_list *list = to->list;
+    rowlock_info *infos = rl_array_room(list->infos, list->count, &list->capacity, sizeof *infos);
+    if (infos)
+        list->infos = infos;
+    uint64_t *ids = rl_array_room(to->ids, list->count, &to->id_capacity, sizeof *ids);
+    if (ids)
+        to->ids = ids;
+    if (!infos || !ids)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    ids[list->count] = cells[COLUMN_ID].u64;
+    if (!fill_info(&infos[list->count++], cells))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return ROWLOCK_OK;
+}
+
+/* A row lock that says it is held: only its row knows. */
+static rowlock_status probe_row_locks(rowlock_client *client, const rl_budget *budget, listing *to,
+                                      rowlock_error *err)
+{
+    for (size_t i = 0; i < to->list->count; i++) {
+        rowlock_info *info = &to->list->infos[i];
+        if (info->mode != ROWLOCK_PESSIMISTIC || info->state != ROWLOCK_HELD)
+            continue;
+        bool locked = true;
+        rowlock_status status = rl_row_probe(client, budget, to->ids[i], &locked, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        if (!locked)
+            info->state = ROWLOCK_EXPIRED;
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
+                               const rowlock_list_options *options, rowlock_list **out,
+                               rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    listing to = {.list = calloc(1, sizeof *to.list)};
+    if (!to.list)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    uint64_t open = !rl_client_via(client);
+    const rl_value one[] = {rl_text(name ? name : ""), rl_u64(open)};
+    const rl_value many[] = {rl_text(options->after ? options->after : ""),
+                             rl_u64(options->all ? 1 : 0),
+                             rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
+    rowlock_status status =
+        rl_client_read_all(client, &budget, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES,
+                           name ? one : many, add_info, &to, err);
+    if (status == ROWLOCK_OK)
+        status = probe_row_locks(client, &budget, &to, err);
+    if (status == ROWLOCK_OK && name && to.list->count == 0)
+        status = rl_fail(err, ROWLOCK_NOT_FOUND,
+                         "there is no lock '%s' (it was never used, or is purged)", name);
+    free(to.ids);
+    if (status == ROWLOCK_OK)
+        *out = to.list;
+    else
+        rl_catalog_list_free(to.list);
+    return rl_no_effect(status, err);
+}
+
+void rl_catalog_list_free(rowlock_list *list)
+{
+    if (!list)
+        return;
+    for (size_t i = 0; i < list->count; i++) {
+        const rowlock_info *info = &list->infos[i];
+        rl_free_text(info->name);
+        rl_free_text(info->owner);
+        rl_free_text(info->owner_label);
+        rl_free_text(info->acquired_at);
+        rl_free_text(info->expires_at);
+        rl_free_text(info->description);
+    }
+    free(list->infos);
+    free(list);
+}
+
+/* ---------------------------------------------------------------------------- history */
+
+/* The columns of event_list and event_list_of. */
+static bool fill_event(rowlock_event *event, const rl_cell *cells)
+{
+    *event = (rowlock_event){.id = cells[0].u64,
+                             .mode = mode_of(cells[2].text),
+                             .token = cells[4].u64,
+                             .waited_ms = cells[8].null ? -1 : cells[8].i64,
+                             .held_ms = cells[9].null ? -1 : cells[9].i64,
+                             .has_exit_status = !cells[10].null,
+                             .exit_status = (int)cells[10].i64};
+    return copy_text(&event->name, cells[1].text) && copy_text(&event->event, cells[3].text) &&
+           copy_text(&event->owner, cells[5].text) &&
+           copy_text(&event->owner_label, cells[6].text) &&
+           copy_text(&event->happened_at, cells[7].text) &&
+           copy_text(&event->detail, cells[11].text);
+}
+
+static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    rowlock_history *history = data;
+    rowlock_event *events =
+        rl_array_room(history->events, history->count, &history->capacity, sizeof *events);
+    if (!events)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    history->events = events;
+    if (!fill_event(&events[history->count++], cells))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return ROWLOCK_OK;
+}
+
+/* Each client writes its events behind, so that ids are not in the order of time. The text of
+ * a DATETIME(6) sorts as its time does. */
+static int by_time(const void *a, const void *b)
+{
+    const rowlock_event *one = a;
+    const rowlock_event *other = b;
+    int order = strcmp(one->happened_at, other->happened_at);
+    return order ? order : (one->id > other->id) - (one->id < other->id);
+}
+
+static rowlock_status read_events(rowlock_client *client, const rl_budget *budget,
+                                  const rowlock_history_options *options, rowlock_history *history,
+                                  rowlock_error *err)
+{
+    uint64_t limit = options->limit ? options->limit : HISTORY_DEFAULT;
+    const rl_value all[] = {rl_u64(limit)};
+    const rl_value some[] = {rl_text(options->name ? options->name : ""), rl_u64(limit)};
+    return rl_client_read_all(client, budget,
+                              options->name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
+                              options->name ? some : all, add_event, history, err);
+}
+
+rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_options *options,
+                                  rowlock_history **out, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    rowlock_history *history = calloc(1, sizeof *history);
+    if (!history)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rowlock_status status = read_events(client, &budget, options, history, err);
+    if (status != ROWLOCK_OK) {
+        rl_catalog_history_free(history);
+        return status;
+    }
+    if (history->count > 1)
+        qsort(history->events, history->count, sizeof *history->events, by_time);
+    *out = history;
+    return ROWLOCK_OK;
+}
+
+void rl_catalog_history_free(rowlock_history *history)
+{
+    if (!history)
+        return;
+    for (size_t i = 0; i < history->count; i++) {
+        const rowlock_event *event = &history->events[i];
+        rl_free_text(event->name);
+        rl_free_text(event->event);
+        rl_free_text(event->owner);
+        rl_free_text(event->owner_label);
+        rl_free_text(event->happened_at);
+        rl_free_text(event->detail);
+    }
+    free(history->events);
+    free(history);
+}

@@ -1,0 +1,470 @@
+#include "admin/doctor/doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "admin/doctor/parts.h"
+#include "migrate/schema.h"
+#include "stmt/bell.h"
+#include "stmt/session.h"
+#include "wait/reach.h"
+
+#define LOOK_US 60000000 /* the whole look */
+
+static void check_version(const rl_doctor *d)
+{
+    const rl_traits *traits = rl_traits_of(d->server->flavour);
+    char lacks[100];
+    snprintf(lacks, sizeof lacks, "it lacks %s", traits->too_old);
+    if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
+        rl_doctor_tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", traits->name,
+                       d->server->version, d->server->comment);
+    else
+        rl_doctor_tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later",
+                       "%s %s", traits->name, d->server->version);
+}
+
+static void check_read_only(const rl_doctor *d)
+{
+    if (d->server->read_only)
+        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN,
+                       "only who may write to it all the same can take locks on it",
+                       "connect to the primary", "the server is read-only");
+    else
+        rl_doctor_tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");
+}
+
+static void check_flush(const rl_doctor *d)
+{
+    if (d->flush == 1)
+        rl_doctor_tell(d, "flush", ROWLOCK_FINE, "", "", "innodb_flush_log_at_trx_commit is 1");
+    else
+        rl_doctor_tell(
+            d, "flush", ROWLOCK_CARE,
+            "a crash of the server can lose the newest lease and take a token back: two holders",
+            "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
+            "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
+}
+
+static void check_isolation(const rl_doctor *d)
+{
+    bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
+    rl_doctor_tell(d, "isolation", ROWLOCK_FINE, "", "",
+                   "%s by default; rowlock's own connections use READ-COMMITTED%s", d->isolation,
+                   usual ? "" : " whatever the default");
+}
+
+static void tell_wait_timeout(const rl_doctor *d, uint64_t ttl_s)
+{
+    char remedy[64];
+    snprintf(remedy, sizeof remedy, "set the global wait_timeout to %" PRIu64 " or more",
+             ttl_s < 14400 ? 28800 : ttl_s * 2);
+    rl_doctor_tell(
+        d, "wait_timeout", ROWLOCK_CARE,
+        "rowlock sets its own; but your own transactions that wait so long between statements lose "
+        "the locks they took with rowlock_tx_acquire()",
+        remedy, "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
+}
+
+static void check_wait_timeout(const rl_doctor *d)
+{
+    uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
+    if (d->wait_timeout_s > ttl_s)
+        rl_doctor_tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
+                       "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
+                       " s) where it holds a row lock",
+                       d->wait_timeout_s, ttl_s);
+    else
+        tell_wait_timeout(d, ttl_s);
+}
+
+static void check_connections(const rl_doctor *d)
+{
+    rl_doctor_tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
+                   d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
+                   d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
+                   "max_connections is %" PRIu64, d->max_connections);
+}
+
+static void check_clock(const rl_doctor *d)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t here_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    double ahead = (double)(here_us - d->server_us) / 1e6;
+    bool far = ahead > 1 || ahead < -1;
+    rl_doctor_tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
+                   far ? "no lock depends on it; times in your own logs will differ" : "",
+                   far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
+                   ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
+}
+
+static void check_cluster(const rl_doctor *d)
+{
+    const rl_cluster_traits *traits = rl_cluster_traits_of(d->server->cluster);
+    if (d->server->outside)
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_BROKEN,
+            "locks are refused here: it would give out some that the others know nothing of",
+            "let it join, or connect to a working member",
+            "it is configured for %s, and is no working member of it now", traits->name);
+    else if (d->server->apart)
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_CARE,
+            "leases end when another node answers; and outside of its group it gives out locks "
+            "that "
+            "the group knows nothing of",
+            "let this user look at performance_schema.replication_group_members (sql/grants.sql)",
+            "%s; this user may not see whether it is a working one", traits->name);
+    else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
+        rl_doctor_tell(
+            d, "cluster", ROWLOCK_CARE,
+            "pessimistic mode is refused: row locks are local to a node, and others write too",
+            "use leases; or send every client to one node, and say so (--single-writer)", "%s",
+            traits->name);
+    else if (traits->many_writers)
+        rl_doctor_tell(d, "cluster", ROWLOCK_CARE,
+                       "row locks are safe only as long as every client uses this very node", "",
+                       "%s, %s", traits->name,
+                       "said to be the only one that is used (single_writer)");
+    else
+        rl_doctor_tell(d, "cluster", ROWLOCK_FINE, "", "", "%s", traits->name);
+}
+
+static void check_identity(const rl_doctor *d)
+{
+    const rl_server *server = d->server;
+    if (server->identity == server->node)
+        rl_doctor_tell(d, "identity", ROWLOCK_FINE, "", "",
+                       "%s (%s); a lease is lost when another server answers", server->node_text,
+                       rl_traits_of(server->flavour)->identity_is);
+    else
+        rl_doctor_tell(
+            d, "identity", ROWLOCK_FINE, "", "",
+            "%s (of the cluster, of which this is %s); a lease is lost when another answers",
+            server->identity_text, server->node_text);
+}
+
+static void check_encrypted(const rl_doctor *d)
+{
+    char cipher[128];
+    rl_conn_cipher(d->conn, cipher, sizeof cipher);
+    if (d->conn->proven)
+        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "%s; the server's certificate is verified",
+                       cipher);
+    else
+        rl_doctor_tell(d, "tls", ROWLOCK_NOTE, "it keeps out who listens, not who plays the server",
+                       "--tls=verify-identity, --tls=verify-ca or --tls-fingerprint",
+                       "%s; the server's certificate is not verified", cipher);
+}
+
+static void check_tls(const rl_doctor *d)
+{
+    if (d->conn->tls)
+        check_encrypted(d);
+    else if (d->conn->local || rl_conn_loopback(d->conn))
+        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "no TLS, and no network: %s",
+                       d->conn->local ? "a unix socket" : "the server is on this host");
+    else
+        rl_doctor_tell(d, "tls", ROWLOCK_CARE,
+                       "whoever is on the way can read and change what is said",
+                       "--tls=verify-identity, with --tls-ca where the system does not know the "
+                       "server's CA",
+                       "the connection is not encrypted");
+}
+
+static void check_binlog(const rl_doctor *d)
+{
+    if (d->server->binlog && strcasecmp(d->server->binlog_format, "STATEMENT") == 0)
+        rl_doctor_tell(d, "binlog", ROWLOCK_BROKEN,
+                       "the server refuses changes at READ-COMMITTED, which rowlock needs",
+                       "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
+    else
+        rl_doctor_tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
+                       d->server->binlog ? "the binary log takes rows" : "no binary log");
+}
+
+/* A bell of a schema that cannot be: nobody's. */
+static bool has_bell(rl_doctor *d)
+{
+    static const char nobodys[] = "rowlock.?doctor.";
+    rowlock_status status;
+    do {
+        status = rl_bell_take(d->conn, nobodys, d->conn->id, &d->io);
+        if (status == ROWLOCK_OK)
+            status = rl_bell_ring(d->conn, nobodys, d->conn->id, &d->io);
+    } while (rl_doctor_again(d, status));
+    return status == ROWLOCK_OK;
+}
+
+/* Why waiters of leases poll; NULL: they are woken. */
+static const char *why_polling(rl_doctor *d)
+{
+    if (d->wants->polls)
+        return "asked for (waiting=poll)";
+    const char *why = rl_server_why_no_bell(d->server, d->wants->single_writer);
+    if (why)
+        return why;
+    return has_bell(d) ? NULL : "the server refuses GET_LOCK";
+}
+
+static void check_waiting(rl_doctor *d)
+{
+    const char *why = why_polling(d);
+    if (why)
+        rl_doctor_tell(d, "waiting", ROWLOCK_NOTE,
+                       "who waits for a lease looks every 5 to 250 ms, in no order", "",
+                       "waiters of leases poll: %s", why);
+    else
+        rl_doctor_tell(d, "waiting", ROWLOCK_FINE, "", "",
+                       "the server wakes waiters of leases, first come first served (GET_LOCK)");
+}
+
+/* ------------------------------------------------------------------ schema and rights */
+
+static bool check_schema(rl_doctor *d)
+{
+    rowlock_error err = {0};
+    unsigned version = 0;
+    rowlock_status status;
+    do {
+        status = rl_schema_version(d->conn, d->params->schema, &d->io, &version, &err);
+        /* It knows whether this user may work through the procedures. */
+        if (status == ROWLOCK_DENIED)
+            status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    } while (rl_doctor_again(d, status));
+    if (status != ROWLOCK_OK) {
+        rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
+                       "as it says", "%s", err.message);
+        return status != ROWLOCK_SCHEMA;
+    }
+    rl_doctor_tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema,
+                   version);
+    do
+        status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
+    while (rl_doctor_again(d, status));
+    if (status == ROWLOCK_OK)
+        rl_doctor_tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
+    else if (status == ROWLOCK_DENIED)
+        rl_doctor_tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED",
+                       "the statements under privileges", "this user may not see every table");
+    else
+        rl_doctor_tell(
+            d, "engine", ROWLOCK_BROKEN, "a lock could be taken twice",
+            "restore the table as rowlock's migrations/ has it (installed in share/rowlock)", "%s",
+            err.message);
+    return true;
+}
+
+/* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
+static void check_waiters(rl_doctor *d)
+{
+    const rl_value nobodys[] = {rl_text("?")};
+    const char *table = rl_traits_of(d->server->flavour)->waiters_table;
+    char who[600];
+    char remedy[1500];
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status;
+    do
+        status =
+            rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
+    while (rl_doctor_again(d, status));
+    rl_doctor_grantee(d, who, sizeof who);
+    int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
+    if (table)
+        snprintf(remedy + length, sizeof remedy - (size_t)length, " GRANT SELECT ON %s TO %s;",
+                 table, who);
+    if (status == ROWLOCK_OK)
+        rl_doctor_tell(d, "waiters", ROWLOCK_FINE, "", "", "this user sees who waits");
+    else
+        rl_doctor_tell(
+            d, "waiters", ROWLOCK_NOTE,
+            "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
+            "none of row locks",
+            remedy, "who waits is hidden from this user");
+}
+
+static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    d->flush = rows.cells[0].u64;
+    d->wait_timeout_s = rows.cells[1].u64;
+    snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
+    d->max_connections = rows.cells[3].u64;
+    d->server_us = rows.cells[4].i64;
+    snprintf(d->user, sizeof d->user, "%s", rows.cells[5].text);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms,
+                                rowlock_error *err)
+{
+    rl_params to = *d->params;
+    to.connect_timeout_ms = limit_ms;
+    if (!with_schema)
+        to.schema = NULL;
+    rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_session_setup(d->conn, RL_WORK, &d->io, err);
+    if (status == ROWLOCK_OK && with_schema)
+        status = rl_session_name_schema(d->conn, d->params, &d->io, err);
+    return status;
+}
+
+static rowlock_status try_to_open(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    rl_doctor *d = data;
+    rl_conn_close(d->conn);
+    d->conn = NULL;
+    d->io = rl_io_until(rl_time_add(rl_now_us(), LOOK_US));
+    return open_conn(d, true, limit_ms, err);
+}
+
+static rowlock_status reach_server(rl_doctor *d, rowlock_error *err)
+{
+    const rl_reach how = {.retry_ms = d->params->retry_ms,
+                          .limit_ms = d->params->connect_timeout_ms};
+    return rl_reach_server(&how, try_to_open, d, err);
+}
+
+static void check_all(rl_doctor *d, bool with_schema)
+{
+    check_version(d);
+    check_read_only(d);
+    check_flush(d);
+    check_isolation(d);
+    check_wait_timeout(d);
+    check_connections(d);
+    check_binlog(d);
+    check_cluster(d);
+    check_tls(d);
+    check_identity(d);
+    check_waiting(d);
+    check_clock(d);
+    rl_doctor_check_blocked(d);
+    if (with_schema && check_schema(d)) {
+        rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
+        check_waiters(d);
+        rl_doctor_check_procedures(d);
+        rl_doctor_check_event(d);
+    }
+}
+
+static void tell_no_schema(const rl_doctor *d)
+{
+    char remedy[300];
+    snprintf(remedy, sizeof remedy,
+             "run `rowlock -D %s init`, once, as a user who may make it: sql/grants.sql "
+             "(share/rowlock/grants.sql)",
+             d->params->schema);
+    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
+                   "there is no schema '%s' on the server", d->params->schema);
+}
+
+/* Who has no right in a schema is not told whether it is there. */
+static void tell_hidden_schema(const rl_doctor *d)
+{
+    char who[600];
+    char grant[800];
+    char remedy[1200];
+    rl_doctor_grantee(d, who, sizeof who);
+    if (d->params->via)
+        snprintf(grant, sizeof grant, "GRANT EXECUTE ON `%s`.* TO %s;", d->params->schema, who);
+    else
+        snprintf(grant, sizeof grant,
+                 "what sql/grants.sql (share/rowlock/grants.sql) has for this user's work");
+    snprintf(remedy, sizeof remedy,
+             "let an administrator run `rowlock -D %s init%s`, if nobody has, and then %s%s",
+             d->params->schema, d->params->via ? " --procedures" : "",
+             d->params->via ? "" : "give ", grant);
+    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it has some", remedy,
+                   "%s has no rights in the schema '%s', if there is one", who, d->params->schema);
+}
+
+typedef enum schema_sight { SCHEMA_SEEN, SCHEMA_HIDDEN, SCHEMA_NONE } schema_sight;
+
+/* No such schema, or not for this user: the server can still be looked at. */
+static rowlock_status open_somehow(rl_doctor *d, schema_sight *seen, rowlock_error *err)
+{
+    rowlock_error first = {0};
+    rowlock_status status = reach_server(d, &first);
+    if (status == ROWLOCK_DENIED && first.server_errno == 1044)
+        *seen = SCHEMA_HIDDEN;
+    else if (status == ROWLOCK_SCHEMA)
+        *seen = SCHEMA_NONE;
+    else
+        *err = first;
+    if (*seen == SCHEMA_SEEN)
+        return status;
+    rl_conn_close(d->conn);
+    d->conn = NULL;
+    return open_conn(d, false, d->params->connect_timeout_ms, err);
+}
+
+static void check_unseen(rl_doctor *d, schema_sight seen)
+{
+    if (seen == SCHEMA_HIDDEN)
+        tell_hidden_schema(d);
+    else
+        tell_no_schema(d);
+    /* Rights on tables cannot be granted before the tables are there. */
+    if (seen == SCHEMA_HIDDEN || rl_role_is_of_schema(d->wants->role))
+        (void)rl_doctor_check_rights(d, true);
+}
+
+static void examine(rl_doctor *d, schema_sight seen)
+{
+    if (!d->wants->rights_only)
+        check_all(d, seen == SCHEMA_SEEN);
+    else if (seen == SCHEMA_SEEN)
+        (void)rl_doctor_check_rights(d, false);
+    if (seen != SCHEMA_SEEN)
+        check_unseen(d, seen);
+}
+
+/* Who has the role procedures works through them, and who works through them has that role. */
+static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_error *err)
+{
+    if (!wants->role)
+        wants->role = params->via ? "procedures" : "batch";
+    if (!rl_role_is_known(wants->role))
+        return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'", wants->role);
+    params->via = strcmp(wants->role, "procedures") == 0;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_finding_fn fn,
+                           void *data, rowlock_error *err)
+{
+    rl_wants wants = *given;
+    rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data};
+    rowlock_error first = {0};
+    schema_sight seen = SCHEMA_SEEN;
+    rowlock_status status = settle_role(params, &wants, &first);
+    if (status == ROWLOCK_OK)
+        status = open_somehow(&d, &seen, &first);
+    if (status == ROWLOCK_OK) {
+        d.server = &d.conn->server;
+        status = read_settings(&d, &first);
+    }
+    if (status == ROWLOCK_OK)
+        examine(&d, seen);
+    if (status == ROWLOCK_OK && !rl_doctor_could_look(&d))
+        status = rl_fail(&first, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
+                         d.conn->broken ? "the connection to the server was lost"
+                                        : "statements are stopped again and again (KILL QUERY)");
+    rl_conn_close(d.conn);
+    if (status != ROWLOCK_OK && err)
+        *err = first;
+    return status;
+}

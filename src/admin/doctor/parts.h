@@ -1,0 +1,54 @@
+/* admin/doctor/parts.h - what the parts of the doctor share. */
+#ifndef RL_ADMIN_DOCTOR_PARTS_H
+#define RL_ADMIN_DOCTOR_PARTS_H
+
+#include "admin/doctor/doctor.h"
+#include "stmt/stmt.h"
+
+typedef struct rl_doctor {
+    rl_params *params;
+    const rl_wants *wants;
+    rowlock_finding_fn fn;
+    void *data;
+    rl_conn *conn;
+    rl_io io;
+    const rl_server *server;
+    uint64_t flush;
+    uint64_t wait_timeout_s;
+    uint64_t max_connections;
+    int64_t server_us;
+    char isolation[65];
+    char user[513];
+    unsigned stops; /* statements that somebody has stopped */
+} rl_doctor;
+
+/* The statement was stopped (KILL QUERY): it is to be asked again, unless that goes on and on. */
+bool rl_doctor_again(rl_doctor *d, rowlock_status status);
+/* False: that went on, or the connection is lost. What follows from it says nothing of the server.
+ */
+bool rl_doctor_could_look(const rl_doctor *d);
+
+/* A finding without sessions. Nothing is found out on a connection that is lost. */
+void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
+                    const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
+
+/* This user as 'user'@'host', for GRANT. */
+void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
+
+/* Are there all rights of the role that was asked for? The GRANT statements of those that are not.
+ * True: some are missing. `hidden`: no right in the schema at all. */
+bool rl_doctor_check_rights(rl_doctor *d, bool hidden);
+/* Do the statements fit the tables? `lacks`: a right that is missing was told of. */
+void rl_doctor_try_statements(rl_doctor *d, bool lacks);
+bool rl_role_is_known(const char *role);
+/* All its rights are on the schema, and can be granted before it is there. */
+bool rl_role_is_of_schema(const char *role);
+
+/* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
+void rl_doctor_check_blocked(rl_doctor *d);
+
+/* What rowlock has in the server. */
+void rl_doctor_check_procedures(rl_doctor *d);
+void rl_doctor_check_event(rl_doctor *d);
+
+#endif

@@ -1,0 +1,416 @@
+/* admin/doctor/rights.c - may this user do what its role is for? Rights on columns are read from
+ * information_schema.columns, which counts those that came by way of a role of the server's, of the
+ * schema or of all schemas; what it does not have is tried, and nothing is changed by that. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/doctor/parts.h"
+#include "admin/rights.h"
+#include "base/text.h"
+#include "stmt/session.h"
+
+#define COLUMNS_MOST  200 /* of rowlock's tables */
+#define COLUMN_RIGHTS 100
+
+typedef struct column {
+    char table[65];
+    char name[65];
+    char rights[COLUMN_RIGHTS]; /* ",select,insert," */
+} column;
+
+typedef struct sight {
+    rl_doctor *d;
+    bool nothing; /* the schema is hidden: there is no right in it */
+    column columns[COLUMNS_MOST];
+    size_t count;
+    rl_buffer shown; /* what SHOW GRANTS says, lines */
+} sight;
+
+/* ------------------------------------------------------------------------ what there is */
+
+static rowlock_status read_columns(sight *s)
+{
+    rl_rows rows;
+    s->count = 0;
+    rowlock_status status =
+        rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (s->count < COLUMNS_MOST && rl_next(&rows)) {
+        column *seen = &s->columns[s->count++];
+        snprintf(seen->table, sizeof seen->table, "%s", rows.cells[0].text);
+        snprintf(seen->name, sizeof seen->name, "%s", rows.cells[1].text);
+        snprintf(seen->rights, sizeof seen->rights, ",%s,", rows.cells[2].text);
+    }
+    rl_end(&rows);
+    return rows.status;
+}
+
+static void keep_line(void *data, const char *const *cells)
+{
+    rl_buffer *shown = data;
+    rl_buffer_puts(shown, cells[0] ? cells[0] : "");
+    rl_buffer_puts(shown, "\n");
+}
+
+static void look(sight *s)
+{
+    rowlock_status status;
+    do
+        status = read_columns(s);
+    while (rl_doctor_again(s->d, status));
+    do {
+        s->shown.length = 0;
+        status = rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, keep_line,
+                               &s->shown, NULL);
+    } while (rl_doctor_again(s->d, status));
+}
+
+static bool column_has(const column *c, const char *right)
+{
+    const size_t length = strlen(right);
+    for (const char *at = c->rights; (at = strchr(at, ',')); at++)
+        if (strncasecmp(at + 1, right, length) == 0 && at[1 + length] == ',')
+            return true;
+    return false;
+}
+
+/* On that column; "": on each that is seen. */
+static bool has_on_columns(const sight *s, const rl_right *wanted)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        const column *c = &s->columns[i];
+        if (strcmp(c->table, wanted->table) != 0 ||
+            (*wanted->column && strcmp(c->name, wanted->column) != 0))
+            continue;
+        if (!column_has(c, wanted->right))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static void no_row(void *data, const char *const *cells)
+{
+    (void)data;
+    (void)cells;
+}
+
+/* Anything else than "denied" says nothing of rights. */
+static bool may_read(sight *s, const char *table)
+{
+    const rl_value values[] = {rl_quoted(table)};
+    rowlock_status status;
+    do
+        status = rl_query_text(s->d->conn, RL_SQL_DOCTOR_MAY_READ, values, &s->d->io, no_row, NULL,
+                               NULL);
+    while (rl_doctor_again(s->d, status));
+    return status != ROWLOCK_DENIED;
+}
+
+static bool may_delete(sight *s, const char *table)
+{
+    const rl_value values[] = {rl_quoted(table)};
+    rowlock_status status;
+    do
+        status = rl_run_text(s->d->conn, RL_SQL_DOCTOR_MAY_DELETE, values, &s->d->io, NULL);
+    while (rl_doctor_again(s->d, status));
+    return status != ROWLOCK_DENIED;
+}
+
+static bool may_execute(sight *s)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status;
+    do
+        status = rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL);
+    while (rl_doctor_again(s->d, status));
+    return status != ROWLOCK_DENIED;
+}
+
+/* A name of a schema as GRANT has it: % and _ stand for others, unless behind a backslash. */
+static bool matches(const char *pattern, const char *end, const char *name)
+{
+    for (; pattern < end; pattern++, name++) {
+        if (*pattern == '%') {
+            while (*name && !matches(pattern + 1, end, name))
+                name++;
+            return matches(pattern + 1, end, name);
+        }
+        const bool any = *pattern == '_';
+        if (*pattern == '\\' && pattern + 1 < end)
+            pattern++;
+        if (!*name || (!any && *pattern != *name))
+            return false;
+    }
+    return !*name;
+}
+
+/* `GRANT SELECT, INSERT ON `schema`.* TO ...`: of that schema, or of all? */
+static bool is_of_schema(const char *line, const char *schema)
+{
+    const char *at = strstr(line, " ON ");
+    if (!at || strncmp(at, " ON *.* ", 8) == 0)
+        return at != NULL;
+    const char *from = at[4] == '`' ? at + 5 : NULL;
+    const char *end = from ? strstr(from, "`.* ") : NULL;
+    return end && matches(from, end, schema);
+}
+
+static bool line_has(const char *line, const char *right)
+{
+    const char *end = strstr(line, " ON ");
+    const size_t length = strlen(right);
+    for (const char *at = line + 5; at < end; at += strcspn(at, ",")) {
+        at += strspn(at, ", ");
+        if (strncmp(at, "ALL PRIVILEGES ", 15) == 0)
+            return true;
+        if (strncmp(at, right, length) == 0 && (at[length] == ',' || at + length == end))
+            return true;
+    }
+    return false;
+}
+
+static bool has_on_schema(const sight *s, const char *right)
+{
+    for (const char *line = s->shown.text; line && *line;) {
+        /* not run */
+        if (strncmp(line, "GRANT ", 6) == 0 && is_of_schema(line, s->d->params->schema) &&
+            line_has(line, right))
+            return true;
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return false;
+}
+
+static bool has(sight *s, const rl_right *wanted)
+{
+    const bool on_schema = strcmp(wanted->table, "*") == 0;
+    if (on_schema && !s->d->conn->via)
+        return has_on_schema(s, wanted->right);
+    if (s->nothing)
+        return false;
+    if (on_schema)
+        return may_execute(s);
+    if (strcmp(wanted->right, "DELETE") == 0)
+        return may_delete(s, wanted->table);
+    /* not run */
+    if (strcmp(wanted->right, "SELECT") == 0 && !*wanted->column)
+        return may_read(s, wanted->table);
+    return has_on_columns(s, wanted);
+}
+
+/* ------------------------------------------------------------------------ what is missing */
+
+typedef struct missing {
+    rl_buffer grants; /* statements, each on a line */
+    const char *schema;
+    const char *grantee;
+    const rl_right *last; /* of the statement that is being written; NULL: none is */
+    unsigned count;
+} missing;
+
+static void end_statement(missing *m)
+{
+    if (!m->last)
+        return;
+    rl_buffer_puts(&m->grants, *m->last->column ? ") ON `" : " ON `");
+    rl_buffer_puts(&m->grants, m->schema);
+    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? "`." : "`.`");
+    rl_buffer_puts(&m->grants, m->last->table);
+    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? " TO " : "` TO ");
+    rl_buffer_puts(&m->grants, m->grantee);
+    rl_buffer_puts(&m->grants, ";");
+    m->last = NULL;
+}
+
+/* What stands before it: "GRANT ", ", ", "), ". */
+static const char *before(const missing *m)
+{
+    if (!m->last)
+        return m->grants.length ? "\nGRANT " : "GRANT "; /* not run */
+    return *m->last->column ? "), " : ", ";
+}
+
+static void add(missing *m, const rl_right *right)
+{
+    if (m->last && strcmp(m->last->table, right->table) != 0)
+        end_statement(m);
+    const bool goes_on =
+        m->last && *m->last->column && *right->column && strcmp(m->last->right, right->right) == 0;
+    if (goes_on) {
+        rl_buffer_puts(&m->grants, ", ");
+    } else {
+        rl_buffer_puts(&m->grants, before(m));
+        rl_buffer_puts(&m->grants, right->right);
+        rl_buffer_puts(&m->grants, *right->column ? " (" : "");
+    }
+    rl_buffer_puts(&m->grants, right->column);
+    m->last = right;
+    m->count++;
+}
+
+static void find_missing(sight *s, const char *role, missing *m)
+{
+    look(s);
+    for (unsigned i = 0; i < rl_right_count; i++)
+        if (strcmp(rl_rights[i].role, role) == 0 && !has(s, &rl_rights[i]))
+            add(m, &rl_rights[i]);
+    end_statement(m);
+}
+
+bool rl_role_is_known(const char *role)
+{
+    for (unsigned i = 0; i < rl_right_count; i++)
+        if (strcmp(rl_rights[i].role, role) == 0)
+            return true;
+    return false;
+}
+
+bool rl_role_is_of_schema(const char *role)
+{
+    for (unsigned i = 0; i < rl_right_count; i++)
+        if (strcmp(rl_rights[i].role, role) == 0 && strcmp(rl_rights[i].table, "*") != 0)
+            return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ statements, prepared */
+
+/* What every user of locks runs; the migrator's statements are not among them. */
+static bool everyday(rl_sql_id id)
+{
+    static const char *const others[] = {"migration_", "schema_", "migrate_", "ledger_", "via_",
+                                         "routine_",   "doctor_", "session_", "waiters_"};
+    if (rl_sql_table[id].as_text)
+        return false;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strncmp(rl_sql_table[id].name, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
+/* What only some need: another user may do it. NULL: everybody who takes locks. */
+static const char *role_of(rl_sql_id id)
+{
+    const char *name = rl_sql_table[id].name;
+    if (strncmp(name, "sweep_", 6) == 0 || strncmp(name, "purge_", 6) == 0)
+        return "sweeper";
+    return strncmp(name, "event_list", 10) == 0 ? "looker" : NULL;
+}
+
+typedef struct trial {
+    unsigned denied;
+    unsigned failed;
+    rowlock_error first_denied;
+    rowlock_error first_failed;
+    const char *others; /* a role whose statements this user may not run */
+} trial;
+
+static void note_trial(trial *t, rl_sql_id id, rowlock_status status, const rowlock_error *err)
+{
+    if (status == ROWLOCK_DENIED && role_of(id))
+        t->others = role_of(id);
+    else if (status == ROWLOCK_DENIED && t->denied++ == 0)
+        t->first_denied = *err;
+    else if (status != ROWLOCK_OK && status != ROWLOCK_DENIED && t->failed++ == 0)
+        t->first_failed = *err;
+}
+
+/* The server checks columns and rights when it prepares: no statement needs to run. */
+static void try_statements(rl_doctor *d, trial *t)
+{
+    for (int id = 0; id < RL_SQL_COUNT; id++) {
+        rowlock_error err = {0};
+        if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
+            continue;
+        rowlock_status status;
+        do
+            status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
+        while (rl_doctor_again(d, status));
+        note_trial(t, (rl_sql_id)id, status, &err);
+    }
+}
+
+/* ------------------------------------------------------------------------------ telling */
+
+static bool takes_locks(const char *role)
+{
+    return strcmp(role, "batch") == 0 || strcmp(role, "procedures") == 0;
+}
+
+static void tell_missing(const rl_doctor *d, const missing *m)
+{
+    rl_doctor_tell(d, "privileges", ROWLOCK_BROKEN,
+                   takes_locks(d->wants->role) ? "taking locks will answer DENIED"
+                                               : "what the role is for will answer DENIED",
+                   m->grants.failed ? "" : m->grants.text, "%s lacks rights of the role %s: %u",
+                   m->grantee, d->wants->role, m->count);
+}
+
+static void tell_enough(const rl_doctor *d, const char *who)
+{
+    if (takes_locks(d->wants->role))
+        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
+    else
+        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s has the rights of the role %s",
+                       who, d->wants->role);
+}
+
+static void tell_others(const rl_doctor *d, const char *role)
+{
+    char remedy[100];
+    const char *command = strcmp(role, "sweeper") == 0 ? "sweep" : "history";
+    snprintf(remedy, sizeof remedy, "`rowlock doctor --role=%s` prints what that takes", role);
+    rl_doctor_tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that", remedy,
+                   "this user may take locks, but not `rowlock %s`", command);
+}
+
+static void tell_trial(rl_doctor *d, const trial *t, bool lacks)
+{
+    const bool batch = strcmp(d->wants->role, "batch") == 0;
+    if (batch && !lacks && t->denied)
+        rl_doctor_tell(d, "privileges", ROWLOCK_BROKEN, "taking locks will answer DENIED",
+                       "as it says", "a statement is refused: %s", t->first_denied.message);
+    if (batch && !lacks && !t->denied && t->others)
+        tell_others(d, t->others);
+    if (t->failed)
+        rl_doctor_tell(
+            d, "columns", ROWLOCK_BROKEN, "calls will answer DAMAGED",
+            "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
+            "%u statements do not fit the tables: %s", t->failed, t->first_failed.message);
+    else if (!t->denied)
+        rl_doctor_tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
+}
+
+bool rl_doctor_check_rights(rl_doctor *d, bool hidden)
+{
+    char who[RL_GRANTEE_SIZE];
+    sight *s = calloc(1, sizeof *s);
+    missing m = {.schema = d->params->schema, .grantee = who};
+    rl_doctor_grantee(d, who, sizeof who);
+    if (!s)
+        return false;
+    *s = (sight){.d = d, .nothing = hidden};
+    find_missing(s, d->wants->role, &m);
+    const bool lacks = m.count > 0;
+    if (lacks)
+        tell_missing(d, &m);
+    else
+        tell_enough(d, who);
+    rl_buffer_free(&m.grants);
+    rl_buffer_free(&s->shown);
+    free(s);
+    return lacks;
+}
+
+void rl_doctor_try_statements(rl_doctor *d, bool lacks)
+{
+    trial t = {0};
+    try_statements(d, &t);
+    tell_trial(d, &t, lacks);
+}

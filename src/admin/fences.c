@@ -1,0 +1,537 @@
+#include "admin/fences.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "db/denied.h"
+#include "kind/fence.h"
+
+/*
+ * A fence is three triggers, and nothing else: they go with the table when it is renamed or
+ * dropped, with a dump of it, and what is listed is what guards. Each has a marker in its text:
+ *     version . r or w . schema . lock
+ * (names in hex; w: it writes, for clusters). A later version that needs other triggers makes them
+ * first, and then drops the old ones: the table is never without.
+ */
+#define MARKER_VERSION "1"
+
+enum { EVENTS = 3, MARKER_MAX = RL_PRESENTED_MAX + 8 };
+
+static const char *const events[EVENTS] = {"INSERT", "UPDATE", "DELETE"}; /* not run */
+
+static unsigned nibble(char digit)
+{
+    return (unsigned)(digit <= '9' ? digit - '0' : digit - 'A' + 10);
+}
+
+/* The lock's name out of a marker; *name NULL: no marker of ours. */
+static rowlock_status marked_name(const char *marker, char **name, rowlock_error *err)
+{
+    const char *hex = strrchr(marker, '.');
+    hex = hex ? hex + 1 : "-";
+    *name = NULL;
+    if (strspn(hex, "0123456789ABCDEF") != strlen(hex) || strlen(hex) % 2)
+        return ROWLOCK_OK;
+    *name = calloc(1, strlen(hex) / 2 + 1);
+    if (!*name)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; hex[2 * i]; i++)
+        (*name)[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+    return ROWLOCK_OK;
+}
+
+/* Is it of this rowlock's schema? Behind version and kind. */
+static bool marks_schema(const char *marker, const char *schema)
+{
+    char hex[2 * 64 + 1];
+    rl_put_hex(hex, schema);
+    const char *at = strchr(marker, '.');
+    at = at ? strchr(at + 1, '.') : NULL;
+    size_t n = strlen(hex);
+    return at && strncmp(at + 1, hex, n) == 0 && at[1 + n] == '.';
+}
+
+static int event_number(const char *event)
+{
+    for (int i = 0; i < EVENTS; i++)
+        if (strcmp(events[i], event) == 0)
+            return i;
+    return EVENTS;
+}
+
+/* ------------------------------------------------------------------------- one table */
+
+typedef struct trigger {
+    char *name;
+    char *marker; /* "": somebody else's */
+    int event;
+    bool before;
+    bool made; /* by this call */
+} trigger;
+
+typedef struct fencing {
+    rowlock_client *client;
+    rl_budget budget;
+    rl_conn *conn;
+    const char *wanted_schema; /* as the caller wrote them */
+    const char *wanted_table;
+    char schema[257]; /* as the server has them */
+    char table[257];
+    char type[65];
+    char shown[520];
+    trigger *triggers; /* in the order in which they run */
+    size_t count;
+    size_t capacity;
+} fencing;
+
+static void forget_triggers(fencing *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->triggers[i].name);
+        free(f->triggers[i].marker);
+    }
+    free(f->triggers);
+    f->triggers = NULL;
+    f->count = f->capacity = 0;
+}
+
+static rowlock_status add_trigger(fencing *f, const char *name, int event, bool before,
+                                  const char *marker, bool made, rowlock_error *err)
+{
+    trigger *triggers = rl_array_room(f->triggers, f->count, &f->capacity, sizeof *triggers);
+    if (!triggers)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    f->triggers = triggers;
+    const trigger t = {strdup(name), strdup(marker), event, before, made};
+    if (!t.name || !t.marker) {
+        free(t.name);
+        free(t.marker);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    f->triggers[f->count++] = t;
+    return ROWLOCK_OK;
+}
+
+static void forget_last_trigger(fencing *f)
+{
+    const trigger *t = &f->triggers[--f->count];
+    free(t->name);
+    free(t->marker);
+}
+
+static rowlock_status find_table(fencing *f, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(f->wanted_schema), rl_text(f->wanted_table)};
+    rl_io io = rl_budget_quick_io(&f->budget);
+    bool found = false;
+    rl_rows rows;
+    rowlock_status status =
+        rl_query_one(f->conn, RL_SQL_FENCE_TABLE, values, &io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND,
+                       "there is no table '%s.%s' (or this user may not see it)", f->wanted_schema,
+                       f->wanted_table);
+    snprintf(f->schema, sizeof f->schema, "%s", rows.cells[0].text);
+    snprintf(f->table, sizeof f->table, "%s", rows.cells[1].text);
+    snprintf(f->type, sizeof f->type, "%s", rows.cells[2].text);
+    snprintf(f->shown, sizeof f->shown, "%s.%s", f->schema, f->table);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status read_triggers(fencing *f, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(f->schema), rl_text(f->table)};
+    rl_io io = rl_budget_quick_io(&f->budget);
+    rl_rows rows;
+    rowlock_status status = rl_query(f->conn, RL_SQL_FENCE_TRIGGERS, values, &io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (status == ROWLOCK_OK && rl_next(&rows))
+        status =
+            add_trigger(f, rows.cells[0].text, event_number(rows.cells[1].text),
+                        strcmp(rows.cells[2].text, "BEFORE") == 0, rows.cells[3].text, false, err);
+    rl_end(&rows);
+    return status == ROWLOCK_OK ? rows.status : status;
+}
+
+/* A connection, the table, its triggers. End it with fencing_end(), whatever came of it. */
+static rowlock_status fencing_begin(fencing *f, rowlock_client *client, const char *table_schema,
+                                    const char *table_name, rowlock_error *err)
+{
+    *f = (fencing){.client = client,
+                   .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL),
+                   .wanted_schema = table_schema,
+                   .wanted_table = table_name};
+    rl_io io = rl_budget_quick_io(&f->budget);
+    rowlock_status status = rl_pool_take_quiet(&client->pool, &io, &f->conn, err);
+    if (status == ROWLOCK_OK)
+        status = find_table(f, err);
+    if (status == ROWLOCK_OK)
+        status = read_triggers(f, err);
+    return status;
+}
+
+static rowlock_status fencing_end(fencing *f, rowlock_status status, rowlock_error *err)
+{
+    forget_triggers(f);
+    rl_pool_give(&f->client->pool, f->conn);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_fail(err, status,
+                       "'%s.%s': the connection was lost; do it again, which harms nothing",
+                       f->wanted_schema, f->wanted_table);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ what failed */
+
+static void tell_missing_right(const fencing *f, rowlock_error *err)
+{
+    char who[600] = "this user";
+    bool found = false;
+    rl_rows rows;
+    rl_io io = rl_budget_quick_io(&f->budget);
+    if (rl_query_one(f->conn, RL_SQL_FENCE_USER, NULL, &io, &found, &rows, NULL) == ROWLOCK_OK &&
+        found)
+        rl_grantee(rows.cells[0].text, who, sizeof who);
+    rl_fail(err, ROWLOCK_DENIED,
+            "'%s': this user may not make or drop its triggers; let an administrator run "
+            /* not run */
+            "GRANT TRIGGER ON `%s`.`%s` TO %s;",
+            f->shown, f->schema, f->table, who);
+}
+
+/* What a CREATE or DROP TRIGGER fails by, in words that say what to do. `err` is not NULL. */
+static rowlock_status explain(const fencing *f, rowlock_status status, rowlock_error *err)
+{
+    rowlock_error was = *err;
+    if (status == ROWLOCK_TIMEOUT)
+        return rl_fail(err, ROWLOCK_TIMEOUT,
+                       "'%s' is in use: an open transaction or a running statement on it kept its "
+                       "triggers from being changed",
+                       f->shown);
+    if (status != ROWLOCK_DENIED)
+        return status;
+    if (was.server_errno == 1419)
+        rl_fail(err, status,
+                "'%s': with the binary log on, this user may not make triggers; let an "
+                "administrator do it, or run SET GLOBAL log_bin_trust_function_creators = 1",
+                f->shown);
+    else
+        tell_missing_right(f, err);
+    err->server_errno = was.server_errno;
+    memcpy(err->sqlstate, was.sqlstate, sizeof err->sqlstate);
+    memcpy(err->statement, was.statement, sizeof err->statement);
+    return status;
+}
+
+static rowlock_status drop(fencing *f, const trigger *t, rowlock_error *err)
+{
+    static const rl_sql_id id[] = {RL_SQL_FENCE_DROP};
+    const rl_value values[] = {rl_quoted(f->schema), rl_quoted(t->name)};
+    rl_io io = rl_budget_lock_io(&f->budget);
+    rowlock_status status = rl_run_parts(f->conn, id, 1, f->client->schema, values, &io, err);
+    return explain(f, status, err);
+}
+
+/* ----------------------------------------------------------------------------- install */
+
+typedef struct guard {
+    const char *name; /* the lock's */
+    char marker[MARKER_MAX + 1];
+    char presented_as[RL_PRESENTED_MAX + 1];
+    char lock[8 * ROWLOCK_NAME_MAX + 1]; /* in hex */
+    char shown[2 * 257];                 /* the table's, in hex */
+    bool writes;
+} guard;
+
+static void describe(guard *g, const fencing *f, const char *name)
+{
+    g->name = name;
+    g->writes = f->conn->server.cluster != RL_ALONE; /* its nodes certify writes alone */
+    rl_put_hex(g->lock, name);
+    rl_put_hex(g->shown, f->table);
+    rl_presented_as(f->client->schema, name, g->presented_as);
+    snprintf(g->marker, sizeof g->marker, MARKER_VERSION ".%c.%s", g->writes ? 'w' : 'r',
+             g->presented_as);
+}
+
+static bool is_own_table(const fencing *f)
+{
+    static const char *const own[] = {"resource",      "resource_lock", "lease_renewal",
+                                      "version_floor", "lock_event",    "rowlock_schema_version",
+                                      "sweep_event"};
+    if (strcmp(f->schema, f->client->schema) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(f->table, own[i]) == 0)
+            return true;
+    return false;
+}
+
+static rowlock_status check_table(const fencing *f, rowlock_error *err)
+{
+    if (strcmp(f->type, "BASE TABLE") != 0 && strcmp(f->type, "SYSTEM VERSIONED") != 0)
+        return rl_fail(
+            err, ROWLOCK_INVALID, "'%s' is a %s: only tables can be fenced%s", f->shown, f->type,
+            strcmp(f->type, "VIEW") == 0 ? ", and a view through the tables under it" : "");
+    if (is_own_table(f))
+        return rl_fail(err, ROWLOCK_INVALID, "'%s' is one of rowlock's own tables", f->shown);
+    return ROWLOCK_OK;
+}
+
+/* One table, one lock. */
+static rowlock_status check_others(const fencing *f, const guard *g, rowlock_error *err)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const char *marker = f->triggers[i].marker;
+        if (!*marker)
+            continue;
+        char *name = NULL;
+        bool ours = marks_schema(marker, f->client->schema);
+        rowlock_status status = marked_name(marker, &name, err);
+        if (status == ROWLOCK_OK && (!ours || !name || strcmp(name, g->name) != 0))
+            status = rl_fail(err, ROWLOCK_INVALID,
+                             "'%s' is fenced by the lock '%s'%s already; remove that fence first",
+                             f->shown, name ? name : "?", ours ? "" : " of another schema");
+        free(name);
+        if (status != ROWLOCK_OK)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
+/* The trigger runs with this user's rights. */
+static rowlock_status check_rights(fencing *f, const guard *g, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(&f->budget);
+    rowlock_status status = rl_prepare(f->conn, RL_SQL_FENCE_MAY_READ, &io, err);
+    if (status == ROWLOCK_OK && g->writes)
+        status = rl_prepare(f->conn, RL_SQL_FENCE_MAY_WRITE, &io, err);
+    return status;
+}
+
+static const trigger *first_before(const fencing *f, int event)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->triggers[i].before && f->triggers[i].event == event && !f->triggers[i].made)
+            return &f->triggers[i];
+    return NULL;
+}
+
+static bool is_guarded(const fencing *f, const guard *g, int event)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->triggers[i].event == event && strcmp(f->triggers[i].marker, g->marker) == 0)
+            return true;
+    return false;
+}
+
+/* Not made of the table's name: a renamed table keeps its triggers' names, and the next table of
+ * the old name would want the same. */
+static void name_trigger(char name[64], int event)
+{
+    snprintf(name, 64, "rowlock_fence_%s_%08x%08x%08x", events[event], rl_random_u32(),
+             rl_random_u32(), rl_random_u32());
+}
+
+static rowlock_status create(fencing *f, const guard *g, int event, rowlock_error *err)
+{
+    char name[64];
+    name_trigger(name, event);
+    /* Before it is there: where memory for that is missing, it could not be dropped again. */
+    rowlock_status status = add_trigger(f, name, event, true, g->marker, true, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    const trigger *first = first_before(f, event);
+    const rl_value values[] = {
+        rl_quoted(f->schema),
+        rl_quoted(name),
+        rl_word(events[event]),
+        rl_quoted(f->table),
+        rl_word(first ? "PRECEDES" : ""),
+        rl_quoted(first ? first->name : ""),
+        rl_text(g->marker),
+        rl_text(g->lock),
+        rl_text(g->shown),
+        rl_text(g->presented_as),
+    };
+    const rl_sql_id parts[] = {RL_SQL_FENCE_GUARD,
+                               g->writes ? RL_SQL_FENCE_GUARD_WRITING : RL_SQL_FENCE_GUARD_READING,
+                               RL_SQL_FENCE_GUARD_END};
+    rl_io io = rl_budget_lock_io(&f->budget);
+    status = rl_run_parts(f->conn, parts, 3, f->client->schema, values, &io, err);
+    if (status == ROWLOCK_OK)
+        return ROWLOCK_OK;
+    forget_last_trigger(f);
+    return explain(f, status, err);
+}
+
+/* All three, or none. */
+static rowlock_status create_missing(fencing *f, const guard *g, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (int event = 0; event < EVENTS && status == ROWLOCK_OK; event++)
+        if (!is_guarded(f, g, event))
+            status = create(f, g, event, err);
+    if (status == ROWLOCK_OK)
+        return ROWLOCK_OK;
+    rowlock_error ignored;
+    f->budget = rl_budget_start(f->client->limit_ms, f->client->limit_ms, NULL);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->triggers[i].made)
+            (void)drop(f, &f->triggers[i], &ignored);
+    return status;
+}
+
+/* Those of another version, or of another kind. */
+static rowlock_status drop_outdated(fencing *f, const guard *g, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; i < f->count && status == ROWLOCK_OK; i++) {
+        const trigger *t = &f->triggers[i];
+        if (*t->marker && strcmp(t->marker, g->marker) != 0)
+            status = drop(f, t, err);
+    }
+    return status;
+}
+
+rowlock_status rl_fence_install(rowlock_client *client, const char *table_schema,
+                                const char *table_name, const char *name, rowlock_error *given)
+{
+    rowlock_error spare;
+    rowlock_error *err = rl_error_or(given, &spare);
+    fencing f;
+    guard g;
+    rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
+    if (status == ROWLOCK_OK)
+        status = rl_server_write_check(&f.conn->server, err);
+    if (status == ROWLOCK_OK)
+        describe(&g, &f, name);
+    if (status == ROWLOCK_OK)
+        status = check_table(&f, err);
+    if (status == ROWLOCK_OK)
+        status = check_others(&f, &g, err);
+    if (status == ROWLOCK_OK)
+        status = check_rights(&f, &g, err);
+    if (status == ROWLOCK_OK)
+        status = create_missing(&f, &g, err);
+    if (status == ROWLOCK_OK)
+        status = drop_outdated(&f, &g, err);
+    return fencing_end(&f, status, err);
+}
+
+/* ------------------------------------------------------------------------------ remove */
+
+rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
+                               const char *table_name, rowlock_error *given)
+{
+    rowlock_error spare;
+    rowlock_error *err = rl_error_or(given, &spare);
+    fencing f;
+    size_t dropped = 0;
+    rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
+    if (status == ROWLOCK_OK)
+        status = rl_server_write_check(&f.conn->server, err);
+    for (size_t i = 0; i < f.count && status == ROWLOCK_OK; i++) {
+        if (!marks_schema(f.triggers[i].marker, client->schema))
+            continue;
+        status = drop(&f, &f.triggers[i], err);
+        dropped++;
+    }
+    if (status == ROWLOCK_OK && dropped == 0)
+        status = rl_fail(
+            err, ROWLOCK_NOT_FOUND,
+            "'%s' has no fence (or this user lacks TRIGGER on it, and does not see it)", f.shown);
+    return fencing_end(&f, status, err);
+}
+
+/* -------------------------------------------------------------------------------- list */
+
+typedef struct listing {
+    rowlock_client *client;
+    rowlock_fences *fences;
+} listing;
+
+static bool is_same(const rowlock_fenced *item, const rl_cell *cells, const char *name)
+{
+    return strcmp(item->table_schema, cells[0].text) == 0 &&
+           strcmp(item->table_name, cells[1].text) == 0 && strcmp(item->name, name) == 0;
+}
+
+static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, const char *name,
+                               rowlock_error *err)
+{
+    rowlock_fenced *items =
+        rl_array_room(fences->items, fences->count, &fences->capacity, sizeof *items);
+    if (!items)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    fences->items = items;
+    rowlock_fenced *item = &fences->items[fences->count++];
+    *item = (rowlock_fenced){.table_schema = strdup(cells[0].text),
+                             .table_name = strdup(cells[1].text),
+                             .name = strdup(name),
+                             .definer = strdup(cells[3].text)};
+    return item->table_schema && item->table_name && item->name && item->definer
+               ? ROWLOCK_OK
+               : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+}
+
+/* Its triggers come one after the other. */
+static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    listing *to = data;
+    rowlock_fences *fences = to->fences;
+    const char *marker = cells[4].text;
+    char *name = NULL;
+    rowlock_status status = ROWLOCK_OK;
+    if (marks_schema(marker, to->client->schema))
+        status = marked_name(marker, &name, err);
+    if (!name)
+        return status;
+    if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
+        status = new_item(fences, cells, name, err);
+    free(name);
+    if (status != ROWLOCK_OK)
+        return status;
+    rowlock_fenced *item = &fences->items[fences->count - 1];
+    int event = event_number(cells[2].text);
+    item->on_insert = item->on_insert || event == 0;
+    item->on_update = item->on_update || event == 1;
+    item->on_delete = item->on_delete || event == 2;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    listing to = {.client = client, .fences = calloc(1, sizeof *to.fences)};
+    if (!to.fences)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rowlock_status status =
+        rl_client_read_all(client, &budget, RL_SQL_FENCE_LIST, NULL, add_item, &to, err);
+    if (status == ROWLOCK_OK)
+        *fences = to.fences;
+    else
+        rl_fences_free(to.fences);
+    return status;
+}
+
+void rl_fences_free(rowlock_fences *fences)
+{
+    if (!fences)
+        return;
+    for (size_t i = 0; i < fences->count; i++) {
+        rl_free_text(fences->items[i].table_schema);
+        rl_free_text(fences->items[i].table_name);
+        rl_free_text(fences->items[i].name);
+        rl_free_text(fences->items[i].definer);
+    }
+    free(fences->items);
+    free(fences);
+}

@@ -1,0 +1,18 @@
+/* admin/waiters.h - who waits for a lock, as the server knows it. */
+#ifndef RL_ADMIN_WAITERS_H
+#define RL_ADMIN_WAITERS_H
+
+#include "engine/client.h"
+
+struct rowlock_waiters {
+    rowlock_waiter **items; /* each in one piece of memory with its strings */
+    size_t count;
+    size_t capacity;
+    const char *hidden; /* a constant */
+};
+
+rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_options *options,
+                              rowlock_waiters **waiters, rowlock_error *err) RL_MUST_USE;
+void rl_waiters_free(rowlock_waiters *waiters);
+
+#endif

@@ -1,0 +1,175 @@
+#include "engine/client.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+/* Not with snprintf(): it is made for every hold. */
+void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1])
+{
+    char *at = stpcpy(owner, client->uuid);
+    *at++ = '.';
+    rl_put_u64(at, atomic_fetch_add(&client->owners, 1) + 1);
+}
+
+rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
+{
+    if (!client)
+        return rl_fail(err, ROWLOCK_INVALID, "no client was given (NULL)");
+    if (!rl_home_is_here(&client->home))
+        return rl_fail(err, ROWLOCK_FORKED,
+                       "this client belongs to process %d; open one after fork()",
+                       (int)client->home.pid);
+    return ROWLOCK_OK;
+}
+
+void rl_client_record(rowlock_client *client, const rl_event *event)
+{
+    if (rl_journal_add(&client->journal, event))
+        rl_keeper_wake(&client->keeper);
+}
+
+rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                             const rl_value *values, rl_done *done, rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rl_run(conn, id, values, &io, done, err);
+    rl_pool_give(&client->pool, conn);
+    return status;
+}
+
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, bool patient, rl_sql_id id,
+                                const rl_value *values, rl_trace *trace, rl_done *done,
+                                rowlock_error *err)
+{
+    /* The connection may take its time; the change may not. */
+    rl_io open_io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (beside && beside->server.node != conn->server.node)
+        status = rl_fail(err, ROWLOCK_UNAVAILABLE,
+                         "two connections led to different servers (a failover?)");
+    else
+        status = rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
+    rl_pool_give(&client->pool, conn);
+    return status;
+}
+
+rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
+                                   rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                   rl_done *done, rowlock_error *err)
+{
+    *trace = (rl_trace){.connection_id = conn->id,
+                        .peer = conn->peer,
+                        .identity = conn->server.identity,
+                        .sent_us = rl_now_us()};
+    memcpy(trace->key, conn->key, sizeof trace->key);
+    /* Preparing waits for no row: only the change itself is not to take long. */
+    rl_io io = rl_budget_quick_io(budget);
+    rowlock_status status = rl_prepare(conn, id, &io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    io = rl_budget_change_io(budget, patient);
+    status = rl_run(conn, id, values, &io, done, err);
+    trace->stopped = conn->interrupted;
+    return status;
+}
+
+typedef struct reading {
+    rl_sql_id id;
+    const rl_value *values;
+    rl_each_row each;
+    void *data;
+    bool begun; /* a row was handed over */
+} reading;
+
+static rowlock_status read_on(rl_conn *conn, const rl_io *io, reading *what, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status = rl_query(conn, what->id, what->values, io, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    while (status == ROWLOCK_OK && rl_next(&rows)) {
+        what->begun = true;
+        status = what->each(what->data, rows.cells, err);
+    }
+    rl_end(&rows);
+    return status == ROWLOCK_OK ? rows.status : status;
+}
+
+/* The connection has ended; it is not that the server did not answer, or had no time to. */
+static bool has_died(const rl_conn *conn, rowlock_status status, const rl_budget *budget,
+                     const rl_io *io)
+{
+    return (status == ROWLOCK_UNKNOWN || status == ROWLOCK_UNAVAILABLE) && conn->broken &&
+           !budget->abrupt && !rl_budget_cancelled(budget) && rl_now_us() < io->deadline_us;
+}
+
+/*
+ * A read has no effect: where its connection turns out to be dead it is made once more, on a new
+ * one. The pool may have such a connection: a KILL (rowlock_break() of the client's own lease is
+ * one) returns before the server has ended what it kills.
+ */
+static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget, reading *what,
+                                rowlock_error *err)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = read_on(conn, &io, what, err);
+    bool again = !what->begun && has_died(conn, status, budget, &io);
+    rl_pool_give(&client->pool, conn);
+    if (again) {
+        status = rl_pool_take_new(&client->pool, RL_WORK, &io, &conn, err);
+        if (status != ROWLOCK_OK)
+            return status;
+        status = read_on(conn, &io, what, err);
+        rl_pool_give(&client->pool, conn);
+    }
+    return rl_no_effect(status, err);
+}
+
+typedef struct one_row {
+    rl_keep_row keep;
+    void *data;
+    bool found;
+} one_row;
+
+static rowlock_status keep_first(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    one_row *row = data;
+    (void)err;
+    if (!row->found)
+        row->keep(row->data, cells);
+    row->found = true;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                              const rl_value *values, rl_keep_row keep, void *data, bool *found,
+                              rowlock_error *err)
+{
+    one_row row = {.keep = keep, .data = data};
+    reading what = {.id = id, .values = values, .each = keep_first, .data = &row};
+    rowlock_status status = read_rows(client, budget, &what, err);
+    if (status == ROWLOCK_OK)
+        *found = row.found;
+    return status;
+}
+
+rowlock_status rl_client_read_all(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                  const rl_value *values, rl_each_row each, void *data,
+                                  rowlock_error *err)
+{
+    reading what = {.id = id, .values = values, .each = each, .data = data};
+    return read_rows(client, budget, &what, err);
+}

@@ -1,0 +1,108 @@
+/* engine/client.h - what a client is below the API. */
+#ifndef RL_ENGINE_CLIENT_H
+#define RL_ENGINE_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/budget.h"
+#include "base/home.h"
+#include "db/pool.h"
+#include "engine/resource.h"
+#include "keep/journal.h"
+#include "keep/keeper.h"
+#include "rowlock/rowlock.h"
+#include "stmt/bell.h"
+#include "stmt/stmt.h"
+#include "wait/line.h"
+
+struct rowlock_client {
+    rl_home home; /* the process that opened it */
+    rl_log log;
+    rl_pool pool;
+    rl_journal journal;
+    rl_keeper keeper;
+    rl_names names;
+    char uuid[37];
+    char label[ROWLOCK_LABEL_MAX + 1];
+    char schema[65];
+    char user[129];     /* as the server's connection knows it */
+    bool single_writer; /* the user has said so */
+    /* Waiters of leases poll: asked for, or the server has no bell (it may turn out late). */
+    atomic_bool polls;
+    rl_lines lines;                           /* of threads that wait for the same lock */
+    atomic_int_fast64_t heir_us;              /* how long an heir may take to inherit a lease */
+    char bell_prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
+    int64_t limit_ms;
+    int64_t outage_us;
+    atomic_uint_fast64_t owners; /* owner ids given out */
+    pthread_mutex_t mutex;       /* guards the list of holds and their depths */
+    rowlock_hold *holds;
+};
+
+/* Works through procedures, and its user may have no right on any table. */
+static inline bool rl_client_via(const rowlock_client *client)
+{
+    return client->pool.params.via;
+}
+
+/* A fresh owner id: the client's UUID and a number. */
+void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
+
+/* FORKED in a child process, INVALID for NULL. */
+rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
+
+/* Puts an event into the history, behind. */
+void rl_client_record(rowlock_client *client, const rl_event *event);
+
+/*
+ * One statement on a connection of its own. UNAVAILABLE: it was not sent. UNKNOWN: it
+ * was, and the reply was lost.
+ */
+rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                             const rl_value *values, rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+/* Where and when a request went out whose reply may be lost. */
+typedef struct rl_trace {
+    uint64_t connection_id;
+    rl_peer peer;      /* the server that gave the number */
+    uint64_t identity; /* and whose word the outcome is (rl_server) */
+    uint64_t node;     /* `callers`: the node that the client's connections led to */
+    bool callers; /* on the caller's connection, which reaches the client's server by its own way */
+    int64_t sent_us;
+    bool stopped;          /* broken off by us, for the time was over */
+    char key[RL_KEY_SIZE]; /* the connection's, if it works through procedures */
+} rl_trace;
+
+/*
+ * The same, for a change of a row that a fenced transaction may have locked: a try does not wait
+ * for that, unless `patient` (TIMEOUT). The trace is filled once a connection was had.
+ * `beside`: UNAVAILABLE, nothing was sent, when the connection does not lead to the same server as
+ * that one (one was made before a failover, the other after it); NULL: wherever.
+ */
+rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
+                                const rl_conn *beside, bool patient, rl_sql_id id,
+                                const rl_value *values, rl_trace *trace, rl_done *done,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* The same on a connection that the caller has taken. */
+rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
+                                   rl_sql_id id, const rl_value *values, rl_trace *trace,
+                                   rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+/*
+ * A read of at most one row. `keep` copies what it needs out of the cells. A lost
+ * connection is UNAVAILABLE: reading again does no harm.
+ */
+typedef void (*rl_keep_row)(void *data, const rl_cell *cells);
+rowlock_status rl_client_read(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                              const rl_value *values, rl_keep_row keep, void *data, bool *found,
+                              rowlock_error *err) RL_MUST_USE;
+
+/* A read of many rows, each handed to `each`, which ends it by any status but OK. */
+typedef rowlock_status (*rl_each_row)(void *data, const rl_cell *cells, rowlock_error *err);
+rowlock_status rl_client_read_all(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                  const rl_value *values, rl_each_row each, void *data,
+                                  rowlock_error *err) RL_MUST_USE;
+
+#endif

@@ -1,0 +1,171 @@
+#include "engine/hold.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const rl_lock *)a)->name, ((const rl_lock *)b)->name);
+}
+
+/* The same order for everybody: byte order. Doubles go. */
+static void sort_locks(rowlock_hold *hold)
+{
+    if (hold->count == 1)
+        return;
+    qsort(hold->locks, hold->count, sizeof *hold->locks, by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < hold->count; i++)
+        if (!kept || strcmp(hold->locks[kept - 1].name, hold->locks[i].name) != 0)
+            hold->locks[kept++] = hold->locks[i];
+    hold->count = kept;
+}
+
+/* One block: the hold, its locks, their names. */
+static rowlock_hold *make_hold(const char *const names[], size_t count)
+{
+    size_t size = sizeof(rowlock_hold) + count * sizeof(rl_lock);
+    for (size_t i = 0; i < count; i++)
+        size += strlen(names[i]) + 1;
+    rowlock_hold *hold = calloc(1, size);
+    if (!hold)
+        return NULL;
+    hold->count = count;
+    hold->locks = (rl_lock *)(hold + 1);
+    char *at = (char *)(hold->locks + count);
+    for (size_t i = 0; i < count; i++) {
+        hold->locks[i].name = at;
+        at = stpcpy(at, names[i]) + 1;
+    }
+    sort_locks(hold);
+    return hold;
+}
+
+uint64_t rl_this_thread(void)
+{
+    static atomic_uint_fast64_t threads;
+    static _Thread_local uint64_t number;
+    if (number == 0)
+        number = atomic_fetch_add(&threads, 1) + 1;
+    return number;
+}
+
+static void tell_holder(rl_held *held, const char *reason)
+{
+    rowlock_hold *hold = (rowlock_hold *)held;
+    /* It may be long until the holder comes to release it. */
+    rl_bell_give_up(hold->client, &hold->bell, hold->locks[0].id);
+    rl_hold_record(hold, "lost", NULL, reason);
+    rl_log_line(&hold->client->log, ROWLOCK_LOG_WARNING, "'%s' is lost: %s", hold->locks[0].name,
+                reason);
+    if (hold->on_lost)
+        hold->on_lost(hold->on_lost_data, hold, reason);
+}
+
+rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], size_t count,
+                           const rowlock_acquire_options *options, rowlock_hold **out,
+                           rowlock_error *err)
+{
+    rowlock_hold *hold = make_hold(names, count);
+    if (!hold)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    hold->client = client;
+    hold->mode = options->mode;
+    hold->unfenced = options->unfenced;
+    hold->reentrant = options->reentrant;
+    hold->thread = rl_this_thread();
+    hold->depth = 1;
+    hold->at_least_us = options->at_least_ms * 1000;
+    hold->on_lost = options->on_lost;
+    hold->on_lost_data = options->on_lost_data;
+    hold->held.ttl_us = options->ttl_ms * 1000;
+    hold->held.end_us = RL_NEVER;
+    hold->held.on_lost = tell_holder;
+    atomic_store(&hold->held.event_fd, -1);
+    rl_client_owner(client, hold->owner);
+    hold->held.owner = hold->owner;
+    *out = hold;
+    return ROWLOCK_OK;
+}
+
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *event,
+                   const char *detail)
+{
+    rowlock_client *client = hold->client;
+    hold->acquired_us = rl_now_us();
+    hold->waited_ms = (hold->acquired_us - budget->start_us) / 1000;
+    hold->held.resource_id = hold->locks[0].id;
+    hold->held.version = hold->locks[0].version;
+    pthread_mutex_lock(&client->mutex);
+    hold->next = client->holds;
+    if (client->holds)
+        client->holds->previous = hold;
+    client->holds = hold;
+    pthread_mutex_unlock(&client->mutex);
+    rl_hold_record(hold, event, NULL, detail);
+    rl_keeper_add(&client->keeper, &hold->held);
+}
+
+void rl_hold_end(rowlock_hold *hold)
+{
+    rowlock_client *client = hold->client;
+    int64_t now = rl_now_us();
+    /* Waits for who is telling of a loss: only then the hold is ours alone. */
+    bool untold = rl_keeper_remove(&client->keeper, &hold->held);
+    hold->ended_us = now;
+    /* The history has every loss, also one that its release overtook. */
+    if (untold)
+        rl_hold_record(hold, "lost", NULL, hold->held.reason);
+    pthread_mutex_lock(&client->mutex);
+    if (hold->previous)
+        hold->previous->next = hold->next;
+    else if (client->holds == hold)
+        client->holds = hold->next;
+    if (hold->next)
+        hold->next->previous = hold->previous;
+    hold->next = hold->previous = NULL;
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void rl_hold_free(rowlock_hold *hold)
+{
+    if (!hold)
+        return;
+    int fd = atomic_load(&hold->held.event_fd);
+    if (hold->client && fd >= 0)
+        close(fd);
+    free(hold);
+}
+
+bool rl_hold_lost(const rowlock_hold *hold)
+{
+    /* To look is to decide (rl_held_over()); no hold was made constant. */
+    return atomic_load(&hold->held.lost) || rl_held_over((rl_held *)(uintptr_t)&hold->held);
+}
+
+void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
+                    const char *detail)
+{
+    if (hold->client->journal.off)
+        return;
+    bool begins = strcmp(event, "acquired") == 0 || strcmp(event, "taken_over") == 0;
+    /* The next holder may have it before the release returns. */
+    int64_t at_us = hold->ended_us ? hold->ended_us : rl_now_us();
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_event entry = {
+            .name = hold->locks[i].name,
+            .kind = hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE,
+            .event = event,
+            .version = hold->locks[i].version,
+            .owner = hold->owner,
+            .label = hold->client->label,
+            .at_us = at_us,
+            .waited_ms = hold->waited_ms,
+            .held_ms = begins ? RL_UNKNOWN_MS : (at_us - hold->acquired_us) / 1000,
+            .has_exit_status = options && options->has_exit_status,
+            .exit_status = options ? options->exit_status : 0,
+            .detail = detail};
+        rl_client_record(hold->client, &entry);
+    }
+}

@@ -1,0 +1,66 @@
+/* engine/hold.h - one held lock, or one set of them. */
+#ifndef RL_ENGINE_HOLD_H
+#define RL_ENGINE_HOLD_H
+
+#include "engine/client.h"
+#include "engine/turn.h"
+#include "keep/keeper.h"
+
+#define RL_TICKET_MAX 40
+
+typedef struct rl_lock {
+    const char *name;
+    uint64_t id;
+    uint64_t version;               /* the fencing token; 0: unfenced */
+    bool fenced;                    /* row lock: somebody may be published, or have been */
+    char ticket[RL_TICKET_MAX + 1]; /* row lock, through procedures: sql/pessimistic.sql */
+} rl_lock;
+
+struct rowlock_hold {
+    rl_held held; /* first: the keeper hands it back to us */
+    rowlock_client *client;
+    rowlock_hold *next; /* the client's list */
+    rowlock_hold *previous;
+    rowlock_mode mode;
+    bool unfenced;
+    bool reentrant;
+    uint64_t thread; /* that acquired it, by rl_this_thread() */
+    unsigned depth;
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    size_t count;
+    rl_lock *locks; /* in byte order of the names, each once; in the hold's block of memory */
+    rl_bell bell;   /* lease */
+    int64_t acquired_us;
+    int64_t ended_us; /* when its release began; 0: it has not */
+    int64_t waited_ms;
+    int64_t at_least_us;
+    rowlock_lost_fn on_lost;
+    void *on_lost_data;
+};
+
+/* A hold of these names (sorted, each once), not yet held. */
+rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], size_t count,
+                           const rowlock_acquire_options *options, rowlock_hold **hold,
+                           rowlock_error *err) RL_MUST_USE;
+
+/* It is held now: into the client's list, the keeper's care and the history. `detail` may be
+ * NULL. */
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *event,
+                   const char *detail);
+
+/* Out of the keeper's care and the client's list. Before the release proper. */
+void rl_hold_end(rowlock_hold *hold);
+
+/* Takes NULL. */
+void rl_hold_free(rowlock_hold *hold);
+
+bool rl_hold_lost(const rowlock_hold *hold);
+
+/* One event for each of its names. */
+void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
+                    const char *detail);
+
+/* A number for this thread that no later one gets; a pthread_t is used again. */
+uint64_t rl_this_thread(void);
+
+#endif

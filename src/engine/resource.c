@@ -1,0 +1,433 @@
+#include "engine/resource.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "engine/client.h"
+
+#define CREATE_MOST   5
+#define TOUCH_AFTER_S 86400
+#define SLOTS         4096 /* a name has one place; another name there replaces it */
+
+struct rl_name_slot {
+    char *name;
+    const char *kind;
+    uint64_t id;   /* 0: forgotten */
+    uint64_t seen; /* the highest token that this client was given for it */
+};
+
+rowlock_status rl_names_init(rl_names *names, rowlock_error *err)
+{
+    names->slots = calloc(SLOTS, sizeof *names->slots);
+    if (!names->slots)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    pthread_mutex_init(&names->mutex, NULL);
+    return ROWLOCK_OK;
+}
+
+void rl_names_destroy(rl_names *names, bool forked)
+{
+    if (!names->slots)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        free(names->slots[i].name);
+    free(names->slots);
+    names->slots = NULL;
+    if (!forked)
+        pthread_mutex_destroy(&names->mutex);
+}
+
+static size_t slot_of(const char *name)
+{
+    return (size_t)(rl_hash(name) % SLOTS);
+}
+
+static bool is_of(const struct rl_name_slot *slot, const char *name)
+{
+    return slot->name && strcmp(slot->name, name) == 0;
+}
+
+/* With the mutex. What was seen of the tokens stays. */
+static void move_to(rl_names *names, uint64_t identity)
+{
+    if (names->identity == identity)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        names->slots[i].id = 0;
+    names->identity = identity;
+}
+
+static bool recall(rl_names *names, uint64_t identity, const char *name, const char *kind,
+                   uint64_t *id)
+{
+    pthread_mutex_lock(&names->mutex);
+    move_to(names, identity);
+    const struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = slot->id && strcmp(slot->kind, kind) == 0 && strcmp(slot->name, name) == 0;
+    if (known)
+        *id = slot->id;
+    pthread_mutex_unlock(&names->mutex);
+    return known;
+}
+
+/* `kind` is one of the RL_KIND_ literals. Without memory it is simply not remembered, nor is it
+ * when the client's server is another one by now. */
+static void remember(rl_names *names, uint64_t identity, const char *name, const char *kind,
+                     uint64_t id)
+{
+    char *copy = strdup(name);
+    if (!copy)
+        return;
+    pthread_mutex_lock(&names->mutex);
+    struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = is_of(slot, name);
+    free(slot->name);
+    *slot = (struct rl_name_slot){.name = copy,
+                                  .kind = kind,
+                                  .id = names->identity == identity ? id : 0,
+                                  .seen = known ? slot->seen : 0};
+    pthread_mutex_unlock(&names->mutex);
+}
+
+void rl_resource_forget(rowlock_client *client, const char *name)
+{
+    pthread_mutex_lock(&client->names.mutex);
+    struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
+    if (is_of(slot, name))
+        slot->id = 0;
+    pthread_mutex_unlock(&client->names.mutex);
+}
+
+/* False: a token of that height was given before; *seen is the highest. */
+static bool note_token(rl_names *names, const char *name, uint64_t token, uint64_t *seen)
+{
+    pthread_mutex_lock(&names->mutex);
+    struct rl_name_slot *slot = &names->slots[slot_of(name)];
+    bool known = is_of(slot, name);
+    *seen = known ? slot->seen : 0;
+    bool rises = token > *seen;
+    if (known && rises)
+        slot->seen = token;
+    pthread_mutex_unlock(&names->mutex);
+    return rises;
+}
+
+rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
+                                       const char *name, uint64_t id, uint64_t token,
+                                       const char *owner, rowlock_error *err)
+{
+    uint64_t seen = 0;
+    if (note_token(&client->names, name, token, &seen))
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(seen), rl_u64(id), rl_u64(token), rl_text(owner)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(client, budget, RL_SQL_RESOURCE_RAISE, values, &done, NULL);
+    if (status == ROWLOCK_OK && done.rows == 0)
+        /* Another thread has had it since. */
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was lost before the call returned", name);
+    return rl_fail(
+        err, ROWLOCK_DAMAGED,
+        "the token of '%s' has gone back: this client has had %" PRIu64 ", the server gave %" PRIu64
+        "; it has lost committed changes (a failover to a copy that lagged, or an older "
+        "backup). %s",
+        name, seen, token,
+        status == ROWLOCK_OK
+            ? "The lock was given back; its next token is above both"
+            : "The lock could not be given back; nobody holds it until its time is over");
+}
+
+const char *rl_kind_word(const char *kind)
+{
+    return strcmp(kind, RL_KIND_LEASE) == 0 ? "lease (optimistic)" : kind;
+}
+
+rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
+                                      rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_MODE,
+                   "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
+                   "another name",
+                   name, rl_kind_word(is), rl_kind_word(wanted));
+}
+
+typedef struct found_resource {
+    uint64_t id;
+    char kind[17];
+    int64_t idle_s;
+    bool has_lock;
+    bool has_renewal;
+} found_resource;
+
+static void keep_resource(void *data, const rl_cell *cells)
+{
+    found_resource *found = data;
+    found->id = cells[0].u64;
+    strncpy(found->kind, cells[1].text, sizeof found->kind - 1);
+    found->idle_s = cells[2].i64;
+    found->has_lock = cells[3].u64 != 0;
+    found->has_renewal = cells[4].u64 != 0;
+}
+
+static bool is_there_already(rowlock_status status, const rowlock_error *err)
+{
+    return status == ROWLOCK_DAMAGED && err->server_errno == 1062;
+}
+
+/* Its name is taken there by a row of another id, which no lock would ever find. */
+static rowlock_status orphaned(const char *name, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the table resource_lock has '%s' under an id that the table resource does not "
+                   "have; delete that row",
+                   name);
+}
+
+/* Another session made it first, or we did and the reply was lost: both are fine. */
+static rowlock_status made(rowlock_status status, rowlock_error *err)
+{
+    if (is_there_already(status, err))
+        return ROWLOCK_OK;
+    return rl_no_effect(status, err);
+}
+
+static rowlock_status find(rowlock_client *client, const rl_budget *budget, const char *name,
+                           bool *found, found_resource *resource, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name)};
+    return rl_client_read(client, budget, RL_SQL_RESOURCE_FIND, values, keep_resource, resource,
+                          found, err);
+}
+
+static rowlock_status check_lock_row(rowlock_client *client, const rl_budget *budget,
+                                     const char *name, uint64_t id, rowlock_error *err)
+{
+    found_resource now = {0};
+    bool found = false;
+    rowlock_status status = find(client, budget, name, &found, &now, err);
+    if (status != ROWLOCK_OK || !found || now.id != id || now.has_lock)
+        return status;
+    return orphaned(name, err);
+}
+
+/* The row that goes with a name's kind, and the statement that makes it. */
+typedef struct companion {
+    rl_sql_id id;
+    rl_value values[3];
+} companion;
+
+static companion companion_of(const char *name, const char *kind, bool fenced, uint64_t id)
+{
+    if (strcmp(kind, RL_KIND_ROW) == 0)
+        return (companion){.id = RL_SQL_RESOURCE_CREATE_LOCK,
+                           .values = {rl_text(name), rl_u64(fenced), rl_u64(id)}};
+    return (companion){.id = RL_SQL_RESOURCE_CREATE_RENEWAL, .values = {rl_u64(id)}};
+}
+
+static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,
+                                       const char *name, bool fenced, const found_resource *found,
+                                       rowlock_error *err)
+{
+    const bool row_lock = strcmp(found->kind, RL_KIND_ROW) == 0;
+    if (row_lock ? found->has_lock : found->has_renewal)
+        return ROWLOCK_OK;
+    const companion made_of = companion_of(name, found->kind, fenced, found->id);
+    rowlock_status status =
+        made(rl_client_run(client, budget, made_of.id, made_of.values, NULL, err), err);
+    if (status == ROWLOCK_OK && row_lock)
+        return check_lock_row(client, budget, name, found->id, err);
+    return status;
+}
+
+/* The making of one name. */
+typedef struct creation {
+    const char *name;
+    const char *kind;
+    bool fenced;
+    rl_conn *conn;
+    rl_io io;
+    uint64_t id; /* of what was made; 0: not known */
+} creation;
+
+static rowlock_status no_floor(const creation *c, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "'%s' could not be made: the table version_floor has lost its row; see "
+                   "`rowlock doctor`",
+                   c->name);
+}
+
+/* One row: else it was stopped (MySQL 9.7 ends an INSERT ... SELECT that KILL QUERY meets, and says
+ * OK), or the transaction is not what it was. It is to be rolled back. */
+static rowlock_status change_one(creation *c, rl_sql_id id, const rl_value *values, rl_done *done,
+                                 rowlock_error *err)
+{
+    rowlock_status status = rl_run(c->conn, id, values, &c->io, done, err);
+    if (status != ROWLOCK_OK || done->rows == 1)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s' could not be made: a statement was stopped by somebody (%s)", c->name,
+                   rl_sql_table[id].name);
+}
+
+/* The row is in, so nothing that purged the name before is to be committed any more. */
+static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *err)
+{
+    rl_rows rows;
+    rl_done done = {0};
+    bool found = false;
+    rowlock_status status =
+        rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, NULL, &c->io, &found, &rows, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (!found)
+        return no_floor(c, err);
+    if (rows.cells[0].u64 == 0)
+        return ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_u64(id)};
+    return change_one(c, RL_SQL_RESOURCE_BEGIN_AT, values, &done, err);
+}
+
+static rowlock_status insert_rows(creation *c, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
+    rl_done row = {0};
+    rl_done done = {0};
+    rowlock_status status = change_one(c, RL_SQL_RESOURCE_CREATE, values, &row, err);
+    if (status == ROWLOCK_OK)
+        status = begin_at_floor(c, row.insert_id, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    const companion made_of = companion_of(c->name, c->kind, c->fenced, row.insert_id);
+    status = change_one(c, made_of.id, made_of.values, &done, err);
+    if (is_there_already(status, err))
+        return orphaned(c->name, err);
+    c->id = row.insert_id;
+    return status;
+}
+
+static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
+{
+    const rl_sql_id needed[] = {RL_SQL_RESOURCE_CREATE, RL_SQL_RESOURCE_FLOOR,
+                                RL_SQL_RESOURCE_BEGIN_AT,
+                                companion_of(c->name, c->kind, c->fenced, 0).id};
+    rowlock_status status =
+        rl_prepare_all(c->conn, needed, sizeof needed / sizeof needed[0], &c->io, err);
+    if (status == ROWLOCK_OK)
+        status = rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = insert_rows(c, err);
+    if (status == ROWLOCK_OK)
+        return rl_run_text(c->conn, RL_SQL_COMMIT, NULL, &c->io, err);
+    if (rl_run_text(c->conn, RL_SQL_ROLLBACK, NULL, &c->io, NULL) != ROWLOCK_OK)
+        c->conn->broken = true;
+    return status;
+}
+
+static rowlock_status create_on(creation *c, rowlock_error *err)
+{
+    if (!c->conn->via)
+        return create_in_transaction(c, err);
+    const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
+    return rl_run(c->conn, RL_SQL_RESOURCE_CREATE, values, &c->io, NULL, err);
+}
+
+/* OK also where somebody else has made it: *id is 0 then. */
+static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
+                             const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
+{
+    creation c = {.name = name, .kind = kind, .fenced = fenced, .io = rl_budget_quick_io(budget)};
+    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &c.io, &c.conn, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = create_on(&c, err);
+    /* A COMMIT that failed may have left it in the transaction. */
+    if (status != ROWLOCK_OK && rl_in_transaction(c.conn->mysql))
+        c.conn->broken = true;
+    rl_pool_give(&client->pool, c.conn);
+    *id = status == ROWLOCK_OK ? c.id : 0;
+    return made(status, err);
+}
+
+static found_resource just_made(const char *kind, uint64_t id)
+{
+    found_resource resource = {.id = id, .has_lock = true, .has_renewal = true};
+    snprintf(resource.kind, sizeof resource.kind, "%s", kind);
+    return resource;
+}
+
+/*
+ * Read, make, read: whoever makes it, its kind is what the row says. A sweep may purge it in
+ * between, in a cluster also before this node has seen the row that its own was refused for.
+ */
+static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
+                                     const char *name, const char *kind, bool fenced,
+                                     found_resource *resource, rowlock_error *err)
+{
+    bool found = false;
+    rowlock_status status = find(client, budget, name, &found, resource, err);
+    for (int i = 0; i < CREATE_MOST && status == ROWLOCK_OK && !found; i++) {
+        uint64_t id = 0;
+        status = create(client, budget, name, kind, fenced, &id, err);
+        found = id != 0;
+        if (found)
+            *resource = just_made(kind, id);
+        else if (status == ROWLOCK_OK)
+            status = find(client, budget, name, &found, resource, err);
+    }
+    if (status == ROWLOCK_OK && !found)
+        return rl_fail(err, ROWLOCK_DAMAGED,
+                       "'%s' could not be made: a trigger is in the way, perhaps; see `rowlock "
+                       "doctor`",
+                       name);
+    return status;
+}
+
+/* In vain is no matter. */
+static void touch(rowlock_client *client, const rl_budget *budget, const found_resource *found)
+{
+    if (strcmp(found->kind, RL_KIND_ROW) != 0 || found->idle_s < TOUCH_AFTER_S)
+        return;
+    const rl_value values[] = {rl_u64(found->id)};
+    rowlock_status ignored =
+        rl_client_run(client, budget, RL_SQL_RESOURCE_TOUCH, values, NULL, NULL);
+    (void)ignored;
+}
+
+static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, const char *name,
+                            const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
+{
+    uint64_t identity = atomic_load(&client->pool.identity);
+    if (recall(&client->names, identity, name, kind, id))
+        return ROWLOCK_OK;
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    found_resource resource = {0};
+    rowlock_status status = find_or_create(client, budget, name, kind, fenced, &resource, err);
+    if (status == ROWLOCK_OK && strcmp(resource.kind, kind) != 0)
+        return rl_resource_wrong_kind(name, resource.kind, kind, err);
+    if (status == ROWLOCK_OK)
+        status = create_companion(client, budget, name, fenced, &resource, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    touch(client, budget, &resource);
+    remember(&client->names, identity, name, kind, resource.id);
+    *id = resource.id;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                              const char *kind, uint64_t *id, rowlock_error *err)
+{
+    return id_of(client, budget, name, kind, false, id, err);
+}
+
+rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  bool fenced, uint64_t *id, rowlock_error *err)
+{
+    return id_of(client, budget, name, RL_KIND_ROW, fenced, id, err);
+}

@@ -1,0 +1,31 @@
+/* engine/settle.h - after a lost reply: making sure that the request is over, one way or the other.
+ */
+#ifndef RL_ENGINE_SETTLE_H
+#define RL_ENGINE_SETTLE_H
+
+#include "engine/client.h"
+
+/*
+ * A look at the row proves nothing while the server may still be working on the request (a
+ * commit that waits for the disk, or for a replica). Ends the connection it went out on, and
+ * waits until the server has forgotten it: then the change is committed or it is not.
+ * UNAVAILABLE: the server cannot be asked, or is not done with it yet.
+ */
+rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const rl_trace *trace,
+                         rowlock_error *err) RL_MUST_USE;
+
+/*
+ * Ends the connection of `trace`, and waits for that within the budget, so that what it had locked
+ * is free. In vain where the server cannot be reached.
+ */
+void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const rl_trace *trace);
+
+/* KILL CONNECTION, once. SERVER with server_errno 1094: there is no such connection. */
+rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budget,
+                                  uint64_t connection_id, rowlock_error *err) RL_MUST_USE;
+
+/* The same on a connection that the caller has taken. */
+rowlock_status rl_kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                          rowlock_error *err) RL_MUST_USE;
+
+#endif

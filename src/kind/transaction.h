@@ -1,0 +1,34 @@
+/* kind/transaction.h - locks in the caller's own transaction. */
+#ifndef RL_KIND_TRANSACTION_H
+#define RL_KIND_TRANSACTION_H
+
+#include "engine/client.h"
+#include "rowlock/rowlock_mysql.h"
+#include "stmt/caller.h"
+
+rl_caller rl_tx_caller(rowlock_client *client, MYSQL *mysql);
+
+/* INVALID for NULL, or when it is (`wanted` false) or is not (true) in a transaction. */
+rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err) RL_MUST_USE;
+
+/*
+ * After a statement in the caller's transaction that is meant to have survived it: DEADLOCK when
+ * it has not. innodb_rollback_on_timeout rolls everything back at a lock wait's time-out, and a
+ * connection with reconnect on starts anew; the next lock would end with its statement.
+ */
+rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,
+                             rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
+                             const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget *budget,
+                          const char *name, uint64_t id, uint64_t expected, const char *owner,
+                          rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_tx_section(rowlock_client *client, MYSQL *mysql, const char *name,
+                             const rowlock_section_options *options, rowlock_tx_section_fn fn,
+                             void *data, rowlock_section_result *result,
+                             rowlock_error *err) RL_MUST_USE;
+
+#endif
