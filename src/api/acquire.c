@@ -40,11 +40,10 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     rowlock_hold *hold = NULL;
     if (rl_budget_cancelled(&budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
-    rowlock_status status = rl_hold_new(client, names, count, options, &hold, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = options->mode == ROWLOCK_PESSIMISTIC ? rl_row_acquire(hold, &budget, err)
-                                                  : rl_lease_acquire(hold, options, &budget, err);
+    RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
+    rowlock_status status = options->mode == ROWLOCK_PESSIMISTIC
+                                ? rl_row_acquire(hold, &budget, err)
+                                : rl_lease_acquire(hold, options, &budget, err);
     if (status == ROWLOCK_OK)
         *out = hold;
     else
@@ -66,10 +65,8 @@ static rowlock_status reenter(rowlock_hold *hold, rowlock_hold **out, rowlock_er
 static rowlock_status check_call(const rowlock_client *client, rowlock_hold *const *hold,
                                  rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && !hold)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the hold was given (NULL)");
-    return status;
+    RL_TRY(rl_client_check(client, err));
+    return rl_place_check(hold, "the hold", err);
 }
 
 rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
@@ -77,13 +74,9 @@ rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
                                rowlock_error *err)
 {
     rowlock_acquire_options options;
-    rowlock_status status = check_call(client, hold, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status == ROWLOCK_OK)
-        status = rl_options_acquire(given, &options, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_call(client, hold, err));
+    RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_options_acquire(given, &options, err));
     rowlock_hold *again = options.reentrant ? rl_reenter(client, name, options.mode) : NULL;
     if (again)
         return reenter(again, hold, err);
@@ -101,11 +94,8 @@ static rowlock_status check_set(const char *const names[], size_t count,
                        "a set is taken in one transaction: use ROWLOCK_PESSIMISTIC");
     if (options->reentrant)
         return rl_fail(err, ROWLOCK_INVALID, "a set cannot be re-entrant");
-    for (size_t i = 0; i < count; i++) {
-        rowlock_status status = rl_name_check(names[i], err);
-        if (status != ROWLOCK_OK)
-            return status;
-    }
+    for (size_t i = 0; i < count; i++)
+        RL_TRY(rl_name_check(names[i], err));
     return ROWLOCK_OK;
 }
 
@@ -114,29 +104,28 @@ rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const nam
                                    rowlock_error *err)
 {
     rowlock_acquire_options options;
-    rowlock_status status = check_call(client, hold, err);
-    if (status == ROWLOCK_OK)
-        status = rl_options_acquire(given, &options, err);
-    if (status == ROWLOCK_OK)
-        status = check_set(names, count, &options, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_call(client, hold, err));
+    RL_TRY(rl_options_acquire(given, &options, err));
+    RL_TRY(check_set(names, count, &options, err));
     return named("acquiring the set of", names[0],
                  acquire_new(client, names, count, &options, hold, err), err);
 }
 
 /* ---------------------------------------------------------------------------- release */
 
+static rowlock_status check_hold(const rowlock_hold *hold, rowlock_error *err)
+{
+    if (!hold)
+        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
+    return rl_client_check(hold->client, err);
+}
+
 rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_options *given,
                                     rowlock_error *err)
 {
     static const rowlock_release_options defaults = {0};
     const rowlock_release_options *options = given ? given : &defaults;
-    if (!hold)
-        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
-    rowlock_status status = rl_client_check(hold->client, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_hold(hold, err));
     if (!rl_leave(hold))
         return ROWLOCK_OK;
     char note[256];
@@ -144,8 +133,9 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
     rowlock_release_options checked = *options;
     checked.note = note;
     rl_hold_end(hold);
-    status = hold->mode == ROWLOCK_PESSIMISTIC ? rl_row_release(hold, &checked, err)
-                                               : rl_lease_release(hold, &checked, err);
+    rowlock_status status = hold->mode == ROWLOCK_PESSIMISTIC
+                                ? rl_row_release(hold, &checked, err)
+                                : rl_lease_release(hold, &checked, err);
     status = named("releasing", hold->locks[0].name, status, err);
     rl_hold_free(hold);
     return status;
@@ -248,33 +238,21 @@ rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const ch
                                   const rowlock_tx_options *options, rowlock_error *err)
 {
     static const rowlock_tx_options defaults = {0};
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status == ROWLOCK_OK)
-        status = rl_tx_check(mysql, true, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_tx_check(mysql, true, err));
     return named("acquiring", name,
                  rl_tx_acquire(client, mysql, name, options ? options : &defaults, err), err);
 }
 
 rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
-    if (!hold)
-        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
-    rowlock_status status = rl_client_check(hold->client, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_hold(hold, err));
     return named("fencing with", hold->locks[0].name, rl_fence(hold, mysql, err), err);
 }
 
 rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
-    if (!hold)
-        return rl_fail(err, ROWLOCK_INVALID, "no hold was given (NULL)");
-    rowlock_status status = rl_client_check(hold->client, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_hold(hold, err));
     return named("presenting", hold->locks[0].name, rl_present(hold, mysql, err), err);
 }

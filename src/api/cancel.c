@@ -2,12 +2,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "api/options.h"
 #include "base/budget.h"
 
 rowlock_status rowlock_cancel_new(rowlock_cancel **cancel, rowlock_error *err)
 {
-    if (!cancel)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the result was given (NULL)");
+    RL_TRY(rl_place_check(cancel, "the result", err));
     rowlock_cancel *made = calloc(1, sizeof *made);
     if (!made)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");

@@ -23,25 +23,26 @@
 #define DEAD_LIMIT_MS      1000 /* the same, where the releases say that nobody answers */
 
 /* How far opening came; closing undoes just that. */
-typedef struct opened {
-    bool pool;
-    bool journal;
-    bool names;
-    bool lines;
-    bool keeper;
+typedef enum opened {
+    OPENED_NOTHING,
+    OPENED_POOL,
+    OPENED_JOURNAL,
+    OPENED_NAMES,
+    OPENED_LINES,
+    OPENED_KEEPER
 } opened;
 
 static void undo(rowlock_client *client, opened done, bool forked)
 {
-    if (done.keeper)
+    if (done >= OPENED_KEEPER)
         rl_keeper_stop(&client->keeper, forked);
-    if (done.lines)
+    if (done >= OPENED_LINES)
         rl_lines_destroy(&client->lines, forked);
-    if (done.names)
+    if (done >= OPENED_NAMES)
         rl_names_destroy(&client->names, forked);
-    if (done.journal)
+    if (done >= OPENED_JOURNAL)
         rl_journal_destroy(&client->journal, forked);
-    if (done.pool)
+    if (done >= OPENED_POOL)
         rl_pool_destroy(&client->pool, forked);
     if (!forked)
         pthread_mutex_destroy(&client->mutex);
@@ -84,24 +85,27 @@ static void settle_in(rowlock_client *client, const rl_conn *conn)
         atomic_store(&client->polls, true);
 }
 
-/* The first connection: is this a server and a schema to work with? */
+/* Is this a server and a schema to work with? */
+static rowlock_status look_over(rowlock_client *client, rl_conn *conn, const rl_io *io,
+                                rowlock_error *err)
+{
+    rowlock_status status = rl_server_check(&conn->server, err);
+    /* Another attempt asks anew. */
+    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
+    RL_TRY(status);
+    RL_TRY(name_schema(client, conn, io, err));
+    RL_TRY(rl_schema_check(conn, client->schema, io, err));
+    settle_in(client, conn);
+    return ROWLOCK_OK;
+}
+
 static rowlock_status look_at_server(rowlock_client *client, const rl_budget *budget,
                                      rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_server_check(&conn->server, err);
-    /* Another attempt asks anew. */
-    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
-    if (status == ROWLOCK_OK)
-        status = name_schema(client, conn, &io, err);
-    if (status == ROWLOCK_OK)
-        status = rl_schema_check(conn, client->schema, &io, err);
-    if (status == ROWLOCK_OK)
-        settle_in(client, conn);
+    RL_TRY(rl_pool_take(&client->pool, RL_WORK, &io, &conn, err));
+    rowlock_status status = look_over(client, conn, &io, err);
     rl_pool_give(&client->pool, conn);
     return status;
 }
@@ -151,26 +155,39 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
                             rl_params *params, opened *done, rowlock_error *err)
 {
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
-    rowlock_status status = rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks,
-                                         client->bell_prefix, max_idle, err);
-    done->pool = status == ROWLOCK_OK;
-    if (status == ROWLOCK_OK)
-        status = rl_journal_init(&client->journal, options->no_history, err);
-    done->journal = done->pool && status == ROWLOCK_OK;
-    if (status == ROWLOCK_OK)
-        status = rl_names_init(&client->names, err);
-    done->names = done->journal && status == ROWLOCK_OK;
-    if (status == ROWLOCK_OK)
-        status = rl_lines_init(&client->lines, err);
-    done->lines = done->names && status == ROWLOCK_OK;
-    if (status == ROWLOCK_OK)
-        status = reach_server(client, options->cancel, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
-                             client->log, err);
-    done->keeper = status == ROWLOCK_OK;
-    return status;
+    RL_TRY(rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, client->bell_prefix, max_idle,
+                        err));
+    *done = OPENED_POOL;
+    RL_TRY(rl_journal_init(&client->journal, options->no_history, err));
+    *done = OPENED_JOURNAL;
+    RL_TRY(rl_names_init(&client->names, err));
+    *done = OPENED_NAMES;
+    RL_TRY(rl_lines_init(&client->lines, err));
+    *done = OPENED_LINES;
+    RL_TRY(reach_server(client, options->cancel, err));
+    RL_TRY(rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
+                           client->log, err));
+    *done = OPENED_KEEPER;
+    return ROWLOCK_OK;
+}
+
+static void describe(rowlock_client *client, const rowlock_client_options *options,
+                     const rl_params *params, rowlock_waiting waiting)
+{
+    uuid_t uuid;
+    uuid_generate(uuid);
+    uuid_unparse_lower(uuid, client->uuid);
+    client->home = rl_home_make();
+    client->log = (rl_log){.fn = options->log, .data = options->log_data};
+    client->single_writer = options->single_writer;
+    client->limit_ms = params->connect_timeout_ms;
+    client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
+    snprintf(client->schema, sizeof client->schema, "%s", params->schema);
+    rl_bell_prefix(client->schema, client->bell_prefix);
+    atomic_init(&client->heir_us, 500);
+    atomic_init(&client->polls, waiting == ROWLOCK_WAITING_POLL);
+    rl_options_label(options->label, client->label, sizeof client->label);
+    pthread_mutex_init(&client->mutex, NULL);
 }
 
 rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_client **out,
@@ -179,33 +196,17 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
     static const rowlock_client_options defaults = {0};
     const rowlock_client_options *options = given ? given : &defaults;
     rl_params params;
-    if (!out)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the client was given (NULL)");
     rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(options, &params, &waiting, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_place_check(out, "the client", err));
+    RL_TRY(rl_options_params(options, &params, &waiting, err));
     rowlock_client *client = calloc(1, sizeof *client);
     if (!client) {
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    uuid_t uuid;
-    uuid_generate(uuid);
-    uuid_unparse_lower(uuid, client->uuid);
-    client->home = rl_home_make();
-    client->log = (rl_log){.fn = options->log, .data = options->log_data};
-    client->single_writer = options->single_writer;
-    client->limit_ms = params.connect_timeout_ms;
-    client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
-    snprintf(client->schema, sizeof client->schema, "%s", params.schema);
-    rl_bell_prefix(client->schema, client->bell_prefix);
-    atomic_init(&client->heir_us, 500);
-    atomic_init(&client->polls, waiting == ROWLOCK_WAITING_POLL);
-    rl_options_label(options->label, client->label, sizeof client->label);
-    pthread_mutex_init(&client->mutex, NULL);
-    opened done = {0};
-    status = start(client, options, &params, &done, err);
+    describe(client, options, &params, waiting);
+    opened done = OPENED_NOTHING;
+    rowlock_status status = start(client, options, &params, &done, err);
     if (status != ROWLOCK_OK) {
         undo(client, done, false);
         return status;
@@ -286,7 +287,6 @@ void rowlock_client_close(rowlock_client *client)
 {
     if (!client)
         return;
-    const opened all = {true, true, true, true, true};
     bool forked = !rl_home_is_here(&client->home);
     if (forked) {
         forget_holds(client);
@@ -296,13 +296,11 @@ void rowlock_client_close(rowlock_client *client)
         bool alive = release_holds(client);
         (void)flush(client, alive ? HISTORY_LIMIT_MS : DEAD_LIMIT_MS, NULL);
     }
-    undo(client, all, forked);
+    undo(client, OPENED_KEEPER, forked);
 }
 
 rowlock_status rowlock_client_flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_client_check(client, err));
     return flush(client, wait_ms, err);
 }

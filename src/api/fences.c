@@ -27,22 +27,17 @@ static rowlock_status check_identifier(const char *what, const char *text, rowlo
 static rowlock_status check_table(const rowlock_client *client, const char *table_schema,
                                   const char *table_name, rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && table_schema)
-        status = check_identifier("schema", table_schema, err);
-    if (status == ROWLOCK_OK)
-        status = check_identifier("table", table_name, err);
-    return status;
+    RL_TRY(rl_client_check(client, err));
+    if (table_schema)
+        RL_TRY(check_identifier("schema", table_schema, err));
+    return check_identifier("table", table_name, err);
 }
 
 rowlock_status rowlock_fence_install(rowlock_client *client, const char *table_schema,
                                      const char *table_name, const char *name, rowlock_error *err)
 {
-    rowlock_status status = check_table(client, table_schema, table_name, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_table(client, table_schema, table_name, err));
+    RL_TRY(rl_name_check(name, err));
     return rl_fence_install(client, table_schema ? table_schema : client->schema, table_name, name,
                             err);
 }
@@ -50,20 +45,15 @@ rowlock_status rowlock_fence_install(rowlock_client *client, const char *table_s
 rowlock_status rowlock_fence_remove(rowlock_client *client, const char *table_schema,
                                     const char *table_name, rowlock_error *err)
 {
-    rowlock_status status = check_table(client, table_schema, table_name, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_table(client, table_schema, table_name, err));
     return rl_fence_remove(client, table_schema ? table_schema : client->schema, table_name, err);
 }
 
 rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fences,
                                   rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (!fences)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the fences was given (NULL)");
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_place_check(fences, "the fences", err));
     return rl_fences_get(client, fences, err);
 }
 

@@ -37,16 +37,12 @@ rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options
 {
     static const rowlock_sweep_options defaults = {0};
     const rowlock_sweep_options *options = given ? given : &defaults;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = check_sweep(options, err);
-    if (status == ROWLOCK_OK)
-        status = check_rights(client, "sweeping",
-                              ", or let `rowlock init --event` do it in the server", err);
-    if (status == ROWLOCK_OK)
-        status = rl_sweep(client, options, result, err);
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(check_sweep(options, err));
+    RL_TRY(check_rights(client, "sweeping", ", or let `rowlock init --event` do it in the server",
+                        err));
     /* Whatever it was doing, the next sweep does it again. */
-    return rl_no_effect(status, err);
+    return rl_no_effect(rl_sweep(client, options, result, err), err);
 }
 
 rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
@@ -54,15 +50,12 @@ rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
 {
     static const rowlock_break_options defaults = {0};
     rowlock_break_options options = given ? *given : defaults;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
     char text[256];
     rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
     options.reason = *text ? text : NULL;
-    status = rl_break(client, name, &options, err);
+    rowlock_status status = rl_break(client, name, &options, err);
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err, "breaking '%s': ", name);
     return status;
@@ -77,12 +70,10 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
 
 rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status == ROWLOCK_OK)
-        status = check_rights(client, "purging a name", "", err);
-    return status == ROWLOCK_OK ? rl_purge(client, name, err) : status;
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    RL_TRY(check_rights(client, "purging a name", "", err));
+    return rl_purge(client, name, err);
 }
 
 /* Of a connection that makes rowlock's tables and procedures: not through the procedures, which may
@@ -91,10 +82,9 @@ static rowlock_status maker_params(const rowlock_client_options *options, rl_par
                                    rowlock_error *err)
 {
     rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(options, params, &waiting, err);
-    if (status == ROWLOCK_OK)
-        params->via = false;
-    return status;
+    RL_TRY(rl_options_params(options, params, &waiting, err));
+    params->via = false;
+    return ROWLOCK_OK;
 }
 
 rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
@@ -102,29 +92,22 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
                                rowlock_error *err)
 {
     static const rowlock_migrate_options defaults = {0};
-    rl_params params;
+    RL_CLEANUP(rl_params_free) rl_params params = {0};
     char label[ROWLOCK_LABEL_MAX + 1];
-    rowlock_status status = maker_params(client_options, &params, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(maker_params(client_options, &params, err));
     rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
-    status = rl_migrate(&params, given ? given : &defaults, label, result, err);
-    rl_params_free(&params);
-    return status;
+    return rl_migrate(&params, given ? given : &defaults, label, result, err);
 }
 
 static rowlock_status with_procedures(const rowlock_client_options *client_options,
                                       const rowlock_procedures_options *options, bool install,
                                       rowlock_procedures_result *result, rowlock_error *err)
 {
-    rl_params params;
-    rowlock_status status = maker_params(client_options, &params, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = install ? rl_procedures_install(&params, options, result, err)
-                     : rl_procedures_remove(&params, options, result, err);
-    rl_params_free(&params);
-    return rl_no_effect(status, err);
+    RL_CLEANUP(rl_params_free) rl_params params = {0};
+    RL_TRY(maker_params(client_options, &params, err));
+    return rl_no_effect(install ? rl_procedures_install(&params, options, result, err)
+                                : rl_procedures_remove(&params, options, result, err),
+                        err);
 }
 
 rowlock_status rowlock_procedures_install(const rowlock_client_options *client_options,
@@ -167,14 +150,11 @@ static rowlock_status with_event(const rowlock_client_options *client_options,
                                  const rl_event_plan *plan, int64_t wait_ms,
                                  rowlock_sweep_event_result *result, rowlock_error *err)
 {
-    rl_params params;
-    rowlock_status status = maker_params(client_options, &params, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = plan ? rl_event_install(&params, plan, wait_ms, result, err)
-                  : rl_event_remove(&params, wait_ms, result, err);
-    rl_params_free(&params);
-    return rl_no_effect(status, err);
+    RL_CLEANUP(rl_params_free) rl_params params = {0};
+    RL_TRY(maker_params(client_options, &params, err));
+    return rl_no_effect(plan ? rl_event_install(&params, plan, wait_ms, result, err)
+                             : rl_event_remove(&params, wait_ms, result, err),
+                        err);
 }
 
 rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_options,
@@ -184,9 +164,8 @@ rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_
     static const rowlock_sweep_event_options defaults = {0};
     const rowlock_sweep_event_options *options = given ? given : &defaults;
     rl_event_plan plan;
-    rowlock_status status = make_plan(options, &plan, err);
-    return status == ROWLOCK_OK ? with_event(client_options, &plan, options->wait_ms, result, err)
-                                : status;
+    RL_TRY(make_plan(options, &plan, err));
+    return with_event(client_options, &plan, options->wait_ms, result, err);
 }
 
 rowlock_status rowlock_sweep_event_remove(const rowlock_client_options *client_options,
@@ -210,22 +189,18 @@ rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
     static const rowlock_diagnose_options defaults = {0};
     const rowlock_diagnose_options *how = given ? given : &defaults;
     const int64_t ttl_ms = how->ttl_ms ? how->ttl_ms : ROWLOCK_TTL_DEFAULT_MS;
-    rl_params params;
+    RL_CLEANUP(rl_params_free) rl_params params = {0};
     if (!fn)
         return rl_fail(err, ROWLOCK_INVALID, "no function for the findings was given (NULL)");
     if (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS)
         return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms", ttl_ms,
                        ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
     rowlock_waiting waiting;
-    rowlock_status status = rl_options_params(options, &params, &waiting, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_options_params(options, &params, &waiting, err));
     const rl_wants wants = {.ttl_ms = ttl_ms,
                             .polls = waiting == ROWLOCK_WAITING_POLL,
                             .single_writer = options && options->single_writer,
                             .role = how->role,
                             .rights_only = how->rights_only};
-    status = rl_diagnose(&params, &wants, fn, data, err);
-    rl_params_free(&params);
-    return rl_no_effect(status, err);
+    return rl_no_effect(rl_diagnose(&params, &wants, fn, data, err), err);
 }

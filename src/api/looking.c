@@ -1,22 +1,25 @@
 #include "admin/catalog.h"
 #include "admin/waiters.h"
+#include "api/options.h"
 #include "base/name.h"
 
 #define LIMIT_MOST 100000
+
+static rowlock_status check_limit(size_t limit, rowlock_error *err)
+{
+    if (limit > LIMIT_MOST)
+        return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", limit, LIMIT_MOST);
+    return ROWLOCK_OK;
+}
 
 rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_options *given,
                                 rowlock_list **list, rowlock_error *err)
 {
     static const rowlock_list_options defaults = {0};
     const rowlock_list_options *options = given ? given : &defaults;
-    rowlock_status status = rl_client_check(client, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (!list)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
-    if (options->limit > LIMIT_MOST)
-        return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", options->limit,
-                       LIMIT_MOST);
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_place_check(list, "the list", err));
+    RL_TRY(check_limit(options->limit, err));
     return rl_catalog_list(client, NULL, options, list, err);
 }
 
@@ -24,13 +27,9 @@ rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowloc
                                 rowlock_error *err)
 {
     static const rowlock_list_options defaults = {0};
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (!list)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_place_check(list, "the list", err));
     return rl_catalog_list(client, name, &defaults, list, err);
 }
 
@@ -54,13 +53,10 @@ rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters
 {
     static const rowlock_waiters_options defaults = {0};
     const rowlock_waiters_options *options = given ? given : &defaults;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && options->name)
-        status = rl_name_check(options->name, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (!waiters)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the waiters was given (NULL)");
+    RL_TRY(rl_client_check(client, err));
+    if (options->name)
+        RL_TRY(rl_name_check(options->name, err));
+    RL_TRY(rl_place_check(waiters, "the waiters", err));
     return rl_waiters_get(client, options, waiters, err);
 }
 
@@ -89,16 +85,11 @@ rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history
 {
     static const rowlock_history_options defaults = {0};
     const rowlock_history_options *options = given ? given : &defaults;
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK && options->name)
-        status = rl_name_check(options->name, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (!history)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the history was given (NULL)");
-    if (options->limit > LIMIT_MOST)
-        return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", options->limit,
-                       LIMIT_MOST);
+    RL_TRY(rl_client_check(client, err));
+    if (options->name)
+        RL_TRY(rl_name_check(options->name, err));
+    RL_TRY(rl_place_check(history, "the history", err));
+    RL_TRY(check_limit(options->limit, err));
     if (rl_client_via(client))
         return rl_fail(
             err, ROWLOCK_DENIED,

@@ -18,6 +18,12 @@
 #define RECONNECT_MAX_MS           86400000
 #define RETRY_MAX_MS               86400000
 
+rowlock_status rl_place_check(const void *place, const char *what, rowlock_error *err)
+{
+    return place ? ROWLOCK_OK
+                 : rl_fail(err, ROWLOCK_INVALID, "no place for %s was given (NULL)", what);
+}
+
 static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
 {
     static const char allowed[] =
@@ -79,8 +85,8 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
     params->read_defaults = options->read_defaults;
     if (params->port > 65535)
         return rl_fail(err, ROWLOCK_INVALID, "the port %u is not 1 to 65535", params->port);
-    rowlock_status status = merge_times(options, url, params, err);
-    return status == ROWLOCK_OK ? check_schema_name(params->schema, err) : status;
+    RL_TRY(merge_times(options, url, params, err));
+    return check_schema_name(params->schema, err);
 }
 
 static rowlock_status choose_waiting(const rowlock_client_options *options, const rl_url *url,
@@ -159,36 +165,31 @@ static rowlock_status check_option_file(const char *file, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+static rowlock_status resolve(const rowlock_client_options *options, rl_params *params,
+                              rowlock_waiting *waiting, rowlock_error *err)
+{
+    RL_CLEANUP(rl_url_free) rl_url url = {0};
+    if (options->url)
+        RL_TRY(rl_url_parse(options->url, &url, err));
+    RL_TRY(merge(options, &url, params, err));
+    RL_TRY(choose_waiting(options, &url, waiting, err));
+    RL_TRY(choose_via(options, &url, &params->via, err));
+    RL_TRY(merge_tls(options, &url, &params->tls, err));
+    RL_TRY(choose_protocol(options, &url, &params->protocol, err));
+    RL_TRY(check_option_file(params->defaults_file, err));
+    RL_TRY(check_option_file(params->defaults_extra_file, err));
+    if (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",
+                       options->reconnect_ms, RECONNECT_MAX_MS);
+    return ROWLOCK_OK;
+}
+
 rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
                                  rowlock_waiting *waiting, rowlock_error *err)
 {
     static const rowlock_client_options none = {0};
-    rl_url url = {0};
-    rowlock_status status = ROWLOCK_OK;
     *params = (rl_params){0};
-    if (!options)
-        options = &none;
-    if (options->url)
-        status = rl_url_parse(options->url, &url, err);
-    if (status == ROWLOCK_OK)
-        status = merge(options, &url, params, err);
-    if (status == ROWLOCK_OK)
-        status = choose_waiting(options, &url, waiting, err);
-    if (status == ROWLOCK_OK)
-        status = choose_via(options, &url, &params->via, err);
-    if (status == ROWLOCK_OK)
-        status = merge_tls(options, &url, &params->tls, err);
-    if (status == ROWLOCK_OK)
-        status = choose_protocol(options, &url, &params->protocol, err);
-    if (status == ROWLOCK_OK)
-        status = check_option_file(params->defaults_file, err);
-    if (status == ROWLOCK_OK)
-        status = check_option_file(params->defaults_extra_file, err);
-    if (status == ROWLOCK_OK &&
-        (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS))
-        status = rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",
-                         options->reconnect_ms, RECONNECT_MAX_MS);
-    rl_url_free(&url);
+    rowlock_status status = resolve(options ? options : &none, params, waiting, err);
     if (status != ROWLOCK_OK)
         rl_params_free(params);
     return status;

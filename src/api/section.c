@@ -1,6 +1,7 @@
 #include "kind/section.h"
 #include <inttypes.h>
 
+#include "api/options.h"
 #include "base/name.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
@@ -9,11 +10,8 @@ static rowlock_status check_section(const rowlock_client *client, const char *na
                                     const rowlock_section_options *options, bool has_fn,
                                     rowlock_error *err)
 {
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = rl_name_check(name, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
     if (!has_fn)
         return rl_fail(err, ROWLOCK_INVALID, "the section on '%s' has no function (NULL)", name);
     if (options->wait_ms < 0 || options->backoff_ms < 0 || options->backoff_max_ms < 0)
@@ -68,9 +66,7 @@ rowlock_status rowlock_section_run(rowlock_client *client, const char *name,
     const rowlock_section_options *options = given ? given : &section_defaults;
     if (result)
         *result = (rowlock_section_result){0};
-    rowlock_status status = check_section(client, name, options, fn != NULL, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_section(client, name, options, fn != NULL, err));
     int64_t wait_ms = options->wait_ms ? options->wait_ms : ROWLOCK_WAIT_FOREVER;
     alone a = {.client = client,
                .name = name,
@@ -92,25 +88,26 @@ rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, cons
     const rowlock_section_options *options = given ? given : &section_defaults;
     if (result)
         *result = (rowlock_section_result){0};
-    rowlock_status status = check_section(client, name, options, fn != NULL, err);
-    if (status == ROWLOCK_OK)
-        status = rl_tx_check(mysql, false, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_section(client, name, options, fn != NULL, err));
+    RL_TRY(rl_tx_check(mysql, false, err));
     return rl_tx_section(client, mysql, name, options, fn, data, result, err);
 }
 
 /* -------------------------------------------------------------------- the halves */
 
+static rowlock_status check_bump(const rowlock_client *client, const char *name,
+                                 const uint64_t *version, rowlock_error *err)
+{
+    RL_TRY(check_section(client, name, &section_defaults, true, err));
+    return rl_place_check(version, "the version", err);
+}
+
 rowlock_status rowlock_version_read(rowlock_client *client, const char *name, uint64_t *version,
                                     rowlock_error *err)
 {
-    rowlock_status status = check_section(client, name, &section_defaults, true, err);
-    if (status == ROWLOCK_OK && !version)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_bump(client, name, version, err));
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    rowlock_status status = ROWLOCK_OK;
     uint64_t id = 0;
     uint64_t read = 0;
     int64_t hint_us = 1;
@@ -152,11 +149,7 @@ rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, ui
                                     uint64_t *version, rowlock_error *err)
 {
     const rowlock_section_options once = {.max_attempts = 1};
-    rowlock_status status = check_section(client, name, &once, true, err);
-    if (status == ROWLOCK_OK && !version)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_bump(client, name, version, err));
     bump b = {.section = {.client = client,
                           .name = name,
                           .budget = rl_budget_start(0, client->limit_ms, NULL)},
@@ -168,7 +161,7 @@ rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, ui
                                   .swap = swap_of_bump,
                                   .undo = undo_nothing};
     rowlock_section_result result;
-    status = rl_section_run(client, name, &once, &ways, &result, err);
+    rowlock_status status = rl_section_run(client, name, &once, &ways, &result, err);
     if (status == ROWLOCK_OK)
         *version = result.version;
     if (status == ROWLOCK_CONFLICT)
@@ -180,18 +173,13 @@ rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, ui
 rowlock_status rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, const char *name,
                                        uint64_t expected, uint64_t *version, rowlock_error *err)
 {
-    rowlock_status status = check_section(client, name, &section_defaults, true, err);
-    if (status == ROWLOCK_OK && !version)
-        status = rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
-    if (status == ROWLOCK_OK)
-        status = rl_tx_check(mysql, true, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_bump(client, name, version, err));
+    RL_TRY(rl_tx_check(mysql, true, err));
     rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t id = 0;
     rl_client_owner(client, owner);
-    status = rl_resource_id(client, &budget, name, RL_KIND_LEASE, &id, err);
+    rowlock_status status = rl_resource_id(client, &budget, name, RL_KIND_LEASE, &id, err);
     if (status == ROWLOCK_OK)
         status = rl_tx_swap(client, mysql, &budget, name, id, expected, owner, err);
     if (status == ROWLOCK_OK)
