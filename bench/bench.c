@@ -13,7 +13,6 @@
 #include <ctype.h>
 #include <getopt.h>
 #include <json-c/json.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -382,20 +381,6 @@ static void take_arguments(bench *self, int argc, char **argv)
         wrong("--seconds is 0.05 to 60, --rounds 1 to 20, and nothing else is wanted");
 }
 
-static void on_end(int signo)
-{
-    (void)signo;
-    measure_stop();
-}
-
-static void catch_end(void)
-{
-    const struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-}
-
 int main(int argc, char **argv)
 {
     static bench self = {.counts = {1, 8, 32, 128}, .count_count = 4, .seconds = 1, .rounds = 5};
@@ -410,7 +395,7 @@ int main(int argc, char **argv)
         return 0;
     }
     add_loads(&self);
-    catch_end();
+    measure_catch_end();
     warm_up(&self);
     measure_all(&self);
     if (measure_stopped()) {

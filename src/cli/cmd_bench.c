@@ -1,17 +1,13 @@
 /* cli/cmd_bench.c - bench: what locks cost on this server. */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "args.h"
+#include "bench/rows.h"
 #include "cli.h"
 #include "json.h"
-#include "measure.h"
-#include "measure_rowlock.h"
 #include "say.h"
 #include "table.h"
 #include "text.h"
@@ -23,15 +19,10 @@ enum {
     ID_MODE,
     ID_NAMES,
 
-    COUNTS_MAX = 8,
     CLIENTS_LIMIT = 256,
     WINDOW_MS = 2000,
     WINDOW_MIN_MS = 50,
     WINDOW_MAX_MS = 60000,
-    WARM_UP_MS = 500,
-    WARM_UP_EACH_MS = 10,
-    KINDS_MAX = 8,
-    RESULTS_MAX = KINDS_MAX * COUNTS_MAX * 2,
 };
 
 static const char help[] =
@@ -59,28 +50,6 @@ static const char help[] =
     "does.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
-typedef struct result {
-    const measure_rowlock_kind *kind;
-    unsigned clients;
-    bool hot;
-    measure_figures figures;
-} result;
-
-typedef struct bench {
-    cli_context *context;
-    unsigned counts[COUNTS_MAX];
-    size_t count_count;
-    int64_t window_ms;
-    bool only_mode;
-    rowlock_mode mode;
-    bool distinct;
-    bool hot;
-    char prefix[64]; /* of the names: nobody else's */
-    size_t planned;
-    size_t measured;
-    result results[RESULTS_MAX];
-} bench;
-
 /* ------------------------------------------------------------------- figures */
 
 static const char *names_word(bool hot)
@@ -101,7 +70,7 @@ static void add_time(cli_table *table, double us)
     cli_table_add(table, text, CLI_PLAIN);
 }
 
-static void add_row(cli_table *table, const result *row)
+static void add_row(cli_table *table, const rows_row *row)
 {
     const measure_figures *figures = &row->figures;
     char text[32];
@@ -119,7 +88,7 @@ static void add_row(cli_table *table, const result *row)
     cli_table_add(table, figures->fairness >= 0 ? text : "", CLI_PLAIN);
 }
 
-static void print_table(const bench *self)
+static void print_table(const rows *self)
 {
     static const cli_column columns[] = {
         {"LOCK", false, 0},    {"NAMES", false, 0},        {"CLIENTS", true, 0},
@@ -129,7 +98,7 @@ static void print_table(const bench *self)
     };
     cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < self->measured; i++)
-        add_row(table, &self->results[i]);
+        add_row(table, &self->row[i]);
     cli_table_print(table);
     cli_table_free(table);
 }
@@ -144,7 +113,7 @@ static void json_real(json_object *object, const char *key, double value)
         cli_out_of_memory();
 }
 
-static json_object *row_json(const bench *self, const result *row)
+static json_object *row_json(const rows *self, const rows_row *row)
 {
     const measure_figures *figures = &row->figures;
     json_object *object = cli_json_new();
@@ -165,127 +134,39 @@ static json_object *row_json(const bench *self, const result *row)
     return object;
 }
 
-static void print_json(const bench *self)
+static void print_json(const rows *self)
 {
     for (size_t i = 0; i < self->measured; i++)
-        cli_json_item(row_json(self, &self->results[i]), i);
+        cli_json_item(row_json(self, &self->row[i]), i);
     cli_json_end(self->measured);
 }
 
 /* ------------------------------------------------------------------- progress */
-
-/* The server opens its tables once for each that works at the same time. */
-static int64_t warm_up_ms(const bench *self, unsigned clients)
-{
-    int64_t part = self->window_ms / 4;
-    return (part < WARM_UP_MS ? part : WARM_UP_MS) + clients * WARM_UP_EACH_MS;
-}
 
 static bool watched(void)
 {
     return isatty(STDERR_FILENO) && tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
-static void show_progress(const bench *self, const result *row)
+static void begin_row(const rows *all, const rows_row *row, int64_t left_ms)
 {
-    if (!watched())
-        return;
-    int64_t each_ms = self->window_ms + warm_up_ms(self, row->clients);
-    int64_t left_ms = (int64_t)(self->planned - self->measured) * each_ms;
     char left[CLI_HUMANE];
-    fprintf(stderr, "\r%zu of %zu: %.30s, %s, %u clients (%s to go)\033[K", self->measured + 1,
-            self->planned, row->kind->name, names_word(row->hot), row->clients,
-            cli_humane(left_ms, left, sizeof left));
+    if (watched())
+        fprintf(stderr, "\r%zu of %zu: %.30s, %s, %u clients (%s to go)\033[K", all->measured + 1,
+                all->planned, row->kind->name, names_word(row->hot), row->clients,
+                cli_humane(left_ms, left, sizeof left));
 }
 
-static void hide_progress(void)
+static void end_row(const rows *all, const rows_row *row, const measure_reason *why)
 {
+    (void)all;
     if (watched())
         fputs("\r\033[K", stderr);
-}
-
-/* ------------------------------------------------------------------ measuring */
-
-static volatile sig_atomic_t ended_by; /* the signal, once there was one */
-
-static void on_end(int signo)
-{
-    ended_by = signo;
-    measure_stop();
-}
-
-/* The first lets it clean up, the second one does not wait. */
-static void catch_end(void)
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
-        struct sigaction old;
-        sigemptyset(&action.sa_mask);
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
-}
-
-static bool measure_row(bench *self, const measure_rowlock_kind *kind, unsigned clients, bool hot,
-                        measure_reason *why)
-{
-    result *row = &self->results[self->measured];
-    measure_rowlock rowlock;
-    measure_system system = measure_rowlock_system(&rowlock, &self->context->client, kind);
-    const measure_load load = {
-        .prefix = self->prefix,
-        .clients = clients,
-        .hot = hot,
-        .window_ms = self->window_ms,
-        .warm_up_ms = warm_up_ms(self, clients),
-    };
-    *row = (result){.kind = kind, .clients = clients, .hot = hot};
-    show_progress(self, row);
-    bool good = measure_run(&system, &load, &row->figures, why);
-    hide_progress();
-    if (good)
-        self->measured++;
-    else if (!measure_stopped())
-        cli_say("%s, %s, %u clients: %s", kind->name, names_word(hot), clients, why->text);
-    else if (strcmp(why->text, "interrupted") != 0)
+    if (why && !measure_stopped())
+        cli_say("%s, %s, %u clients: %s", row->kind->name, names_word(row->hot), row->clients,
+                why->text);
+    else if (why && strcmp(why->text, "interrupted") != 0)
         cli_say("%s", why->text);
-    return good;
-}
-
-static bool measure_kind(bench *self, const measure_rowlock_kind *kind, measure_reason *why)
-{
-    for (int hot = 0; hot <= 1; hot++) {
-        for (size_t i = 0; i < self->count_count; i++) {
-            if ((hot ? self->hot : self->distinct) &&
-                !measure_row(self, kind, self->counts[i], hot, why))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Is it one of the rows that are asked for? */
-static bool wanted(const bench *self, const measure_rowlock_kind *kind)
-{
-    if (kind->no_reply || (self->only_mode && kind->mode != self->mode))
-        return false;
-    /* Who says that this server has no bell is not to be shown one. */
-    return kind->mode != ROWLOCK_OPTIMISTIC || kind->waiting == ROWLOCK_WAITING_POLL ||
-           self->context->client.waiting != ROWLOCK_WAITING_POLL;
-}
-
-static bool measure_all(bench *self, measure_reason *why)
-{
-    for (const measure_rowlock_kind *kind = measure_rowlock_kinds; kind->id; kind++) {
-        if (wanted(self, kind))
-            self->planned += self->count_count * (self->distinct + self->hot);
-    }
-    for (const measure_rowlock_kind *kind = measure_rowlock_kinds; kind->id; kind++) {
-        if (wanted(self, kind) && !measure_kind(self, kind, why))
-            return false;
-    }
-    return true;
 }
 
 /* Ends as the signal would have ended us. */
@@ -296,60 +177,25 @@ static void end_by_signal(int signo)
     raise(signo);
 }
 
-/* Nobody else's names begin so, on whatever host he is. */
-static bool make_prefix(bench *self)
+static int run_bench(cli_context *context, rows *all)
 {
-    uint32_t random;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return false;
-    snprintf(self->prefix, sizeof self->prefix, "rowlock-bench/%ld-%08" PRIx32, (long)getpid(),
-             random);
-    return true;
-}
-
-/* Who may not remove names is told before there are any. */
-static int try_to_remove(const bench *self)
-{
-    const rowlock_client_options options = measure_rowlock_remover(&self->context->client);
     rowlock_client *client;
     rowlock_error err;
-    rowlock_status status = rowlock_client_open(&options, &client, &err);
-    if (status == ROWLOCK_OK) {
-        status = rowlock_purge(client, self->prefix, &err);
-        rowlock_client_close(client);
-    }
-    if (status != ROWLOCK_DENIED)
-        return 0;
-    rowlock_error told = err;
-    snprintf(told.message, sizeof told.message,
-             "bench removes its names when it is done, and this user may not: %.500s", err.message);
-    return cli_fail(&told);
-}
-
-static int run_bench(bench *self)
-{
-    rowlock_client *client;
-    int exit_status = 0;
     measure_reason why;
+    int exit_status = 0;
     /* What would stop every client is better said once; and clients fork, so it is closed. */
-    if (!cli_open(self->context, &client, &exit_status))
+    if (!cli_open(context, &client, &exit_status))
         return exit_status;
     rowlock_client_close(client);
-    if (!make_prefix(self)) {
-        cli_say("no random numbers");
-        return rowlock_status_exit(ROWLOCK_SYSTEM);
-    }
-    exit_status = try_to_remove(self);
-    if (exit_status)
-        return exit_status;
-    catch_end();
-    bool good = measure_all(self, &why);
-    if (self->context->json)
-        print_json(self);
+    if (rows_prepare(all, &err) != ROWLOCK_OK)
+        return cli_fail(&err);
+    bool good = rows_measure(all, &why);
+    if (context->json)
+        print_json(all);
     else
-        print_table(self);
-    if (ended_by)
-        end_by_signal(ended_by);
+        print_table(all);
+    if (measure_ended_by())
+        end_by_signal(measure_ended_by());
     if (good)
         return 0;
     return why.exit_status ? why.exit_status : 1;
@@ -358,11 +204,11 @@ static int run_bench(bench *self)
 /* ------------------------------------------------------------- the arguments */
 
 /* "1,8,32", as they stand. */
-static bool take_clients(bench *self, const char *value)
+static bool take_clients(rows *self, const char *value)
 {
     const char *p = value;
     self->count_count = 0;
-    while (self->count_count < COUNTS_MAX) {
+    while (self->count_count < ROWS_COUNTS_MAX) {
         char number[8];
         uint64_t clients;
         size_t length = strcspn(p, ",");
@@ -375,12 +221,12 @@ static bool take_clients(bench *self, const char *value)
             return true;
         p++;
     }
-    cli_usage("--clients wants up to %d numbers from 1 to %d, such as 1,8,32, not '%s'", COUNTS_MAX,
-              CLIENTS_LIMIT, value);
+    cli_usage("--clients wants up to %d numbers from 1 to %d, such as 1,8,32, not '%s'",
+              ROWS_COUNTS_MAX, CLIENTS_LIMIT, value);
     return false;
 }
 
-static bool take_seconds(const cli_args *args, bench *self)
+static bool take_seconds(const cli_args *args, rows *self)
 {
     if (!cli_args_duration(args, "--seconds", NULL, &self->window_ms))
         return false;
@@ -390,7 +236,7 @@ static bool take_seconds(const cli_args *args, bench *self)
     return false;
 }
 
-static bool take_mode(bench *self, const char *value)
+static bool take_mode(rows *self, const char *value)
 {
     self->only_mode = true;
     if (cli_mode(value, &self->mode))
@@ -399,7 +245,7 @@ static bool take_mode(bench *self, const char *value)
     return false;
 }
 
-static bool take_names(bench *self, const char *value)
+static bool take_names(rows *self, const char *value)
 {
     self->distinct = strcmp(value, "distinct") == 0;
     self->hot = strcmp(value, "hot") == 0;
@@ -409,7 +255,7 @@ static bool take_names(bench *self, const char *value)
     return false;
 }
 
-static bool take_option(const cli_args *args, int id, bench *self)
+static bool take_option(const cli_args *args, int id, rows *self)
 {
     switch (id) {
     case ID_CLIENTS:
@@ -421,8 +267,7 @@ static bool take_option(const cli_args *args, int id, bench *self)
     case ID_NAMES:
         return take_names(self, args->value);
     }
-    self->context->json = true;
-    return true;
+    return false;
 }
 
 int cli_bench(const cli_context *context, int argc, char **argv)
@@ -433,21 +278,25 @@ int cli_bench(const cli_context *context, int argc, char **argv)
         {ID_JSON, "json", CLI_NOTHING},     {0},
     };
     cli_context mine = *context;
-    static bench self; /* large */
-    self = (bench){.context = &mine,
-                   .counts = {1, 8},
-                   .count_count = 2,
-                   .window_ms = WINDOW_MS,
-                   .distinct = true,
-                   .hot = true};
+    static rows self; /* large */
+    self = (rows){.client = &mine.client,
+                  .counts = {1, 8},
+                  .count_count = 2,
+                  .window_ms = WINDOW_MS,
+                  .distinct = true,
+                  .hot = true,
+                  .begin = begin_row,
+                  .end = end_row};
     cli_args args = cli_args_start(help, options, &mine, argc, argv);
     for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
         if (id == CLI_ARGS_STOP)
             return args.exit_status;
-        if (!take_option(&args, id, &self))
+        if (id == ID_JSON)
+            mine.json = true;
+        else if (!take_option(&args, id, &self))
             return CLI_EXIT_USAGE;
     }
     if (!cli_args_operands(&args, 0, 0, ""))
         return CLI_EXIT_USAGE;
-    return run_bench(&self);
+    return run_bench(&mine, &self);
 }

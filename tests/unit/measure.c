@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/measure.h"
+#include "../../bench/measure.h"
 #include "support/unit.h"
 
 static void assert_near(double value, double wanted)

@@ -1,4 +1,4 @@
-/* cli/measure_rowlock.c - see measure_rowlock.h */
+/* bench/measure_rowlock.c - see measure_rowlock.h */
 #include "measure_rowlock.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* cli/measure_rowlock.h - rowlock itself as lock systems to measure. */
-#ifndef RL_CLI_MEASURE_ROWLOCK_H
-#define RL_CLI_MEASURE_ROWLOCK_H
+/* bench/measure_rowlock.h - rowlock itself as lock systems to measure. */
+#ifndef ROWLOCK_MEASURE_ROWLOCK_H
+#define ROWLOCK_MEASURE_ROWLOCK_H
 
 #include "measure.h"
 #include "rowlock/rowlock.h"

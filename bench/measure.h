@@ -1,12 +1,12 @@
 /*
- * cli/measure.h - what a lock system costs: cycles, waits, hand-overs, fairness.
+ * bench/measure.h - what a lock system costs: cycles, waits, hand-overs, fairness.
  *
- * Used by `rowlock bench` and by bench/, which puts other lock systems beside it. A lock
+ * Used by `rowlock bench` and by bench.c, which puts other lock systems beside it. A lock
  * system is a few functions and a load says how they are used. Every client is a process
  * of its own, as users are; the figures are in memory that they share.
  */
-#ifndef RL_CLI_MEASURE_H
-#define RL_CLI_MEASURE_H
+#ifndef ROWLOCK_MEASURE_H
+#define ROWLOCK_MEASURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,6 +113,12 @@ bool measure_run(const measure_system *system, const measure_load *load, measure
  * then fails. Async-signal-safe. Once stopped, later loads fail at once. */
 void measure_stop(void);
 bool measure_stopped(void);
+
+/* Lets SIGINT, SIGTERM and SIGHUP (unless they are ignored) call measure_stop(): the first one
+ * lets it clean up, the second one does not wait. */
+void measure_catch_end(void);
+/* The signal that came; 0: none. */
+int measure_ended_by(void);
 
 /* Monotonic, the same clock in all processes. */
 int64_t measure_now_ns(void);

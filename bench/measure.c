@@ -1,4 +1,4 @@
-/* cli/measure.c - see measure.h */
+/* bench/measure.c - see measure.h */
 #include "measure.h"
 
 #include <errno.h>
@@ -104,6 +104,31 @@ void measure_stop(void)
 bool measure_stopped(void)
 {
     return stop_wanted;
+}
+
+static volatile sig_atomic_t ended_by;
+
+static void on_end(int signo)
+{
+    ended_by = signo;
+    measure_stop();
+}
+
+void measure_catch_end(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction action = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
+        struct sigaction old;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+int measure_ended_by(void)
+{
+    return ended_by;
 }
 
 /* ---------------------------------------------------------------- histogram */
