@@ -168,8 +168,9 @@ static rowlock_status fencing_begin(fencing *f, rowlock_client *client, const ch
                    .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL),
                    .wanted_schema = table_schema,
                    .wanted_table = table_name};
+    static const rl_request quiet = {.pins = RL_PINS_NONE};
     rl_io io = rl_budget_quick_io(&f->budget);
-    rowlock_status status = rl_pool_take_quiet(&client->pool, &io, &f->conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, &quiet, &io, &f->conn, err);
     if (status == ROWLOCK_OK)
         status = find_table(f, err);
     if (status == ROWLOCK_OK)

@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "engine/settle.h"
-#include "engine/turn.h"
 #include "kind/row.h"
 #include "wait/backoff.h"
 
@@ -224,7 +223,7 @@ static rowlock_status free_expired(const sweep *s, names *batch, rowlock_error *
 {
     rl_io io = rl_budget_quick_io(s->budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&s->client->pool, RL_WORK, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&s->client->pool, NULL, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = free_in_transaction(s, conn, &io, batch, err);
@@ -449,7 +448,7 @@ static rowlock_status purge_names(const sweep *s, names *batch, rowlock_error *e
 {
     rl_io io = rl_budget_quick_io(s->budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&s->client->pool, RL_WORK, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&s->client->pool, NULL, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = purge_on(s, conn, &io, batch, err);
@@ -547,7 +546,7 @@ static rowlock_status break_lease(rowlock_client *client, const rl_budget *budge
     *broken = status == ROWLOCK_OK && done.rows > 0;
     /* Its holder does not know yet, and would ring only then. */
     if (*broken)
-        rl_bell_seize(client, budget, v->id, v->connection_id);
+        rl_bell_seize(&client->bells, budget, v->id, v->connection_id);
     return status;
 }
 
@@ -857,7 +856,7 @@ static rowlock_status not_there(rowlock_client *client, const rl_budget *budget,
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
     rowlock_error why = {0};
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, NULL);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, NULL);
     if (status != ROWLOCK_OK)
         return ROWLOCK_NOT_FOUND;
     status = rl_prepare_all(conn, needed, sizeof needed / sizeof needed[0], &io, &why);

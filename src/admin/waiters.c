@@ -116,7 +116,7 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
     if (!waiters)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     waiters->hidden = "";
-    const rl_value at_bells[] = {rl_text(client->bell_prefix), rl_text(name),
+    const rl_value at_bells[] = {rl_text(client->bells.prefix), rl_text(name),
                                  rl_u64(!rl_client_via(client))};
     const rl_value at_rows[] = {rl_text(name)};
     rowlock_status status =

@@ -28,7 +28,7 @@ typedef enum opened {
     OPENED_POOL,
     OPENED_JOURNAL,
     OPENED_NAMES,
-    OPENED_LINES,
+    OPENED_BELLS,
     OPENED_KEEPER
 } opened;
 
@@ -36,8 +36,8 @@ static void undo(rowlock_client *client, opened done, bool forked)
 {
     if (done >= OPENED_KEEPER)
         rl_keeper_stop(&client->keeper, forked);
-    if (done >= OPENED_LINES)
-        rl_lines_destroy(&client->lines, forked);
+    if (done >= OPENED_BELLS)
+        rl_bells_destroy(&client->bells, forked);
     if (done >= OPENED_NAMES)
         rl_names_destroy(&client->names, forked);
     if (done >= OPENED_JOURNAL)
@@ -72,7 +72,7 @@ static rowlock_status name_schema(rowlock_client *client, rl_conn *conn, const r
 {
     rowlock_status status = rl_session_name_schema(conn, &client->pool.params, io, err);
     snprintf(client->schema, sizeof client->schema, "%s", client->pool.params.schema);
-    rl_bell_prefix(client->schema, client->bell_prefix);
+    rl_bell_prefix(client->schema, client->bells.prefix);
     return status;
 }
 
@@ -82,7 +82,7 @@ static void settle_in(rowlock_client *client, const rl_conn *conn)
     snprintf(client->user, sizeof client->user, "%s", conn->mysql->user ? conn->mysql->user : "");
     sign_label(client);
     if (rl_server_why_no_bell(&conn->server, client->single_writer))
-        atomic_store(&client->polls, true);
+        atomic_store(&client->bells.polls, true);
 }
 
 /* Is this a server and a schema to work with? */
@@ -104,7 +104,7 @@ static rowlock_status look_at_server(rowlock_client *client, const rl_budget *bu
 {
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    RL_TRY(rl_pool_take(&client->pool, RL_WORK, &io, &conn, err));
+    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
     rowlock_status status = look_over(client, conn, &io, err);
     rl_pool_give(&client->pool, conn);
     return status;
@@ -155,15 +155,14 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
                             rl_params *params, opened *done, rowlock_error *err)
 {
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
-    RL_TRY(rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, client->bell_prefix, max_idle,
-                        err));
+    RL_TRY(rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle, err));
     *done = OPENED_POOL;
     RL_TRY(rl_journal_init(&client->journal, options->no_history, err));
     *done = OPENED_JOURNAL;
     RL_TRY(rl_names_init(&client->names, err));
     *done = OPENED_NAMES;
-    RL_TRY(rl_lines_init(&client->lines, err));
-    *done = OPENED_LINES;
+    RL_TRY(rl_bells_init(&client->bells, &client->pool, &client->log, err));
+    *done = OPENED_BELLS;
     RL_TRY(reach_server(client, options->cancel, err));
     RL_TRY(rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
                            client->log, err));
@@ -183,9 +182,8 @@ static void describe(rowlock_client *client, const rowlock_client_options *optio
     client->limit_ms = params->connect_timeout_ms;
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
     snprintf(client->schema, sizeof client->schema, "%s", params->schema);
-    rl_bell_prefix(client->schema, client->bell_prefix);
-    atomic_init(&client->heir_us, 500);
-    atomic_init(&client->polls, waiting == ROWLOCK_WAITING_POLL);
+    rl_bell_prefix(client->schema, client->bells.prefix);
+    atomic_init(&client->bells.polls, waiting == ROWLOCK_WAITING_POLL);
     rl_options_label(options->label, client->label, sizeof client->label);
     pthread_mutex_init(&client->mutex, NULL);
 }

@@ -248,7 +248,6 @@ static void destroy(rl_conn *conn)
     rl_alarm_end(&conn->alarm);
     if (conn->free_statements)
         conn->free_statements(conn);
-    free(conn->rings);
     free(conn->account);
     free(conn);
 }

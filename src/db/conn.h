@@ -77,13 +77,11 @@ struct rl_conn {
     int purpose; /* an rl_purpose, the pool's business */
     /* The pool's own number for it. The server's `id` may be another connection's tomorrow. */
     uint64_t serial;
-    /* Bells of leases that this connection keeps (GET_LOCK), and those of them that are to be
-     * rung as soon as it is not busy. The pool's business, too. */
-    unsigned bells;
-    uint64_t *rings;
-    size_t ring_count;
+    /* How many things the server keeps for a layer above as long as the connection lives (bells:
+     * bell/bell.h), and that layer's note. With pins it is kept open when it is idle. */
+    unsigned pins;
+    char pin_note[65];
     int64_t used_us;   /* when it was given back last */
-    char waiver[65];   /* what it has waived last (sql/lease.sql, lease_waive); "": nothing */
     int64_t opened_us; /* before the server was asked for it */
     uint64_t id;       /* the server's number for it */
     rl_peer peer;      /* which server that is */

@@ -34,7 +34,7 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 {
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = rl_run(conn, id, values, &io, done, err);
@@ -50,7 +50,7 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
     /* The connection may take its time; the change may not. */
     rl_io open_io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &open_io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &open_io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     if (beside && beside->server.node != conn->server.node)
@@ -120,16 +120,17 @@ static bool has_died(const rl_conn *conn, rowlock_status status, const rl_budget
 static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget, reading *what,
                                 rowlock_error *err)
 {
+    static const rl_request fresh = {.fresh = true};
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = read_on(conn, &io, what, err);
     bool again = !what->begun && has_died(conn, status, budget, &io);
     rl_pool_give(&client->pool, conn);
     if (again) {
-        status = rl_pool_take_new(&client->pool, RL_WORK, &io, &conn, err);
+        status = rl_pool_take(&client->pool, &fresh, &io, &conn, err);
         if (status != ROWLOCK_OK)
             return status;
         status = read_on(conn, &io, what, err);

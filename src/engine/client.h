@@ -7,14 +7,13 @@
 
 #include "base/budget.h"
 #include "base/home.h"
+#include "bell/bell.h"
 #include "db/pool.h"
 #include "engine/resource.h"
 #include "keep/journal.h"
 #include "keep/keeper.h"
 #include "rowlock/rowlock.h"
-#include "stmt/bell.h"
 #include "stmt/stmt.h"
-#include "wait/line.h"
 
 struct rowlock_client {
     rl_home home; /* the process that opened it */
@@ -28,11 +27,7 @@ struct rowlock_client {
     char schema[65];
     char user[129];     /* as the server's connection knows it */
     bool single_writer; /* the user has said so */
-    /* Waiters of leases poll: asked for, or the server has no bell (it may turn out late). */
-    atomic_bool polls;
-    rl_lines lines;                           /* of threads that wait for the same lock */
-    atomic_int_fast64_t heir_us;              /* how long an heir may take to inherit a lease */
-    char bell_prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
+    rl_bells bells;
     int64_t limit_ms;
     int64_t outage_us;
     atomic_uint_fast64_t owners; /* owner ids given out */

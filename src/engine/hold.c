@@ -55,7 +55,7 @@ static void tell_holder(rl_held *held, const char *reason)
 {
     rowlock_hold *hold = (rowlock_hold *)held;
     /* It may be long until the holder comes to release it. */
-    rl_bell_give_up(hold->client, &hold->bell, hold->locks[0].id);
+    rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
     rl_hold_record(hold, "lost", NULL, reason);
     rl_log_line(&hold->client->log, ROWLOCK_LOG_WARNING, "'%s' is lost: %s", hold->locks[0].name,
                 reason);

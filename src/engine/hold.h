@@ -3,7 +3,6 @@
 #define RL_ENGINE_HOLD_H
 
 #include "engine/client.h"
-#include "engine/turn.h"
 #include "keep/keeper.h"
 
 #define RL_TICKET_MAX 40

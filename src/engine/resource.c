@@ -341,7 +341,7 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
                              const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
 {
     creation c = {.name = name, .kind = kind, .fenced = fenced, .io = rl_budget_quick_io(budget)};
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &c.io, &c.conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &c.io, &c.conn, err);
     if (status != ROWLOCK_OK)
         return status;
     status = create_on(&c, err);

@@ -22,7 +22,7 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
 {
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, RL_WORK, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
     if (status == ROWLOCK_OK)
         status = rl_kill_on(conn, &io, connection_id, err);
     rl_pool_give(&client->pool, conn);
@@ -74,10 +74,9 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
     rl_io io = rl_budget_quick_io(budget);
+    const rl_request there = {.peer = trace->callers ? NULL : &trace->peer};
     rl_conn *conn = NULL;
-    if (!trace->callers)
-        conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
-    else if (rl_pool_take(&client->pool, RL_WORK, &io, &conn, err) != ROWLOCK_OK)
+    if (rl_pool_take(&client->pool, &there, &io, &conn, err) != ROWLOCK_OK)
         conn = NULL;
     /* At another server the connection's number is a stranger's. */
     if (conn && trace->callers && conn->server.node != trace->node) {
@@ -100,7 +99,10 @@ void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const
     rowlock_error err = {0};
     rl_io io = rl_budget_quick_io(budget);
     int64_t pause_us = FIRST_LOOK_US;
-    rl_conn *conn = rl_pool_take_at(&client->pool, &trace->peer, &io);
+    const rl_request there = {.peer = &trace->peer};
+    rl_conn *conn = NULL;
+    if (rl_pool_take(&client->pool, &there, &io, &conn, NULL) != ROWLOCK_OK)
+        return;
     while (conn && end_on(conn, &io, trace, &err) == ROWLOCK_BUSY && !rl_budget_spent(budget)) {
         rl_give_time(budget, pause_us);
         pause_us = pause_us < MOST_LOOK_US / 2 ? 2 * pause_us : MOST_LOOK_US;

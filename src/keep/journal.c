@@ -213,10 +213,11 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
         event_json(&json, entry, now);
     }
     rl_buffer_puts(&json, "]");
+    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
     rl_done done = {0};
     rl_conn *conn = NULL;
     rowlock_status status = json.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                                        : rl_pool_take_aside(pool, io, &conn, err);
+                                        : rl_pool_take(pool, &aside, io, &conn, err);
     if (status == ROWLOCK_OK) {
         const rl_value values[] = {rl_text_n(json.text, json.length), rl_text(""),
                                    rl_u64(UINT64_MAX)};

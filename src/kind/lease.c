@@ -5,7 +5,7 @@
  *                    comes with it, unless somebody waits who was there before.
  *   2. look():       nobody gave it to us: who has it, and for how long?
  *   3. take_over():  its time is over: compare-and-swap on the version that was seen.
- *   4. await_turn(): wait until the bell is ours (engine/turn.c), and begin again.
+ *   4. await_turn(): wait until the bell is ours (bell/turn.c), and begin again.
  *   5. still held then (its holder lost the bell, not the lease), or no bell there: wait
  *                    (wait/backoff.c), at most as long as the lease still runs.
  *
@@ -23,8 +23,8 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "bell/turn.h"
 #include "engine/settle.h"
-#include "engine/turn.h"
 #include "engine/verdict.h"
 #include "stmt/session.h"
 #include "wait/backoff.h"
@@ -36,9 +36,7 @@
 #define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
-#define SHUT_LOOK_US    200000 /* a lease that was broken may be opened before its time */
-#define HEIR_LEAST_US   200    /* how long an heir is given to inherit; what it takes is learnt */
-#define HEIR_MOST_US    5000
+#define SHUT_LOOK_US    200000   /* a lease that was broken may be opened before its time */
 #define KEPT_US         20000    /* a try, at what is free and kept: between its few attempts */
 #define TOUCH_AFTER_US  15000000 /* connections with bells that were idle for so long */
 #define LOST_LIMIT_MS   1000     /* for the release of what is lost already */
@@ -148,9 +146,9 @@ static rowlock_status take_conn(lease_call *call, rl_conn **conn, rowlock_error 
     *conn = call->turn.conn;
     if (*conn)
         return ROWLOCK_OK;
-    if (atomic_load(&call->hold->client->polls))
-        return rl_pool_take(pool, RL_WORK, &io, conn, err);
-    return rl_pool_take_for_bell(pool, &io, conn, err);
+    const rl_request wanted = {
+        .pins = atomic_load(&call->hold->client->bells.polls) ? RL_PINS_FEW : RL_PINS_MANY};
+    return rl_pool_take(pool, &wanted, &io, conn, err);
 }
 
 static void give_conn(lease_call *call, rl_conn *conn)
@@ -187,7 +185,7 @@ static rl_sql_id way_to_take(const lease_call *call)
 {
     if (call->turn.conn)
         return RL_SQL_LEASE_INHERIT;
-    bool quiet = atomic_load(&call->hold->client->polls) || call->turn.unrung;
+    bool quiet = atomic_load(&call->hold->client->bells.polls) || call->turn.unrung;
     return quiet ? RL_SQL_LEASE_ACQUIRE_QUIET : RL_SQL_LEASE_ACQUIRE;
 }
 
@@ -197,13 +195,11 @@ static rowlock_status take_free_on(lease_call *call, rl_conn *conn, rl_sql_id wa
     rowlock_hold *hold = call->hold;
     const rl_value values[] = {rl_text(hold->owner),           rl_text(hold->client->label),
                                rl_u64((uint64_t)call->ttl_us), rl_u64(call->lock->id),
-                               rl_text(call->lock->name),      rl_text(hold->client->bell_prefix)};
+                               rl_text(call->lock->name),      rl_text(hold->client->bells.prefix)};
     bool with_bell = way == RL_SQL_LEASE_ACQUIRE;
     rowlock_status status = with_bell ? may_be_silent(call, conn, err) : ROWLOCK_OK;
     if (status == ROWLOCK_OK)
         status = change_on(call, conn, way, values, err);
-    if (status == ROWLOCK_OK && with_bell)
-        conn->bells++;
     if (status == ROWLOCK_OK && way != RL_SQL_LEASE_ACQUIRE_QUIET)
         rl_bell_keep(&hold->bell, conn, !with_bell);
     return status;
@@ -219,7 +215,7 @@ static rowlock_status take_free(lease_call *call, rowlock_error *err)
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
     status = take_free_on(call, conn, way, err);
-    if (way == RL_SQL_LEASE_ACQUIRE && rl_bell_refused(call->hold->client, status, err))
+    if (way == RL_SQL_LEASE_ACQUIRE && rl_bell_refused(&call->hold->client->bells, status, err))
         status = take_free_on(call, conn, RL_SQL_LEASE_ACQUIRE_QUIET, err);
     else if (way == RL_SQL_LEASE_ACQUIRE && status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         /* It may have the bell, and not the lease: the server takes it back with the connection. */
@@ -235,12 +231,10 @@ static void take_bell_too(lease_call *call, rl_conn *conn, uint64_t from_connect
     rl_io io = rl_budget_quick_io(call->budget);
     bool has_bell = conn == call->turn.conn;
     if (!has_bell)
-        rl_bell_seize(client, call->budget, call->lock->id, from_connection);
-    if (!has_bell && (atomic_load(&client->polls) ||
-                      rl_bell_take(conn, client->bell_prefix, call->lock->id, &io) != ROWLOCK_OK))
+        rl_bell_seize(&client->bells, call->budget, call->lock->id, from_connection);
+    if (!has_bell && (atomic_load(&client->bells.polls) ||
+                      rl_bell_take(conn, client->bells.prefix, call->lock->id, &io) != ROWLOCK_OK))
         return;
-    if (!has_bell)
-        conn->bells++;
     rl_bell_keep(&call->hold->bell, conn, has_bell);
 }
 
@@ -333,7 +327,7 @@ static rowlock_status take_at_last(lease_call *call, int64_t *hint_us, rowlock_e
     call->patient = true;
     if (call->turn.unrung)
         /* Whoever was woken has not come for it: the bell is for those who do. */
-        rl_bell_seize(call->hold->client, call->budget, call->lock->id, RL_ANY_ASLEEP);
+        rl_bell_seize(&call->hold->client->bells, call->budget, call->lock->id, RL_ANY_ASLEEP);
     rowlock_status status = take_free(call, err);
     return status == ROWLOCK_BUSY ? kept_free(call, hint_us, err) : status;
 }
@@ -500,9 +494,10 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
 {
     lease_call call = {
         .hold = hold, .budget = budget, .lock = &hold->locks[0], .ttl_us = hold->held.ttl_us};
-    call.turn = (rl_turn){.client = hold->client,
+    call.turn = (rl_turn){.bells = &hold->client->bells,
                           .budget = budget,
                           .owner = hold->owner,
+                          .label = hold->client->label,
                           .ttl_us = call.ttl_us,
                           .look = look_from_queue,
                           .data = &call};
@@ -522,7 +517,7 @@ rowlock_status rl_lease_acquire(rowlock_hold *hold, const rowlock_acquire_option
     }
     status = is_good(&call, err);
     if (status != ROWLOCK_OK) {
-        rl_bell_give_up(hold->client, &hold->bell, call.lock->id);
+        rl_bell_give_up(&hold->client->bells, &hold->bell, call.lock->id);
         return status;
     }
     if (max_hold_us)
@@ -625,14 +620,15 @@ static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count
 rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
                               rowlock_error *err)
 {
-    rl_conn *conn = NULL;
     /* Not on one whose bell a release may want to ring meanwhile. */
-    rowlock_status status = rl_pool_take_aside(pool, io, &conn, err);
+    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
+    rl_conn *conn = NULL;
+    rowlock_status status = rl_pool_take(pool, &aside, io, &conn, err);
     if (status == ROWLOCK_OK)
         status = renew_on(conn, renewals, count, io, err);
     rl_pool_give(pool, conn);
     if (status == ROWLOCK_OK)
-        rl_pool_touch_bells(pool, rl_now_us() - TOUCH_AFTER_US, io);
+        rl_pool_touch_pinned(pool, rl_now_us() - TOUCH_AFTER_US, io);
     return status;
 }
 
@@ -641,7 +637,7 @@ rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count,
 typedef struct release_call {
     rowlock_hold *hold;
     const rl_budget *budget;
-    bool open;   /* it may be released already: a reply was lost, or an heir has it */
+    bool open;   /* it may be released already: a reply was lost, or a successor has it */
     bool waived; /* we have said so, and it was ours */
 } release_call;
 
@@ -681,8 +677,8 @@ static rowlock_status released_before(release_call *call, rowlock_error *err)
         return ROWLOCK_OK;
     /* Before our deadline nobody could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(call->hold);
-    bool heirs = row.version > lock->version && call->waived;
-    if (heirs || (in_time && found && row.version == lock->version + 1 && !row.ours))
+    bool successors = row.version > lock->version && call->waived;
+    if (successors || (in_time && found && row.version == lock->version + 1 && !row.ours))
         return ROWLOCK_OK;
     if (in_time && (!found || row.version > lock->version + 1))
         return rl_fail(err, ROWLOCK_UNKNOWN,
@@ -699,43 +695,33 @@ static rowlock_status free_row_on(const release_call *call, rl_conn *conn, rl_sq
     bool apart = way == RL_SQL_LEASE_RELEASE_APART;
     char due[RL_RINGS_DUE_MAX] = "";
     if (apart)
-        rl_pool_rings_due(&hold->client->pool, lock->id, due, sizeof due);
+        rl_bell_rings_due(&hold->client->bells, lock->id, due, sizeof due);
     const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us),
                                rl_u64(lock->id),
                                rl_u64(lock->version),
                                rl_text(hold->owner),
-                               rl_text(hold->client->bell_prefix),
+                               rl_text(hold->client->bells.prefix),
                                rl_u64(hold->bell.connection_id),
                                rl_text(due)};
     rl_io io = rl_budget_quick_io(call->budget);
     return rl_run(conn, way, values, &io, done, err);
 }
 
-/* An heir needs a little less time, or more. */
-static void note_heir(rowlock_client *client, bool inherited)
-{
-    int64_t us = atomic_load(&client->heir_us);
-    us = inherited ? us - us / 16 : us * 2;
-    us = us < HEIR_LEAST_US ? HEIR_LEAST_US : us > HEIR_MOST_US ? HEIR_MOST_US : us;
-    atomic_store(&client->heir_us, us);
-}
-
 /*
- * Others have waited as we did: somebody may wait now. An heir takes the lease by our word alone,
- * and what we do then finds nothing left to free. If it has not, whatever became of it, we
+ * Others have waited as we did: somebody may wait now. A successor takes the lease by our word
+ * alone, and what we do then finds nothing left to free. If it has not, whatever became of it, we
  * free the row as ever; so nothing depends on our word after the release has returned.
  */
 static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done,
                                 rowlock_error *err)
 {
     rowlock_hold *hold = call->hold;
-    const rl_waiver waiver = {.prefix = hold->client->bell_prefix,
-                              .resource_id = hold->locks[0].id,
-                              .version = hold->locks[0].version,
-                              .owner = hold->owner};
+    rl_bells *bells = &hold->client->bells;
+    const rl_waiver waiver = {
+        .resource_id = hold->locks[0].id, .version = hold->locks[0].version, .owner = hold->owner};
     rl_io io = rl_budget_quick_io(call->budget);
     rl_waived waived = {0};
-    rowlock_status status = rl_bell_waive(conn, &waiver, &io, &waived, err);
+    rowlock_status status = rl_bell_waive(conn, bells, &waiver, &io, &waived, err);
     /* It may have been said, and somebody have it, although the statement failed in the end. */
     call->open = call->open || status != ROWLOCK_OK;
     if (status != ROWLOCK_OK)
@@ -743,13 +729,12 @@ static rowlock_status hand_over(release_call *call, rl_conn *conn, rl_done *done
     if (!waived.mine)
         return ROWLOCK_OK;
     call->waived = call->open = true;
-    conn->bells--;
-    hold->bell.kept = false;
-    if (waived.heir)
-        rl_give_time(call->budget, atomic_load(&hold->client->heir_us));
+    rl_bell_rung(&hold->bell, conn);
+    if (waived.successor)
+        rl_bell_await_successor(bells, call->budget);
     status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
-    if (status == ROWLOCK_OK && waived.heir)
-        note_heir(hold->client, done->rows == 0);
+    if (status == ROWLOCK_OK && waived.successor)
+        rl_bell_note_successor(bells, done->rows == 0);
     if (status == ROWLOCK_OK)
         done->rows = 1;
     return status;
@@ -759,10 +744,8 @@ static rowlock_status free_and_ring(release_call *call, rl_conn *conn, rl_done *
                                     rowlock_error *err)
 {
     rowlock_status status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE, done, err);
-    if (status == ROWLOCK_OK && done->rows > 0) {
-        conn->bells--;
-        call->hold->bell.kept = false;
-    }
+    if (status == ROWLOCK_OK && done->rows > 0)
+        rl_bell_rung(&call->hold->bell, conn);
     return status;
 }
 
@@ -778,15 +761,15 @@ static rowlock_status free_row(release_call *call, rl_done *done, rowlock_error 
 {
     rowlock_hold *hold = call->hold;
     rl_io io = rl_budget_quick_io(call->budget);
-    rl_conn *conn = rl_bell_connection(hold->client, &hold->bell);
+    rl_conn *conn = rl_bell_connection(&hold->client->bells, &hold->bell);
     bool has_bell = conn;
     rowlock_status status =
-        has_bell ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, RL_WORK, &io, &conn, err);
+        has_bell ? ROWLOCK_OK : rl_pool_take(&hold->client->pool, NULL, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     if (conn->server.identity != hold->held.identity)
         status = moved(hold, err);
-    else if (atomic_load(&hold->client->polls))
+    else if (atomic_load(&hold->client->bells.polls))
         status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_QUIET, done, err);
     else if (!has_bell)
         status = free_row_on(call, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
@@ -843,7 +826,7 @@ static rowlock_status give_row_back(rowlock_hold *hold, rowlock_error *err)
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
                              .busy_is_final = true};
     rowlock_status status = rl_attempt_until(&how, release_attempt, &call, err);
-    rl_bell_give_up(hold->client, &hold->bell, hold->locks[0].id);
+    rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
     if (status == ROWLOCK_TIMEOUT)
         status = ROWLOCK_UNAVAILABLE;
     if (status != ROWLOCK_UNAVAILABLE)

@@ -478,8 +478,8 @@ static rowlock_status open_conn(row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
     rl_pool *pool = &call->hold->client->pool;
-    rowlock_status status = call->wary ? rl_pool_take(pool, RL_HOLD, &io, &call->conn, err)
-                                       : rl_pool_take_unseen(pool, RL_HOLD, &io, &call->conn, err);
+    const rl_request hold = {.purpose = RL_HOLD, .unseen = !call->wary};
+    rowlock_status status = rl_pool_take(pool, &hold, &io, &call->conn, err);
     if (status == ROWLOCK_OK && call->conn->used_us == 0) /* just made */
         call->reached_us = rl_now_us();
     if (status == ROWLOCK_OK)
@@ -753,12 +753,13 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
                                const rl_value *unpublish_values, bool *locked, bool *freed,
                                rowlock_error *err)
 {
+    static const rl_request hold = {.purpose = RL_HOLD};
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
     rl_rows rows;
     bool got = false;
     rl_done done = {0};
-    rowlock_status status = rl_pool_take(&client->pool, RL_HOLD, &io, &conn, err);
+    rowlock_status status = rl_pool_take(&client->pool, &hold, &io, &conn, err);
     if (status != ROWLOCK_OK)
         return status;
     if (held_elsewhere(client, conn)) {

@@ -246,9 +246,10 @@ static rowlock_status set_session(const run *r, rowlock_error *err)
 
 static rowlock_status open_work(run *r, rowlock_error *err)
 {
+    static const rl_request hold = {.purpose = RL_HOLD};
     rl_site *site = r->a->site;
     rl_io io = short_io();
-    rowlock_status status = rl_pool_take(&site->pool, RL_HOLD, &io, &r->conn, err);
+    rowlock_status status = rl_pool_take(&site->pool, &hold, &io, &r->conn, err);
     if (status != ROWLOCK_OK)
         return status;
     r->conn->interrupt = stop_statement;
@@ -725,7 +726,7 @@ rowlock_status rl_apply_check_modes(rl_site *site, const rl_plan *plan, rowlock_
         if (!plan->entries[i].wanted || !file->sql_mode)
             continue;
         if (!conn)
-            status = rl_pool_take(&site->pool, RL_HOLD, &io, &conn, err);
+            status = rl_pool_take(&site->pool, &(rl_request){.purpose = RL_HOLD}, &io, &conn, err);
         if (status == ROWLOCK_OK)
             status = set_mode(conn, file, err);
     }

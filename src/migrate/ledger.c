@@ -31,7 +31,7 @@ static const rl_pool_hooks hooks = {.setup = setup, .kill_query = kill_query};
 static rowlock_status take_control(rl_site *site, const rl_io *io, rl_conn **conn,
                                    rowlock_error *err)
 {
-    rowlock_status status = rl_pool_take(&site->pool, RL_WORK, io, conn, err);
+    rowlock_status status = rl_pool_take(&site->pool, NULL, io, conn, err);
     if (status == ROWLOCK_OK)
         (*conn)->table = site->table;
     return status;
@@ -94,7 +94,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    rowlock_status status = rl_pool_init(&site->pool, &params, &hooks, "", 2, err);
+    rowlock_status status = rl_pool_init(&site->pool, &params, &hooks, 2, err);
     site->open = status == ROWLOCK_OK;
     rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
     if (status == ROWLOCK_OK)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bell/bell.h"
 #include "migrate/procedures.h"
-#include "stmt/bell.h"
 #include "stmt/stmt.h"
 
 rowlock_status rl_routines_read(rl_conn *conn, const rl_io *io, rl_routines *there,

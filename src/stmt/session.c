@@ -6,7 +6,6 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "stmt/bell.h"
 
 /* How long a statement of ours may wait for a row lock: a holder's as long as it likes
  * (its io ends it), any other a second (a fenced transaction may have the row). */
@@ -157,8 +156,7 @@ static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const ch
     return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
 }
 
-const rl_pool_hooks rl_stmt_pool_hooks = {
-    .setup = setup_joined, .kill_query = kill_query, .ring = rl_bell_ring};
+const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_joined, .kill_query = kill_query};
 
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err)

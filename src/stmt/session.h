@@ -21,7 +21,7 @@ rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size);
 
 /* Setting sessions up that lead to where locks may be taken (and finding out where they lead:
- * conn->server), stopping statements, ringing bells; for rl_pool_init(). */
+ * conn->server), stopping statements; for rl_pool_init(). */
 extern const rl_pool_hooks rl_stmt_pool_hooks;
 
 /* The session's wait_timeout on this connection: sent only when it differs from the last. */

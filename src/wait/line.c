@@ -38,7 +38,7 @@ static void append(rl_lines *lines, unsigned bucket, rl_place *place)
         lines->buckets[bucket].first = place;
     lines->buckets[bucket].last = place;
     atomic_store(&lines->buckets[bucket].sought, place->key);
-    place->standing = true;
+    place->in_line = true;
 }
 
 /* What the one before us tells us by must be there before it can see us. */
@@ -52,7 +52,7 @@ static bool join_line(rl_lines *lines, rl_place *place)
     if (first || place->fd >= 0)
         append(lines, bucket, place);
     pthread_mutex_unlock(&lines->mutex);
-    return place->standing;
+    return place->in_line;
 }
 
 static rowlock_status await_turn(rl_lines *lines, const rl_budget *budget, rl_place *place,
@@ -95,7 +95,7 @@ void rl_line_note(rl_lines *lines, uint64_t key, bool waited)
 
 void rl_line_leave(rl_lines *lines, rl_place *place)
 {
-    if (!place->standing)
+    if (!place->in_line)
         return;
     unsigned bucket = place->key % RL_LINE_BUCKETS;
     pthread_mutex_lock(&lines->mutex);
@@ -113,7 +113,7 @@ void rl_line_leave(rl_lines *lines, rl_place *place)
     if (was_first && next)
         eventfd_write(next->fd, 1);
     pthread_mutex_unlock(&lines->mutex);
-    place->standing = false;
+    place->in_line = false;
     if (place->fd >= 0)
         close(place->fd);
 }

@@ -18,7 +18,7 @@ typedef struct rl_place {
     struct rl_place *next; /* later in the same bucket */
     struct rl_place *previous;
     int fd; /* an eventfd, written when it is this one's turn; -1: it was the first */
-    bool standing;
+    bool in_line;
 } rl_place;
 
 typedef struct rl_lines {

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bell/bell.h"
 #include "engine/client.h"
 #include "rowlock/rowlock_mysql.h"
-#include "stmt/bell.h"
 #include "support/proxy.h"
 
 #include "conformance/clients.h" /* after those whose parameters have its names */
@@ -312,10 +312,10 @@ static const char at_the_bell[] = " AND state = 'User lock'";
 static unsigned in_line(rowlock_client *of, uint64_t id)
 {
     unsigned count = 0;
-    pthread_mutex_lock(&of->lines.mutex);
-    for (rl_place *p = of->lines.buckets[id % RL_LINE_BUCKETS].first; p; p = p->next)
+    pthread_mutex_lock(&of->bells.lines.mutex);
+    for (rl_place *p = of->bells.lines.buckets[id % RL_LINE_BUCKETS].first; p; p = p->next)
         count += p->key == id;
-    pthread_mutex_unlock(&of->lines.mutex);
+    pthread_mutex_unlock(&of->bells.lines.mutex);
     return count;
 }
 

@@ -296,7 +296,7 @@ static const char *warm_name(void)
 /* Has this client just had to wait for it? */
 static void note_wait(const party *p, const char *name, bool waited)
 {
-    rl_line_note(&p->client->lines, ts_id_of(mysql, name), waited);
+    rl_line_note(&p->client->bells.lines, ts_id_of(mysql, name), waited);
 }
 
 static cost acquire_this(const char *name)

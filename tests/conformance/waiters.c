@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bell/bell.h"
 #include "conformance/clients.h"
-#include "stmt/bell.h"
 #include "support/own_server.h"
 
 static rowlock_waiters *waiters_of(rowlock_client *from, const char *name)

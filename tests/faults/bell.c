@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bell/bell.h"
 #include "faults/process.h"
 #include "faults/through.h"
-#include "stmt/bell.h"
 
 enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 

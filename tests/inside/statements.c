@@ -18,7 +18,8 @@ static void begin(const char *suffix, rl_purpose purpose)
     mysql = ts_connect(schema);
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     io = rl_io_until(RL_NEVER);
-    WANT(OK, rl_pool_take_new(&client->pool, purpose, &io, &conn, &ts_err));
+    const rl_request fresh = {.purpose = purpose, .fresh = true};
+    WANT(OK, rl_pool_take(&client->pool, &fresh, &io, &conn, &ts_err));
 }
 
 static void end(void)

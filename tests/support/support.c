@@ -1,5 +1,5 @@
 #include "support.h"
-#include "stmt/bell.h"
+#include "bell/bell.h"
 #include "support/witness.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The tables of flavours and clusters, and what a server's answers make of it: no server needed. */
 
 #include "db/flavour.h"
-#include "stmt/bell.h"
+#include "bell/bell.h"
 #include "support/unit.h"
 
 typedef struct answer {

@@ -69,11 +69,11 @@ TS_ONCE(test_the_first_does_not_wait)
     unsigned before = open_descriptors();
     rl_line_leave(&lines, &place); /* which is nothing */
     assert_int_equal(stand(KEY, 0, NULL, &place), ROWLOCK_OK);
-    assert_true(place.standing);
+    assert_true(place.in_line);
     assert_true(standing_for(KEY));
     assert_int_equal(open_descriptors(), before);
     rl_line_leave(&lines, &place);
-    assert_false(place.standing);
+    assert_false(place.in_line);
     assert_false(standing_for(KEY));
     /* Leaving twice is nothing either. */
     assert_int_equal(stand(KEY, 0, NULL, &other), ROWLOCK_OK);
@@ -97,7 +97,7 @@ TS_ONCE(test_a_wait_ends_on_time_and_leaves_nothing)
         quickest = took < quickest ? took : quickest;
     }
     assert_true(quickest <= 150000);
-    assert_false(second.standing);
+    assert_false(second.in_line);
     assert_int_equal(standing_for(KEY), 1);
     rl_line_leave(&lines, &first);
     assert_int_equal(open_descriptors(), before);

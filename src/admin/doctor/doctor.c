@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "admin/doctor/parts.h"
+#include "bell/bell.h"
 #include "migrate/schema.h"
-#include "stmt/bell.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
 

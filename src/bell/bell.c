@@ -1,0 +1,312 @@
+#include "bell/bell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "wait/backoff.h"
+
+/* "rowlock." and "." around it. */
+#define SCHEMA_FITS (RL_BELL_PREFIX_MAX - 9)
+
+/*
+ * What ringing a bell on the way may take: the call, or the keeper, is not to be late. Without an
+ * answer the connection is closed, and the server rings.
+ */
+#define RING_LIMIT_US 50000
+
+/* On one connection. MariaDB 10.11 looks for a named lock among all that its connection has, one
+ * after the other: 1,000 make a statement with one half as dear again, 10,000 eight times as dear.
+ */
+#define BELLS_MOST 2000
+
+/* How long a successor is given to inherit; what it takes is learnt. */
+#define SUCCESSOR_LEAST_US 200
+#define SUCCESSOR_FIRST_US 500
+#define SUCCESSOR_MOST_US  5000
+
+struct rl_due_ring {
+    rl_due_ring *next;
+    uint64_t serial; /* the connection's, and the server's number for it */
+    uint64_t connection_id;
+    uint64_t resource_id;
+};
+
+void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t length = strlen(schema);
+    if (length <= SCHEMA_FITS && strspn(schema, plain) == length)
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.%s.", schema);
+    else
+        snprintf(prefix, RL_BELL_PREFIX_MAX + 1, "rowlock.-%013" PRIx64 ".", rl_hash(schema) >> 12);
+}
+
+/* ------------------------------------------------------------------- single statements */
+
+rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io)
+{
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    return rl_run(conn, RL_SQL_BELL_RING, values, io, NULL, NULL);
+}
+
+rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io)
+{
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    return rl_run(conn, RL_SQL_BELL_TAKE, values, io, NULL, NULL);
+}
+
+static void hexadecimal(const char *text, char *hex, size_t size)
+{
+    size_t at = 0;
+    for (; *text && at + 3 <= size; text++, at += 2)
+        snprintf(hex + at, size - at, "%02x", (unsigned char)*text);
+    hex[at] = '\0';
+}
+
+/* The first cell of the answer, or 0 for NULL: nobody says NULL but a server that stopped it. */
+static void keep_number(void *data, const char *const *cells)
+{
+    *(uint64_t *)data = cells[0] ? strtoull(cells[0], NULL, 10) : 0;
+}
+
+rowlock_status rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *waiter,
+                            uint64_t seconds, const rl_io *io, bool *got, rowlock_error *err)
+{
+    char name[RL_BELL_NAME_MAX + 1];
+    char label[ROWLOCK_LABEL_MAX * 2 + 1];
+    snprintf(name, sizeof name, "%s%" PRIu64, bells->prefix, waiter->resource_id);
+    hexadecimal(waiter->label, label, sizeof label);
+    const rl_value values[] = {rl_text(name),
+                               rl_u64(seconds),
+                               rl_u64(waiter->resource_id),
+                               rl_u64(waiter->waited_ms),
+                               rl_text(waiter->owner),
+                               rl_text(label)};
+    uint64_t answer = 0;
+    rowlock_status status =
+        rl_query_text(conn, RL_SQL_BELL_WAIT, values, io, keep_number, &answer, err);
+    *got = answer == 1;
+    return status;
+}
+
+/* -------------------------------------------------------------------------- hand-over */
+
+rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiver *waiver,
+                             const rl_io *io, rl_waived *waived, rowlock_error *err)
+{
+    static const char nothing[] = "rowlock.-";
+    const rl_value values[] = {rl_text(conn->pin_note[0] ? conn->pin_note : nothing),
+                               rl_text(bells->prefix), rl_u64(waiver->resource_id),
+                               rl_u64(waiver->version), rl_text(waiver->owner)};
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_query_one(conn, RL_SQL_LEASE_WAIVE, values, io, &found, &rows, err));
+    *waived = (rl_waived){.mine = found};
+    if (found) {
+        waived->successor = rows.cells[0].u64 == 1 && rows.cells[4].u64 != 0;
+        snprintf(conn->pin_note, sizeof conn->pin_note, "%s", rows.cells[1].text);
+    }
+    return ROWLOCK_OK;
+}
+
+void rl_bell_await_successor(const rl_bells *bells, const rl_budget *budget)
+{
+    rl_give_time(budget, atomic_load(&bells->successor_us));
+}
+
+void rl_bell_note_successor(rl_bells *bells, bool inherited)
+{
+    int64_t us = atomic_load(&bells->successor_us);
+    us = inherited ? us - us / 16 : us * 2;
+    us = us < SUCCESSOR_LEAST_US  ? SUCCESSOR_LEAST_US
+         : us > SUCCESSOR_MOST_US ? SUCCESSOR_MOST_US
+                                  : us;
+    atomic_store(&bells->successor_us, us);
+}
+
+/* --------------------------------------------------------------------- a holder's bell */
+
+void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for)
+{
+    *bell = (rl_bell){
+        .kept = true, .waited_for = waited_for, .serial = conn->serial, .connection_id = conn->id};
+    conn->pins += !waited_for;
+}
+
+void rl_bell_rung(rl_bell *bell, rl_conn *conn)
+{
+    conn->pins--;
+    bell->kept = false;
+}
+
+rl_conn *rl_bell_connection(rl_bells *bells, const rl_bell *bell)
+{
+    if (!bell->kept)
+        return NULL;
+    return rl_pool_take_that(bells->pool, bell->serial);
+}
+
+rowlock_status rl_bell_ring_soon(rl_conn *conn, const rl_bells *bells, uint64_t resource_id)
+{
+    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RING_LIMIT_US));
+    io.abrupt = true;
+    return rl_bell_ring(conn, bells->prefix, resource_id, &io);
+}
+
+void rl_bell_ring_on(rl_conn *conn, const rl_bells *bells, uint64_t resource_id)
+{
+    if (rl_bell_ring_soon(conn, bells, resource_id) != ROWLOCK_OK)
+        conn->broken = true;
+    conn->pins--;
+}
+
+/* Without memory it is closed when it is given back, which rings all its bells. */
+static void note_ring(rl_bells *bells, rl_conn *conn, uint64_t resource_id)
+{
+    rl_due_ring *due = malloc(sizeof *due);
+    if (!due) {
+        conn->interrupted = true;
+        return;
+    }
+    *due = (rl_due_ring){.next = bells->due,
+                         .serial = conn->serial,
+                         .connection_id = conn->id,
+                         .resource_id = resource_id};
+    bells->due = due;
+}
+
+/* Whoever has the connection rings when giving it back. Nothing to do when it is gone: the server
+ * has rung its bells. False: it is idle (again). */
+static bool ring_later(rl_bells *bells, uint64_t serial, uint64_t resource_id)
+{
+    bool busy = false;
+    pthread_mutex_lock(&bells->pool->mutex);
+    rl_conn *conn = rl_pool_find(bells->pool, serial, &busy);
+    if (busy)
+        note_ring(bells, conn, resource_id);
+    pthread_mutex_unlock(&bells->pool->mutex);
+    return busy || !conn;
+}
+
+void rl_bell_give_up(rl_bells *bells, rl_bell *bell, uint64_t resource_id)
+{
+    for (bool rung = !bell->kept; !rung;) {
+        rl_conn *conn = rl_bell_connection(bells, bell);
+        if (conn)
+            rl_bell_ring_on(conn, bells, resource_id);
+        rl_pool_give(bells->pool, conn);
+        rung = conn || ring_later(bells, bell->serial, resource_id);
+    }
+    bell->kept = false;
+}
+
+/* With the pool's mutex, given up while it rings: until it has been rung it stays in the list, for
+ * rl_bell_rings_due(). */
+static void ring_due(void *data, rl_conn *conn)
+{
+    rl_bells *bells = data;
+    for (rl_due_ring **at = &bells->due; *at;) {
+        rl_due_ring *due = *at;
+        if (due->serial != conn->serial) {
+            at = &due->next;
+            continue;
+        }
+        if (rl_pool_keeps(bells->pool, conn)) {
+            pthread_mutex_unlock(&bells->pool->mutex);
+            rl_bell_ring_on(conn, bells, due->resource_id);
+            pthread_mutex_lock(&bells->pool->mutex);
+            for (at = &bells->due; *at != due;)
+                at = &(*at)->next;
+        }
+        *at = due->next;
+        free(due);
+        at = &bells->due;
+    }
+}
+
+void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t size)
+{
+    size_t length = 0;
+    *ids = 0;
+    pthread_mutex_lock(&bells->pool->mutex);
+    for (const rl_due_ring *due = bells->due; due && size - length > RL_ID_TEXT_MAX;
+         due = due->next)
+        if (due->resource_id == resource_id)
+            length += (size_t)snprintf(ids + length, size - length, "%s%" PRIu64, length ? "," : "",
+                                       due->connection_id);
+    pthread_mutex_unlock(&bells->pool->mutex);
+}
+
+/* ------------------------------------------------------------------- somebody else's */
+
+/* On one connection: where a name leads to several servers, each counts its own. Whoever is only
+ * slow to come for the lease, as all are on a machine that stood still, is in a statement or about
+ * to be: a session that is in CALL rowlock_acquire would lose all that it has. */
+static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                       uint64_t connection_id, const rl_io *io)
+{
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    uint64_t keeper = 0;
+    rl_sql_id who = connection_id == RL_ANY_ASLEEP ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
+    if (rl_query_number(conn, who, values, io, &keeper, NULL) != ROWLOCK_OK)
+        return;
+    if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_ASLEEP))
+        return;
+    const rl_value number = rl_u64(keeper);
+    (void)!rl_run_text(conn, RL_SQL_KILL_CONNECTION, &number, io, NULL);
+}
+
+void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                   uint64_t connection_id)
+{
+    rl_io io = rl_budget_quick_io(budget);
+    rl_conn *conn = NULL;
+    if (connection_id == 0 || rl_pool_take(bells->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
+        return;
+    end_keeper(conn, bells->prefix, resource_id, connection_id, &io);
+    rl_pool_give(bells->pool, conn);
+}
+
+/* 1105: Percona's strict mode; 1235: not supported; 1305: no such function; 1370: may not call it.
+ */
+static bool is_refusal(unsigned server_errno)
+{
+    return server_errno == 1105 || server_errno == 1235 || server_errno == 1305 ||
+           server_errno == 1370;
+}
+
+bool rl_bell_refused(rl_bells *bells, rowlock_status status, const rowlock_error *err)
+{
+    bool refused = status != ROWLOCK_OK && is_refusal(err->server_errno);
+    if (refused && !atomic_exchange(&bells->polls, true))
+        rl_log_line(bells->log, ROWLOCK_LOG_INFO,
+                    "the server has no bell (it refuses GET_LOCK); waiters of leases poll");
+    return refused;
+}
+
+/* --------------------------------------------------------------------- of a client */
+
+rowlock_status rl_bells_init(rl_bells *bells, rl_pool *pool, const rl_log *log, rowlock_error *err)
+{
+    bells->pool = pool;
+    bells->log = log;
+    atomic_init(&bells->successor_us, SUCCESSOR_FIRST_US);
+    pool->returned = ring_due;
+    pool->returned_data = bells;
+    pool->pins_most = BELLS_MOST;
+    return rl_lines_init(&bells->lines, err);
+}
+
+void rl_bells_destroy(rl_bells *bells, bool forked)
+{
+    for (rl_due_ring *due; (due = bells->due);) {
+        bells->due = due->next;
+        free(due);
+    }
+    rl_lines_destroy(&bells->lines, forked);
+}

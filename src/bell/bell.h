@@ -1,0 +1,173 @@
+/*
+ * bell/bell.h - who is woken when a lease becomes free; the only place that knows of named locks.
+ *
+ * The bell of a lease is a named lock of the server (GET_LOCK), `rowlock.<schema>.<id>`. The server
+ * keeps those who wait for it in the order in which they came, and takes it back from a connection
+ * that ends. It proves nothing: whoever has the bell still has to swap the row.
+ *
+ *   the row                  who has the bell                        the others
+ *   held                     its holder, on the connection that      wait in GET_LOCK, each on a
+ *                            took the lease                          connection of its own
+ *   free, for the next       the first who waited, woken, which      wait on; a newcomer finds the
+ * bell takes the row now                       taken, and waits behind them given up (hand-over)
+ * the same                                the same free                     nobody nobody waits
+ *   held, without a bell     nobody: its holder lost its             the first who waits gets the
+ * bell at connection, or never had one (polls)    once, and looks at the row
+ *
+ * What goes to the server (sql/bell.sql, sql/lease.sql):
+ *
+ *   take with    lease_acquire    row and bell in one statement: GET_LOCK(.., 0) in the WHERE
+ * clause await        bell_wait        stands in the queue; looks at the row now and then
+ * (bell/turn.h) inherit      lease_inherit    the first who waited takes the row; it has the bell
+ * already ring         lease_release    RELEASE_LOCK in the SET clause that frees the row; or
+ * bell_ring; or the end of the connection hand over    lease_waive      one write for two (below)
+ *   seize        bell_holder      who has the bell and will not ring? That connection is ended
+ *
+ * A connection that has bells goes on to run other short statements, for other leases, too
+ * (conn->pins counts its bells). If it is busy when its bell is to be rung, whoever has it rings
+ * when giving it back; the row was freed on another connection then (lease_release_apart).
+ *
+ * Hand-over with one write. A holder that had to wait expects others to. In one statement it says
+ * in the server's memory that it gives up this very version (another named lock,
+ * `<bell>=<version>`, the waiver), rings, and learns whether somebody was woken. That one, the
+ * successor, may take the row from status `held` as long as the waiver of the version that it finds
+ * there is had by somebody. The releaser gives it a moment, then frees the row as ever; if the
+ * successor was there before, it finds nothing left to free. So nothing depends on the waiver once
+ * the release has returned. docs/notes/bell.md has the proof, and what was tried.
+ */
+#ifndef RL_BELL_BELL_H
+#define RL_BELL_BELL_H
+
+#include "stmt/stmt.h"
+#include "wait/line.h"
+
+/* MySQL takes names of at most 64 characters: the prefix, an id of up to 20 digits, '=' and 20
+ * digits of a hash. */
+#define RL_BELL_NAME_MAX   64
+#define RL_BELL_PREFIX_MAX (RL_BELL_NAME_MAX - 20 - 1 - 20)
+
+/*
+ * The beginning of the names of a schema's bells, "rowlock.<schema>.". The server does not
+ * distinguish the case of names, and they are short: a schema that does not fit gives its hash.
+ */
+void rl_bell_prefix(const char *schema, char prefix[RL_BELL_PREFIX_MAX + 1]);
+
+/* A bell to be rung when its connection, which is busy, is given back. */
+typedef struct rl_due_ring rl_due_ring;
+
+/* A client's bells. */
+typedef struct rl_bells {
+    rl_pool *pool;
+    const rl_log *log;
+    char prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
+    /* Waiters poll: asked for, or the server has no bell (it may turn out late). */
+    atomic_bool polls;
+    atomic_int_fast64_t successor_us; /* how long a successor may take to inherit a lease */
+    rl_lines lines;                   /* of threads that wait for the same lock */
+    rl_due_ring *due;                 /* guarded by the pool's mutex */
+} rl_bells;
+
+/* `prefix` and `polls` are the caller's to set. */
+rowlock_status rl_bells_init(rl_bells *bells, rl_pool *pool, const rl_log *log,
+                             rowlock_error *err) RL_MUST_USE;
+void rl_bells_destroy(rl_bells *bells, bool forked);
+
+/* The bell that goes with a held lease. */
+typedef struct rl_bell {
+    bool kept;
+    bool waited_for;        /* others may be waiting, too */
+    uint64_t serial;        /* of the connection that has it ... */
+    uint64_t connection_id; /* ... and the server's number for that */
+} rl_bell;
+
+/* The lease was taken on `conn`, and its bell with it, or that was there by waiting for it. */
+void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for);
+
+/* A statement on `conn` has rung it. */
+void rl_bell_rung(rl_bell *bell, rl_conn *conn);
+
+/* The connection that has it, for the release; NULL when it is busy or gone, or nothing is kept. */
+rl_conn *rl_bell_connection(rl_bells *bells, const rl_bell *bell);
+
+/* Rings it, if it is kept: at once, or when its connection is not busy any more. */
+void rl_bell_give_up(rl_bells *bells, rl_bell *bell, uint64_t resource_id);
+
+/* Rings a bell that this connection, which the caller has taken, keeps. One that cannot ring is
+ * broken: it is closed, and the server rings for it. */
+void rl_bell_ring_on(rl_conn *conn, const rl_bells *bells, uint64_t resource_id);
+
+/* The same for one that was not counted yet, and is closed in any case. */
+rowlock_status rl_bell_ring_soon(rl_conn *conn, const rl_bells *bells,
+                                 uint64_t resource_id) RL_MUST_USE;
+
+/* The server's numbers of busy connections that are to ring this bell later, or are at it:
+ * "17,23", "" where there is none. Only one of them has it; of more than there is room for, some.
+ */
+enum { RL_ID_TEXT_MAX = 21, RL_RINGS_DUE_MAX = 12 * RL_ID_TEXT_MAX };
+void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t size);
+
+/*
+ * Somebody has the bell on that connection (0: nobody; or on any that runs no statement) and will
+ * not ring it: a holder that does not know yet that it has lost the lease, or one that is stopped.
+ * Without the connection it has it no more. Best effort: waiters look again before long.
+ */
+#define RL_ANY_ASLEEP UINT64_MAX
+void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                   uint64_t connection_id);
+
+/*
+ * A statement with a bell in it answered so: does the server refuse bells? Then the client polls
+ * from now on.
+ */
+bool rl_bell_refused(rl_bells *bells, rowlock_status status, const rowlock_error *err);
+
+/* ------------------------------------------------------------------ single statements */
+
+/* Rings one bell of this connection. */
+rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io) RL_MUST_USE;
+
+/* Takes one for this connection if nobody has it. */
+rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                            const rl_io *io) RL_MUST_USE;
+
+/* Who waits; it can be read in the server's process list. */
+typedef struct rl_waiter {
+    uint64_t resource_id;
+    uint64_t waited_ms; /* before this statement */
+    const char *owner;
+    const char *label;
+} rl_waiter;
+
+/*
+ * Stands in the queue until the bell is ours, for at most so many seconds (at least 1). *got: it
+ * is. TIMEOUT, CANCELLED as the io says; then the connection is of no more use.
+ */
+rowlock_status rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *waiter,
+                            uint64_t seconds, const rl_io *io, bool *got,
+                            rowlock_error *err) RL_MUST_USE;
+
+/* -------------------------------------------------------------------------- hand-over */
+
+/* What is given up: a version of a resource, by its holder. */
+typedef struct rl_waiver {
+    uint64_t resource_id;
+    uint64_t version;
+    const char *owner;
+} rl_waiver;
+
+typedef struct rl_waived {
+    bool mine;      /* it was still the holder's to give up; else nothing was rung */
+    bool successor; /* somebody was woken, has the bell, and may take the lease (lease_inherit) */
+} rl_waived;
+
+/* Gives it up, and rings. UNKNOWN: the reply was lost. */
+rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiver *waiver,
+                             const rl_io *io, rl_waived *waived, rowlock_error *err) RL_MUST_USE;
+
+/* Gives the successor a moment; then: had it taken the lease by then? The next one gets a little
+ * less time, or more. */
+void rl_bell_await_successor(const rl_bells *bells, const rl_budget *budget);
+void rl_bell_note_successor(rl_bells *bells, bool inherited);
+
+#endif

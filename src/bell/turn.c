@@ -1,0 +1,167 @@
+#include "bell/turn.h"
+
+#include "base/random.h"
+#include "stmt/session.h"
+
+#define FIRST_LOOK_US 250000 /* and up to half as much again */
+#define WAIT_MOST_S   86400  /* in the queue at a stretch */
+/* A connection that waits or keeps a bell, and whose host vanished, is ended by the server after
+ * this; the keeper lets it hear from those that live (rl_pool_touch_pinned()). */
+#define IDLE_LEAST_S  60
+
+/* ----------------------------------------------------------------------------- waiting */
+
+typedef struct watch {
+    rl_turn *turn;
+    rl_io base;
+} watch;
+
+/* Waits as the call does, and looks at the lease in between, without leaving the queue. */
+static rl_waited wait_and_look(void *self, int fd, short events, short *revents, int64_t until_us)
+{
+    const watch *w = self;
+    rl_turn *turn = w->turn;
+    while (turn->look_us && turn->look_us < until_us) {
+        rl_waited waited = w->base.wait(w->base.self, fd, events, revents, turn->look_us);
+        if (waited != RL_EXPIRED)
+            return waited;
+        turn->look_us = 0;
+        turn->unrung = turn->look(turn->data, &turn->look_us);
+        if (turn->unrung)
+            return RL_EXPIRED;
+    }
+    return w->base.wait(w->base.self, fd, events, revents, until_us);
+}
+
+/* The server's timeouts are whole seconds on MySQL; the io ends the wait to the millisecond. */
+static uint64_t seconds_to_wait(const rl_budget *budget)
+{
+    if (budget->deadline_us == RL_NEVER)
+        return WAIT_MOST_S;
+    int64_t left_s = (budget->deadline_us - rl_now_us()) / 1000000 + 2;
+    if (left_s < 1)
+        return 1;
+    return left_s < WAIT_MOST_S ? (uint64_t)left_s : WAIT_MOST_S;
+}
+
+static rowlock_status stand_in_queue(rl_turn *turn, rl_conn *conn, bool *got, rowlock_error *err)
+{
+    const rl_budget *budget = turn->budget;
+    watch w = {.turn = turn, .base = rl_budget_lock_io(budget)};
+    rl_io io = {.wait = wait_and_look, .self = &w, .deadline_us = w.base.deadline_us};
+    const rl_waiter waiter = {.resource_id = turn->resource_id,
+                              .waited_ms = (uint64_t)((rl_now_us() - budget->start_us) / 1000),
+                              .owner = turn->owner,
+                              .label = turn->label};
+    if (turn->look_us == 0)
+        turn->look_us =
+            rl_now_us() + FIRST_LOOK_US + (int64_t)(rl_random_u32() % (FIRST_LOOK_US / 2));
+    int64_t start_us = rl_now_us();
+    rowlock_status status =
+        rl_bell_wait(conn, turn->bells, &waiter, seconds_to_wait(budget), &io, got, err);
+    turn->waited_us = rl_now_us() - start_us;
+    return status;
+}
+
+static rowlock_status open_place(rl_turn *turn, rl_conn **conn, rowlock_error *err)
+{
+    static const rl_request quiet = {.pins = RL_PINS_NONE};
+    rl_io io = rl_budget_quick_io(turn->budget);
+    uint64_t ttl_s = (uint64_t)(turn->ttl_us / 1000000) + 1;
+    RL_TRY(rl_pool_take(turn->bells->pool, &quiet, &io, conn, err));
+    return rl_set_idle_limit(*conn, ttl_s > IDLE_LEAST_S ? ttl_s : IDLE_LEAST_S, &io, err);
+}
+
+/* Out of the queue without the bell: what it means for the call. */
+static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
+{
+    if (turn->unrung)
+        return ROWLOCK_OK;
+    if (rl_budget_cancelled(turn->budget))
+        return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
+    if (rl_budget_spent(turn->budget))
+        return rl_fail(err, ROWLOCK_TIMEOUT, "%s", rowlock_status_text(ROWLOCK_TIMEOUT));
+    return ROWLOCK_BUSY;
+}
+
+/* Stopped just when the bell came: a KILL QUERY may still be under way to this connection, which
+ * is closed for that. The server would ring then, but nobody knows when: so that who tries after
+ * this call has ended finds the bell free, it is rung first. The KILL QUERY hits one statement. */
+static void ring_at_last(const rl_turn *turn, rl_conn *conn)
+{
+    if (rl_bell_ring_soon(conn, turn->bells, turn->resource_id) != ROWLOCK_OK && !conn->broken)
+        (void)!rl_bell_ring_soon(conn, turn->bells, turn->resource_id);
+}
+
+/* The bell, with the connection that has it. BUSY: not got. */
+static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
+{
+    rl_conn *conn = NULL;
+    bool got = false;
+    rowlock_status status = open_place(turn, &conn, err);
+    if (status == ROWLOCK_OK) {
+        status = stand_in_queue(turn, conn, &got, err);
+        (void)rl_bell_refused(turn->bells, status, err);
+    }
+    if (got && !conn->interrupted) {
+        conn->pins++;
+        turn->conn = conn;
+        return ROWLOCK_OK;
+    }
+    if (got)
+        ring_at_last(turn, conn);
+    rl_pool_give(turn->bells->pool, conn);
+    return ROWLOCK_BUSY;
+}
+
+bool rl_turn_waits(const rl_turn *turn)
+{
+    return !turn->budget->try_once && !turn->conn && !atomic_load(&turn->bells->polls);
+}
+
+bool rl_turn_waits_first(const rl_turn *turn)
+{
+    return rl_turn_waits(turn) && !turn->place.in_line &&
+           rl_line_likely(&turn->bells->lines, turn->resource_id);
+}
+
+rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    if (!rl_turn_waits(turn))
+        return ROWLOCK_BUSY;
+    turn->unrung = false;
+    if (!turn->place.in_line)
+        status =
+            rl_line_stand(&turn->bells->lines, turn->resource_id, turn->budget, &turn->place, err);
+    if (status == ROWLOCK_SYSTEM) /* no descriptor to stand in line with */
+        status = ROWLOCK_BUSY;
+    else if (status == ROWLOCK_OK)
+        status = queue_up(turn, err);
+    /* The others may try, too: is it the server that has gone? */
+    if (status != ROWLOCK_OK) {
+        rl_line_note(&turn->bells->lines, turn->resource_id, false);
+        rl_line_leave(&turn->bells->lines, &turn->place);
+    }
+    return status == ROWLOCK_BUSY ? came_out(turn, err) : status;
+}
+
+void rl_turn_lose_bell(rl_turn *turn)
+{
+    if (!turn->conn)
+        return;
+    turn->conn->broken = true;
+    rl_pool_give(turn->bells->pool, turn->conn);
+    turn->conn = NULL;
+}
+
+void rl_turn_end(rl_turn *turn, bool taken)
+{
+    if (turn->conn && !taken)
+        rl_bell_ring_on(turn->conn, turn->bells, turn->resource_id);
+    rl_pool_give(turn->bells->pool, turn->conn);
+    turn->conn = NULL;
+    if (turn->place.in_line)
+        rl_line_note(&turn->bells->lines, turn->resource_id, turn->waited_us > turn->change_us);
+    rl_line_leave(&turn->bells->lines, &turn->place);
+}

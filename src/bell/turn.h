@@ -1,0 +1,48 @@
+/* bell/turn.h - how a call that waits for a lease comes to its turn. */
+#ifndef RL_BELL_TURN_H
+#define RL_BELL_TURN_H
+
+#include "bell/bell.h"
+
+/* One waiting call. */
+typedef struct rl_turn {
+    rl_bells *bells;
+    const rl_budget *budget;
+    const char *owner;
+    const char *label;
+    uint64_t resource_id; /* to be set before it waits */
+    int64_t ttl_us;
+    /*
+     * Asked while it waits, now and then: could the lease be taken although nobody rang? (Its
+     * holder is stopped, or its host has vanished.) Says when it wants to be asked again.
+     */
+    bool (*look)(void *data, int64_t *again_us);
+    void *data;
+    rl_conn *conn; /* has the bell: it is our turn */
+    bool unrung;   /* look() said yes: go ahead without the bell */
+    rl_place place;
+    int64_t waited_us; /* in the queue, the last time ... */
+    int64_t change_us; /* ... and how long the change took that followed */
+    int64_t look_us;   /* when to look next; 0: not known */
+} rl_turn;
+
+/* Could it wait by the bell now? */
+bool rl_turn_waits(const rl_turn *turn);
+
+/* It can, and the last time somebody had to: asking first whether the lease is free is in vain. */
+bool rl_turn_waits_first(const rl_turn *turn);
+
+/*
+ * Waits for our turn, behind the other threads of this client, then in the server's queue. OK:
+ * try now. TIMEOUT, CANCELLED. BUSY: it is our turn already, or there is no bell; wait in another
+ * way.
+ */
+rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err) RL_MUST_USE;
+
+/* The connection that has the bell is of no more use. */
+void rl_turn_lose_bell(rl_turn *turn);
+
+/* The next one's turn, here and (unless the lease was taken, and keeps the bell) at the server. */
+void rl_turn_end(rl_turn *turn, bool taken);
+
+#endif
