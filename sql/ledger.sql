@@ -7,12 +7,6 @@
 -- every other write compares the token in the same statement, under the row's lock. Its `name` is
 -- the lock, its `connection_id` and `server` the connection on which files are run; 0 when none is.
 
--- name: ledger_exists
--- params: name text
--- columns: found u64
-SELECT COUNT(*) FROM information_schema.tables
- WHERE table_schema = DATABASE() AND table_name = :name;
-
 -- `steps_done` statements have taken effect for good; `done_checksum` is of their texts. `running`
 -- is the one that was begun after them (0: none). `whole`: the file is one transaction. `decided`:
 -- somebody has looked, and it is to go on behind steps_done.

@@ -75,35 +75,43 @@ static rowlock_status take_advice(job *j, rowlock_error *err)
     return made ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
-static rowlock_status begin(job *j, rowlock_client *client,
-                            const rowlock_migrations_options *options, rowlock_error *err)
+static rowlock_status name_lock(job *j, rowlock_error *err)
 {
-    static const rowlock_migrations_options none = {0};
-    *j = (job){.client = client, .options = options ? *options : none};
-    rowlock_status status = rl_client_check(client, err);
-    if (status == ROWLOCK_OK)
-        status = check_options(&j->options, err);
-    if (status != ROWLOCK_OK)
-        return status;
     int length = j->options.lock
                      ? snprintf(j->lock, sizeof j->lock, "%s", j->options.lock)
                      : snprintf(j->lock, sizeof j->lock, "migrate:%s", j->options.schema);
     if (length < 0 || (size_t)length >= sizeof j->lock)
         return rl_fail(err, ROWLOCK_INVALID, "the lock's name is too long");
-    status = rl_name_check(j->lock, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    return rl_name_check(j->lock, err);
+}
+
+/* Reads the folder as the server does. */
+static rowlock_status begin(job *j, rowlock_client *client,
+                            const rowlock_migrations_options *options, rowlock_error *err)
+{
+    static const rowlock_migrations_options none = {0};
+    *j = (job){.client = client, .options = options ? *options : none};
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(check_options(&j->options, err));
+    RL_TRY(name_lock(j, err));
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
     j->site.lock = j->lock;
     snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
-    status = take_advice(j, err);
-    return status == ROWLOCK_OK ? rl_folder_read(j->options.folder, &j->folder, err) : status;
+    RL_TRY(take_advice(j, err));
+    RL_TRY(rl_folder_read(j->options.folder, &j->folder, err));
+    RL_TRY(rl_site_open(&j->site, &client->pool.params, client->single_writer, err));
+    return rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
 }
 
 static void end(job *j)
 {
+    /* The outcome of the work stands; that the lock could not be given back costs others its TTL.
+     */
+    if (j->hold)
+        (void)rowlock_release(j->hold, NULL);
+    j->hold = NULL;
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
@@ -113,26 +121,14 @@ static void end(job *j)
         rowlock_cancel_free(j->cancel);
 }
 
-/* The folder as the server reads it. */
-static rowlock_status connect_and_split(job *j, rowlock_error *err)
-{
-    rowlock_status status =
-        rl_site_open(&j->site, &j->client->pool.params, j->client->single_writer, err);
-    if (status == ROWLOCK_OK)
-        status = rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
-    return status;
-}
-
 static rowlock_status make_plan(job *j, rowlock_error *err)
 {
     const rl_aim aim = {
         .target = j->options.target, .out_of_order = j->options.out_of_order, .advice = &j->advice};
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
-    rowlock_status status = rl_ledger_read(&j->site, &j->ledger, err);
-    if (status == ROWLOCK_OK)
-        status = rl_plan_make(&j->folder, &j->ledger, &aim, &j->plan, err);
-    return status;
+    RL_TRY(rl_ledger_read(&j->site, &j->ledger, err));
+    return rl_plan_make(&j->folder, &j->ledger, &aim, &j->plan, err);
 }
 
 /* ------------------------------------------------------------------------------ lock */
@@ -156,11 +152,9 @@ static bool is_ours(void *data)
 static rowlock_status lock(job *j, rowlock_error *err)
 {
     j->cancel = j->options.cancel;
-    rowlock_status status = rl_site_write_check(&j->site, err);
-    if (status == ROWLOCK_OK && !j->cancel)
-        status = rowlock_cancel_new(&j->cancel, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_site_write_check(&j->site, err));
+    if (!j->cancel)
+        RL_TRY(rowlock_cancel_new(&j->cancel, err));
     if (j->options.progress)
         j->options.progress(j->options.progress_data,
                             &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,
@@ -171,20 +165,12 @@ static rowlock_status lock(job *j, rowlock_error *err)
                                              .cancel = j->cancel,
                                              .on_lost = on_lost,
                                              .on_lost_data = j};
-    status = rowlock_acquire(j->client, j->lock, &acquire, &j->hold, err);
+    rowlock_status status = rowlock_acquire(j->client, j->lock, &acquire, &j->hold, err);
     if (status == ROWLOCK_OK)
         j->site.token = rowlock_hold_token(j->hold);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         rl_error_prefix(err, "another migrator of the schema %s is at work: ", j->options.schema);
     return status;
-}
-
-/* The outcome of the work stands; that the lock could not be given back costs others its TTL. */
-static void unlock(job *j)
-{
-    if (j->hold)
-        (void)rowlock_release(j->hold, NULL);
-    j->hold = NULL;
 }
 
 static rl_applying applying(job *j)
@@ -213,19 +199,16 @@ static uint64_t newest_applied(const rl_plan *plan)
 static rowlock_status apply_all(job *j, rl_applying *a, rowlock_migrations_result *result,
                                 rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+    for (size_t i = 0; i < j->plan.count; i++) {
         const rl_entry *entry = &j->plan.entries[i];
         if (!entry->wanted)
             continue;
-        status = rl_apply_entry(a, entry, err);
-        if (status != ROWLOCK_OK)
-            break;
+        RL_TRY(rl_apply_entry(a, entry, err));
         result->applied++;
         if (entry->version > result->version)
             result->version = entry->version;
     }
-    return status;
+    return ROWLOCK_OK;
 }
 
 /* A token above ours in the history: has somebody taken over while this process was paused, and
@@ -245,39 +228,25 @@ static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_err
 static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, rowlock_error *err)
 {
     rl_applying a = applying(j);
-    rowlock_status status = rl_ledger_make(&j->site, err);
-    if (status == ROWLOCK_OK)
-        status = explain_refusal(j, rl_apply_enter(&a, false, false, err), err);
-    if (status == ROWLOCK_OK)
-        status = make_plan(j, err);
-    if (status != ROWLOCK_OK)
-        return status; /* the result says what was read before */
+    RL_TRY(rl_ledger_make(&j->site, err));
+    RL_TRY(explain_refusal(j, rl_apply_enter(&a, false, false, err), err));
+    RL_TRY(make_plan(j, err)); /* where it fails, the result says what was read before */
     result->version = newest_applied(&j->plan);
-    status = rl_plan_check(&j->plan, err);
-    if (status == ROWLOCK_OK)
-        status = rl_apply_check_sizes(&j->site, &j->plan, err);
-    if (status == ROWLOCK_OK)
-        status = rl_apply_check_modes(&j->site, &j->plan, err);
+    RL_TRY(rl_plan_check(&j->plan, err));
+    RL_TRY(rl_apply_check(&j->site, &j->plan, err));
     a.files = j->plan.wanted;
-    return status == ROWLOCK_OK ? apply_all(j, &a, result, err) : status;
+    return apply_all(j, &a, result, err);
 }
 
 static rowlock_status apply(job *j, rowlock_migrations_result *result, rowlock_error *err)
 {
-    rowlock_status status = connect_and_split(j, err);
-    if (status == ROWLOCK_OK)
-        status = make_plan(j, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(make_plan(j, err));
     result->version = newest_applied(&j->plan);
     /* Nothing to do and nothing wrong: no lock, no table. A file at work may look wrong. */
     if (j->plan.wanted == 0 && rl_plan_check(&j->plan, NULL) == ROWLOCK_OK)
         return ROWLOCK_OK;
-    status = lock(j, err);
-    if (status == ROWLOCK_OK)
-        status = apply_locked(j, result, err);
-    unlock(j);
-    return status;
+    RL_TRY(lock(j, err));
+    return apply_locked(j, result, err);
 }
 
 rowlock_status rowlock_migrations_apply(rowlock_client *client,
@@ -311,8 +280,7 @@ static rowlock_status see_running(job *j, rowlock_error *err)
     rowlock_status status = rowlock_list_one(j->client, j->lock, &list, err);
     if (status == ROWLOCK_NOT_FOUND)
         return ROWLOCK_OK;
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(status);
     const rowlock_info *info = rowlock_list_at(list, 0);
     for (size_t i = 0; info->state == ROWLOCK_HELD && i < j->plan.count; i++) {
         rl_entry *entry = &j->plan.entries[i];
@@ -357,6 +325,22 @@ static void fill(rowlock_migrations_file *file, const rl_entry *entry)
         file->duration_ms = (int64_t)record->duration_ms;
 }
 
+static rowlock_status look(rowlock_migrations_list *list, rowlock_client *client,
+                           const rowlock_migrations_options *options, rowlock_error *err)
+{
+    job *j = &list->job;
+    RL_TRY(begin(j, client, options, err));
+    RL_TRY(make_plan(j, err));
+    rl_site_close(&j->site);
+    RL_TRY(see_running(j, err));
+    list->files = calloc(j->plan.count + 1, sizeof *list->files);
+    if (!list->files)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; i < j->plan.count; i++)
+        fill(&list->files[i], &j->plan.entries[i]);
+    return ROWLOCK_OK;
+}
+
 rowlock_status rowlock_migrations_get(rowlock_client *client,
                                       const rowlock_migrations_options *options,
                                       rowlock_migrations_list **out, rowlock_error *err)
@@ -366,28 +350,12 @@ rowlock_status rowlock_migrations_get(rowlock_client *client,
     rowlock_migrations_list *list = calloc(1, sizeof *list);
     if (!list)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    job *j = &list->job;
-    rowlock_status status = begin(j, client, options, err);
+    rowlock_status status = look(list, client, options, err);
     if (status == ROWLOCK_OK)
-        status = connect_and_split(j, err);
-    if (status == ROWLOCK_OK)
-        status = make_plan(j, err);
-    rl_site_close(&j->site);
-    if (status == ROWLOCK_OK)
-        status = see_running(j, err);
-    if (status == ROWLOCK_OK) {
-        list->files = calloc(j->plan.count + 1, sizeof *list->files);
-        if (!list->files)
-            status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    }
-    if (status != ROWLOCK_OK) {
+        *out = list;
+    else
         rowlock_migrations_free(list);
-        return status;
-    }
-    for (size_t i = 0; i < j->plan.count; i++)
-        fill(&list->files[i], &j->plan.entries[i]);
-    *out = list;
-    return ROWLOCK_OK;
+    return status;
 }
 
 size_t rowlock_migrations_count(const rowlock_migrations_list *list)
@@ -427,12 +395,6 @@ void rowlock_migrations_free(rowlock_migrations_list *list)
 
 /* ---------------------------------------------------------------------------- repair */
 
-static rowlock_status not_there(rowlock_error *err, const char *what)
-{
-    return rl_fail(err, ROWLOCK_NOT_FOUND, "%s", what);
-}
-
-/* The texts of a row are the caller's. */
 static rl_record record_for(const rl_file *file, unsigned done)
 {
     rl_record record = {.version = file->version,
@@ -470,28 +432,28 @@ static rowlock_status repair_done(job *j, const rowlock_migrations_repair_option
         found = &j->plan.entries[i];
     }
     if (!found)
-        return not_there(err, "no file was stopped half-way, so there is nothing to decide");
+        return rl_fail(err, ROWLOCK_NOT_FOUND,
+                       "no file was stopped half-way, so there is nothing to decide");
     if (repair->done > found->file->steps)
         return rl_fail(err, ROWLOCK_INVALID, "%s has %u statements, not %u", found->file->name,
                        found->file->steps, repair->done);
     const rl_record record = record_for(found->file, repair->done);
     ++*repaired;
-    return rl_ledger_note(&j->site, &record, err);
+    return rl_ledger_note(&j->site, NULL, &record, err);
 }
 
 static rowlock_status repair_checksums(job *j, unsigned *repaired, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+    for (size_t i = 0; i < j->plan.count; i++) {
         const rl_entry *entry = &j->plan.entries[i];
         if (!entry->file || !entry->record || !entry->record->applied ||
             strcmp(entry->file->checksum, entry->record->checksum) == 0)
             continue;
         ++*repaired;
         const rl_record record = record_for(entry->file, entry->file->steps);
-        status = rl_ledger_adopt(&j->site, entry->file->name, &record, err);
+        RL_TRY(rl_ledger_adopt(&j->site, entry->file->name, &record, err));
     }
-    return status;
+    return ROWLOCK_OK;
 }
 
 static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired,
@@ -508,38 +470,35 @@ static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired
 static rowlock_status repair_baseline(job *j, uint64_t version, unsigned *repaired,
                                       rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < j->plan.count; i++) {
+    for (size_t i = 0; i < j->plan.count; i++) {
         const rl_entry *entry = &j->plan.entries[i];
         if (!entry->file || entry->record || entry->version > version)
             continue;
         const rl_record record = record_for(entry->file, entry->file->steps);
         ++*repaired;
-        status = rl_ledger_begin(&j->site, entry->version, entry->file->name, err);
-        if (status == ROWLOCK_OK)
-            status = rl_ledger_note(&j->site, &record, err);
+        RL_TRY(rl_ledger_begin(&j->site, entry->version, entry->file->name, err));
+        RL_TRY(rl_ledger_note(&j->site, NULL, &record, err));
     }
-    return status;
+    return ROWLOCK_OK;
 }
 
-static rowlock_status repair_locked(job *j, const rowlock_migrations_repair_options *repair,
-                                    unsigned *repaired, rowlock_error *err)
+static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options *repair,
+                                 unsigned *repaired, rowlock_error *err)
 {
+    RL_TRY(lock(j, err));
     rl_applying a = applying(j);
-    rowlock_status status = rl_ledger_make(&j->site, err);
-    if (status == ROWLOCK_OK)
-        status = rl_apply_enter(&a, true, repair->gone, err);
-    if (status == ROWLOCK_OK)
-        status = make_plan(j, err);
-    if (status == ROWLOCK_OK && repair->has_done)
-        status = repair_done(j, repair, repaired, err);
-    if (status == ROWLOCK_OK && repair->checksums)
-        status = repair_checksums(j, repaired, err);
-    if (status == ROWLOCK_OK && repair->forget)
-        status = repair_forget(j, repair->forget, repaired, err);
-    if (status == ROWLOCK_OK && repair->baseline)
-        status = repair_baseline(j, repair->baseline, repaired, err);
-    return status;
+    RL_TRY(rl_ledger_make(&j->site, err));
+    RL_TRY(rl_apply_enter(&a, true, repair->gone, err));
+    RL_TRY(make_plan(j, err));
+    if (repair->has_done)
+        RL_TRY(repair_done(j, repair, repaired, err));
+    if (repair->checksums)
+        RL_TRY(repair_checksums(j, repaired, err));
+    if (repair->forget)
+        RL_TRY(repair_forget(j, repair->forget, repaired, err));
+    if (repair->baseline)
+        RL_TRY(repair_baseline(j, repair->baseline, repaired, err));
+    return ROWLOCK_OK;
 }
 
 rowlock_status rowlock_migrations_repair(rowlock_client *client,
@@ -555,12 +514,7 @@ rowlock_status rowlock_migrations_repair(rowlock_client *client,
     *repaired = 0;
     rowlock_status status = begin(&j, client, options, err);
     if (status == ROWLOCK_OK)
-        status = connect_and_split(&j, err);
-    if (status == ROWLOCK_OK)
-        status = lock(&j, err);
-    if (status == ROWLOCK_OK)
-        status = repair_locked(&j, given ? given : &nothing, repaired, err);
-    unlock(&j);
+        status = repair_all(&j, given ? given : &nothing, repaired, err);
     end(&j);
     return status;
 }

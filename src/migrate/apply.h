@@ -28,12 +28,8 @@ rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone,
 rowlock_status rl_apply_entry(rl_applying *a, const rl_entry *entry,
                               rowlock_error *err) RL_MUST_USE;
 
-/* Does no statement exceed what the server takes? INVALID. */
-rowlock_status rl_apply_check_sizes(const rl_site *site, const rl_plan *plan,
-                                    rowlock_error *err) RL_MUST_USE;
-
-/* Does the server take the sql_mode of each file that asks for one? INVALID. */
-rowlock_status rl_apply_check_modes(rl_site *site, const rl_plan *plan,
-                                    rowlock_error *err) RL_MUST_USE;
+/* Does the server take each statement's size, and the sql_mode of each file that asks for one?
+ * INVALID. */
+rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 
 #endif

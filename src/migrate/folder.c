@@ -341,111 +341,11 @@ void rl_folder_free(rl_folder *folder)
 
 /* -------------------------------------------------------------------------- splitting */
 
-static bool is_one_of(const rl_statement *statement, const char *const *words)
-{
-    for (; *words; words++)
-        if (rl_statement_is(statement, *words))
-            return true;
-    return false;
-}
-
-/* What a SET STATEMENT ... FOR of MariaDB runs, from its FOR on; else the statement. */
-static rl_statement unwrapped(const rl_statement *statement)
-{
-    rl_statement rest = rl_statement_rest(statement);
-    if (!rl_statement_is(statement, "SET") || !rl_statement_is(&rest, "STATEMENT"))
-        return *statement;
-    while (rest.length > 0 && !rl_statement_is(&rest, "FOR")) {
-        rest.text++;
-        rest.length--;
-    }
-    return rest.length > 0 ? rl_statement_rest(&rest) : *statement;
-}
-
-/* Is that so of it, wherever it begins on this server? */
-static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement *head))
-{
-    rl_statement head;
-    for (const char *at = NULL; rl_statement_head(statement, &at, &head);) {
-        const rl_statement inner = unwrapped(&head);
-        if (is(&head) || is(&inner))
-            return true;
-    }
-    return false;
-}
-
-static bool runs_others(const rl_statement *head)
-{
-    /* Words, not run. MariaDB takes what a procedure's body may have outside of one, too. */
-    static const char *const words[] = {"CALL", "EXECUTE", "BEGIN",  "IF",  "CASE",
-                                        "LOOP", "WHILE",   "REPEAT", "FOR", NULL};
-    return is_one_of(head, words);
-}
-
-bool rl_commits_in_parts(const rl_statement *statement)
-{
-    static const char at_once[] = "BEGIN NOT ATOMIC"; /* not run */
-    /* Behind a label, too. */
-    return may_be(statement, runs_others) || rl_statement_mentions(statement, at_once);
-}
-
-/* CREATE TEMPORARY TABLE, DROP TEMPORARY TABLE: they do not commit, what else is done to such a
- * table does (ALTER, CREATE INDEX, TRUNCATE, DROP TABLE), as MariaDB 10.11, 11.8 and MySQL 9.7 have
- * it. Where a comment may hide one of the words, nobody knows. */
-static bool is_temporary_table(const rl_statement *head)
-{
-    rl_statement rest = rl_statement_rest(head);
-    if (rl_statement_mentions(head, "/*"))
-        return false;
-    if (rl_statement_is(&rest, "OR")) {
-        rest = rl_statement_rest(&rest);
-        rest = rl_statement_rest(&rest);
-    }
-    if (!rl_statement_is(&rest, "TEMPORARY"))
-        return false;
-    rest = rl_statement_rest(&rest);
-    return rl_statement_is(&rest, "TABLE");
-}
-
-/* A SET that commits: of a password, of a default role (MariaDB). One of autocommit does from 0 to
- * 1 only, which is found out when it has run. */
-static bool sets_and_commits(const rl_statement *head)
-{
-    const rl_statement rest = rl_statement_rest(head);
-    return rl_statement_is(&rest, "PASSWORD") || rl_statement_is(&rest, "DEFAULT");
-}
-
-/* Seen on MariaDB 10.11, 11.8 and MySQL 9.7: each commits on one of them at least. */
-static bool ends_transaction(const rl_statement *head)
-{
-    /* Words, not run. */
-    static const char *const words[] = {
-        "ALTER",   "RENAME",    "TRUNCATE", "GRANT",  "REVOKE",  "LOCK",     "UNLOCK", /* not run */
-        "XA",      "OPTIMIZE",  "ANALYZE",  "CHECK",  "REPAIR",  "CACHE",    "IMPORT", /* not run */
-        "INSTALL", "UNINSTALL", "FLUSH",    "RESET",  "BACKUP",  "CLONE",    "CHANGE", /* not run */
-        "BEGIN",   "START",     "STOP",     "COMMIT", "RESTART", "SHUTDOWN", NULL,     /* not run */
-    };
-    static const char *const makes[] = {"CREATE", "DROP", NULL}; /* not run */
-    rl_statement rest = rl_statement_rest(head);
-    if (is_one_of(head, makes))
-        return !is_temporary_table(head);
-    if (rl_statement_is(head, "ROLLBACK")) { /* not run */
-        if (rl_statement_is(&rest, "WORK"))
-            rest = rl_statement_rest(&rest);
-        return !rl_statement_is(&rest, "TO");
-    }
-    if (rl_statement_is(head, "LOAD"))
-        return rl_statement_is(&rest, "INDEX");
-    if (rl_statement_is(head, "SET"))
-        return sets_and_commits(head);
-    return is_one_of(head, words);
-}
-
 static rowlock_status check_whole(const rl_file *file, const rl_statement *statement,
                                   rowlock_error *err)
 {
     char title[60];
-    bool ends = may_be(statement, ends_transaction);
+    bool ends = rl_ends_transaction(statement);
     if (!file->whole || !(ends || rl_commits_in_parts(statement)))
         return ROWLOCK_OK;
     rl_statement_title(statement, title, sizeof title);

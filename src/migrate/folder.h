@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "migrate/script.h"
+#include "migrate/statement.h"
 
 #define RL_FILE_MOST ((size_t)1 << 30) /* bytes */
 
@@ -47,9 +47,6 @@ rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi
 
 /* From its first statement. */
 rl_script rl_file_script(const rl_file *file);
-
-/* May a part of it stay when it fails, since it may commit in its midst? CALL and the like. */
-bool rl_commits_in_parts(const rl_statement *statement);
 
 /* One more statement of those that are done (for rl_record's done_checksum). */
 void rl_done_add(rl_sha256 *sum, const rl_statement *statement);

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "stmt/session.h"
 
+#define NO_SUCH_TABLE  1146
 #define NO_SUCH_THREAD 1094
 #define DUPLICATE_KEY  1062
 #define PAUSE_US       20000
@@ -31,40 +33,38 @@ static const rl_pool_hooks hooks = {.setup = setup, .kill_query = kill_query};
 static rowlock_status take_control(rl_site *site, const rl_io *io, rl_conn **conn,
                                    rowlock_error *err)
 {
-    rowlock_status status = rl_pool_take(&site->pool, NULL, io, conn, err);
-    if (status == ROWLOCK_OK)
-        (*conn)->table = site->table;
-    return status;
-}
-
-static rowlock_status learn(rl_site *site, rl_conn *conn, const rl_io *io, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(site->table)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(conn, RL_SQL_LEDGER_MARKER, values, io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    snprintf(site->marker, sizeof site->marker, "%s", rows.cells[0].text);
-    site->packet = rows.cells[1].u64;
-    site->no_backslashes = rows.cells[2].u64 != 0;
-    site->ansi_quotes = rows.cells[3].u64 != 0;
-    site->server = conn->server.node;
+    RL_TRY(rl_pool_take(&site->pool, NULL, io, conn, err));
+    (*conn)->table = site->table;
     return ROWLOCK_OK;
 }
 
 static rowlock_status check_server(const rl_server *server, bool single_writer, rowlock_error *err)
 {
     const char *why = rl_server_why_no_bell(server, single_writer);
-    rowlock_status status = rl_server_check(server, err);
-    if (status != ROWLOCK_OK || !why)
-        return status;
+    RL_TRY(rl_server_check(server, err));
+    if (!why)
+        return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNSUPPORTED,
                    "migrations need a server on which a dead migrator's connection can be ended, "
                    "and %s; connect to the server itself, or, where every migrator uses this one "
                    "node, say so (--single-writer)",
                    why);
+}
+
+static rowlock_status learn(rl_site *site, rl_conn *conn, bool single_writer, const rl_io *io,
+                            rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(site->table)};
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(check_server(&conn->server, single_writer, err));
+    RL_TRY(rl_query_one(conn, RL_SQL_LEDGER_MARKER, values, io, &found, &rows, err));
+    snprintf(site->marker, sizeof site->marker, "%s", rows.cells[0].text);
+    site->packet = rows.cells[1].u64;
+    site->no_backslashes = rows.cells[2].u64 != 0;
+    site->ansi_quotes = rows.cells[3].u64 != 0;
+    site->server = conn->server.node;
+    return ROWLOCK_OK;
 }
 
 static rowlock_status explain_open(const rl_site *site, rowlock_status status, rowlock_error *err)
@@ -94,15 +94,12 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    rowlock_status status = rl_pool_init(&site->pool, &params, &hooks, 2, err);
-    site->open = status == ROWLOCK_OK;
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
+    RL_TRY(rl_pool_init(&site->pool, &params, &hooks, 2, err));
+    site->open = true;
+    rl_io io = rl_ledger_io();
+    rowlock_status status = take_control(site, &io, &conn, err);
     if (status == ROWLOCK_OK)
-        status = take_control(site, &io, &conn, err);
-    if (status == ROWLOCK_OK)
-        status = check_server(&conn->server, single_writer, err);
-    if (status == ROWLOCK_OK)
-        status = learn(site, conn, &io, err);
+        status = learn(site, conn, single_writer, &io, err);
     rl_pool_give(&site->pool, conn);
     return explain_open(site, status, err);
 }
@@ -112,17 +109,6 @@ void rl_site_close(rl_site *site)
     if (site->open)
         rl_pool_destroy(&site->pool, false);
     site->open = false;
-}
-
-rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err)
-{
-    rl_conn *conn = NULL;
-    rl_io io = rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
-    rowlock_status status = take_control(site, &io, &conn, err);
-    if (status == ROWLOCK_OK)
-        status = rl_server_write_check(&conn->server, err);
-    rl_pool_give(&site->pool, conn);
-    return status;
 }
 
 /* --------------------------------------------------------------------------- trying */
@@ -135,52 +121,68 @@ static bool may_pass(rowlock_status status)
            status == ROWLOCK_UNAVAILABLE;
 }
 
-typedef rowlock_status (*attempt_fn)(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                     rowlock_error *err);
-
-static rowlock_status attempt(rl_site *site, attempt_fn fn, void *data, rowlock_error *err)
+rl_io rl_ledger_io(void)
 {
-    const int64_t until_us = rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US);
-    const rl_budget pause = rl_budget_start(-1, 0, NULL);
-    for (;;) {
-        rl_io io = rl_io_until(until_us);
-        rl_conn *conn = NULL;
-        rowlock_status status = take_control(site, &io, &conn, err);
-        if (status == ROWLOCK_OK)
-            status = fn(site, conn, &io, data, err);
-        rl_pool_give(&site->pool, conn);
-        if (!may_pass(status) || rl_now_us() >= until_us)
-            return status;
-        (void)rl_budget_sleep(&pause, PAUSE_US);
-    }
+    return rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
 }
 
-typedef struct writing {
-    rl_sql_id id;
-    const rl_value *values;
-    uint64_t rows;
-} writing;
+/*
+ * One exchange, made again on another connection where that may help:
+ *
+ *     attempt a = begin_attempt(site, err);
+ *     while (try_again(&a))
+ *         a.status = ... on a.conn, within &a.io
+ */
+typedef struct attempt {
+    rl_site *site;
+    rl_io io;
+    rowlock_error *err;
+    bool tried;
+    rl_conn *conn;
+    rowlock_status status;
+} attempt;
 
-static rowlock_status attempt_write(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                    rowlock_error *err)
+static attempt begin_attempt(rl_site *site, rowlock_error *err)
 {
-    (void)site;
-    writing *w = data;
-    rl_done done = {0};
-    rowlock_status status = rl_run(conn, w->id, w->values, io, &done, err);
-    w->rows = done.rows;
-    return status;
+    return (attempt){.site = site, .io = rl_ledger_io(), .err = err};
+}
+
+/* False: it is over, and a->status says how it ended. */
+static bool try_again(attempt *a)
+{
+    const rl_budget pause = rl_budget_start(-1, 0, NULL);
+    do {
+        rl_pool_give(&a->site->pool, a->conn);
+        a->conn = NULL;
+        if (a->tried && (!may_pass(a->status) || rl_now_us() >= a->io.deadline_us))
+            return false;
+        if (a->tried)
+            (void)rl_budget_sleep(&pause, PAUSE_US);
+        a->tried = true;
+        a->status = take_control(a->site, &a->io, &a->conn, a->err);
+    } while (a->status != ROWLOCK_OK);
+    return true;
+}
+
+rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err)
+{
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a))
+        a.status = rl_server_write_check(&a.conn->server, err);
+    return a.status;
 }
 
 static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *values,
                                  uint64_t *rows, rowlock_error *err)
 {
-    writing w = {.id = id, .values = values};
-    rowlock_status status = attempt(site, attempt_write, &w, err);
-    *rows = w.rows;
-    if (status == ROWLOCK_DENIED)
+    rl_done done = {0};
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a))
+        a.status = rl_run(a.conn, id, values, &a.io, &done, err);
+    *rows = done.rows;
+    if (a.status == ROWLOCK_DENIED)
         rl_error_prefix(err, "the history %s.%s: ", site->schema, site->table);
-    return status;
+    return a.status;
 }
 
 rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err)
@@ -204,24 +206,14 @@ static rowlock_status write_ours(rl_site *site, rl_sql_id id, const rl_value *va
                                  rowlock_error *err)
 {
     uint64_t rows = 0;
-    rowlock_status status = write_rows(site, id, values, &rows, err);
-    return status == ROWLOCK_OK && rows == 0 ? taken_over(site, err) : status;
+    RL_TRY(write_rows(site, id, values, &rows, err));
+    return rows == 0 ? taken_over(site, err) : ROWLOCK_OK;
 }
 
 /* -------------------------------------------------------------------------- reading */
 
-static void free_record(rl_record *record)
-{
-    free(record->name);
-    free(record->statement);
-    free(record->error);
-    free(record->who);
-}
-
 void rl_ledger_free(rl_ledger *ledger)
 {
-    for (size_t i = 0; i < ledger->count; i++)
-        free_record(&ledger->records[i]);
     free(ledger->records);
     *ledger = (rl_ledger){0};
 }
@@ -233,93 +225,103 @@ static void put(char *to, size_t size, const rl_cell *cell)
 
 static bool add_record(rl_ledger *ledger, const rl_cell *cells)
 {
-    rl_record *records = realloc(ledger->records, (ledger->count + 1) * sizeof *records);
+    rl_record *records =
+        rl_array_room(ledger->records, ledger->count, &ledger->capacity, sizeof *records);
     if (!records)
         return false;
     ledger->records = records;
     rl_record *record = &records[ledger->count++];
     *record = (rl_record){.version = cells[0].u64,
-                          .name = rl_strdup(cells[1].text),
                           .steps = (unsigned)cells[3].u64,
                           .done = (unsigned)cells[4].u64,
                           .running = (unsigned)cells[5].u64,
                           .whole = cells[7].u64 != 0,
                           .decided = cells[8].u64 != 0,
-                          .statement = rl_strdup(cells[9].text),
-                          .error = rl_strdup(cells[10].text),
                           .token = cells[11].u64,
-                          .who = rl_strdup(cells[12].text),
                           .applied = *cells[14].text != '\0',
                           .duration_ms = cells[15].u64};
+    put(record->name, sizeof record->name, &cells[1]);
     put(record->checksum, sizeof record->checksum, &cells[2]);
     put(record->done_checksum, sizeof record->done_checksum, &cells[6]);
+    put(record->statement, sizeof record->statement, &cells[9]);
+    put(record->error, sizeof record->error, &cells[10]);
+    put(record->who, sizeof record->who, &cells[12]);
     put(record->started_at, sizeof record->started_at, &cells[13]);
     put(record->applied_at, sizeof record->applied_at, &cells[14]);
-    return record->name && record->statement && record->error && record->who;
-}
-
-typedef struct listing {
-    rl_ledger *ledger;
-    char lock_name[sizeof((rl_guard *)0)->lock_name]; /* "": not known yet */
-} listing;
-
-static bool add_row(listing *list, const rl_cell *cells)
-{
-    if (cells[0].u64 > 0)
-        return add_record(list->ledger, cells);
-    put(list->lock_name, sizeof list->lock_name, &cells[1]);
     return true;
 }
 
-static rowlock_status attempt_list(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                   rowlock_error *err)
+static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *io,
+                                rowlock_error *err)
 {
-    (void)site;
-    listing *list = data;
     rl_rows rows;
     bool memory = true;
-    rl_ledger_free(list->ledger);
-    list->lock_name[0] = '\0';
-    rowlock_status status = rl_query(conn, RL_SQL_LEDGER_LIST, NULL, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    rl_ledger_free(ledger);
+    RL_TRY(rl_query(conn, RL_SQL_LEDGER_LIST, NULL, io, &rows, err));
     while (memory && rl_next(&rows))
-        memory = add_row(list, rows.cells);
+        if (rows.cells[0].u64 == 0)
+            put(ledger->lock_name, sizeof ledger->lock_name, &rows.cells[1]);
+        else
+            memory = add_record(ledger, rows.cells);
     rl_end(&rows);
     return memory ? rows.status : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
-/* `data`: how many there are, a uint64_t. */
-static rowlock_status attempt_exists(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                     rowlock_error *err)
+/* One schema's locks are told by their names alone. */
+static rowlock_status check_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(site->table)};
-    return rl_query_number(conn, RL_SQL_LEDGER_EXISTS, values, io, data, err);
+    char command[RL_ADVICE_SIZE];
+    size_t schema = strlen(site->lock_name) - strlen(site->lock);
+    bool same = strncmp(lock_name, site->lock_name, schema) == 0;
+    size_t skip = same ? schema : 0;
+    if (strcmp(lock_name, site->lock_name) == 0)
+        return ROWLOCK_OK;
+    rl_advise(site->advice, command, sizeof command, "repair --relock");
+    return rl_fail(err, ROWLOCK_REPAIR,
+                   "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
+                   "or, when nobody does any more, run %s",
+                   site->schema, site->table, lock_name + skip, site->lock_name + skip,
+                   same ? "--lock" : "its schema with -D, its name with --lock", command);
 }
 
-rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
+rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
 {
-    uint64_t count = 0;
-    uint64_t rows = 0;
-    rowlock_status status = attempt(site, attempt_exists, &count, err);
-    if (status == ROWLOCK_OK && count == 0)
-        status = write_rows(site, RL_SQL_LEDGER_CREATE, NULL, &rows, err);
-    if (status == ROWLOCK_OK)
-        status = write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
-    return status;
+    rowlock_error spare;
+    *ledger = (rl_ledger){0};
+    err = rl_error_or(err, &spare);
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a))
+        a.status = read_rows(a.conn, ledger, &a.io, err);
+    if (a.status == ROWLOCK_SCHEMA && err->server_errno == NO_SUCH_TABLE)
+        return ROWLOCK_OK;
+    if (a.status == ROWLOCK_DAMAGED)
+        rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
+                        site->table);
+    RL_TRY(a.status);
+    /* A history whose row 0 is missing or has no lock is one that is being made. */
+    return *ledger->lock_name ? check_lock(site, ledger->lock_name, err) : ROWLOCK_OK;
 }
 
 /* ---------------------------------------------------------------------------- guard */
 
-static rowlock_status attempt_guard(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                    rowlock_error *err)
+rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
 {
-    rl_guard *guard = data;
+    rowlock_error spare;
+    uint64_t rows = 0;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
+    if (status != ROWLOCK_SCHEMA || err->server_errno != NO_SUCH_TABLE)
+        return status;
+    RL_TRY(write_rows(site, RL_SQL_LEDGER_CREATE, NULL, &rows, err));
+    return write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
+}
+
+static rowlock_status read_guard(const rl_site *site, rl_conn *conn, rl_guard *guard,
+                                 const rl_io *io, rowlock_error *err)
+{
     rl_rows rows;
     bool found = false;
-    rowlock_status status = rl_query_one(conn, RL_SQL_LEDGER_GUARD, NULL, io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query_one(conn, RL_SQL_LEDGER_GUARD, NULL, io, &found, &rows, err));
     if (!found)
         return rl_fail(err, ROWLOCK_DAMAGED, "the history %s.%s has lost its row 0", site->schema,
                        site->table);
@@ -334,51 +336,18 @@ static rowlock_status attempt_guard(rl_site *site, rl_conn *conn, const rl_io *i
 
 rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 {
-    *guard = (rl_guard){0};
-    return attempt(site, attempt_guard, guard, err);
-}
-
-/* One schema's locks are told by their names alone. */
-static rowlock_status other_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
-{
-    char command[RL_ADVICE_SIZE];
-    size_t schema = strlen(site->lock_name) - strlen(site->lock);
-    bool same = strncmp(lock_name, site->lock_name, schema) == 0;
-    size_t skip = same ? schema : 0;
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
-    return rl_fail(err, ROWLOCK_REPAIR,
-                   "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
-                   "or, when nobody does any more, run %s",
-                   site->schema, site->table, lock_name + skip, site->lock_name + skip,
-                   same ? "--lock" : "its schema with -D, its name with --lock", command);
-}
-
-rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
-{
-    uint64_t count = 0;
-    listing list = {.ledger = ledger};
-    *ledger = (rl_ledger){0};
-    rowlock_status status = attempt(site, attempt_exists, &count, err);
-    if (status == ROWLOCK_OK && count > 0)
-        status = attempt(site, attempt_list, &list, err);
-    if (status == ROWLOCK_DAMAGED)
-        rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
-                        site->table);
-    /* A history whose row 0 is missing or has no lock is one that is being made. */
-    if (status != ROWLOCK_OK || !*list.lock_name || !strcmp(list.lock_name, site->lock_name))
-        return status;
-    return other_lock(site, list.lock_name, err);
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a))
+        a.status = read_guard(site, a.conn, guard, &a.io, err);
+    return a.status;
 }
 
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 {
     rl_guard guard;
     char command[RL_ADVICE_SIZE];
-    rowlock_status status = rl_guard_read(site, &guard, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    if (strcmp(guard.lock_name, site->lock_name) != 0)
-        return other_lock(site, guard.lock_name, err);
+    RL_TRY(rl_guard_read(site, &guard, err));
+    RL_TRY(check_lock(site, guard.lock_name, err));
     rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
@@ -392,8 +361,8 @@ rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
     const rl_value values[] = {rl_u64(site->token), rl_text(site->lock_name), rl_text(site->who)};
     rl_sql_id id = anyhow ? RL_SQL_LEDGER_ENTER_ANYHOW : RL_SQL_LEDGER_ENTER;
     uint64_t rows = 0;
-    rowlock_status status = write_rows(site, id, values, &rows, err);
-    return status == ROWLOCK_OK && rows == 0 ? not_entered(site, err) : status;
+    RL_TRY(write_rows(site, id, values, &rows, err));
+    return rows == 0 ? not_entered(site, err) : ROWLOCK_OK;
 }
 
 rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err)
@@ -416,43 +385,21 @@ rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name
     return status == ROWLOCK_DAMAGED && err->server_errno == DUPLICATE_KEY ? ROWLOCK_OK : status;
 }
 
-enum { NOTE_VALUES = 14 };
-
-static void note_values(const rl_site *site, const rl_record *record, rl_value *values)
+rowlock_status rl_ledger_note(rl_site *site, rl_conn *on, const rl_record *record,
+                              rowlock_error *err)
 {
-    const rl_value all[NOTE_VALUES] = {rl_u64(site->token),
-                                       rl_text(record->checksum),
-                                       rl_u64(record->steps),
-                                       rl_u64(record->done),
-                                       rl_u64(record->running),
-                                       rl_text(record->done_checksum),
-                                       rl_u64(record->whole),
-                                       rl_u64(record->decided),
-                                       rl_text(record->statement ? record->statement : ""),
-                                       rl_text(record->error ? record->error : ""),
-                                       rl_text(site->who),
-                                       rl_u64(record->applied),
-                                       rl_u64(record->duration_ms),
-                                       rl_u64(record->version)};
-    memcpy(values, all, sizeof all);
-}
-
-rowlock_status rl_ledger_note(rl_site *site, const rl_record *record, rowlock_error *err)
-{
-    rl_value values[NOTE_VALUES];
-    note_values(site, record, values);
-    return write_ours(site, RL_SQL_LEDGER_NOTE, values, err);
-}
-
-rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
-                                 const rl_record *record, rowlock_error *err)
-{
-    rl_value values[NOTE_VALUES];
+    const rl_value values[] = {
+        rl_u64(site->token),         rl_text(record->checksum), rl_u64(record->steps),
+        rl_u64(record->done),        rl_u64(record->running),   rl_text(record->done_checksum),
+        rl_u64(record->whole),       rl_u64(record->decided),   rl_text(record->statement),
+        rl_text(record->error),      rl_text(site->who),        rl_u64(record->applied),
+        rl_u64(record->duration_ms), rl_u64(record->version)};
+    if (!on)
+        return write_ours(site, RL_SQL_LEDGER_NOTE, values, err);
     rl_done done = {0};
-    note_values(site, record, values);
-    conn->table = site->table;
-    rowlock_status status = rl_run(conn, RL_SQL_LEDGER_NOTE, values, io, &done, err);
-    return status == ROWLOCK_OK && done.rows == 0 ? taken_over(site, err) : status;
+    rl_io io = rl_ledger_io();
+    RL_TRY(rl_run(on, RL_SQL_LEDGER_NOTE, values, &io, &done, err));
+    return done.rows == 0 ? taken_over(site, err) : ROWLOCK_OK;
 }
 
 rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record *record,
@@ -472,56 +419,42 @@ rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *
     const rl_value values[] = {rl_u64(site->token), rl_u64(version)};
     rl_guard guard;
     uint64_t rows = 0;
-    rowlock_status status = write_rows(site, RL_SQL_LEDGER_FORGET, values, &rows, err);
-    if (status != ROWLOCK_OK || rows > 0)
-        return status;
+    RL_TRY(write_rows(site, RL_SQL_LEDGER_FORGET, values, &rows, err));
+    if (rows > 0)
+        return ROWLOCK_OK;
     /* Not there: removed by an attempt whose reply was lost, or the token is not ours any more. */
-    status = rl_guard_read(site, &guard, err);
-    return status == ROWLOCK_OK && guard.token != site->token ? taken_over(site, err) : status;
+    RL_TRY(rl_guard_read(site, &guard, err));
+    return guard.token != site->token ? taken_over(site, err) : ROWLOCK_OK;
 }
 
 /* --------------------------------------------------------------------------- marker */
 
-/* `data`: the connection's number, a uint64_t. */
-static rowlock_status attempt_holder(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                     rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(site->marker)};
-    return rl_query_number(conn, RL_SQL_LEDGER_MARKED, values, io, data, err);
-}
-
 rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_error *err)
 {
-    return attempt(site, attempt_holder, connection_id, err);
-}
-
-typedef struct ending {
-    uint64_t connection_id;
-    uint64_t age_s;
-    bool ended;
-} ending;
-
-static rowlock_status attempt_end(rl_site *site, rl_conn *conn, const rl_io *io, void *data,
-                                  rowlock_error *err)
-{
-    (void)site;
-    ending *e = data;
-    const rl_value values[] = {rl_u64(e->connection_id)};
-    rowlock_status status =
-        rl_session_restarted(conn, io, (int64_t)e->age_s * 1000000, 0, &e->ended, err);
-    if (status != ROWLOCK_OK || e->ended)
-        return status;
-    status = rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
-    e->ended = status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD;
-    return e->ended ? ROWLOCK_OK : status;
+    const rl_value values[] = {rl_text(site->marker)};
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a))
+        a.status = rl_query_number(a.conn, RL_SQL_LEDGER_MARKED, values, &a.io, connection_id, err);
+    return a.status;
 }
 
 rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
                            rowlock_error *err)
 {
+    const rl_value values[] = {rl_u64(connection_id)};
+    const int64_t age_us = (int64_t)age_s * 1000000;
     rowlock_error spare;
-    ending e = {.connection_id = connection_id, .age_s = age_s};
-    rowlock_status status = attempt(site, attempt_end, &e, rl_error_or(err, &spare));
-    *ended = e.ended;
-    return status;
+    err = rl_error_or(err, &spare);
+    *ended = false;
+    attempt a = begin_attempt(site, err);
+    while (try_again(&a)) {
+        a.status = rl_session_restarted(a.conn, &a.io, age_us, 0, ended, err);
+        if (a.status != ROWLOCK_OK || *ended)
+            continue;
+        a.status = rl_run_text(a.conn, RL_SQL_KILL_CONNECTION, values, &a.io, err);
+        *ended = a.status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD;
+        if (*ended)
+            a.status = ROWLOCK_OK;
+    }
+    return a.status;
 }

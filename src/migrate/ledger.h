@@ -15,9 +15,10 @@
 /* How long a change of the history may take in all, outages and waits for its rows included. */
 #define RL_LEDGER_LIMIT_US 10000000
 
+/* A file's row. Its texts as long as the table's columns may be. */
 typedef struct rl_record {
     uint64_t version;
-    char *name;
+    char name[1281];
     char checksum[65];
     char done_checksum[65]; /* of the texts of the statements that are done */
     unsigned steps;
@@ -26,9 +27,9 @@ typedef struct rl_record {
     bool whole;
     bool decided;
     bool applied;
-    char *statement;
-    char *error;
-    char *who;
+    char statement[1021];
+    char error[2401];
+    char who[1021];
     uint64_t token;
     char started_at[27];
     char applied_at[27];
@@ -38,6 +39,8 @@ typedef struct rl_record {
 typedef struct rl_ledger {
     rl_record *records; /* by version */
     size_t count;
+    size_t capacity;
+    char lock_name[1281]; /* of row 0; "": not known yet */
 } rl_ledger;
 
 /* Row 0. */
@@ -59,8 +62,7 @@ typedef struct rl_site {
     const char *lock;     /* its name */
     char lock_name[1281]; /* with the schema it lives in */
     uint64_t token;       /* ours */
-    rowlock_cancel *cancel;
-    rl_pool pool; /* leads to the schema */
+    rl_pool pool;         /* leads to the schema */
     bool open;
     char marker[65];
     uint64_t packet;     /* bytes that a statement may have */
@@ -68,6 +70,9 @@ typedef struct rl_site {
     bool ansi_quotes;
     uint64_t server;
 } rl_site;
+
+/* For a change of the history, or what takes no longer. */
+rl_io rl_ledger_io(void);
 
 /*
  * Connects. `params` are copied, but for the schema. SCHEMA: there is no such schema. UNSUPPORTED:
@@ -99,10 +104,9 @@ rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_
 /* Of the files' rows. LOST: the guard has another token. */
 rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name,
                                rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_ledger_note(rl_site *site, const rl_record *record, rowlock_error *err);
-/* The same on a connection of the caller's, once, in its transaction. */
-rowlock_status rl_ledger_note_on(rl_site *site, rl_conn *conn, const rl_io *io,
-                                 const rl_record *record, rowlock_error *err) RL_MUST_USE;
+/* `on`: once, on that connection, where the statement is prepared already; NULL: on one of ours. */
+rowlock_status rl_ledger_note(rl_site *site, rl_conn *on, const rl_record *record,
+                              rowlock_error *err);
 /* An applied file's name, checksums and number of statements; the rest of its row stays. */
 rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record *record,
                                rowlock_error *err) RL_MUST_USE;

@@ -1,89 +1,13 @@
 #include "migrate/plan.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Of a command that a message names, with its options and paths. */
 #define COMMAND_SIZE 1024
-
-/* --------------------------------------------------------------- what a session knows */
-
-static bool mentions_any(const rl_statement *statement, const char *const *words)
-{
-    for (; *words; words++)
-        if (rl_statement_mentions(statement, *words))
-            return true;
-    return false;
-}
-
-/* As it begins there: "SET STATEMENT ... FOR INSERT ..." of MariaDB is none. */
-static bool head_is_of_session(const rl_statement *head)
-{
-    /* Words, not run. */
-    static const char *const beyond[] = {"GLOBAL",       "PERSIST", "PASSWORD",
-                                         "DEFAULT ROLE", "(",       NULL};
-    if (rl_statement_is(head, "USE"))
-        return true;
-    const rl_statement rest = rl_statement_rest(head);
-    return rl_statement_is(head, "SET") && !rl_statement_is(&rest, "STATEMENT") &&
-           !mentions_any(head, beyond);
-}
-
-/* Wherever it begins on this server. */
-bool rl_is_of_session(const rl_statement *statement)
-{
-    rl_statement head;
-    bool all = true;
-    const char *at = NULL;
-    while (all && rl_statement_head(statement, &at, &head))
-        all = head_is_of_session(&head);
-    return all && at;
-}
-
-/* A variable gets a value: behind INTO, or as what a procedure is given. */
-static bool fills_variable(const rl_statement *statement)
-{
-    const char *end = statement->text + statement->length;
-    for (const char *at = statement->text; end - at > 4; at++) {
-        if (strncasecmp(at, "INTO", 4) != 0)
-            continue;
-        const char *to = at + 4;
-        while (to < end && isspace((unsigned char)*to))
-            to++;
-        if (to < end && to > at + 4 && *to == '@')
-            return true;
-    }
-    return rl_commits_in_parts(statement) && rl_statement_mentions(statement, "@");
-}
-
-/* What it leaves in its session cannot be had again by running it again. */
-static bool leaves_something(const rl_statement *statement)
-{
-    /* Words, not run. */
-    static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", NULL};
-    static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", "GET", NULL};
-    rl_statement head;
-    for (const char *at = NULL; rl_statement_head(statement, &at, &head);) {
-        for (const char *const *word = first; *word; word++)
-            if (rl_statement_is(&head, *word))
-                return true;
-        if (rl_statement_is(&head, "SET") && rl_statement_mentions(&head, "("))
-            return true;
-    }
-    return fills_variable(statement) || mentions_any(statement, ways);
-}
-
-/* What it needs from the statement before it, in the same session. */
-static bool needs_something(const rl_statement *statement)
-{
-    static const char *const ways[] = {"LAST_INSERT_ID", "ROW_COUNT", "FOUND_ROWS", NULL};
-    return mentions_any(statement, ways);
-}
 
 /* ------------------------------------------------------------------------ one stopped */
 
@@ -169,10 +93,10 @@ static reading read_done(const rl_file *file, unsigned done)
     for (unsigned step = 1; rl_script_next(&script, &statement); step++) {
         if (step <= done) {
             rl_done_add(&r.sum, &statement);
-            if (leaves_something(&statement) && !r.left_line)
+            if (rl_leaves_something(&statement) && !r.left_line)
                 r.left_line = statement.line;
         } else if (step == done + 1) {
-            r.needed = needs_something(&statement);
+            r.needed = rl_needs_something(&statement);
         }
     }
     return r;

@@ -41,7 +41,4 @@ void rl_plan_free(rl_plan *plan);
 /* REPAIR, and the first problem; else OK. */
 rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 
-/* A statement that changes nothing but its session, and can be run again there: SET, USE. */
-bool rl_is_of_session(const rl_statement *statement);
-
 #endif

@@ -417,6 +417,13 @@ bool rl_statement_is(const rl_statement *statement, const char *word)
            (statement->length == length || !is_word(statement->text[length]));
 }
 
+bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words)
+{
+    while (*words && !rl_statement_is(statement, *words))
+        words++;
+    return *words != NULL;
+}
+
 bool rl_statement_mentions(const rl_statement *statement, const char *what)
 {
     size_t length = strlen(what);

@@ -1,0 +1,178 @@
+#include "migrate/statement.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+/* -------------------------------------------------------------------- transactions */
+
+/* What a SET STATEMENT ... FOR of MariaDB runs, from its FOR on; else the statement. */
+static rl_statement unwrapped(const rl_statement *statement)
+{
+    rl_statement rest = rl_statement_rest(statement);
+    if (!rl_statement_is(statement, "SET") || !rl_statement_is(&rest, "STATEMENT"))
+        return *statement;
+    while (rest.length > 0 && !rl_statement_is(&rest, "FOR")) {
+        rest.text++;
+        rest.length--;
+    }
+    return rest.length > 0 ? rl_statement_rest(&rest) : *statement;
+}
+
+/* Is that so of it, wherever it begins on this server? */
+static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement *head))
+{
+    rl_statement head;
+    for (const char *at = NULL; rl_statement_head(statement, &at, &head);) {
+        const rl_statement inner = unwrapped(&head);
+        if (is(&head) || is(&inner))
+            return true;
+    }
+    return false;
+}
+
+static bool runs_others(const rl_statement *head)
+{
+    /* Words, not run. MariaDB takes what a procedure's body may have outside of one, too. */
+    static const char *const words[] = {"CALL", "EXECUTE", "BEGIN",  "IF",  "CASE",
+                                        "LOOP", "WHILE",   "REPEAT", "FOR", NULL};
+    return rl_statement_is_one_of(head, words);
+}
+
+bool rl_commits_in_parts(const rl_statement *statement)
+{
+    static const char at_once[] = "BEGIN NOT ATOMIC"; /* not run */
+    /* Behind a label, too. */
+    return may_be(statement, runs_others) || rl_statement_mentions(statement, at_once);
+}
+
+/* CREATE TEMPORARY TABLE, DROP TEMPORARY TABLE: they do not commit, what else is done to such a
+ * table does (ALTER, CREATE INDEX, TRUNCATE, DROP TABLE), as MariaDB 10.11, 11.8 and MySQL 9.7 have
+ * it. Where a comment may hide one of the words, nobody knows. */
+static bool is_temporary_table(const rl_statement *head)
+{
+    rl_statement rest = rl_statement_rest(head);
+    if (rl_statement_mentions(head, "/*"))
+        return false;
+    if (rl_statement_is(&rest, "OR")) {
+        rest = rl_statement_rest(&rest);
+        rest = rl_statement_rest(&rest);
+    }
+    if (!rl_statement_is(&rest, "TEMPORARY"))
+        return false;
+    rest = rl_statement_rest(&rest);
+    return rl_statement_is(&rest, "TABLE");
+}
+
+/* A SET that commits: of a password, of a default role (MariaDB). One of autocommit does from 0 to
+ * 1 only, which is found out when it has run. */
+static bool sets_and_commits(const rl_statement *head)
+{
+    const rl_statement rest = rl_statement_rest(head);
+    return rl_statement_is(&rest, "PASSWORD") || rl_statement_is(&rest, "DEFAULT");
+}
+
+/* Seen on MariaDB 10.11, 11.8 and MySQL 9.7: each commits on one of them at least. */
+static bool head_ends_transaction(const rl_statement *head)
+{
+    /* Words, not run. */
+    static const char *const words[] = {
+        "ALTER",   "RENAME",    "TRUNCATE", "GRANT",  "REVOKE",  "LOCK",     "UNLOCK", /* not run */
+        "XA",      "OPTIMIZE",  "ANALYZE",  "CHECK",  "REPAIR",  "CACHE",    "IMPORT", /* not run */
+        "INSTALL", "UNINSTALL", "FLUSH",    "RESET",  "BACKUP",  "CLONE",    "CHANGE", /* not run */
+        "BEGIN",   "START",     "STOP",     "COMMIT", "RESTART", "SHUTDOWN", NULL,     /* not run */
+    };
+    static const char *const makes[] = {"CREATE", "DROP", NULL}; /* not run */
+    rl_statement rest = rl_statement_rest(head);
+    if (rl_statement_is_one_of(head, makes))
+        return !is_temporary_table(head);
+    if (rl_statement_is(head, "ROLLBACK")) { /* not run */
+        if (rl_statement_is(&rest, "WORK"))
+            rest = rl_statement_rest(&rest);
+        return !rl_statement_is(&rest, "TO");
+    }
+    if (rl_statement_is(head, "LOAD"))
+        return rl_statement_is(&rest, "INDEX");
+    if (rl_statement_is(head, "SET"))
+        return sets_and_commits(head);
+    return rl_statement_is_one_of(head, words);
+}
+
+bool rl_ends_transaction(const rl_statement *statement)
+{
+    return may_be(statement, head_ends_transaction);
+}
+
+/* --------------------------------------------------------------- what a session knows */
+
+static bool mentions_any(const rl_statement *statement, const char *const *words)
+{
+    while (*words && !rl_statement_mentions(statement, *words))
+        words++;
+    return *words != NULL;
+}
+
+/* As it begins there: "SET STATEMENT ... FOR INSERT ..." of MariaDB is none. */
+static bool head_is_of_session(const rl_statement *head)
+{
+    /* Words, not run. */
+    static const char *const beyond[] = {"GLOBAL",       "PERSIST", "PASSWORD",
+                                         "DEFAULT ROLE", "(",       NULL};
+    if (rl_statement_is(head, "USE"))
+        return true;
+    const rl_statement rest = rl_statement_rest(head);
+    return rl_statement_is(head, "SET") && !rl_statement_is(&rest, "STATEMENT") &&
+           !mentions_any(head, beyond);
+}
+
+/* Wherever it begins on this server. */
+bool rl_is_of_session(const rl_statement *statement)
+{
+    rl_statement head;
+    bool all = true;
+    const char *at = NULL;
+    while (all && rl_statement_head(statement, &at, &head))
+        all = head_is_of_session(&head);
+    return all && at;
+}
+
+/* A variable gets a value: behind INTO, or as what a procedure is given. */
+static bool fills_variable(const rl_statement *statement)
+{
+    const char *end = statement->text + statement->length;
+    for (const char *at = statement->text; end - at > 4; at++) {
+        if (strncasecmp(at, "INTO", 4) != 0)
+            continue;
+        const char *to = at + 4;
+        while (to < end && isspace((unsigned char)*to))
+            to++;
+        if (to < end && to > at + 4 && *to == '@')
+            return true;
+    }
+    return rl_commits_in_parts(statement) && rl_statement_mentions(statement, "@");
+}
+
+/* As it begins there. */
+static bool head_leaves_something(const rl_statement *head)
+{
+    /* Words, not run. */
+    static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", "GET", NULL};
+    return rl_statement_is_one_of(head, first) ||
+           (rl_statement_is(head, "SET") && rl_statement_mentions(head, "("));
+}
+
+bool rl_leaves_something(const rl_statement *statement)
+{
+    /* Words, not run. */
+    static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", NULL};
+    rl_statement head;
+    for (const char *at = NULL; rl_statement_head(statement, &at, &head);)
+        if (head_leaves_something(&head))
+            return true;
+    return fills_variable(statement) || mentions_any(statement, ways);
+}
+
+bool rl_needs_something(const rl_statement *statement)
+{
+    static const char *const ways[] = {"LAST_INSERT_ID", "ROW_COUNT", "FOUND_ROWS", NULL};
+    return mentions_any(statement, ways);
+}

@@ -1,0 +1,264 @@
+#include "migrate/work.h"
+
+#include <inttypes.h>
+
+#include "stmt/stmt.h"
+
+#define POLL_US       50000
+#define QUICK_POLL_US 5000
+#define GONE_LIMIT_US 10000000 /* for the end of a connection that we have ended ourselves */
+#define MARK_LIMIT_US 10000000
+#define STRANGER_US   2000000
+#define STOP_LIMIT_US 2000000
+#define WRONG_VALUE   1231
+
+static const rl_request hold = {.purpose = RL_HOLD};
+
+/* --------------------------------------------------------------------------- telling */
+
+void rl_tell(const rl_applying *a, const rowlock_migrations_progress *what)
+{
+    if (!a->progress)
+        return;
+    rowlock_migrations_progress now = *what;
+    now.file = a->file;
+    now.files = a->files;
+    if (!now.name)
+        now.name = "";
+    if (!now.statement)
+        now.statement = "";
+    a->progress(a->progress_data, &now);
+}
+
+rowlock_status rl_still_ours(const rl_applying *a, rowlock_error *err)
+{
+    if (!a->ours(a->ours_data))
+        return rl_site_lost(a->site, err);
+    if (rl_budget_cancelled(&a->budget))
+        return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
+    return ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------ the one before us */
+
+/* *ended: there is no such connection any more, and the marker is not its. */
+static rowlock_status end_connection(rl_site *site, uint64_t id, uint64_t age_s, bool *ended,
+                                     rowlock_error *err)
+{
+    uint64_t holder = 0;
+    RL_TRY(rl_site_end(site, id, age_s, ended, err));
+    RL_TRY(rl_marker_holder(site, &holder, err));
+    *ended = *ended && holder != id;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status still_there(const rl_applying *a, const rl_guard *before, const char *killing,
+                                  rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_TIMEOUT,
+                   "the connection %" PRIu64 " of the last migrator (%s) has not ended yet: the "
+                   "server is still undoing its statement%s%s; nothing was run on %s",
+                   before->connection_id, before->who, *killing ? ", or: " : "", killing,
+                   a->site->schema);
+}
+
+static rowlock_status evict(rl_applying *a, const rl_guard *before, rowlock_error *err)
+{
+    bool told = false;
+    for (;;) {
+        bool ended = false;
+        rowlock_error killing = {0};
+        RL_TRY(rl_still_ours(a, err));
+        rowlock_status status =
+            end_connection(a->site, before->connection_id, before->age_s, &ended, &killing);
+        if (ended)
+            return ROWLOCK_OK;
+        /* Who may not end it waits until it ends by itself. */
+        if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
+            *err = killing;
+            return status;
+        }
+        if (!told)
+            rl_tell(a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_ENDING,
+                                                      .connection_id = before->connection_id});
+        told = true;
+        if (rl_budget_spent(&a->budget))
+            return still_there(a, before, killing.message, err);
+        (void)rl_budget_sleep(&a->budget, POLL_US);
+    }
+}
+
+static rowlock_status elsewhere(const rl_applying *a, const rl_guard *before, rowlock_error *err)
+{
+    char command[RL_ADVICE_SIZE];
+    return rl_fail(err, ROWLOCK_REPAIR,
+                   "the last migrator (%s) did not end as it should, and worked on another "
+                   "server than this one: when its connection %" PRIu64 " has ended there, run %s",
+                   before->who, before->connection_id,
+                   rl_advise(a->site->advice, command, sizeof command, "repair --gone"));
+}
+
+rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_error *err)
+{
+    rl_guard before;
+    rl_guard now;
+    RL_TRY(rl_guard_read(a->site, &before, err));
+    RL_TRY(rl_guard_enter(a->site, anyhow, err));
+    /* The connection as it is from now on; it may have been another a moment ago. */
+    RL_TRY(rl_guard_read(a->site, &now, err));
+    before.connection_id = now.connection_id;
+    before.server = now.server;
+    if (before.connection_id == 0)
+        return ROWLOCK_OK;
+    if (!gone && before.server != a->site->server)
+        return elsewhere(a, &before, err);
+    if (!gone)
+        RL_TRY(evict(a, &before, err));
+    return rl_guard_register(a->site, 0, err);
+}
+
+/* ----------------------------------------------------------------- a file's connection */
+
+/* The lock was lost, or somebody has cancelled. It may still answer how it ended; then, or without
+ * an answer, its connection ends, too (rl_work_close). */
+static void stop_statement(void *data, const rl_conn *conn)
+{
+    const rl_work *w = data;
+    (void)rl_pool_kill_query(&w->a->site->pool, &conn->peer, conn->id, "", STOP_LIMIT_US);
+}
+
+rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(w->a->site->marker)};
+    rl_rows rows;
+    bool found = false;
+    rl_io io = rl_ledger_io();
+    RL_TRY(rl_query_one(w->conn, RL_SQL_LEDGER_MARK, values, &io, &found, &rows, err));
+    *got = rows.cells[0].u64 == 1;
+    if ((rows.cells[1].u64 != 0) != w->file->no_backslashes ||
+        (rows.cells[2].u64 != 0) != w->file->ansi_quotes)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the file changes its sql_mode so that quotes are read in another way; say "
+                       "\"-- rowlock: sql_mode=...\" at its top instead");
+    return ROWLOCK_OK;
+}
+
+/* Whoever has it beside us has an older token and will find that out; if it sleeps, it is ended. */
+static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
+{
+    uint64_t holder = 0;
+    bool ended = false;
+    RL_TRY(rl_guard_register(w->a->site, w->conn->id, err));
+    RL_TRY(rl_marker_holder(w->a->site, &holder, err));
+    if (holder != 0 && holder != w->conn->id)
+        (void)rl_site_end(w->a->site, holder, 0, &ended, NULL);
+    return ROWLOCK_OK;
+}
+
+/* The file before has had it until a moment ago. */
+static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
+{
+    const int64_t start_us = rl_now_us();
+    for (;;) {
+        bool got = false;
+        RL_TRY(rl_still_ours(w->a, err));
+        RL_TRY(rl_work_mark(w, &got, err));
+        const int64_t waited_us = rl_now_us() - start_us;
+        if (got)
+            return ROWLOCK_OK;
+        if (waited_us > MARK_LIMIT_US)
+            return rl_fail(err, ROWLOCK_BUSY, "another connection of a migrator on %s does not end",
+                           w->a->site->schema);
+        if (waited_us > STRANGER_US)
+            RL_TRY(end_stranger(w, err));
+        (void)rl_budget_sleep(&w->a->budget, waited_us < STRANGER_US ? QUICK_POLL_US : POLL_US);
+    }
+}
+
+static rowlock_status set_mode(rl_conn *conn, const rl_file *file, rowlock_error *err)
+{
+    const rl_value mode[] = {rl_text(file->sql_mode)};
+    rl_io io = rl_ledger_io();
+    rowlock_status status = rl_run(conn, RL_SQL_LEDGER_SQL_MODE, mode, &io, NULL, err);
+    if (status != ROWLOCK_OK && err->server_errno == WRONG_VALUE)
+        return rl_fail(err, ROWLOCK_INVALID, "%s: this server takes no sql_mode=%s", file->name,
+                       file->sql_mode);
+    return status;
+}
+
+rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
+{
+    rl_site *site = w->a->site;
+    const rl_value wait[] = {rl_u64(w->a->table_wait_s)};
+    rl_io io = rl_ledger_io();
+    RL_TRY(rl_pool_take(&site->pool, &hold, &io, &w->conn, err));
+    w->conn->interrupt = stop_statement;
+    w->conn->interrupt_data = w;
+    if (w->conn->server.node != site->server)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "connections lead to another server than before (a failover)");
+    RL_TRY(rl_guard_register(site, w->conn->id, err));
+    RL_TRY(rl_run_text(w->conn, RL_SQL_LEDGER_SESSION, wait, &io, err));
+    if (w->file->sql_mode)
+        RL_TRY(set_mode(w->conn, w->file, err));
+    return take_mark(w, err);
+}
+
+/* A connection that was broken off may still have a statement at work. */
+static bool has_ended(const rl_work *w, uint64_t id)
+{
+    const int64_t until_us = rl_now_us() + GONE_LIMIT_US;
+    const uint64_t age_s = (uint64_t)(rl_now_us() - w->started_us) / 1000000;
+    const rl_budget pause = rl_budget_start(-1, 0, NULL);
+    do {
+        bool ended = false;
+        if (end_connection(w->a->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
+            return false;
+        if (ended)
+            return true;
+        (void)rl_budget_sleep(&pause, QUICK_POLL_US);
+    } while (rl_now_us() < until_us);
+    return false;
+}
+
+void rl_work_close(rl_work *w)
+{
+    if (!w->conn)
+        return;
+    const uint64_t id = w->conn->id;
+    const bool at_work = w->conn->broken || w->conn->reply_due;
+    rl_conn_close(w->conn);
+    w->conn = NULL;
+    w->lingers = at_work && !has_ended(w, id);
+}
+
+/* ------------------------------------------------------------------- before they are run */
+
+static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **conn,
+                                 rowlock_error *err)
+{
+    rl_io io = rl_ledger_io();
+    if (file->longest >= site->packet)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "%s, line %u: the statement has %zu bytes, more than the server takes "
+                       "(max_allowed_packet is %" PRIu64 ")",
+                       file->name, file->longest_line, file->longest, site->packet);
+    if (!file->sql_mode)
+        return ROWLOCK_OK;
+    if (!*conn)
+        RL_TRY(rl_pool_take(&site->pool, &hold, &io, conn, err));
+    return set_mode(*conn, file, err);
+}
+
+rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err)
+{
+    rl_conn *conn = NULL; /* is closed again: its sql_mode is not ours */
+    rowlock_error spare;
+    rowlock_status status = ROWLOCK_OK;
+    err = rl_error_or(err, &spare);
+    for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++)
+        if (plan->entries[i].wanted)
+            status = check_file(site, plan->entries[i].file, &conn, err);
+    rl_conn_close(conn);
+    return status;
+}

@@ -1,0 +1,31 @@
+/*
+ * migrate/work.h - the connection on which a file is run, and the end of the last migrator's.
+ */
+#ifndef RL_MIGRATE_WORK_H
+#define RL_MIGRATE_WORK_H
+
+#include "migrate/apply.h"
+
+typedef struct rl_work {
+    const rl_applying *a;
+    const rl_file *file;
+    int64_t started_us;
+    rl_conn *conn; /* NULL: not open */
+    bool lingers;  /* it was closed, and has not ended in time */
+} rl_work;
+
+/* LOST, CANCELLED, or OK: is the lock ours? */
+rowlock_status rl_still_ours(const rl_applying *a, rowlock_error *err);
+
+void rl_tell(const rl_applying *a, const rowlock_migrations_progress *what);
+
+/* Opens and registers it, and takes the marker. Close it on every status. */
+rowlock_status rl_work_open(rl_work *w, rowlock_error *err) RL_MUST_USE;
+
+/* *got: the marker is ours. INVALID: quotes are not read there as the file is. */
+rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err) RL_MUST_USE;
+
+/* Ends it, and what it may be at: the next one, or we, would have to wait for it. */
+void rl_work_close(rl_work *w);
+
+#endif
