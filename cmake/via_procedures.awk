@@ -29,7 +29,7 @@ function note(line,    i) {
 # What a value must be. Owner ids of SQL (sql/procedures) have no '.' there. A parameter that is not here
 # stops the build: its statement runs with the rights of the procedure's maker.
 function demand(p) {
-    if (p == "owner" && name != "section_whose") return "LENGTH(p_owner) BETWEEN 38 AND 63 AND SUBSTRING(p_owner, 37, 1) = '.'"
+    if (p == "owner") return "LENGTH(p_owner) BETWEEN 38 AND 63 AND SUBSTRING(p_owner, 37, 1) = '.'"
     if (p == "label") return "CHAR_LENGTH(p_label) <= 255"
     if (p == "ttl_us") return "p_ttl_us BETWEEN 1 AND 86400000000"
     if (p == "at_least_us") return "p_at_least_us <= 86400000000"
@@ -41,7 +41,7 @@ function demand(p) {
     if (p == "leases") return "JSON_VALID(p_leases)"
     if (p == "connection_id" && name == "lease_take_over") return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|all|connection_id|expected|fenced|id|name|open|own|owner|seen|version)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|all|connection_id|expected|fenced|id|kind|name|open|own|seen|version)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 

@@ -78,16 +78,6 @@ UPDATE resource
    AND version = :seen
    AND (:ticket = '' OR {{ticket}} = :ticket);
 
--- name: row_look
--- via: own
--- params: id u64, name text, owner text
--- columns: kind text(16), status text(8), version u64, ours u64, owner_label text(1024), connection_id u64, held_us i64
-SELECT kind, status, version, owner = :owner, owner_label, connection_id,
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, acquired_at, UTC_TIMESTAMP(6)), 0)
-  FROM resource
- WHERE id = :id
-   AND resource_name = :name;
-
 -- Before the COMMIT that frees the row, so that the next holder finds it free.
 -- name: row_unpublish
 -- via: own

@@ -12,6 +12,33 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.resource_name = :name;
 
+-- How a name's row stands for one who would use it as `kind`: the verdict (engine/look.h), and how long that lasts if
+-- nobody changes the row. RESERVED is to be had with the bell alone, the others as they say. Whose it is, is told to
+-- nobody: only whether it is the asker's.
+-- name: resource_look
+-- via: own
+-- params: id u64, name text, owner text, kind text
+-- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64
+SELECT r.kind,
+       CASE WHEN r.kind <> :kind THEN 'WRONG_KIND'
+            WHEN r.status = 'held' THEN IF(r.kind <> 'optimistic' OR {{expiry(r.version)}} > UTC_TIMESTAMP(6),
+                                           'HELD', 'EXPIRED')
+            WHEN NOT {{open(r.)}} THEN 'COOLING'
+            WHEN {{reserved(r.)}} THEN 'RESERVED'
+            ELSE 'FREE' END,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
+           CASE WHEN r.status = 'held' THEN {{expiry(r.version)}}
+                WHEN NOT {{open(r.)}} THEN r.not_before
+                WHEN {{reserved(r.)}} THEN r.update_time + INTERVAL 1 SECOND
+                ELSE UTC_TIMESTAMP(6) END), 0),
+       r.version, r.owner = :owner, r.owner_label,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
+       r.connection_id, {{read_only}}
+  FROM resource r
+  LEFT JOIN lease_renewal l ON l.id = r.id
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
 -- A new name is one transaction: these, and the row that goes with its kind. READ COMMITTED, in which two
 -- that insert into one gap do not deadlock. It begins at the floor, so that it never has a token that a purged
 -- name of it had. The floor is read when the row is in, without a lock: the INSERT succeeds only once the old

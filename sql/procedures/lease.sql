@@ -112,7 +112,7 @@ BEGIN
     SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
--- What stands in the way of a lease: lease_look's verdict, or GONE (purged); p_text in words where one has to wait.
+-- What stands in the way of a lease: resource_look's verdict, or GONE (purged); p_text in words where one has to wait.
 CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_id BIGINT UNSIGNED,
                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -127,7 +127,7 @@ BEGIN
     DECLARE v_ours, v_read_only BOOLEAN;
     DECLARE v_connection BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
-    {{lease_look(id = p_id, name = p_name, owner = p_owner, now = p_now)}}
+    {{resource_look(id = p_id, name = p_name, owner = p_owner, kind = 'optimistic', now = p_now)}}
       INTO v_kind, p_verdict, p_left_us, p_version, v_ours, p_label, p_held_us, v_connection, v_read_only;
     SET p_rings = v_connection <> 0;
     CASE p_verdict
@@ -163,7 +163,7 @@ END;
 
 -- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
 -- this one; after a grant too, where it could be had. p_verdict: GRANTED; CHANGED (a deadlock, a renewal at the
--- last moment) or GONE: at once again; IN_TRANSACTION: a transaction has locked the row; or lease_look's, with
+-- last moment) or GONE: at once again; IN_TRANSACTION: a transaction has locked the row; or resource_look's, with
 -- p_text in words and p_left_us. p_rings: its holder has the bell.
 CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_id BIGINT UNSIGNED,

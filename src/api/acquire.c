@@ -43,7 +43,7 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
     rowlock_status status = options->mode == ROWLOCK_PESSIMISTIC
                                 ? rl_row_acquire(hold, &budget, err)
-                                : rl_lease_acquire(hold, options, &budget, err);
+                                : rl_acquire(&rl_lease_driver, hold, options, &budget, err);
     if (status == ROWLOCK_OK)
         *out = hold;
     else
@@ -135,7 +135,7 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
     rl_hold_end(hold);
     rowlock_status status = hold->mode == ROWLOCK_PESSIMISTIC
                                 ? rl_row_release(hold, &checked, err)
-                                : rl_lease_release(hold, &checked, err);
+                                : rl_release(&rl_lease_driver, hold, &checked, err);
     status = named("releasing", hold->locks[0].name, status, err);
     rl_hold_free(hold);
     return status;

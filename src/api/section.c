@@ -1,7 +1,7 @@
 #include "kind/section.h"
+
 #include <inttypes.h>
 
-#include "api/options.h"
 #include "base/name.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
@@ -24,41 +24,6 @@ static rowlock_status check_section(const rowlock_client *client, const char *na
 
 static const rowlock_section_options section_defaults = {0};
 
-/* ------------------------------------------------------------------- alone */
-
-typedef struct alone {
-    rowlock_client *client;
-    const char *name;
-    rl_budget budget;
-    rowlock_section_fn fn;
-    void *data;
-} alone;
-
-static rowlock_status begin_nothing(void *data, rowlock_error *err)
-{
-    (void)data;
-    (void)err;
-    return ROWLOCK_OK;
-}
-
-static rowlock_status work(void *data, const rowlock_section *section)
-{
-    const alone *a = data;
-    return a->fn(a->data, section);
-}
-
-static rowlock_status swap(void *data, uint64_t id, uint64_t expected, const char *owner,
-                           rl_trace *trace, rowlock_error *err)
-{
-    const alone *a = data;
-    return rl_version_swap(a->client, &a->budget, a->name, id, expected, owner, trace, err);
-}
-
-static void undo_nothing(void *data)
-{
-    (void)data;
-}
-
 rowlock_status rowlock_section_run(rowlock_client *client, const char *name,
                                    const rowlock_section_options *given, rowlock_section_fn fn,
                                    void *data, rowlock_section_result *result, rowlock_error *err)
@@ -67,18 +32,9 @@ rowlock_status rowlock_section_run(rowlock_client *client, const char *name,
     if (result)
         *result = (rowlock_section_result){0};
     RL_TRY(check_section(client, name, options, fn != NULL, err));
-    int64_t wait_ms = options->wait_ms ? options->wait_ms : ROWLOCK_WAIT_FOREVER;
-    alone a = {.client = client,
-               .name = name,
-               .budget = rl_budget_start(wait_ms, client->limit_ms, options->cancel),
-               .fn = fn,
-               .data = data};
-    const rl_section_ways ways = {
-        .data = &a, .begin = begin_nothing, .work = work, .swap = swap, .undo = undo_nothing};
-    return rl_section_run(client, name, options, &ways, result, err);
+    const rl_section_work work = {.fn = fn, .data = data};
+    return rl_section_run(client, name, options, &work, result, err);
 }
-
-/* ---------------------------------------------------------------- in a transaction */
 
 rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, const char *name,
                                       const rowlock_section_options *given,
@@ -90,43 +46,43 @@ rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, cons
         *result = (rowlock_section_result){0};
     RL_TRY(check_section(client, name, options, fn != NULL, err));
     RL_TRY(rl_tx_check(mysql, false, err));
-    return rl_tx_section(client, mysql, name, options, fn, data, result, err);
+    const rl_section_work work = {.mysql = mysql, .tx_fn = fn, .data = data};
+    return rl_section_run(client, name, options, &work, result, err);
 }
 
 /* -------------------------------------------------------------------- the halves */
 
-static rowlock_status check_bump(const rowlock_client *client, const char *name,
+static rowlock_status check_half(const rowlock_client *client, const char *name,
                                  const uint64_t *version, rowlock_error *err)
 {
     RL_TRY(check_section(client, name, &section_defaults, true, err));
-    return rl_place_check(version, "the version", err);
+    if (!version)
+        return rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
+    return ROWLOCK_OK;
 }
 
 rowlock_status rowlock_version_read(rowlock_client *client, const char *name, uint64_t *version,
                                     rowlock_error *err)
 {
-    RL_TRY(check_bump(client, name, version, err));
+    RL_TRY(check_half(client, name, version, err));
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     rowlock_status status = ROWLOCK_OK;
+    char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t id = 0;
     uint64_t read = 0;
     int64_t hint_us = 1;
+    rl_client_owner(client, owner);
     /* hint 1: the row changed under us; look again. */
     for (int i = 0; i < 10 && hint_us == 1; i++) {
         hint_us = 0;
-        status = rl_version_read(client, &budget, name, &id, &read, &hint_us, err);
+        status = rl_version_read(client, &budget, name, owner, &id, &read, &hint_us, err);
     }
     if (status == ROWLOCK_OK)
         *version = read;
     return status;
 }
 
-/*
- * A section of one attempt, whose work is to see that the version is the caller's: so that a
- * lost reply is looked up as a section's is.
- */
 typedef struct bump {
-    alone section;
     uint64_t expected;
     uint64_t seen;
 } bump;
@@ -138,30 +94,19 @@ static rowlock_status compare(void *data, const rowlock_section *section)
     return b->seen == b->expected ? ROWLOCK_OK : ROWLOCK_CONFLICT;
 }
 
-static rowlock_status swap_of_bump(void *data, uint64_t id, uint64_t expected, const char *owner,
-                                   rl_trace *trace, rowlock_error *err)
-{
-    bump *b = data;
-    return swap(&b->section, id, expected, owner, trace, err);
-}
-
+/*
+ * A section of one attempt, whose work is to see that the version is the caller's: so that a
+ * lost reply is looked up as a section's is.
+ */
 rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, uint64_t expected,
                                     uint64_t *version, rowlock_error *err)
 {
+    RL_TRY(check_half(client, name, version, err));
     const rowlock_section_options once = {.max_attempts = 1};
-    RL_TRY(check_bump(client, name, version, err));
-    bump b = {.section = {.client = client,
-                          .name = name,
-                          .budget = rl_budget_start(0, client->limit_ms, NULL)},
-              .expected = expected};
-    const rl_section_ways ways = {.data = &b,
-                                  .cheap = true,
-                                  .begin = begin_nothing,
-                                  .work = compare,
-                                  .swap = swap_of_bump,
-                                  .undo = undo_nothing};
+    bump b = {.expected = expected};
+    const rl_section_work work = {.fn = compare, .data = &b, .cheap = true};
     rowlock_section_result result;
-    rowlock_status status = rl_section_run(client, name, &once, &ways, &result, err);
+    rowlock_status status = rl_section_run(client, name, &once, &work, &result, err);
     if (status == ROWLOCK_OK)
         *version = result.version;
     if (status == ROWLOCK_CONFLICT)
@@ -173,19 +118,17 @@ rowlock_status rowlock_version_bump(rowlock_client *client, const char *name, ui
 rowlock_status rowlock_tx_version_bump(rowlock_client *client, MYSQL *mysql, const char *name,
                                        uint64_t expected, uint64_t *version, rowlock_error *err)
 {
-    RL_TRY(check_bump(client, name, version, err));
+    RL_TRY(check_half(client, name, version, err));
     RL_TRY(rl_tx_check(mysql, true, err));
     rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
+    const rl_caller caller = rl_tx_caller(client, mysql);
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t id = 0;
     rl_client_owner(client, owner);
-    rowlock_status status = rl_resource_id(client, &budget, name, RL_KIND_LEASE, &id, err);
-    if (status == ROWLOCK_OK)
-        status = rl_tx_swap(client, mysql, &budget, name, id, expected, owner, err);
+    RL_TRY(rl_resource_id(client, &budget, name, RL_KIND_LEASE, &id, err));
+    rowlock_status status =
+        rl_version_swap_in(&caller, client, &budget, name, id, expected, owner, err);
     if (status == ROWLOCK_OK)
         *version = expected + 1;
-    if (status != ROWLOCK_UNKNOWN)
-        return status;
-    return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                   "'%s': the connection is gone, and its transaction with it", name);
+    return status == ROWLOCK_UNKNOWN ? rl_tx_gone(name, err) : status;
 }

@@ -5,7 +5,10 @@
 #include "engine/client.h"
 #include "keep/keeper.h"
 
-#define RL_TICKET_MAX 40
+#define RL_TICKET_MAX      40
+/* Of an event in the history, their ends included. */
+#define RL_DETAIL_MAX      400
+#define RL_LABEL_IN_DETAIL 251
 
 typedef struct rl_lock {
     const char *name;

@@ -30,9 +30,4 @@ rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err) RL
 /* A TTL in whole seconds, as the server's wait_timeout takes it. */
 int64_t rl_row_ttl_ms(int64_t ttl_ms);
 
-/* The caller's transaction has its row lock, and publishes nothing: ends the publication of a dead
- * holder. BUSY: fenced. */
-rowlock_status rl_row_end_stale(rowlock_client *client, const rl_budget *budget, uint64_t id,
-                                rowlock_error *err) RL_MUST_USE;
-
 #endif

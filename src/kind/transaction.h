@@ -22,13 +22,7 @@ rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_
 rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
                              const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
 
-rowlock_status rl_tx_swap(rowlock_client *client, MYSQL *mysql, const rl_budget *budget,
-                          const char *name, uint64_t id, uint64_t expected, const char *owner,
-                          rowlock_error *err) RL_MUST_USE;
-
-rowlock_status rl_tx_section(rowlock_client *client, MYSQL *mysql, const char *name,
-                             const rowlock_section_options *options, rowlock_tx_section_fn fn,
-                             void *data, rowlock_section_result *result,
-                             rowlock_error *err) RL_MUST_USE;
+/* UNAVAILABLE: the caller's connection was lost. */
+rowlock_status rl_tx_gone(const char *name, rowlock_error *err);
 
 #endif

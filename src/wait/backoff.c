@@ -118,7 +118,7 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
         int64_t hint_us = 0;
         int64_t begun_us = rl_now_us();
         rowlock_status status = attempt(data, &hint_us, err);
-        if (!again(status))
+        if (!again(status) || hint_us == RL_FINAL)
             return status;
         if (status == ROWLOCK_UNAVAILABLE && is_cut_off(how, begun_us, down_since_us, err))
             return ended(ROWLOCK_TIMEOUT, ROWLOCK_BUSY, err);

@@ -17,6 +17,9 @@ int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 /* A hint: what was in the way is gone, so even a try tries again (a few times). */
 #define RL_AT_ONCE 1
 
+/* A hint: no other attempt follows, whatever the status is. */
+#define RL_FINAL INT64_MIN
+
 /* A hint: trying again before so long (in us, above 0) is in vain, whatever happens meanwhile. */
 #define RL_NOT_BEFORE(us) (-(us))
 

@@ -15,7 +15,7 @@
 #include "conformance/clients.h" /* after those whose parameters have its names */
 
 enum { WAITERS = 8, LONG_TTL = 30000, SOON = 1000 };
-enum { LOOK_MS = 4000 }; /* a waiter in the queue looks at the row no sooner (kind/lease.c) */
+enum { LOOK_MS = 4000 }; /* a waiter in the queue looks at the row no sooner (engine/acquire.c) */
 
 static ts_proxy *proxy;
 static rowlock_client *holder;

@@ -250,9 +250,8 @@ static void test_a_lease_is_its_holders(void **state)
 static void test_nobody_is_told_whose(void **state)
 {
     static const char *const of[] = {"via_list_names('', 1, 1000, 1)", "via_list_name(@name, 1)",
-                                     "via_lease_look(@id, @name, @me)",
-                                     "via_row_look(@id, @name, @me)",
-                                     "via_section_whose(@id, @name, '')"};
+                                     "via_resource_look(@id, @name, @me, 'optimistic')",
+                                     "via_resource_look(@id, @name, @me, 'pessimistic')"};
     const char *name = ts_name("whose");
     rowlock_hold *hold = ts_take(victim, name, ts_mode(state), 30000);
     const char *owner = rowlock_hold_owner(hold);

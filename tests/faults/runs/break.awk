@@ -25,7 +25,7 @@ BEGIN {
 
 /^-- name:/ { name = $3 }
 
-guard == "expiry" && name == "lease_look" { change("'HELD', 'EXPIRED'", "'EXPIRED', 'EXPIRED'") }
+guard == "expiry" && name == "resource_look" { change("'HELD', 'EXPIRED'", "'EXPIRED', 'EXPIRED'") }
 guard == "expiry" && name == "lease_take_over" {
     change("AND r.lease_expires_at <= UTC_TIMESTAMP\\(6\\)", "")
     change("AND \\(l.version <> r.version .*;", ";")

@@ -1,0 +1,340 @@
+/*
+ * Acquire, as the design has it:
+ *
+ *   1. take:      UPDATE the row if it is free; the OK packet carries the token.
+ *   2. look:      nobody gave it to us: who has it, and for how long?
+ *   3. take over: its time is over: compare-and-swap on the version that was seen.
+ *   4. wait:      until the bell is ours (bell/turn.c), and begin again.
+ *   5. still held then (its holder lost the bell, not the lease), or no bell there: wait
+ *                 (wait/backoff.c), at most as long as the lease still runs.
+ *
+ * A client that had to wait the last time begins with 4.
+ *
+ * A reply that was lost leaves the call unsettled (RL_STAGE_SETTLE): the next try makes sure that
+ * the server is done with the request (settle.c), and looks whether the row carries its
+ * owner id. Only a call that ends unsettled says UNKNOWN.
+ */
+#include "engine/acquire.h"
+
+#include <inttypes.h>
+
+#include "base/random.h"
+#include "engine/settle.h"
+#include "wait/backoff.h"
+
+#define FIRST_DELAY_US  5000
+#define MOST_DELAY_US   250000
+#define RUNG_SOON_US    1000000 /* what became free so lately is for the waiter who was woken */
+#define UNRUNG_LOOK_US  1000000 /* looking again at a lease whose holder has no bell to ring */
+#define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
+#define LOOK_JITTER_US  250000  /* ... and up to this later */
+#define LOOK_MOST_US    4000000
+#define COOLING_LOOK_US 200000 /* a lease that was broken may be opened before its time */
+#define RESERVED_US     20000  /* a try, at what is reserved: between its few attempts */
+
+/* ------------------------------------------------------------------------------ one try */
+
+static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_seen *seen,
+                           rowlock_error *err)
+{
+    return rl_look(a->hold->client, budget, a->lock->id, a->lock->name, a->driver->kind,
+                   a->hold->owner, seen, err);
+}
+
+/* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
+ * (somebody's audit), MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr). */
+static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
+{
+    rl_seen seen;
+    if (look(a, a->budget, &seen, err) != ROWLOCK_OK) {
+        a->stage = RL_STAGE_SETTLE;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    if (!rl_seen_held(&seen) || !seen.ours)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
+    a->lock->version = seen.version;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, rl_sql_id id,
+                               const rl_value *values, rowlock_error *err)
+{
+    rl_done done = {0};
+    rl_trace trace = {0};
+    int64_t sent_us = rl_now_us();
+    rowlock_status status =
+        rl_client_change_on(conn, a->budget, patient, id, values, &trace, &done, err);
+    a->turn.change_us = rl_now_us() - sent_us;
+    if (status == ROWLOCK_TIMEOUT && a->budget->try_once)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", a->lock->name);
+    if (status != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
+        return status;
+    if (status == ROWLOCK_OK && done.rows == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
+    a->request = trace;
+    if (status == ROWLOCK_UNKNOWN) {
+        a->stage = RL_STAGE_SETTLE;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    a->lock->version = done.insert_id;
+    return done.insert_id ? ROWLOCK_OK : read_token(a, err);
+}
+
+static rowlock_status held_by(const rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is held by %s (token %" PRIu64 ", lease until %.3f s from now)",
+                   a->lock->name, seen->label, seen->version, (double)seen->left_us / 1e6);
+}
+
+/* When to look again at what will be free so long from now, if nobody rings. */
+static int64_t look_again(int64_t after_us)
+{
+    int64_t us = after_us < LOOK_MOST_US ? after_us : LOOK_MOST_US;
+    return rl_now_us() + us + LOOK_MARGIN_US + (int64_t)(rl_random_u32() % LOOK_JITTER_US);
+}
+
+/*
+ * Free, and somebody else has the bell: the waiter who was woken comes for it at once, or else a
+ * connection is being closed, and the server will give its bell back. A try gives that a moment.
+ */
+static rowlock_status reserved(rl_acquisition *a, rowlock_error *err)
+{
+    rl_budget moment = *a->budget;
+    if (moment.try_once) {
+        moment.deadline_us = RL_NEVER;
+        rl_give_time(&moment, RESERVED_US);
+        a->hint_us = RL_AT_ONCE;
+    }
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but reserved for the next waiter",
+                   a->lock->name);
+}
+
+static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    /* Not even a bell would open it. */
+    a->hint_us =
+        RL_NOT_BEFORE(seen->left_us < COOLING_LOOK_US ? seen->left_us + 1000 : COOLING_LOOK_US);
+    a->turn.look_us = look_again(seen->left_us);
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is free, but shut for another %.3f s (at_least, or it was broken)",
+                   a->lock->name, (double)seen->left_us / 1e6);
+}
+
+static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
+{
+    if (a->turn.unrung)
+        /* The waiter who was woken has not come for it: the bell is for those who do. */
+        rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
+    rowlock_status status = a->driver->take(a, true, err);
+    return status == ROWLOCK_BUSY ? reserved(a, err) : status;
+}
+
+/* Since we learned its id: it is made again at the next try. */
+static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
+{
+    rl_resource_forget(a->hold->client, a->lock->name);
+    a->hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", a->lock->name);
+}
+
+/* What the row says decides. BUSY with a hint: wait. */
+static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_held(seen) && seen->ours;
+    a->stage = RL_STAGE_TAKE;
+    if (granted) {
+        a->lock->version = seen->version;
+        return ROWLOCK_OK;
+    }
+    switch (seen->verdict) {
+    case RL_VERDICT_GONE:
+        return purged(a, err);
+    case RL_VERDICT_WRONG_KIND:
+        return rl_resource_wrong_kind(a->lock->name, seen->kind, a->driver->kind, err);
+    case RL_VERDICT_HELD:
+        a->hint_us = seen->left_us + 1000;
+        a->turn.look_us = look_again(seen->left_us);
+        return held_by(a, seen, err);
+    case RL_VERDICT_EXPIRED:
+        return a->driver->take_over(a, seen, err);
+    case RL_VERDICT_COOLING:
+        return cooling(a, seen, err);
+    case RL_VERDICT_RESERVED:
+    case RL_VERDICT_FREE:
+        break;
+    }
+    return take_at_last(a, err);
+}
+
+static rowlock_status look_and_decide(rl_acquisition *a, rowlock_error *err)
+{
+    rl_seen seen;
+    RL_TRY(look(a, a->budget, &seen, err));
+    return decide(a, &seen, err);
+}
+
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    rl_acquisition *a = data;
+    rowlock_client *client = a->hold->client;
+    RL_TRY(rl_resource_id(client, a->budget, a->lock->name, a->driver->kind, &a->lock->id, err));
+    a->turn.resource_id = a->lock->id;
+    a->hint_us = 0;
+    rowlock_status status = ROWLOCK_BUSY;
+    if (a->stage == RL_STAGE_SETTLE)
+        RL_TRY(rl_settle(client, a->budget, &a->request, err));
+    if (a->stage == RL_STAGE_TAKE) {
+        if (!a->turn.unrung && rl_turn_waits_first(&a->turn))
+            return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
+        status = a->driver->take(a, false, err);
+    }
+    if (status == ROWLOCK_BUSY)
+        status = look_and_decide(a, err);
+    *hint_us = a->hint_us;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ waiting */
+
+static int64_t look_limit_ms(const rl_budget *budget)
+{
+    int64_t left_ms = budget->deadline_us == RL_NEVER ? budget->limit_us / 1000
+                                                      : (budget->deadline_us - rl_now_us()) / 1000;
+    if (left_ms < 1)
+        return 1;
+    return left_ms < budget->limit_us / 1000 ? left_ms : budget->limit_us / 1000;
+}
+
+/*
+ * In the queue, now and then: has the lease been there to be taken for a while, although nobody
+ * rang? Then its holder is stopped, or cut off from the server without its noticing.
+ */
+static bool look_from_queue(void *data, int64_t *again_us)
+{
+    rl_acquisition *a = data;
+    rl_seen seen;
+    /* Over before the call's own deadline is. */
+    rl_budget budget = rl_budget_start(0, look_limit_ms(a->budget), a->budget->cancel);
+    budget.abrupt = true;
+    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK) {
+        *again_us = look_again(RUNG_SOON_US);
+        return false;
+    }
+    /* Not the primary any more: the statement that takes it will be told so. */
+    if (seen.read_only)
+        return true;
+    int64_t left_us = seen.left_us;
+    if (seen.verdict == RL_VERDICT_WRONG_KIND)
+        left_us = 0;
+    if (seen.verdict == RL_VERDICT_HELD && seen.connection_id == 0 && left_us > UNRUNG_LOOK_US)
+        left_us = UNRUNG_LOOK_US;
+    *again_us = look_again(left_us);
+    if (left_us <= 0)
+        a->stage = RL_STAGE_LOOK;
+    return left_us <= 0;
+}
+
+static rowlock_status await_turn(void *data, rowlock_error *err)
+{
+    rl_acquisition *a = data;
+    a->stage = RL_STAGE_TAKE;
+    return rl_turn_await(&a->turn, err);
+}
+
+/* For the message alone, and quickly: the call's time is over. */
+static void tell_holder(const rl_acquisition *a, rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
+    rowlock_error why = {0};
+    rl_seen seen;
+    budget.abrupt = true;
+    if (!err || look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen))
+        return;
+    (void)held_by(a, &seen, &why);
+    rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
+}
+
+static bool unsettled(const void *data)
+{
+    return ((const rl_acquisition *)data)->stage == RL_STAGE_SETTLE;
+}
+
+static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
+{
+    const rl_attempts how = {.budget = a->budget,
+                             .outage_us = a->hold->client->outage_us,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .unsettled = unsettled,
+                             .await = await_turn};
+    rowlock_status status = rl_attempt_until(&how, attempt, a, err);
+    rl_turn_end(&a->turn, status == ROWLOCK_OK);
+    if (status == ROWLOCK_TIMEOUT && a->lock->id)
+        tell_holder(a, err);
+    if (status != ROWLOCK_OK && unsettled(a))
+        return rl_fail(
+            err, ROWLOCK_UNKNOWN,
+            "the reply was lost and the server could not be asked again: the lease may be "
+            "held, by nobody, for up to %" PRId64 " ms",
+            a->ttl_us / 1000);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------ granted */
+
+/* By the server that is asked today, and with a token that was never given before? */
+static rowlock_status is_good(const rl_acquisition *a, rowlock_error *err)
+{
+    rowlock_client *client = a->hold->client;
+    if (a->request.identity != atomic_load(&client->pool.identity))
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "'%s' was granted, but " RL_MOVED "; its lease there runs out by itself",
+                       a->lock->name);
+    return rl_resource_check_token(client, a->budget, a->lock->name, a->lock->id, a->lock->version,
+                                   a->hold->owner, err);
+}
+
+static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
+{
+    rowlock_hold *hold = a->hold;
+    hold->held.identity = a->request.identity;
+    rl_held_extend(&hold->held, a->request.sent_us, a->ttl_us);
+    if (rl_hold_lost(hold)) {
+        (void)!rl_free_row(a->driver, hold, NULL);
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "the server took longer than the TTL to answer; the lease is given back");
+    }
+    rowlock_status status = is_good(a, err);
+    if (status != ROWLOCK_OK)
+        rl_bell_give_up(&hold->client->bells, &hold->bell, a->lock->id);
+    return status;
+}
+
+rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
+                          const rowlock_acquire_options *options, const rl_budget *budget,
+                          rowlock_error *err)
+{
+    rl_acquisition a = {.driver = driver,
+                        .hold = hold,
+                        .budget = budget,
+                        .lock = &hold->locks[0],
+                        .ttl_us = hold->held.ttl_us,
+                        .event = "acquired"};
+    int64_t max_hold_us = options->max_hold_ms * 1000;
+    /* Its margin and its renewals go by the time that is really granted, too. */
+    if (max_hold_us && max_hold_us < a.ttl_us)
+        a.ttl_us = hold->held.ttl_us = max_hold_us;
+    a.turn = (rl_turn){.bells = &hold->client->bells,
+                       .budget = budget,
+                       .owner = hold->owner,
+                       .label = hold->client->label,
+                       .ttl_us = a.ttl_us,
+                       .look = look_from_queue,
+                       .data = &a};
+    RL_TRY(acquire_row(&a, err));
+    RL_TRY(begin_hold(&a, err));
+    if (max_hold_us)
+        hold->held.end_us = rl_time_add(a.request.sent_us, max_hold_us);
+    rl_hold_begin(hold, budget, a.event, *a.detail ? a.detail : NULL);
+    return ROWLOCK_OK;
+}

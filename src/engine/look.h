@@ -1,0 +1,40 @@
+/*
+ * engine/look.h - what a look at a name's row finds, at the server's time.
+ */
+#ifndef RL_ENGINE_LOOK_H
+#define RL_ENGINE_LOOK_H
+
+#include "engine/client.h"
+
+/* The same words as in sql/resource.sql and in the procedures. */
+typedef enum rl_verdict {
+    RL_VERDICT_GONE,       /* no row: the name was purged */
+    RL_VERDICT_WRONG_KIND, /* the name is of another kind */
+    RL_VERDICT_HELD,       /* its lease runs, or it is published for a row lock */
+    RL_VERDICT_EXPIRED,    /* held still, by a holder whose time is over */
+    RL_VERDICT_COOLING,    /* free, but not to be had yet (at_least, or it was broken) */
+    RL_VERDICT_RESERVED,   /* free, for the waiter who was woken a moment ago */
+    RL_VERDICT_FREE
+} rl_verdict;
+
+typedef struct rl_seen {
+    char kind[17];
+    rl_verdict verdict;
+    int64_t left_us; /* how long that lasts if nobody changes the row */
+    uint64_t version;
+    bool ours; /* the owner id is the asker's, of whatever verdict */
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+    int64_t held_us;
+    uint64_t connection_id; /* on which its holder has the bell; 0: it has none */
+    bool read_only;         /* the server */
+} rl_seen;
+
+/* One round trip. A name that was purged is a verdict, too: the status is OK then. */
+rowlock_status rl_look(rowlock_client *client, const rl_budget *budget, uint64_t id,
+                       const char *name, const char *kind, const char *owner, rl_seen *seen,
+                       rowlock_error *err) RL_MUST_USE;
+
+/* By whoever: HELD or EXPIRED. */
+bool rl_seen_held(const rl_seen *seen);
+
+#endif

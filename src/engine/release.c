@@ -1,0 +1,138 @@
+/*
+ * Release: one statement of the driver's frees the row by owner and version. Nothing matched: the
+ * lease is lost, unless our own request, whose reply was lost, has freed it before.
+ */
+#include <inttypes.h>
+
+#include "engine/acquire.h"
+#include "wait/backoff.h"
+
+#define FIRST_DELAY_US 5000
+#define MOST_DELAY_US  250000
+#define LOST_LIMIT_MS  1000 /* for the release of what is lost already */
+
+static rowlock_status not_ours(const rl_departure *d, rowlock_error *err)
+{
+    const rl_lock *lock = &d->hold->locks[0];
+    d->driver->reopen(d);
+    return rl_fail(err, ROWLOCK_LOST,
+                   "'%s' was no longer held (token %" PRIu64
+                   "): it had been broken, or its time was over",
+                   lock->name, lock->version);
+}
+
+/* Nothing matched. After a lost reply that may be because we did it. */
+static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
+{
+    const rowlock_hold *hold = d->hold;
+    const rl_lock *lock = &hold->locks[0];
+    rl_seen seen;
+    RL_TRY(rl_look(hold->client, d->budget, lock->id, lock->name, d->driver->kind, hold->owner,
+                   &seen, err));
+    bool found = seen.verdict != RL_VERDICT_GONE;
+    if (found && !rl_seen_held(&seen) && seen.version == lock->version && seen.ours)
+        return ROWLOCK_OK;
+    /* Before our deadline nobody could take it over. A break would have left our owner there. */
+    bool in_time = !rl_hold_lost(hold);
+    bool handed_over = seen.version > lock->version && d->waived;
+    if (handed_over || (in_time && found && seen.version == lock->version + 1 && !seen.ours))
+        return ROWLOCK_OK;
+    if (in_time && (!found || seen.version > lock->version + 1))
+        return rl_fail(err, ROWLOCK_UNKNOWN,
+                       "'%s' (token %" PRIu64 ") was released or broken; others have had it since",
+                       lock->name, lock->version);
+    return not_ours(d, err);
+}
+
+/* On the connection that has the bell, if that is idle. */
+static rowlock_status leave(rl_departure *d, rl_done *done, rowlock_error *err)
+{
+    rowlock_hold *hold = d->hold;
+    rl_pool *pool = &hold->client->pool;
+    rl_conn *conn = rl_bell_connection(&hold->client->bells, &hold->bell);
+    bool has_bell = conn;
+    rl_io io = rl_budget_quick_io(d->budget);
+    if (!has_bell)
+        RL_TRY(rl_pool_take(pool, NULL, &io, &conn, err));
+    rowlock_status status;
+    if (conn->server.identity == hold->held.identity)
+        status = d->driver->leave(d, conn, has_bell, done, err);
+    else
+        /* Another server answers: what is held there is not to be touched, though the row may be a
+         * copy of ours. */
+        status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, hold->locks[0].name);
+    rl_pool_give(pool, conn);
+    return status;
+}
+
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    (void)hint_us;
+    rl_departure *d = data;
+    rl_done done = {0};
+    rowlock_status status = leave(d, &done, err);
+    if (status == ROWLOCK_UNKNOWN) {
+        d->open = true;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    if (status == ROWLOCK_BUSY)
+        return rl_fail(
+            err, ROWLOCK_BUSY,
+            "'%s': a transaction that fenced it is still open; commit it before the release",
+            d->hold->locks[0].name);
+    if (status != ROWLOCK_OK || done.rows > 0)
+        return status;
+    return d->open ? released_before(d, err) : not_ours(d, err);
+}
+
+/*
+ * Until it would have ended by itself, and not for longer than a call may take. What is lost
+ * already is given back as a favour to the next one: a single short try.
+ */
+static rl_budget release_budget(const rowlock_hold *hold)
+{
+    int64_t left_ms = (atomic_load(&hold->held.deadline_us) - rl_now_us()) / 1000;
+    int64_t limit_ms = hold->client->limit_ms;
+    if (atomic_load(&hold->held.lost))
+        return rl_budget_start(0, limit_ms < LOST_LIMIT_MS ? limit_ms : LOST_LIMIT_MS, NULL);
+    if (left_ms < 1000)
+        left_ms = 1000;
+    return rl_budget_start(left_ms < limit_ms ? left_ms : limit_ms, limit_ms, NULL);
+}
+
+rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_error *err)
+{
+    rl_budget budget = release_budget(hold);
+    rl_departure d = {.driver = driver, .hold = hold, .budget = &budget};
+    const rl_attempts how = {.budget = &budget,
+                             .outage_us = hold->client->outage_us,
+                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .busy_is_final = true};
+    rowlock_status status = rl_attempt_until(&how, attempt, &d, err);
+    rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
+    if (status == ROWLOCK_TIMEOUT)
+        status = ROWLOCK_UNAVAILABLE;
+    if (status != ROWLOCK_UNAVAILABLE)
+        return status;
+    return rl_fail(
+        err, d.open ? ROWLOCK_UNKNOWN : ROWLOCK_UNAVAILABLE,
+        "'%s' could not be released, the server cannot be reached; its lease ends by itself "
+        "within %" PRId64 " ms",
+        hold->locks[0].name, hold->held.ttl_us / 1000);
+}
+
+rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold,
+                          const rowlock_release_options *options, rowlock_error *err)
+{
+    bool was_lost = atomic_load(&hold->held.lost);
+    rowlock_status status = rl_free_row(driver, hold, err);
+    if (was_lost)
+        /* The holder was told. If nobody took it meanwhile, so much the better for them. */
+        return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
+                       hold->locks[0].name, hold->held.reason);
+    if (status == ROWLOCK_OK)
+        rl_hold_record(hold, "released", options, options->note);
+    else if (status == ROWLOCK_LOST)
+        rl_hold_record(hold, "lost", options, "found at its release");
+    return status;
+}
