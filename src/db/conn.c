@@ -1,143 +1,14 @@
-#include "db/conn.h"
 #include "db/denied.h"
-#include "db/tls.h"
+#include "db/exchange.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/*
- * A wait that is over must be told within 100 ms of its deadline. After the deadline: what
- * KILL QUERY may take (the pool's limit), then this, in which the server answers the statement
- * that it has stopped; then the connection is given up.
- */
-#define STOPPED_GRACE_US 35000
-
-/* ---------------------------------------------------------------------- SIGPIPE and TLS */
-
-static bool sigpipe_pending(void)
-{
-    sigset_t pending;
-    sigpending(&pending);
-    return sigismember(&pending, SIGPIPE) == 1;
-}
-
-rl_hush rl_hush_begin(const rl_conn *conn)
-{
-    rl_hush hush = {.on = conn->tls};
-    sigset_t sigpipe;
-    if (!hush.on)
-        return hush;
-    rl_tls_forget_errors();
-    sigemptyset(&sigpipe);
-    sigaddset(&sigpipe, SIGPIPE);
-    hush.pending = sigpipe_pending();
-    pthread_sigmask(SIG_BLOCK, &sigpipe, &hush.mask);
-    return hush;
-}
-
-/* A SIGPIPE that a write of ours made is for this thread alone, and is taken away here. */
-void rl_hush_end(const rl_hush *hush)
-{
-    const struct timespec now = {0};
-    sigset_t sigpipe;
-    if (!hush->on)
-        return;
-    rl_tls_forget_errors();
-    sigemptyset(&sigpipe);
-    sigaddset(&sigpipe, SIGPIPE);
-    if (!hush->pending && sigpipe_pending())
-        sigtimedwait(&sigpipe, NULL, &now);
-    pthread_sigmask(SIG_SETMASK, &hush->mask, NULL);
-}
-
-/* ------------------------------------------------------------ waiting in an operation */
-
-static short poll_events(int pending)
-{
-    short events = 0;
-    if (pending & MYSQL_WAIT_READ)
-        events |= POLLIN;
-    if (pending & MYSQL_WAIT_WRITE)
-        events |= POLLOUT;
-    if (pending & MYSQL_WAIT_EXCEPT)
-        events |= POLLPRI;
-    return events;
-}
-
-static int ready_flags(short revents, int pending)
-{
-    int ready = 0;
-    if (revents & POLLIN)
-        ready |= MYSQL_WAIT_READ;
-    if (revents & POLLOUT)
-        ready |= MYSQL_WAIT_WRITE;
-    if (revents & POLLPRI)
-        ready |= MYSQL_WAIT_EXCEPT;
-    if (revents & (POLLERR | POLLHUP | POLLNVAL))
-        ready |= pending & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
-    return ready;
-}
-
-/* Ends an operation that the server does not answer: it sees its time-out, for good. */
-static void abandon(rl_conn *conn, rl_resume resume, void *op, int pending)
-{
-    conn->broken = true;
-    int fd = rl_conn_fd(conn);
-    if (fd >= 0)
-        shutdown(fd, SHUT_RDWR);
-    while (pending)
-        pending = resume(op, MYSQL_WAIT_TIMEOUT);
-}
-
-static rowlock_status why_ended(rl_waited waited)
-{
-    return waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
-}
-
-static rowlock_status drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op, int pending)
-{
-    rowlock_status ended = ROWLOCK_OK;
-    rl_io now = *io;
-    while (pending) {
-        short revents = 0;
-        rl_waited waited =
-            rl_alarm_wait(&conn->alarm, &now, rl_conn_fd(conn), poll_events(pending), &revents);
-        if (waited == RL_READY) {
-            pending = resume(op, ready_flags(revents, pending));
-            continue;
-        }
-        if (ended != ROWLOCK_OK || !conn->interrupt || now.abrupt) {
-            if (ended == ROWLOCK_OK)
-                ended = why_ended(waited);
-            abandon(conn, resume, op, pending);
-            break;
-        }
-        /* The server stops the statement and answers, if it can; not for long. */
-        ended = why_ended(waited);
-        conn->interrupted = true;
-        conn->interrupt(conn->interrupt_data, conn);
-        now = rl_io_until(rl_time_add(rl_now_us(), STOPPED_GRACE_US));
-    }
-    return ended;
-}
-
-rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
-                             int pending)
-{
-    if (!pending)
-        return ROWLOCK_OK;
-    rl_hush hush = rl_hush_begin(conn);
-    rowlock_status ended = drive(conn, io, resume, op, pending);
-    rl_hush_end(&hush);
-    return ended;
-}
 
 /* ------------------------------------------------------------------------- errors */
 
@@ -179,14 +50,14 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
     return rl_refused(&refusal, ROWLOCK_UNAVAILABLE, err);
 }
 
-static rowlock_status command_failed(rl_conn *conn, const char *name, rowlock_error *err)
+rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_error *err)
 {
     return rl_conn_failed(conn, name, mysql_errno(conn->mysql), mysql_sqlstate(conn->mysql),
                           mysql_error(conn->mysql), err);
 }
 
-static rowlock_status interrupted(rl_conn *conn, rowlock_status ended, const char *name,
-                                  rowlock_error *err)
+rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
+                               rowlock_error *err)
 {
     rl_fail(err, ended, "%s: %s", rowlock_status_text(ended),
             conn->broken ? "the server did not answer in time" : "the statement was stopped");
@@ -197,9 +68,8 @@ static rowlock_status interrupted(rl_conn *conn, rowlock_status ended, const cha
 
 /* ------------------------------------------------------------------------- ending */
 
-static int resume_ping(void *op, int ready)
+static int resume_ping(rl_conn *conn, int ready)
 {
-    rl_conn *conn = op;
     rl_hush hush = rl_hush_begin(conn);
     conn->ping_pending = conn->probing
                              ? mysql_real_query_cont(&conn->ping_result, conn->mysql, ready)
@@ -274,41 +144,18 @@ void rl_conn_close(rl_conn *conn)
 
 /* ----------------------------------------------------------------------- commands */
 
-typedef struct query_op {
-    MYSQL *mysql;
-    int result;
-} query_op;
-
-static int resume_query(void *op, int ready)
-{
-    query_op *o = op;
-    return mysql_real_query_cont(&o->result, o->mysql, ready);
-}
-
-static int resume_reply(void *op, int ready)
-{
-    query_op *o = op;
-    my_bool failed = 0;
-    int pending = mysql_read_query_result_cont(&failed, o->mysql, ready);
-    o->result = failed;
-    return pending;
-}
-
 static rowlock_status finish_reply(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    conn->reply_due = false;
-    query_op op = {.mysql = conn->mysql};
+    rowlock_status ended;
     my_bool failed = 0;
-    rl_hush hush = rl_hush_begin(conn);
-    int pending = mysql_read_query_result_start(&failed, conn->mysql);
-    rl_hush_end(&hush);
-    op.result = failed;
-    rowlock_status ended = rl_conn_drive(conn, io, resume_reply, &op, pending);
+    conn->reply_due = false;
+    RL_EXCHANGE(ended, conn, io, mysql_read_query_result_start(&failed, conn->mysql),
+                mysql_read_query_result_cont(&failed, conn->mysql, ready));
     if (ended != ROWLOCK_OK) {
         conn->broken = true;
-        return interrupted(conn, ended, "commit", err);
+        return rl_conn_stopped(conn, ended, "commit", err);
     }
-    if (op.result == 0)
+    if (!failed)
         return ROWLOCK_OK;
     /* That was another call's, which did not want to know. This one is to have another connection.
      */
@@ -345,7 +192,7 @@ static rowlock_status pinged(rl_conn *conn, rowlock_error *err)
 {
     note_pong(conn);
     bool goes_on = conn->pong == RL_PONG_GOOD || conn->pong == RL_PONG_STOPPED;
-    return goes_on ? ROWLOCK_OK : command_failed(conn, "ping", err);
+    return goes_on ? ROWLOCK_OK : rl_conn_command_failed(conn, "ping", err);
 }
 
 rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err)
@@ -356,130 +203,27 @@ rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err
         return finish_reply(conn, io, err);
     if (!conn->ping_pending)
         return ROWLOCK_OK;
-    rowlock_status ended = rl_conn_drive(conn, io, resume_ping, conn, conn->ping_pending);
+    rowlock_status ended;
+    RL_EXCHANGE(ended, conn, io, conn->ping_pending, resume_ping(conn, ready));
     conn->ping_pending = 0;
     if (ended != ROWLOCK_OK)
-        return interrupted(conn, ended, "ping", err);
+        return rl_conn_stopped(conn, ended, "ping", err);
     return pinged(conn, err);
 }
 
 rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
                                rowlock_error *err)
 {
-    rowlock_status status = rl_conn_settle(conn, io, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    query_op op = {.mysql = conn->mysql};
+    rowlock_status ended;
+    int failed = 0;
+    RL_TRY(rl_conn_settle(conn, io, err));
     conn->calling = false;
-    rl_hush hush = rl_hush_begin(conn);
-    int pending = mysql_real_query_start(&op.result, conn->mysql, text, strlen(text));
-    rl_hush_end(&hush);
-    rowlock_status ended = rl_conn_drive(conn, io, resume_query, &op, pending);
+    RL_EXCHANGE(ended, conn, io, mysql_real_query_start(&failed, conn->mysql, text, strlen(text)),
+                mysql_real_query_cont(&failed, conn->mysql, ready));
     /* Stopped by us and answered "interrupted": the caller wants to hear why. */
-    if (ended != ROWLOCK_OK && (conn->broken || op.result))
-        return interrupted(conn, ended, name, err);
-    return op.result ? command_failed(conn, name, err) : ROWLOCK_OK;
-}
-
-/* ---------------------------------------------------------------- somebody else's text */
-
-typedef struct row_op {
-    MYSQL_RES *result;
-    MYSQL_ROW row;
-} row_op;
-
-static int resume_row(void *op, int ready)
-{
-    row_op *o = op;
-    return mysql_fetch_row_cont(&o->row, o->result, ready);
-}
-
-static int resume_next(void *op, int ready)
-{
-    query_op *o = op;
-    return mysql_next_result_cont(&o->result, o->mysql, ready);
-}
-
-/* Reads the rows of the present result, if it has any. */
-static rowlock_status drain_rows(rl_conn *conn, const rl_io *io, bool *failed)
-{
-    row_op op = {.result = mysql_use_result(conn->mysql)};
-    rowlock_status ended = ROWLOCK_OK;
-    if (!op.result) {
-        *failed = mysql_field_count(conn->mysql) > 0;
-        return ROWLOCK_OK;
-    }
-    do {
-        rl_hush hush = rl_hush_begin(conn);
-        int pending = mysql_fetch_row_start(&op.row, op.result);
-        rl_hush_end(&hush);
-        ended = rl_conn_drive(conn, io, resume_row, &op, pending);
-    } while (op.row && ended == ROWLOCK_OK);
-    *failed = mysql_errno(conn->mysql) != 0;
-    rl_hush hush = rl_hush_begin(conn); /* what is left is read */
-    mysql_free_result(op.result);
-    rl_hush_end(&hush);
-    return ended;
-}
-
-static rowlock_status next_result(rl_conn *conn, const rl_io *io, bool *more, bool *failed)
-{
-    query_op op = {.mysql = conn->mysql};
-    *more = mysql_more_results(conn->mysql);
-    if (!*more)
-        return ROWLOCK_OK;
-    rl_hush hush = rl_hush_begin(conn);
-    int pending = mysql_next_result_start(&op.result, conn->mysql);
-    rl_hush_end(&hush);
-    rowlock_status ended = rl_conn_drive(conn, io, resume_next, &op, pending);
-    *failed = op.result > 0;
-    return ended;
-}
-
-/* What an error says of rowlock's own tables it does not say of others'. */
-static rowlock_status foreign_failed(rl_conn *conn, const char *name, rowlock_error *err)
-{
-    const unsigned number = mysql_errno(conn->mysql);
-    char text[512];
-    snprintf(text, sizeof text, "%s", mysql_error(conn->mysql));
-    rowlock_status status = command_failed(conn, name, err);
-    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM || status == ROWLOCK_UNAVAILABLE ||
-        status == ROWLOCK_READONLY)
-        return status;
-    if (status != ROWLOCK_DENIED)
-        status = ROWLOCK_SERVER;
-    rl_fail(err, status, "%s (error %u)", text, number);
-    if (err)
-        err->server_errno = number;
-    return status;
-}
-
-rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
-                                   const rl_io *io, rowlock_error *err)
-{
-    rowlock_status status = rl_conn_settle(conn, io, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    query_op op = {.mysql = conn->mysql};
-    rl_hush hush = rl_hush_begin(conn);
-    int pending = mysql_real_query_start(&op.result, conn->mysql, text, (unsigned long)length);
-    rl_hush_end(&hush);
-    rowlock_status ended = rl_conn_drive(conn, io, resume_query, &op, pending);
-    bool failed = op.result != 0;
-    bool more = failed || mysql_field_count(conn->mysql) > 0 || mysql_more_results(conn->mysql);
-    while (ended == ROWLOCK_OK && !failed && more) {
-        ended = drain_rows(conn, io, &failed);
-        if (ended == ROWLOCK_OK && !failed)
-            ended = next_result(conn, io, &more, &failed);
-    }
-    if (ended != ROWLOCK_OK && (conn->broken || failed || more)) {
-        interrupted(conn, ended, name, err);
-        if (err && failed && !conn->broken)
-            err->server_errno = mysql_errno(conn->mysql);
-        conn->broken = true;
-        return ended;
-    }
-    return failed ? foreign_failed(conn, name, err) : ROWLOCK_OK;
+    if (ended != ROWLOCK_OK && (conn->broken || failed))
+        return rl_conn_stopped(conn, ended, name, err);
+    return failed ? rl_conn_command_failed(conn, name, err) : ROWLOCK_OK;
 }
 
 bool rl_in_transaction(MYSQL *mysql)
@@ -507,9 +251,7 @@ rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
 
 rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    rowlock_status status = rl_conn_settle(conn, io, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_conn_settle(conn, io, err));
     if (rl_conn_ping_begin(conn))
         return pinged(conn, err);
     return rl_conn_settle(conn, io, err);
@@ -548,13 +290,13 @@ bool rl_conn_probe_begin(rl_conn *conn)
 
 bool rl_conn_ping_resume(rl_conn *conn, short revents)
 {
-    resume_ping(conn, ready_flags(revents, conn->ping_pending));
+    resume_ping(conn, rl_ready_flags(revents, conn->ping_pending));
     return ping_is_over(conn);
 }
 
 short rl_conn_ping_events(const rl_conn *conn)
 {
-    return poll_events(conn->ping_pending);
+    return rl_poll_events(conn->ping_pending);
 }
 
 rl_peer rl_peer_of(int fd)

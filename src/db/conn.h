@@ -90,7 +90,7 @@ struct rl_conn {
     rl_alarm alarm;        /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
-    bool tls;              /* encrypted: see rl_hush_begin() */
+    bool tls;              /* encrypted: see db/exchange.h */
     bool local;            /* over a unix socket */
     bool proven;           /* the server has shown who it is, by its certificate */
     bool via;              /* works through procedures: see stmt/stmt.h */
@@ -130,32 +130,6 @@ void rl_conn_close(rl_conn *conn);
 
 /* Ends it without a word to the server: broken, or the parent's after a fork. */
 void rl_conn_drop(rl_conn *conn);
-
-/*
- * Around whatever reads from the server or writes to it, for two habits of OpenSSL. It writes
- * without MSG_NOSIGNAL: a server that has gone would end the program by SIGPIPE. And it keeps a
- * queue of errors for each thread, which Connector/C (3.3, ma_tls_async_check_result()) neither
- * empties nor expects to have anything in it: one connection that has ended badly would end all
- * others of its thread. Connections without TLS cost nothing here.
- */
-typedef struct rl_hush {
-    bool on;
-    bool pending; /* a SIGPIPE of somebody else's was */
-    sigset_t mask;
-} rl_hush;
-
-rl_hush rl_hush_begin(const rl_conn *conn) RL_MUST_USE;
-void rl_hush_end(const rl_hush *hush);
-
-/*
- * Runs an operation of the non-blocking API to its end. `resume` continues it with what
- * has become ready and returns what it waits for (0: done). Returns OK when it ended by
- * itself (its own result may still be an error); TIMEOUT or CANCELLED when it was
- * interrupted; then conn->broken says whether the connection survived.
- */
-typedef int (*rl_resume)(void *op, int ready);
-rowlock_status rl_conn_drive(rl_conn *conn, const rl_io *io, rl_resume resume, void *op,
-                             int pending) RL_MUST_USE;
 
 /* A statement as text, without parameters or result (SET, COMMIT, KILL, DDL). */
 rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
@@ -205,5 +179,12 @@ bool rl_conn_looks_alive(const rl_conn *conn);
  */
 rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err);
+
+/* The same, from what the connection said last to a text. */
+rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_error *err);
+
+/* What was interrupted (`ended`) by us. */
+rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
+                               rowlock_error *err);
 
 #endif

@@ -1,0 +1,121 @@
+#include "db/exchange.h"
+#include "db/tls.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+/*
+ * A wait that is over must be told within 100 ms of its deadline. After the deadline: what
+ * KILL QUERY may take (the pool's limit), then this, in which the server answers the statement
+ * that it has stopped; then the connection is given up.
+ */
+#define STOPPED_GRACE_US 35000
+
+/* ---------------------------------------------------------------------- SIGPIPE and TLS */
+
+static bool sigpipe_pending(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGPIPE) == 1;
+}
+
+rl_hush rl_hush_begin(const rl_conn *conn)
+{
+    rl_hush hush = {.on = conn->tls};
+    sigset_t sigpipe;
+    if (!hush.on)
+        return hush;
+    rl_tls_forget_errors();
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    hush.pending = sigpipe_pending();
+    pthread_sigmask(SIG_BLOCK, &sigpipe, &hush.mask);
+    return hush;
+}
+
+/* A SIGPIPE that a write of ours made is for this thread alone, and is taken away here. */
+void rl_hush_end(const rl_hush *hush)
+{
+    const struct timespec now = {0};
+    sigset_t sigpipe;
+    if (!hush->on)
+        return;
+    rl_tls_forget_errors();
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    if (!hush->pending && sigpipe_pending())
+        sigtimedwait(&sigpipe, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &hush->mask, NULL);
+}
+
+/* ------------------------------------------------------------ waiting in an operation */
+
+short rl_poll_events(int pending)
+{
+    short events = 0;
+    if (pending & MYSQL_WAIT_READ)
+        events |= POLLIN;
+    if (pending & MYSQL_WAIT_WRITE)
+        events |= POLLOUT;
+    if (pending & MYSQL_WAIT_EXCEPT)
+        events |= POLLPRI;
+    return events;
+}
+
+int rl_ready_flags(short revents, int pending)
+{
+    int ready = 0;
+    if (revents & POLLIN)
+        ready |= MYSQL_WAIT_READ;
+    if (revents & POLLOUT)
+        ready |= MYSQL_WAIT_WRITE;
+    if (revents & POLLPRI)
+        ready |= MYSQL_WAIT_EXCEPT;
+    if (revents & (POLLERR | POLLHUP | POLLNVAL))
+        ready |= pending & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    return ready;
+}
+
+rl_exchange rl_exchange_begin(rl_conn *conn, const rl_io *io)
+{
+    return (rl_exchange){.conn = conn, .io = *io, .hush = rl_hush_begin(conn)};
+}
+
+/* The server does not answer: the operation sees its time-out, for good. */
+static int give_up(rl_exchange *x)
+{
+    x->given_up = x->conn->broken = true;
+    int fd = rl_conn_fd(x->conn);
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+    return MYSQL_WAIT_TIMEOUT;
+}
+
+int rl_exchange_wait(rl_exchange *x, int pending)
+{
+    rl_conn *conn = x->conn;
+    while (!x->given_up) {
+        short revents = 0;
+        rl_waited waited = rl_alarm_wait(&conn->alarm, &x->io, rl_conn_fd(conn),
+                                         rl_poll_events(pending), &revents);
+        if (waited == RL_READY)
+            return rl_ready_flags(revents, pending);
+        bool first = x->ended == ROWLOCK_OK;
+        if (first)
+            x->ended = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
+        if (!first || !conn->interrupt || x->io.abrupt)
+            break;
+        /* The server stops the statement and answers, if it can; not for long. */
+        conn->interrupted = true;
+        conn->interrupt(conn->interrupt_data, conn);
+        x->io = rl_io_until(rl_time_add(rl_now_us(), STOPPED_GRACE_US));
+    }
+    return give_up(x);
+}
+
+rowlock_status rl_exchange_end(const rl_exchange *x)
+{
+    rl_hush_end(&x->hush);
+    return x->ended;
+}

@@ -1,0 +1,77 @@
+/*
+ * stmt/prepared.h - a prepared statement on a connection; for src/stmt alone.
+ *
+ * As it is run there: itself, or the CALL of its procedure (stmt/call.c has all that differs).
+ */
+#ifndef RL_STMT_PREPARED_H
+#define RL_STMT_PREPARED_H
+
+#include "stmt/stmt.h"
+
+typedef struct rl_shape {
+    const char *text;
+    bool call;
+    unsigned use_count;
+    const unsigned char *uses; /* NULL: each parameter once, in order */
+    unsigned column_count;
+    const rl_sql_column *columns;
+} rl_shape;
+
+/* On a connection of ours (`via`: through procedures). */
+rl_shape rl_shape_of(bool via, rl_sql_id id);
+
+static inline unsigned rl_shape_used(const rl_shape *shape, unsigned i)
+{
+    return shape->uses ? shape->uses[i] : i;
+}
+
+typedef struct rl_prepared {
+    MYSQL_STMT *handle;
+    rl_shape shape;
+    bool bound;  /* all values are numbers, and Connector/C knows where they are */
+    bool failed; /* not to be executed again */
+    MYSQL_BIND in[RL_SQL_MAX_VALUES];
+    uint64_t given[RL_SQL_MAX_VALUES];
+    MYSQL_BIND out[RL_SQL_MAX_VALUES];
+    uint64_t numbers[RL_SQL_MAX_VALUES];
+    unsigned long lengths[RL_SQL_MAX_VALUES];
+    my_bool nulls[RL_SQL_MAX_VALUES];
+    my_bool cut[RL_SQL_MAX_VALUES];
+    char *texts; /* all text columns, one after the other */
+    /* What a procedure answered, row by row: read to its end before anything is handed out, since
+     * the reply to the CALL itself comes behind it. */
+    rl_buffer rows;
+    size_t rows_at;
+} rl_prepared;
+
+/* What the server said against it. */
+rowlock_status rl_stmt_failed(rl_conn *conn, rl_sql_id id, MYSQL_STMT *handle, rowlock_error *err);
+
+/* An exchange ended (`ended`: why it was interrupted, or OK) with `result`. */
+rowlock_status rl_stmt_outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
+                               MYSQL_STMT *handle, int result, rowlock_error *err) RL_MUST_USE;
+
+/* Its result, whole, into Connector/C's memory. */
+rowlock_status rl_stmt_store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                             rowlock_error *err) RL_MUST_USE;
+
+/* The row that was fetched. False when a text was longer than its buffer. */
+bool rl_stmt_cells(rl_cell *cells, rl_prepared *p) RL_MUST_USE;
+rowlock_status rl_stmt_does_not_fit(rl_sql_id id, rowlock_error *err) RL_MUST_USE;
+
+/* A CALL that was stopped: may it have made its change? */
+bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id);
+
+/* After the CALL was executed: reads all that it answers. What is in the middle of a reply is of
+ * no more use. */
+rowlock_status rl_call_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                            rowlock_error *err) RL_MUST_USE;
+
+/* The next of the rows that were read; false: there is none. */
+bool rl_call_next(rl_prepared *p, rl_cell *cells);
+
+/* The same for a change: what it did. */
+rowlock_status rl_call_done(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                            rl_done *done, rowlock_error *err) RL_MUST_USE;
+
+#endif
