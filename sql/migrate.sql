@@ -41,12 +41,6 @@ SELECT version, name, checksum, breaking, steps, steps_done, running, applied_at
   FROM rowlock_schema_version
  ORDER BY version;
 
--- The server computes the checksum, here and when it is compared.
--- name: migration_checksum
--- params: content text
--- columns: checksum text(64)
-SELECT SHA2(:content, 256);
-
 -- name: migration_begin
 -- params: version u64, name text, checksum text, breaking u64, steps u64, applied_by text
 INSERT INTO rowlock_schema_version (version, name, checksum, breaking, steps, applied_by, started_at)

@@ -1,48 +1,105 @@
 /*
- * Installing the stored procedures. A routine's comment says which program made it and from which
- * text, so that what is up to date is left alone: on MySQL a routine that is dropped takes the
+ * The stored procedures. A routine's comment says which program made it and from which text, so
+ * that what is up to date can be told, and left alone: on MySQL a routine that is dropped takes the
  * rights with it that were granted on it.
  */
+#include "migrate/procedures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "bell/bell.h"
 #include "migrate/event.h"
 #include "migrate/open.h"
-#include "migrate/procedures.h"
-#include "migrate/routines.h"
 #include "migrate/schema.h"
-#include "stmt/session.h"
 #include "stmt/stmt.h"
 
+#define ROUTINES_MAX 256
+#define COMMENT_SIZE 64
+
+/* One that is in rowlock's schema. */
+typedef struct routine {
+    char name[65];
+    char comment[COMMENT_SIZE];
+    char drop[128];
+    bool wanted; /* for who installs */
+} routine;
+
+typedef struct routines {
+    routine rows[ROUTINES_MAX];
+    size_t count;
+} routines;
+
+static rowlock_status read_routines(rl_conn *conn, const rl_io *io, routines *there,
+                                    rowlock_error *err)
+{
+    rl_rows rows;
+    there->count = 0;
+    RL_TRY(rl_query(conn, RL_SQL_ROUTINE_LIST, NULL, io, &rows, err));
+    while (there->count < ROUTINES_MAX && rl_next(&rows)) {
+        routine *row = &there->rows[there->count++];
+        *row = (routine){.wanted = false};
+        snprintf(row->name, sizeof row->name, "%s", rows.cells[0].text);
+        snprintf(row->comment, sizeof row->comment, "%s", rows.cells[1].text);
+        snprintf(row->drop, sizeof row->drop, "%s", rows.cells[2].text);
+    }
+    rl_end(&rows);
+    return rows.status;
+}
+
+/* NULL: not there. */
+static routine *find(routines *there, const char *name)
+{
+    for (size_t i = 0; i < there->count; i++)
+        if (strcmp(there->rows[i].name, name) == 0)
+            return &there->rows[i];
+    return NULL;
+}
+
+/* Its text with the prefix of the schema's bells put in, and the comment that it is to have. */
+static rowlock_status make_text(const rl_procedure *procedure, const char *schema, rl_buffer *text,
+                                char comment[COMMENT_SIZE], rowlock_error *err)
+{
+    char bell[RL_BELL_PREFIX_MAX + 1];
+    rl_bell_prefix(schema, bell);
+    rl_buffer_fill_in(text, procedure->text, "{bell}", bell);
+    if (text->failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    snprintf(comment, COMMENT_SIZE, "rowlock %s %016" PRIx64, ROWLOCK_VERSION_STRING,
+             rl_hash(text->text));
+    return ROWLOCK_OK;
+}
+
+/* ---------------------------------------------------------------------- installing */
+
 typedef struct installer {
-    rl_params *params;
-    rl_conn *conn;
-    rl_io io;
-    rl_routines there;
+    rl_maker maker;
+    routines there;
     rowlock_procedures_result done;
 } installer;
 
-static rowlock_status drop(installer *in, const rl_routine *old, rowlock_error *err)
+static rowlock_status run(installer *in, const char *what, const char *text, rowlock_error *err)
 {
-    rowlock_status status = rl_server_write_check(&in->conn->server, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_server_write_check(&in->maker.conn->server, err));
+    return rl_conn_command(in->maker.conn, what, text, &in->maker.io, err);
+}
+
+static rowlock_status drop(installer *in, const routine *old, rowlock_error *err)
+{
     in->done.changed++;
-    return rl_conn_command(in->conn, "routine_drop", old->drop, &in->io, err);
+    return run(in, "routine_drop", old->drop, err);
 }
 
 static rowlock_status create(installer *in, const char *text, const char *comment,
                              rowlock_error *err)
 {
-    rl_buffer whole = {0};
-    rowlock_status status = rl_server_write_check(&in->conn->server, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_CLEANUP(rl_buffer_free) rl_buffer whole = {0};
     rl_buffer_fill_in(&whole, text, "{comment}", comment);
-    status = whole.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                          : rl_conn_command(in->conn, "routine_create", whole.text, &in->io, err);
-    rl_buffer_free(&whole);
-    return status;
+    if (whole.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return run(in, "routine_create", whole.text, err);
 }
 
 /* What was granted on it, one statement behind the other, each with its end. Who may not look
@@ -52,11 +109,11 @@ static rowlock_status read_grants(installer *in, const char *name, rl_buffer *gr
 {
     const rl_value values[] = {rl_text(name)};
     rl_rows rows;
-    rowlock_status status = rl_query(in->conn, RL_SQL_ROUTINE_GRANTS, values, &in->io, &rows, err);
+    rowlock_status status =
+        rl_query(in->maker.conn, RL_SQL_ROUTINE_GRANTS, values, &in->maker.io, &rows, err);
     if (status == ROWLOCK_DENIED)
         return ROWLOCK_OK;
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(status);
     while (rl_next(&rows))
         rl_buffer_append(grants, rows.cells[0].text, strlen(rows.cells[0].text) + 1);
     rl_end(&rows);
@@ -65,152 +122,144 @@ static rowlock_status read_grants(installer *in, const char *name, rl_buffer *gr
     return rows.status;
 }
 
-static rowlock_status grant_again(installer *in, const rl_buffer *grants, rowlock_error *err)
-{
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t at = 0; status == ROWLOCK_OK && at < grants->length;) {
-        const char *text = grants->text + at;
-        status = rl_conn_command(in->conn, "routine_grant", text, &in->io, err);
-        at += strlen(text) + 1;
-    }
-    return status;
-}
-
 /* MySQL has no OR REPLACE. */
-static rowlock_status drop_and_create(installer *in, const rl_routine *old, const char *text,
+static rowlock_status drop_and_create(installer *in, const routine *old, const char *text,
                                       const char *comment, rowlock_error *err)
 {
-    rl_buffer grants = {0};
-    rowlock_status status = read_grants(in, old->name, &grants, err);
-    if (status == ROWLOCK_OK)
-        status = drop(in, old, err);
-    if (status == ROWLOCK_OK)
-        status = create(in, text, comment, err);
-    if (status == ROWLOCK_OK)
-        status = grant_again(in, &grants, err);
-    rl_buffer_free(&grants);
-    return status;
-}
-
-/* `text` has its bell already. */
-static rowlock_status install_text(installer *in, const char *name, const char *text,
-                                   rowlock_error *err)
-{
-    char comment[RL_COMMENT_SIZE];
-    rl_procedure_comment(text, comment);
-    rl_routine *old = rl_routine_find(&in->there, name);
-    if (old)
-        old->wanted = true;
-    if (old && strcmp(old->comment, comment) == 0)
-        return ROWLOCK_OK;
-    rowlock_status status;
-    if (old && in->conn->flavour == RL_MYSQL) {
-        status = drop_and_create(in, old, text, comment, err);
-    } else {
-        in->done.changed++;
-        status = create(in, text, comment, err);
-    }
-    if (status != ROWLOCK_OK)
-        rl_error_prefix(err, "the procedure %s: ", name);
-    return status;
+    RL_CLEANUP(rl_buffer_free) rl_buffer grants = {0};
+    RL_TRY(read_grants(in, old->name, &grants, err));
+    RL_TRY(drop(in, old, err));
+    RL_TRY(create(in, text, comment, err));
+    for (size_t at = 0; at < grants.length; at += strlen(grants.text + at) + 1)
+        RL_TRY(run(in, "routine_grant", grants.text + at, err));
+    return ROWLOCK_OK;
 }
 
 static rowlock_status install_one(installer *in, const rl_procedure *procedure, rowlock_error *err)
 {
-    rl_buffer text = {0};
-    rl_procedure_fill_bell(&text, procedure->text, in->params->schema);
-    rowlock_status status = text.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                                        : install_text(in, procedure->name, text.text, err);
-    rl_buffer_free(&text);
-    return status;
+    char comment[COMMENT_SIZE];
+    RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+    RL_TRY(make_text(procedure, in->maker.params->schema, &text, comment, err));
+    routine *old = find(&in->there, procedure->name);
+    if (old)
+        old->wanted = true;
+    if (old && strcmp(old->comment, comment) == 0)
+        return ROWLOCK_OK;
+    if (old && in->maker.conn->flavour == RL_MYSQL)
+        return drop_and_create(in, old, text.text, comment, err);
+    in->done.changed++;
+    return create(in, text.text, comment, err);
 }
 
 /* Of an older program, which this one does not have any more; or all of them. */
 static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < in->there.count; i++)
+    for (size_t i = 0; i < in->there.count; i++)
         if (!in->there.rows[i].wanted)
-            status = drop(in, &in->there.rows[i], err);
-    return status;
+            RL_TRY(drop(in, &in->there.rows[i], err));
+    return ROWLOCK_OK;
 }
 
-static rowlock_status install_all(installer *in, rowlock_error *err)
+static rowlock_status begin(installer *in, const rowlock_procedures_options *options,
+                            rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (unsigned i = 0; status == ROWLOCK_OK && i < rl_procedure_count; i++)
-        status = install_one(in, &rl_procedures[i], err);
-    if (status == ROWLOCK_OK)
-        status = drop_unwanted(in, err);
+    RL_TRY(rl_maker_open(&in->maker, options->wait_ms, err));
+    return read_routines(in->maker.conn, &in->maker.io, &in->there, err);
+}
+
+static rowlock_status install(installer *in, const rowlock_procedures_options *options,
+                              rowlock_error *err)
+{
+    rl_maker *m = &in->maker;
+    unsigned version = 0;
+    RL_TRY(begin(in, options, err));
+    if (options->update_only && in->there.count == 0)
+        return ROWLOCK_OK;
+    RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, &version, err));
+    for (unsigned i = 0; i < rl_procedure_count; i++) {
+        rowlock_status status = install_one(in, &rl_procedures[i], err);
+        if (status != ROWLOCK_OK)
+            rl_error_prefix(err, "the procedure %s: ", rl_procedures[i].name);
+        RL_TRY(status);
+    }
     in->done.total = rl_procedure_count;
-    return status;
+    return drop_unwanted(in, err);
 }
 
-static rowlock_status name_privileges(const installer *in, rowlock_status status,
-                                      rowlock_error *err)
+static rowlock_status remove_all(installer *in, const rowlock_procedures_options *options,
+                                 rowlock_error *err)
 {
-    char who[RL_GRANTEE_SIZE];
-    bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
-    rl_session_grantee(in->conn, status, who, sizeof who);
-    if (status == ROWLOCK_DENIED && !login)
-        rl_error_prefix(
-            err,
-            "to install the procedures takes GRANT CREATE ROUTINE, ALTER ROUTINE, %s ON "
-            "`%s`.* TO %s; ",
-            "EXECUTE", in->params->schema, who); /* not run */
-    return status;
-}
-
-/* Opens, and reads what is there. */
-static rowlock_status begin(installer *in, int64_t wait_ms, rowlock_error *err)
-{
-    rowlock_status status = rl_migrate_open(in->params, wait_ms, &in->io, &in->conn, err);
-    return status == ROWLOCK_OK ? rl_routines_read(in->conn, &in->io, &in->there, err) : status;
+    bool event = false;
+    RL_TRY(begin(in, options, err));
+    RL_TRY(rl_event_there(in->maker.conn, &in->maker.io, &event, err));
+    if (event)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the event that sweeps calls them; run `rowlock -D %s init "
+                       "--remove-event` before",
+                       in->maker.params->schema);
+    return drop_unwanted(in, err);
 }
 
 static rowlock_status end(installer *in, rowlock_status status, rowlock_procedures_result *result,
                           rowlock_error *err)
 {
-    status = name_privileges(in, status, err);
-    rl_conn_close(in->conn);
     if (status == ROWLOCK_OK && result)
         *result = in->done;
-    return status;
+    return rl_maker_close(&in->maker, status, "to install the procedures",
+                          "CREATE ROUTINE, ALTER ROUTINE, EXECUTE", err); /* not run */
 }
 
 rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,
                                      rowlock_procedures_result *result, rowlock_error *err)
 {
-    installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
-    rowlock_status status = begin(&in, options->wait_ms, err);
-    unsigned version = 0;
-    if (status == ROWLOCK_OK && options->update_only && in.there.count == 0)
-        return end(&in, status, result, err);
-    if (status == ROWLOCK_OK)
-        status = rl_schema_version(in.conn, params->schema, &in.io, &version, err);
-    if (status == ROWLOCK_OK)
-        status = install_all(&in, err);
-    return end(&in, status, result, err);
+    installer in = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)}};
+    return end(&in, install(&in, options, err), result, err);
 }
 
 rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_options *options,
                                     rowlock_procedures_result *result, rowlock_error *err)
 {
-    installer in = {.params = params, .io = rl_io_until(RL_NEVER)};
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
-    bool event = false;
-    rowlock_status status = begin(&in, options->wait_ms, err);
-    if (status == ROWLOCK_OK)
-        status = rl_event_there(in.conn, &in.io, &event, err);
-    if (status == ROWLOCK_OK && event)
-        status = rl_fail(err, ROWLOCK_INVALID,
-                         "the event that sweeps calls them; run `rowlock -D %s init "
-                         "--remove-event` before",
-                         params->schema);
-    if (status == ROWLOCK_OK)
-        status = drop_unwanted(&in, err);
-    return end(&in, status, result, err);
+    installer in = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)}};
+    return end(&in, remove_all(&in, options, err), result, err);
+}
+
+/* ------------------------------------------------------------------------- looking */
+
+static bool is_ours(const routine *row, const char *schema)
+{
+    char comment[COMMENT_SIZE] = "";
+    for (unsigned i = 0; i < rl_procedure_count; i++) {
+        RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+        if (strcmp(rl_procedures[i].name, row->name) == 0)
+            return make_text(&rl_procedures[i], schema, &text, comment, NULL) == ROWLOCK_OK &&
+                   strcmp(comment, row->comment) == 0;
+    }
+    return false;
+}
+
+/* Who sees a helper sees all: nobody is granted one by itself. */
+static bool shows_all(const routines *there)
+{
+    for (size_t i = 0; i < there->count; i++)
+        if (strncmp(there->rows[i].name, "rl_", 3) == 0)
+            return true;
+    return false;
+}
+
+rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
+                                  rl_procedures_seen *seen, rowlock_error *err)
+{
+    routines there;
+    *seen = (rl_procedures_seen){.all = rl_procedure_count, .missing = ""};
+    RL_TRY(read_routines(conn, io, &there, err));
+    seen->there = (unsigned)there.count;
+    for (size_t i = 0; i < there.count; i++)
+        if (is_ours(&there.rows[i], schema))
+            seen->same++;
+        else
+            snprintf(seen->other, sizeof seen->other, "%s", there.rows[i].comment);
+    for (unsigned i = 0; shows_all(&there) && i < rl_procedure_count && !*seen->missing; i++)
+        if (!find(&there, rl_procedures[i].name))
+            seen->missing = rl_procedures[i].name;
+    return ROWLOCK_OK;
 }

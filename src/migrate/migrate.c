@@ -7,70 +7,61 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/sha256.h"
+#include "base/text.h"
 #include "migrate/migrations.h"
 #include "migrate/open.h"
 #include "migrate/schema.h"
 #include "migrate/script.h"
-#include "stmt/session.h"
 #include "stmt/stmt.h"
 
 #define DUPLICATE_COLUMN  1060
 #define LOCK_WAIT_TIMEOUT 1205
 
 typedef struct migrator {
-    rl_params *params;
+    rl_maker maker;
     const rowlock_migrate_options *options;
     const char *applied_by;
-    rl_conn *conn;
-    rl_io io;
+    rowlock_migrate_result done;
 } migrator;
+
+/* One migration, at one of its statements. */
+typedef struct progress {
+    const rl_migration *migration;
+    unsigned steps;
+    unsigned step;
+    char title[80];
+} progress;
 
 /* ------------------------------------------------------------------------ applying */
 
-static rowlock_status checksum_of(migrator *m, const rl_migration *migration, char checksum[65],
-                                  rowlock_error *err)
+static rowlock_status run(migrator *m, rl_sql_id id, const rl_value *values, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(migration->content)};
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status =
-        rl_query_one(m->conn, RL_SQL_MIGRATION_CHECKSUM, values, &m->io, &found, &rows, err);
-    if (status == ROWLOCK_OK)
-        snprintf(checksum, 65, "%s", rows.cells[0].text);
-    return status;
+    return rl_run(m->maker.conn, id, values, &m->maker.io, NULL, err);
 }
 
-static void report(const migrator *m, const rl_migration *migration, const char *title,
-                   unsigned step, unsigned steps)
+static void report(const migrator *m, const progress *p)
 {
     if (!m->options->progress)
         return;
-    const rowlock_migration now = {.version = migration->version,
-                                   .name = migration->name,
-                                   .statement = title,
-                                   .step = step,
-                                   .steps = steps};
+    const rowlock_migration now = {.version = p->migration->version,
+                                   .name = p->migration->name,
+                                   .statement = p->title,
+                                   .step = p->step,
+                                   .steps = p->steps};
     m->options->progress(m->options->progress_data, &now);
-}
-
-static rowlock_status note_step(migrator *m, const rl_migration *migration, unsigned done,
-                                unsigned running, rowlock_error *err)
-{
-    const rl_value values[] = {rl_u64(done), rl_u64(running), rl_u64(migration->version)};
-    return rl_run(m->conn, RL_SQL_MIGRATION_STEP, values, &m->io, NULL, err);
 }
 
 static rowlock_status run_statement(migrator *m, const rl_statement *statement, rowlock_error *err)
 {
-    rl_buffer text = {0};
+    RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
     rl_buffer_append(&text, statement->text, statement->length);
-    rowlock_status status = text.failed
-                                ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                                : rl_conn_command(m->conn, "migration", text.text, &m->io, err);
-    rl_buffer_free(&text);
-    return status;
+    if (text.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return rl_conn_command(m->maker.conn, "migration", text.text, &m->maker.io, err);
 }
 
 /* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
@@ -79,72 +70,62 @@ static bool had_been_added(const rl_migration *migration, const rowlock_error *e
     return migration->resumable && err->server_errno == DUPLICATE_COLUMN;
 }
 
-static rowlock_status run_step(migrator *m, const rl_migration *migration,
-                               const rl_statement *statement, unsigned step, unsigned steps,
+static rowlock_status run_step(migrator *m, progress *p, const rl_statement *statement,
                                rowlock_error *err)
 {
-    char title[80];
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
-    rl_statement_title(statement, title, sizeof title);
-    report(m, migration, title, step, steps);
-    rowlock_status status = note_step(m, migration, step - 1, step, err);
+    const rl_value at[] = {rl_u64(p->step - 1), rl_u64(p->step), rl_u64(p->migration->version)};
+    rl_statement_title(statement, p->title, sizeof p->title);
+    report(m, p);
+    rowlock_status status = run(m, RL_SQL_MIGRATION_STEP, at, err);
     if (status == ROWLOCK_OK)
         status = run_statement(m, statement, err);
-    if (status != ROWLOCK_OK && had_been_added(migration, err))
-        status = ROWLOCK_OK;
-    if (status != ROWLOCK_OK && err->server_errno == LOCK_WAIT_TIMEOUT)
+    if (status == ROWLOCK_OK || had_been_added(p->migration, err))
+        return ROWLOCK_OK;
+    if (err->server_errno == LOCK_WAIT_TIMEOUT)
         rl_error_prefix(err, "a transaction is using the table (somebody holds a lock); try again "
                              "when it has ended: ");
-    if (status != ROWLOCK_OK)
-        rl_error_prefix(err, "%s, statement %u of %u (%s): ", migration->name, step, steps, title);
+    rl_error_prefix(err, "%s, statement %u of %u (%s): ", p->migration->name, p->step, p->steps,
+                    p->title);
     return status;
 }
 
-static rowlock_status run_steps(migrator *m, const rl_migration *migration, unsigned done,
-                                rowlock_error *err)
+static rowlock_status run_steps(migrator *m, progress *p, unsigned done, rowlock_error *err)
 {
-    unsigned steps = rl_script_count(migration->content);
-    rl_script script = rl_script_begin(migration->content, strlen(migration->content));
+    const char *content = p->migration->content;
+    const rl_value version[] = {rl_u64(p->migration->version)};
+    rl_script script = rl_script_begin(content, strlen(content));
     rl_statement statement;
-    for (unsigned step = 1; rl_script_next(&script, &statement); step++) {
-        if (step <= done)
-            continue;
-        rowlock_status status = run_step(m, migration, &statement, step, steps, err);
-        if (status != ROWLOCK_OK)
-            return status;
-    }
-    const rl_value values[] = {rl_u64(migration->version)};
-    rowlock_status status = rl_run(m->conn, RL_SQL_MIGRATION_END, values, &m->io, NULL, err);
-    if (status == ROWLOCK_OK)
-        report(m, migration, "", steps, steps);
-    return status;
+    while (rl_script_next(&script, &statement))
+        if (++p->step > done)
+            RL_TRY(run_step(m, p, &statement, err));
+    RL_TRY(run(m, RL_SQL_MIGRATION_END, version, err));
+    p->title[0] = '\0';
+    report(m, p);
+    return ROWLOCK_OK;
 }
 
-static rowlock_status begin_migration(migrator *m, const rl_migration *migration,
-                                      const char *checksum, rowlock_error *err)
+static rowlock_status begin_migration(migrator *m, const progress *p, const char *checksum,
+                                      rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(migration->version),
-                               rl_text(migration->name),
-                               rl_text(checksum),
-                               rl_u64(migration->breaking ? 1 : 0),
-                               rl_u64(rl_script_count(migration->content)),
-                               rl_text(m->applied_by)};
-    return rl_run(m->conn, RL_SQL_MIGRATION_BEGIN, values, &m->io, NULL, err);
+    const rl_migration *migration = p->migration;
+    const rl_value values[] = {rl_u64(migration->version), rl_text(migration->name),
+                               rl_text(checksum),          rl_u64(migration->breaking ? 1 : 0),
+                               rl_u64(p->steps),           rl_text(m->applied_by)};
+    return run(m, RL_SQL_MIGRATION_BEGIN, values, err);
 }
 
 /* From which statement an unfinished migration goes on. */
-static rowlock_status resume_point(const migrator *m, const rl_migration *migration,
-                                   const rl_version *row, unsigned *done, rowlock_error *err)
+static rowlock_status resume_point(const migrator *m, const progress *p, const rl_version *row,
+                                   unsigned *done, rowlock_error *err)
 {
+    const rl_migration *migration = p->migration;
     *done = row->steps_done;
     if (m->options->resume_version == migration->version) {
-        unsigned steps = rl_script_count(migration->content);
-        if (m->options->resume_done > steps)
-            return rl_fail(err, ROWLOCK_INVALID, "the migration %s has %u statements, not %u",
-                           migration->name, steps, m->options->resume_done);
         *done = m->options->resume_done;
-        return ROWLOCK_OK;
+        if (*done <= p->steps)
+            return ROWLOCK_OK;
+        return rl_fail(err, ROWLOCK_INVALID, "the migration %s has %u statements, not %u",
+                       migration->name, p->steps, *done);
     }
     if (migration->resumable || row->running == 0)
         return ROWLOCK_OK;
@@ -156,138 +137,111 @@ static rowlock_status resume_point(const migrator *m, const rl_migration *migrat
         row->running - 1);
 }
 
-static rowlock_status apply_one(migrator *m, const rl_migration *migration, const rl_versions *all,
-                                bool *applied, rowlock_error *err)
+static rowlock_status apply_one(migrator *m, const rl_migration *migration, const rl_version *row,
+                                rowlock_error *err)
 {
-    char checksum[65] = "";
-    rowlock_status status = checksum_of(m, migration, checksum, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    const rl_version *row = rl_version_find(all, migration->version);
+    progress p = {.migration = migration, .steps = rl_script_count(migration->content)};
+    rl_sha256 sum = rl_sha256_begin();
+    char checksum[65];
+    unsigned done = 0;
+    rl_sha256_add(&sum, migration->content, strlen(migration->content));
+    rl_sha256_hex(&sum, checksum);
     if (row && strcmp(row->checksum, checksum) != 0)
         return rl_fail(err, ROWLOCK_SCHEMA,
                        "the migration %s is not the one that was applied to '%s' (checksum %.12s… "
                        "there, %.12s… here); use the program that applied it",
-                       migration->name, m->params->schema, row->checksum, checksum);
+                       migration->name, m->maker.params->schema, row->checksum, checksum);
     if (row && row->applied)
         return ROWLOCK_OK;
-    unsigned done = 0;
-    status = rl_server_write_check(&m->conn->server, err);
-    if (status == ROWLOCK_OK && row)
-        status = resume_point(m, migration, row, &done, err);
-    else if (status == ROWLOCK_OK)
-        status = begin_migration(m, migration, checksum, err);
-    if (status == ROWLOCK_OK)
-        status = run_steps(m, migration, done, err);
-    *applied = status == ROWLOCK_OK;
-    return status;
+    RL_TRY(rl_server_write_check(&m->maker.conn->server, err));
+    if (row)
+        RL_TRY(resume_point(m, &p, row, &done, err));
+    else
+        RL_TRY(begin_migration(m, &p, checksum, err));
+    RL_TRY(run_steps(m, &p, done, err));
+    m->done.applied++;
+    if (migration->version > m->done.to)
+        m->done.to = migration->version;
+    return ROWLOCK_OK;
 }
 
-static unsigned version_of(const rl_versions *all)
+/* Without the table that says it there are none. */
+static rowlock_status read_versions(migrator *m, rl_versions *all, rowlock_error *err)
 {
-    unsigned version = 0;
-    for (size_t i = 0; i < all->count; i++)
-        if (all->rows[i].applied)
-            version = all->rows[i].version;
-    return version;
+    rl_maker *maker = &m->maker;
+    rowlock_status status = rl_versions_read(maker->conn, &maker->io, all, err);
+    if (status != ROWLOCK_SCHEMA)
+        return status;
+    RL_TRY(rl_server_write_check(&maker->conn->server, err));
+    return rl_run_text(maker->conn, RL_SQL_SCHEMA_VERSION_CREATE, NULL, &maker->io, err);
 }
 
-static rowlock_status apply_all(migrator *m, rowlock_migrate_result *result, rowlock_error *err)
+static rowlock_status apply_all(migrator *m, rowlock_error *err)
 {
     rl_versions all = {.count = 0};
-    rowlock_status status = rl_versions_read(m->conn, &m->io, &all, err);
-    if (status == ROWLOCK_SCHEMA) {
-        status = rl_server_write_check(&m->conn->server, err);
-        if (status == ROWLOCK_OK)
-            status = rl_run_text(m->conn, RL_SQL_SCHEMA_VERSION_CREATE, NULL, &m->io, err);
-    }
-    if (status == ROWLOCK_OK)
-        status = rl_versions_check_newer(&all, m->params->schema, err);
-    rowlock_migrate_result done = {.from = version_of(&all)};
-    done.to = done.from;
-    for (unsigned i = 0; status == ROWLOCK_OK && i < rl_migration_count; i++) {
-        bool applied = false;
-        status = apply_one(m, &rl_migrations[i], &all, &applied, err);
-        done.applied += applied;
-        if (applied && rl_migrations[i].version > done.to)
-            done.to = rl_migrations[i].version;
-    }
-    if (status == ROWLOCK_OK && result)
-        *result = done;
-    return status;
+    RL_TRY(read_versions(m, &all, err));
+    RL_TRY(rl_versions_check_newer(&all, m->maker.params->schema, err));
+    for (size_t i = 0; i < all.count; i++)
+        if (all.rows[i].applied)
+            m->done.from = all.rows[i].version;
+    m->done.to = m->done.from;
+    for (unsigned i = 0; i < rl_migration_count; i++)
+        RL_TRY(
+            apply_one(m, &rl_migrations[i], rl_version_find(&all, rl_migrations[i].version), err));
+    return ROWLOCK_OK;
 }
 
 /* --------------------------------------------------------------------- the frame */
 
-static rowlock_status schema_there(rl_conn *conn, const char *schema, const rl_io *io, bool *there,
-                                   rowlock_error *err)
+static void close_conn(rl_conn **conn)
 {
+    rl_conn_close(*conn);
+}
+
+static rowlock_status create_schema(const rl_maker *maker, rowlock_error *err)
+{
+    const char *schema = maker->params->schema;
     const rl_value values[] = {rl_text(schema)};
     uint64_t count = 0;
-    rowlock_status status = rl_query_number(conn, RL_SQL_SCHEMA_EXISTS, values, io, &count, err);
-    if (status == ROWLOCK_OK)
-        *there = count > 0;
+    RL_CLEANUP(close_conn) rl_conn *conn = NULL;
+    RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+    RL_TRY(rl_maker_connect(maker, NULL, &conn, err));
+    RL_TRY(rl_query_number(conn, RL_SQL_SCHEMA_EXISTS, values, &maker->io, &count, err));
+    if (count > 0)
+        return ROWLOCK_OK;
+    RL_TRY(rl_server_write_check(&conn->server, err));
+    if (!rl_render(RL_SQL_SCHEMA_CREATE, schema, NULL, &text))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rowlock_status status = rl_conn_command(conn, "schema_create", text.text, &maker->io, err);
+    if (status == ROWLOCK_DENIED)
+        rl_error_prefix(err,
+                        "this user may not create the schema '%s'; let an administrator run "
+                        "`rowlock -D %s init`, or CREATE DATABASE %s: ",
+                        schema, schema, schema);
     return status;
 }
 
-static rowlock_status create_schema(const rl_params *params, const rl_io *io, rowlock_error *err)
+static rowlock_status migrate(migrator *m, rowlock_migrate_result *result, rowlock_error *err)
 {
-    rl_conn *conn = NULL;
-    bool there = false;
-    rl_buffer text = {0};
-    rowlock_status status = rl_migrate_connect(params, NULL, io, &conn, err);
-    if (status == ROWLOCK_OK)
-        status = schema_there(conn, params->schema, io, &there, err);
-    if (status == ROWLOCK_OK && !there)
-        status = rl_server_write_check(&conn->server, err);
-    if (status == ROWLOCK_OK && !there) {
-        status = rl_render(RL_SQL_SCHEMA_CREATE, params->schema, NULL, &text)
-                     ? rl_conn_command(conn, "schema_create", text.text, io, err)
-                     : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-        if (status == ROWLOCK_DENIED)
-            rl_error_prefix(err,
-                            "this user may not create the schema '%s'; let an administrator run "
-                            "`rowlock -D %s init`, or CREATE DATABASE %s: ",
-                            params->schema, params->schema, params->schema);
-    }
-    rl_buffer_free(&text);
-    rl_conn_close(conn);
-    return status;
-}
-
-static rowlock_status name_privileges(const migrator *m, rowlock_status status, rowlock_error *err)
-{
-    bool login = err && (err->server_errno == 1045 || err->server_errno == 1698);
-    char who[RL_GRANTEE_SIZE];
-    if (status != ROWLOCK_DENIED || login)
-        return status;
-    rl_session_grantee(m->conn, status, who, sizeof who);
-    rl_error_prefix(err, "`rowlock init` needs CREATE, ALTER, SELECT, INSERT, UPDATE on %s.*: ",
-                    m->params->schema);
-    if (m->conn)
-        rl_error_prefix(err, "this user lacks a privilege: %s ON `%s`.* TO %s; ",
-                        "GRANT CREATE, ALTER, SELECT, INSERT, UPDATE", /* not run */
-                        m->params->schema, who);
-    return status;
+    rl_maker *maker = &m->maker;
+    RL_TRY(create_schema(maker, err));
+    RL_TRY(rl_maker_open(maker, m->options->wait_ms, err));
+    RL_TRY(apply_all(m, err));
+    if (result)
+        *result = m->done;
+    return rl_schema_check_shape(maker->conn, maker->params->schema, &maker->io, err);
 }
 
 rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *options,
                           const char *applied_by, rowlock_migrate_result *result,
                           rowlock_error *err)
 {
-    migrator m = {.params = params,
+    migrator m = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)},
                   .options = options,
-                  .applied_by = applied_by,
-                  .io = rl_io_until(RL_NEVER)};
-    rowlock_status status = create_schema(params, &m.io, err);
-    if (status == ROWLOCK_OK)
-        status = rl_migrate_open(params, options->wait_ms, &m.io, &m.conn, err);
-    if (status == ROWLOCK_OK)
-        status = apply_all(&m, result, err);
-    if (status == ROWLOCK_OK)
-        status = rl_schema_check_shape(m.conn, params->schema, &m.io, err);
-    status = name_privileges(&m, status, err);
-    /* The lock ends with its connection. */
-    rl_conn_close(m.conn);
-    return status;
+                  .applied_by = applied_by};
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = migrate(&m, result, err);
+    return rl_maker_close(&m.maker, status, "`rowlock init`",
+                          "CREATE, ALTER, SELECT, INSERT, UPDATE", err); /* not run */
 }

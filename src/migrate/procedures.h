@@ -21,4 +21,16 @@ rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_
                                     rowlock_procedures_result *result,
                                     rowlock_error *err) RL_MUST_USE;
 
+/* What of them a connection's user sees in its schema, for the doctor. */
+typedef struct rl_procedures_seen {
+    unsigned there;
+    unsigned same;       /* as this program would make them */
+    unsigned all;        /* that it would make */
+    char other[65];      /* the comment of one that is not, "rowlock 0.1.0 ..."; or "" */
+    const char *missing; /* one that is not there; "": none, or this user may just not see it */
+} rl_procedures_seen;
+
+rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
+                                  rl_procedures_seen *seen, rowlock_error *err) RL_MUST_USE;
+
 #endif

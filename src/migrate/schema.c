@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "migrate/migrations.h"
-#include "migrate/routines.h"
+#include "migrate/procedures.h"
 #include "migrate/via.h"
 #include "stmt/session.h"
 #include "stmt/stmt.h"
@@ -16,9 +16,7 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
 {
     rl_rows rows;
     all->count = 0;
-    rowlock_status status = rl_query(conn, RL_SQL_MIGRATION_LIST, NULL, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query(conn, RL_SQL_MIGRATION_LIST, NULL, io, &rows, err));
     while (all->count < RL_VERSIONS_MAX && rl_next(&rows)) {
         rl_version *row = &all->rows[all->count++];
         *row = (rl_version){.version = (unsigned)rows.cells[0].u64,
@@ -54,13 +52,6 @@ rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schem
                 "(schema version %u) cannot work with; upgrade this program",
                 schema, all->rows[i].name, newest);
     return ROWLOCK_OK;
-}
-
-static rowlock_status no_schema(const char *schema, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_SCHEMA,
-                   "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once", schema,
-                   schema);
 }
 
 static rowlock_status check_complete(const rl_versions *all, const char *schema, rowlock_error *err)
@@ -113,51 +104,55 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
                                  unsigned *version, rowlock_error *err)
 {
     rl_versions all = {.count = 0};
-    rowlock_status status = conn->via ? check_procedures(conn, schema, io, err) : ROWLOCK_OK;
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_versions_read(conn, io, &all, err);
+    if (conn->via)
+        RL_TRY(check_procedures(conn, schema, io, err));
+    rowlock_status status = rl_versions_read(conn, io, &all, err);
     if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0))
-        return no_schema(schema, err);
-    if (status == ROWLOCK_OK)
-        status = rl_versions_check_newer(&all, schema, err);
-    if (status == ROWLOCK_OK)
-        status = check_complete(&all, schema, err);
-    if (status == ROWLOCK_OK)
-        *version = all.rows[all.count - 1].version;
-    return status;
+        return rl_fail(err, ROWLOCK_SCHEMA,
+                       "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once",
+                       schema, schema);
+    RL_TRY(status);
+    RL_TRY(rl_versions_check_newer(&all, schema, err));
+    RL_TRY(check_complete(&all, schema, err));
+    *version = all.rows[all.count - 1].version;
+    return ROWLOCK_OK;
 }
 
 /* --------------------------------------------------------------------------- shape */
 
-typedef struct expected_table {
+static const struct {
     const char *name;
     bool name_unique;
-} expected_table;
-
-static const expected_table tables[] = {{"resource", true},
-                                        {"resource_lock", true},
-                                        {"lease_renewal", false},
-                                        {"version_floor", false},
-                                        {"lock_event", false}};
+} tables[] = {{"resource", true},
+              {"resource_lock", true},
+              {"lease_renewal", false},
+              {"version_floor", false},
+              {"lock_event", false}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-static rowlock_status check_table(const rl_rows *row, const expected_table *table,
-                                  const char *schema, rowlock_error *err)
+static rowlock_status damaged(const char *schema, size_t table, const char *what,
+                              rowlock_error *err)
 {
-    const char *what = NULL;
-    if (strcasecmp(row->cells[1].text, "InnoDB") != 0)
-        what = "is not an InnoDB table any more: it has no row locks and no transactions";
-    else if (strcmp(row->cells[2].text, "id") != 0)
-        what = "has lost its primary key (id)";
-    else if (table->name_unique && row->cells[3].u64 == 0)
-        what = "has lost its unique key on resource_name: a name could be locked twice";
-    if (!what)
-        return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_DAMAGED,
                    "the table %s.%s %s; restore it as rowlock's migrations/ has it (installed in "
                    "share/rowlock)",
-                   schema, table->name, what);
+                   schema, tables[table].name, what);
+}
+
+static rowlock_status check_table(const rl_rows *row, size_t table, const char *schema,
+                                  rowlock_error *err)
+{
+    if (strcasecmp(row->cells[1].text, "InnoDB") != 0)
+        return damaged(schema, table,
+                       "is not an InnoDB table any more: it has no row locks and no transactions",
+                       err);
+    if (strcmp(row->cells[2].text, "id") != 0)
+        return damaged(schema, table, "has lost its primary key (id)", err);
+    if (tables[table].name_unique && row->cells[3].u64 == 0)
+        return damaged(schema, table,
+                       "has lost its unique key on resource_name: a name could be locked twice",
+                       err);
+    return ROWLOCK_OK;
 }
 
 /* A lock on a table without row locks, or with a name twice, would be no lock. */
@@ -165,37 +160,28 @@ rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl
                                      rowlock_error *err)
 {
     bool seen[TABLES] = {false};
+    rowlock_status status = ROWLOCK_OK;
     rl_rows rows;
-    rowlock_status status = rl_query(conn, RL_SQL_SCHEMA_SHAPE, NULL, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query(conn, RL_SQL_SCHEMA_SHAPE, NULL, io, &rows, err));
     while (status == ROWLOCK_OK && rl_next(&rows))
         for (size_t i = 0; i < TABLES; i++)
             if (strcmp(rows.cells[0].text, tables[i].name) == 0) {
                 seen[i] = true;
-                status = check_table(&rows, &tables[i], schema, err);
+                status = check_table(&rows, i, schema, err);
             }
     rl_end(&rows);
-    if (status == ROWLOCK_OK)
-        status = rows.status;
-    for (size_t i = 0; status == ROWLOCK_OK && i < TABLES; i++)
+    RL_TRY(status);
+    RL_TRY(rows.status);
+    for (size_t i = 0; i < TABLES; i++)
         if (!seen[i])
-            status = rl_fail(err, ROWLOCK_DAMAGED,
-                             "the table %s.%s is missing; restore it as rowlock's migrations/ has "
-                             "it (installed in share/rowlock)",
-                             schema, tables[i].name);
-    return status;
+            return damaged(schema, i, "is missing", err);
+    return ROWLOCK_OK;
 }
 
 static void no_row(void *data, const char *const *cells)
 {
     (void)data;
     (void)cells;
-}
-
-static bool may_take_locks(rl_conn *conn, const rl_io *io)
-{
-    return rl_prepare(conn, RL_SQL_LEASE_ACQUIRE_QUIET, io, NULL) != ROWLOCK_DENIED;
 }
 
 /* Some write the history and may not read it, others only read it: either shows the table. */
@@ -206,20 +192,10 @@ static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status
     rowlock_status status = rl_prepare(conn, RL_SQL_EVENT_ADD_MANY, io, &writing);
     if (status != ROWLOCK_DENIED)
         return status;
-    if (err && may_take_locks(conn, io))
+    /* Who takes locks is to be told of the right to write. */
+    if (rl_prepare(conn, RL_SQL_LEASE_ACQUIRE_QUIET, io, NULL) != ROWLOCK_DENIED)
         *err = writing;
     return reading;
-}
-
-/* May it see the table? */
-static rowlock_status see_table(rl_conn *conn, const char *table, const rl_io *io,
-                                rowlock_error *err)
-{
-    const rl_value values[] = {rl_quoted(table)};
-    rowlock_status status = rl_query_text(conn, RL_SQL_SCHEMA_SEE, values, io, no_row, NULL, err);
-    if (status == ROWLOCK_DENIED && strcmp(table, "lock_event") == 0)
-        return see_history(conn, io, status, err);
-    return status;
 }
 
 /* What a user may not read looks as if it were not there. DENIED then, and which right is missing;
@@ -228,20 +204,15 @@ static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error 
 {
     /* The procedures see them. */
     for (size_t i = 0; i < TABLES && !conn->via; i++) {
-        rowlock_status status = see_table(conn, tables[i].name, io, err);
+        const rl_value table[] = {rl_quoted(tables[i].name)};
+        rowlock_status status =
+            rl_query_text(conn, RL_SQL_SCHEMA_SEE, table, io, no_row, NULL, err);
+        if (status == ROWLOCK_DENIED && strcmp(tables[i].name, "lock_event") == 0)
+            status = see_history(conn, io, status, err);
         if (status == ROWLOCK_DENIED)
             return status;
     }
     return ROWLOCK_OK;
-}
-
-/* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
-static void hint_procedures(rl_conn *conn, const char *schema, const rl_io *io, rowlock_error *err)
-{
-    rl_procedures_seen seen;
-    if (rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)
-        rl_error_prefix(err, "this user may EXECUTE rowlock's procedures: use via=procedures; for "
-                             "the tables, ");
 }
 
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
@@ -249,9 +220,13 @@ rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *i
 {
     unsigned version = 0;
     rowlock_error denied;
+    rl_procedures_seen seen;
     rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
-    if (status == ROWLOCK_DENIED && err && !conn->via)
-        hint_procedures(conn, schema, io, err);
+    /* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
+    if (status == ROWLOCK_DENIED && err && !conn->via &&
+        rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)
+        rl_error_prefix(err, "this user may EXECUTE rowlock's procedures: use via=procedures; for "
+                             "the tables, ");
     if (status == ROWLOCK_OK)
         status = rl_schema_check_shape(conn, schema, io, err);
     if (status != ROWLOCK_DAMAGED || check_sight(conn, io, &denied) == ROWLOCK_OK)

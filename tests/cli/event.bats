@@ -259,7 +259,7 @@ purged_too() {
     sql_any "REVOKE EVENT ON \`$TEST_SCHEMA\`.* FROM '$(user_of a)'@'localhost'"
     rl init -q --event --every=2s
     run -77 rl_as a init --event
-    [[ "$output" == *"GRANT EVENT"*"ON $TEST_SCHEMA.*"* ]]
+    [[ "$output" == *"GRANT EVENT"*"ON \`$TEST_SCHEMA\`.*"* ]]
     # It has changed nothing: not what the doctor measures the event by, either.
     [ "$(sql "SELECT every_s FROM sweep_event")" = 2 ]
     new_user a "SELECT ON \`$TEST_SCHEMA\`.resource" "SELECT ON \`$TEST_SCHEMA\`.rowlock_schema_version"
