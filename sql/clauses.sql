@@ -72,6 +72,28 @@ JSON_TABLE(:names, '$[*]' COLUMNS (
     version BIGINT UNSIGNED PATH '$[1]')) AS k
 STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version;
 
+-- Those of a derived table x as such a batch, and how many, the last and the highest. (MariaDB would cut an
+-- aggregate of text at group_concat_max_len.)
+-- clause: as_batch(row)
+/*M! SET STATEMENT group_concat_max_len = 1000000 FOR */
+SELECT JSON_ARRAYAGG({row}), COUNT(*), COALESCE(MAX(x.id), 0), COALESCE(MAX(x.version), 0);
+
+-- What is written when a lease is taken from its holder and given to nobody. Both versions rise, which ends late
+-- renewals and late fences. Without a connection: nobody rang for it.
+-- clause: taken_away(version)
+r.version = {version} + 1,
+r.status = 'free',
+r.connection_id = 0,
+r.update_time = UTC_TIMESTAMP(6),
+l.version = {version} + 1,
+l.expires_at = NULL;
+
+-- A held lease whose time is over.
+-- clause: dead_lease
+r.kind = 'optimistic'
+AND r.status = 'held'
+AND {{expired}};
+
 -- A name that nobody has used for so long.
 -- clause: unused
 r.status = 'free'

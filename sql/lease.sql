@@ -158,26 +158,17 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- Frees a lease whose time is over; nobody takes it (the sweeper, an optimistic
--- section). The version rises, which ends late renewals and late fences. Without a
--- connection: nobody rang for it.
+-- Frees a lease whose time is over; nobody takes it (an optimistic section).
 -- name: lease_expire
 -- via: own
 -- params: seen u64, id u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
-   SET r.version = :seen + 1,
-       r.status = 'free',
-       r.connection_id = 0,
-       r.not_before = NULL,
-       r.update_time = UTC_TIMESTAMP(6),
-       l.version = :seen + 1,
-       l.expires_at = NULL
+   SET r.not_before = NULL,
+       {{taken_away(:seen)}}
  WHERE r.id = :id
-   AND r.kind = 'optimistic'
-   AND r.status = 'held'
    AND r.version = :seen
-   AND {{expired}};
+   AND {{dead_lease}};
 
 -- Taken from its holder by force: its token is void at once, and it hears of that at its next renewal.
 -- Unless `at_once`, nobody gets the lease before the holder's time would have been over: the holder's work is
@@ -188,12 +179,7 @@ UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.not_before = IF(:at_once, NULL,
                          {{expiry(:seen)}}),
-       r.version = :seen + 1,
-       r.status = 'free',
-       r.connection_id = 0,
-       r.update_time = UTC_TIMESTAMP(6),
-       l.version = :seen + 1,
-       l.expires_at = NULL
+       {{taken_away(:seen)}}
  WHERE r.id = :id
    AND r.kind = 'optimistic'
    AND r.status = 'held'

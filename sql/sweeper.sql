@@ -1,37 +1,35 @@
--- The sweeper. Batches walk the primary key: an index on the expiry would cost every
--- acquire and renewal a write.
+-- The sweeper: src/admin/sweeper.c and the procedures of sql/procedures/sweep.sql run these. Batches walk the
+-- primary key: an index on the expiry would cost every acquire and renewal a write.
 --
 -- A batch is found by a plain read; then its rows are locked and looked at again. Rows that
 -- somebody else has locked are left out (SKIP LOCKED): a batch never waits with locks of its
--- own. `names` is [[id, version], ...]. Each statement that frees or deletes names all that makes the
+-- own. `names` is [[id, version], ...], and as_batch answers one such row. Each statement that frees or deletes names all that makes the
 -- row its business, and trusts none that ran before it: on Galera what those locked may be undone.
 -- MySQL takes the made-up table for one to be locked, and
 -- refuses it (3569), unless told which are meant (OF); MariaDB has no OF. FORCE INDEX: see lease_renew.
 
 -- name: sweep_expired
 -- params: after u64, limit u64
--- columns: id u64, version u64
-SELECT r.id, r.version
-  FROM resource r
-  JOIN lease_renewal l ON l.id = r.id
- WHERE r.id > :after
-   AND r.kind = 'optimistic'
-   AND r.status = 'held'
-   AND {{expired}}
- ORDER BY r.id
- LIMIT :limit;
+-- columns: names text(65000), count u64, last u64, highest u64
+{{as_batch(JSON_ARRAY(x.id, x.version))}}
+  FROM (SELECT r.id, r.version
+          FROM resource r
+          JOIN lease_renewal l ON l.id = r.id
+         WHERE r.id > :after
+           AND {{dead_lease}}
+         ORDER BY r.id
+         LIMIT :limit) AS x;
 
 -- In one transaction: these three. Of each lease the resource is locked first, as everywhere.
 -- name: sweep_expired_lock
 -- params: names text
--- columns: id u64, version u64
-SELECT r.id, r.version
-  FROM {{batch}}
-  STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
- WHERE r.kind = 'optimistic'
-   AND r.status = 'held'
-   AND {{expired}}
-   FOR UPDATE /*!80000 OF r, l */ SKIP LOCKED;
+-- columns: names text(65000), count u64, last u64, highest u64
+{{as_batch(JSON_ARRAY(x.id, x.version))}}
+  FROM (SELECT r.id, r.version
+          FROM {{batch}}
+          STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
+         WHERE {{dead_lease}}
+           FOR UPDATE /*!80000 OF r, l */ SKIP LOCKED) AS x;
 
 -- name: sweep_expired_record
 -- params: names text
@@ -43,29 +41,19 @@ SELECT r.resource_name, r.kind, 'expired', r.version, r.owner, r.owner_label,
        NULL, 'its lease ran out'
   FROM {{batch}}
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
- WHERE r.kind = 'optimistic'
-   AND r.status = 'held'
-   AND {{expired}};
+ WHERE {{dead_lease}};
 
--- Both versions rise, as in lease_expire: that ends late renewals and late fences.
 -- name: sweep_expired_free
 -- params: names text
 UPDATE {{batch}}
   STRAIGHT_JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id
-   SET r.version = k.version + 1,
-       r.status = 'free',
-       r.not_before = NULL,
-       r.connection_id = 0,
-       r.update_time = UTC_TIMESTAMP(6),
-       l.version = k.version + 1,
-       l.expires_at = NULL
- WHERE r.kind = 'optimistic'
-   AND r.status = 'held'
-   AND {{expired}};
+   SET r.not_before = NULL,
+       {{taken_away(k.version)}}
+ WHERE {{dead_lease}};
 
--- Row locks that say they are held; whether they are, only their row knows.
+-- The next row lock that says it is held; whether it is, only its row knows.
 -- name: sweep_published
--- params: after u64, limit u64
+-- params: after u64
 -- columns: id u64, name text(1020), version u64, owner text(64), owner_label text(1024), held_us i64
 SELECT id, resource_name, version, owner, owner_label,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, acquired_at, UTC_TIMESTAMP(6)), 0)
@@ -74,7 +62,7 @@ SELECT id, resource_name, version, owner, owner_label,
    AND kind = 'pessimistic'
    AND status = 'held'
  ORDER BY id
- LIMIT :limit;
+ LIMIT 1;
 
 -- The upper end of the oldest batch of history that is to go; NULL when none is.
 -- name: sweep_events_before
@@ -102,14 +90,15 @@ DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 -- half: the name of a row lock whose maker died before the row was there.
 -- name: purge_candidates
 -- params: after u64, unused_us u64, limit u64
--- columns: id u64, version u64, half u64
-SELECT r.id, r.version, r.kind = 'pessimistic' AND q.id IS NULL AS half
-  FROM resource r
-  LEFT JOIN resource_lock q ON q.id = r.id
- WHERE r.id > :after
-   AND {{unused}}
- ORDER BY r.id
- LIMIT :limit;
+-- columns: names text(65000), count u64, last u64, highest u64
+{{as_batch(JSON_ARRAY(x.id, x.version, x.half))}}
+  FROM (SELECT r.id, r.version, r.kind = 'pessimistic' AND q.id IS NULL AS half
+          FROM resource r
+          LEFT JOIN resource_lock q ON q.id = r.id
+         WHERE r.id > :after
+           AND {{unused}}
+         ORDER BY r.id
+         LIMIT :limit) AS x;
 
 -- name: purge_floor_raise
 -- params: version u64

@@ -18,9 +18,8 @@ BEGIN
         RESIGNAL;
     END;
     CALL rl_sweep_alone(v_alone);
-    IF v_alone AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') THEN
+    IF v_alone AND NOT ({{read_only}}) THEN
         SET SESSION autocommit = TRUE; -- whatever the server's default is
-        SET SESSION group_concat_max_len = 1000000; -- of JSON_ARRAYAGG, on MariaDB
         SET SESSION innodb_lock_wait_timeout = 1; -- who has it longer is left to the next run
         CALL rl_sweep_begin(v_begun);
     END IF;
@@ -112,13 +111,11 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
     DECLARE v_count, v_got, v_size INT DEFAULT 100;
-    DECLARE v_after BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_after, v_highest BIGINT UNSIGNED DEFAULT 0;
     SET p_freed = 0;
     WHILE v_count = v_size DO
         CALL rl_now(v_now);
-        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*), COALESCE(MAX(x.id), 0)
-          INTO v_names, v_count, v_after
-          FROM ({{sweep_expired(after = v_after, limit = v_size, now = v_now)}}) AS x;
+        {{sweep_expired(after = v_after, limit = v_size, now = v_now)}} INTO v_names, v_count, v_after, v_highest;
         IF v_count > 0 THEN
             CALL rl_sweep_leases_batch(v_names, v_now, v_got);
             SET p_freed = p_freed + v_got;
@@ -131,6 +128,7 @@ CREATE PROCEDURE rl_sweep_leases_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4
 BEGIN
     DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
     DECLARE v_rows INT DEFAULT 0;
+    DECLARE v_last, v_highest BIGINT UNSIGNED;
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -138,9 +136,7 @@ BEGIN
     END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version)), COUNT(*)
-      INTO v_names, p_got
-      FROM ({{sweep_expired_lock(names = p_names, now = p_now)}}) AS x;
+    {{sweep_expired_lock(names = p_names, now = p_now)}} INTO v_names, p_got, v_last, v_highest;
     IF p_got > 0 THEN
         -- The history first: it tells of the token and the holder that were.
         {{sweep_expired_record(names = v_names, now = p_now)}};
@@ -175,7 +171,7 @@ BEGIN
     look: WHILE NOT v_quiet DO
         CALL rl_now(v_now);
         SET v_found = TRUE;
-        {{sweep_published(after = v_id, limit = 1, now = v_now)}}
+        {{sweep_published(after = v_id, now = v_now)}}
           INTO v_id, v_name, v_version, v_owner, v_label, v_held_us;
         IF NOT v_found THEN
             LEAVE look;
@@ -271,10 +267,8 @@ BEGIN
     SET p_purged = 0;
     WHILE v_count = v_size DO
         CALL rl_now(v_now);
-        SELECT JSON_ARRAYAGG(JSON_ARRAY(x.id, x.version, x.half)), COUNT(*), COALESCE(MAX(x.id), 0), MAX(x.version)
-          INTO v_names, v_count, v_after, v_highest
-          FROM ({{purge_candidates(after = v_after, unused_us = p_unused_us, limit = v_size,
-                                   now = v_now)}}) AS x;
+        {{purge_candidates(after = v_after, unused_us = p_unused_us, limit = v_size, now = v_now)}}
+          INTO v_names, v_count, v_after, v_highest;
         IF v_count > 0 THEN
             CALL rl_sweep_names_batch(v_names, v_count, v_highest, p_unused_us, v_now, v_got);
             SET p_purged = p_purged + v_got;
@@ -287,7 +281,8 @@ CREATE PROCEDURE rl_sweep_names_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4,
                                       IN p_highest BIGINT UNSIGNED, IN p_unused_us BIGINT UNSIGNED,
                                       IN p_now DATETIME(6), OUT p_got INT)
 BEGIN
-    DECLARE v_floor, v_left INT;
+    DECLARE v_left INT;
+    DECLARE v_floor BIGINT UNSIGNED;
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -295,8 +290,8 @@ BEGIN
     END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     {{purge_floor_raise(version = p_highest)}};
-    SELECT COUNT(*) INTO v_floor FROM version_floor WHERE id = 1;
-    IF v_floor = 0 THEN
+    SET v_floor = ({{resource_floor()}});
+    IF v_floor IS NULL THEN
         CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
     END IF;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -16,9 +16,6 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *opt
  */
 size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us);
 
-rowlock_status rl_break(rowlock_client *client, const char *name,
-                        const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
-
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err) RL_MUST_USE;
 
 #endif

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "admin/break.h"
 #include "admin/doctor/doctor.h"
 #include "admin/sweeper.h"
 #include "api/options.h"

@@ -1,0 +1,306 @@
+#include "admin/break.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/settle.h"
+#include "kind/row.h"
+#include "wait/backoff.h"
+
+#define KILLED_WAIT_MS 500
+#define BREAK_MOST     50
+#define OPEN_LOOK_US   250000 /* between looks at what was broken and is still shut */
+#define NOT_OWNER      1095   /* of the connection that is to be ended */
+#define GONE_ALREADY   1094
+
+/* The lock as it is found. */
+typedef struct victim {
+    bool row_lock;
+    bool held;
+    uint64_t id;
+    uint64_t version;
+    uint64_t connection_id;
+    int64_t held_us;
+    int64_t shut_us;
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+} victim;
+
+typedef struct breaking {
+    rowlock_client *client;
+    const char *name;
+    const rowlock_break_options *options;
+    rl_budget budget;
+    victim v;
+} breaking;
+
+static void keep_victim(void *data, const rl_cell *cells)
+{
+    victim *v = data;
+    *v = (victim){.id = cells[0].u64,
+                  .row_lock = strcmp(cells[2].text, RL_KIND_ROW) == 0,
+                  .held = strcmp(cells[3].text, "held") == 0,
+                  .version = cells[4].u64,
+                  .connection_id = cells[7].u64,
+                  .held_us = cells[11].null ? 0 : cells[11].i64,
+                  .shut_us = cells[13].null ? 0 : cells[13].i64};
+    snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
+    snprintf(v->label, sizeof v->label, "%s", cells[6].text);
+}
+
+static rowlock_status find_victim(const breaking *b, victim *v, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(b->name), rl_u64(1)};
+    bool found = false;
+    RL_TRY(rl_client_read(b->client, &b->budget, RL_SQL_LIST_NAME, values, keep_victim, v, &found,
+                          err));
+    if (!found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", b->name);
+    return ROWLOCK_OK;
+}
+
+/* As it was when it was found? A connection that has let it go since may hold another lock by now,
+ * and a waiter be the holder. */
+static rowlock_status is_the_same(const breaking *b, bool *same, rowlock_error *err)
+{
+    victim now = {0};
+    RL_TRY(find_victim(b, &now, err));
+    *same = now.held && now.id == b->v.id && now.version == b->v.version &&
+            now.connection_id == b->v.connection_id;
+    return ROWLOCK_OK;
+}
+
+/* ---------------------------------------------------------------------------- a lease */
+
+static rowlock_status break_lease(const breaking *b, bool *broken, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(b->options->now), rl_u64(b->v.version), rl_u64(b->v.id)};
+    rl_done done = {0};
+    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_BREAK, values, &done, err));
+    *broken = done.rows > 0;
+    /* Its holder does not know yet, and would ring only then. */
+    if (*broken)
+        rl_bell_seize(&b->client->bells, &b->budget, b->v.id, b->v.connection_id);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status changed_hands(const breaking *b, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", b->name);
+}
+
+/* Not held, but shut: its time is not waited for. */
+static rowlock_status open_shut(const breaking *b, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(b->v.version), rl_u64(b->v.id)};
+    rl_done done = {0};
+    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_OPEN, values, &done, err));
+    return done.rows > 0 ? ROWLOCK_OK : changed_hands(b, err);
+}
+
+/* Its holder may open it before its time. */
+static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    const breaking *b = data;
+    victim v = {0};
+    rowlock_status status = find_victim(b, &v, err);
+    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.shut_us <= 0))
+        return ROWLOCK_OK;
+    RL_TRY(status);
+    *hint_us = v.shut_us + 1000;
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "'%s' is shut for another %.3f s, or until its old holder has "
+                   "ended",
+                   b->name, (double)v.shut_us / 1e6);
+}
+
+static rowlock_status wait_until_open(breaking *b, rowlock_error *err)
+{
+    b->budget = rl_budget_start(b->options->wait_ms, b->client->limit_ms, b->options->cancel);
+    const rl_attempts how = {.budget = &b->budget,
+                             .outage_us = b->client->outage_us,
+                             .backoff = {.first_us = OPEN_LOOK_US, .most_us = OPEN_LOOK_US}};
+    return rl_attempt_until(&how, is_open, b, err);
+}
+
+/* ------------------------------------------------------------------------- a row lock */
+
+static rowlock_status mark_free(const breaking *b, bool *freed, rowlock_error *err)
+{
+    return rl_row_expire(b->client, &b->budget, b->v.id, b->v.version, b->v.owner, freed, err);
+}
+
+/* The server takes a moment to roll back what it killed. */
+static rowlock_status free_killed(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    (void)hint_us;
+    const breaking *b = data;
+    bool freed = false;
+    bool same = false;
+    RL_TRY(mark_free(b, &freed, err));
+    if (!freed)
+        RL_TRY(is_the_same(b, &same, err));
+    return same ? rl_fail(err, ROWLOCK_BUSY, "its row is still locked") : ROWLOCK_OK;
+}
+
+/* Best effort: whoever takes the lock next does the same. */
+static void wait_until_freed(const breaking *b)
+{
+    breaking after = *b;
+    after.budget = rl_budget_start(KILLED_WAIT_MS, b->client->limit_ms, NULL);
+    const rl_attempts how = {.budget = &after.budget,
+                             .outage_us = KILLED_WAIT_MS * 1000,
+                             .backoff = {.first_us = 1000, .most_us = 50000}};
+    rowlock_status ignored = rl_attempt_until(&how, free_killed, &after, NULL);
+    (void)ignored;
+}
+
+static void keep_answer(void *data, const rl_cell *cells)
+{
+    *(bool *)data = cells[0].u64 != 0;
+}
+
+/* Nobody else's connection is ended for a holder that has published a number not his own. */
+static rowlock_status check_whose(const breaking *b, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(b->v.label), rl_u64(b->v.connection_id)};
+    bool theirs = false;
+    bool found = false;
+    RL_TRY(rl_client_read(b->client, &b->budget, RL_SQL_CONNECTION_IS_HOLDERS, values, keep_answer,
+                          &theirs, &found, err));
+    if (theirs)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_BUSY,
+                   "connection %" PRIu64 ", which the holder of '%s' says is its own, is not one "
+                   "of its user's, or cannot be seen without PROCESS; nothing was ended",
+                   b->v.connection_id, b->name);
+}
+
+/*
+ * Its connection is ended; then its row is marked free. The holder may be dead, and the server have
+ * given its number to a stranger: not when nobody has the row locked.
+ */
+static rowlock_status end_holder(const breaking *b, bool *broken, rowlock_error *err)
+{
+    bool same = false;
+    RL_TRY(check_whose(b, err));
+    RL_TRY(is_the_same(b, &same, err));
+    if (!same)
+        return ROWLOCK_OK;
+    rowlock_status status = rl_kill_connection(b->client, &b->budget, b->v.connection_id, err);
+    if (status == ROWLOCK_DENIED)
+        return rl_fail(err, status,
+                       "the connection that holds the lock belongs to another user; break it as "
+                       "that user, or GRANT CONNECTION ADMIN (on MySQL CONNECTION_ADMIN) ON *.* to "
+                       "yours");
+    if (status != ROWLOCK_OK && err->server_errno != GONE_ALREADY)
+        return status;
+    wait_until_freed(b);
+    *broken = true;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status break_row(const breaking *b, bool *broken, rowlock_error *err)
+{
+    /* At another node its connection's number is a stranger's. */
+    RL_TRY(rl_row_check(b->client, err));
+    RL_TRY(mark_free(b, broken, err));
+    return *broken ? ROWLOCK_OK : end_holder(b, broken, err);
+}
+
+/* -------------------------------------------------------------------------- the break */
+
+/* Who it was and why, for the history. */
+typedef char breaker[600];
+
+static void say_breaker(breaker by, const char *prefix, const breaking *b)
+{
+    const char *reason = b->options->reason;
+    snprintf(by, sizeof(breaker), "%s%.250s%s%.250s", prefix, b->client->label, reason ? ": " : "",
+             reason ? reason : "");
+}
+
+static void record_broken(const breaking *b)
+{
+    breaker detail;
+    say_breaker(detail, "by ", b);
+    const rl_event event = {.name = b->name,
+                            .kind = b->v.row_lock ? RL_KIND_ROW : RL_KIND_LEASE,
+                            .event = "broken",
+                            .version = b->v.version,
+                            .owner = b->v.owner,
+                            .label = b->v.label,
+                            .waited_ms = RL_UNKNOWN_MS,
+                            .held_ms = b->v.held_us / 1000,
+                            .detail = detail};
+    rl_client_record(b->client, &event);
+}
+
+/* A shut one opens by itself: at once where that is asked for, or it is waited for. */
+static rowlock_status not_held(const breaking *b, rowlock_error *err)
+{
+    const bool shut = b->v.shut_us > 0;
+    if (shut && b->options->now)
+        return open_shut(b, err);
+    if (shut && b->options->wait_ms != 0)
+        return ROWLOCK_OK;
+    if (shut)
+        return rl_fail(
+            err, ROWLOCK_BUSY,
+            "'%s' is not held; it is shut (it was broken, or released with --at-least) and "
+            "opens by itself within %.3f s; --now opens it at once",
+            b->name, (double)b->v.shut_us / 1e6);
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", b->name,
+                   b->v.row_lock ? " (as far as is published: an unfenced holder is not)" : "");
+}
+
+static rowlock_status break_once(breaking *b, rowlock_error *err)
+{
+    bool broken = false;
+    RL_TRY(find_victim(b, &b->v, err));
+    if (!b->v.held)
+        return not_held(b, err);
+    RL_TRY(b->v.row_lock ? break_row(b, &broken, err) : break_lease(b, &broken, err));
+    if (!broken)
+        return changed_hands(b, err);
+    record_broken(b);
+    return ROWLOCK_OK;
+}
+
+/* The procedure does it all, the history too, with the rights of whoever made it. */
+static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
+{
+    breaker by;
+    say_breaker(by, "", b);
+    const rl_value values[] = {rl_text(b->name), rl_text(by), rl_u64(b->options->now)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_run(b->client, &b->budget, RL_SQL_VIA_BREAK, values, &done, err);
+    if (status == ROWLOCK_DENIED && err->server_errno == NOT_OWNER)
+        return rl_fail(
+            err, status,
+            "the connection that holds the lock belongs to another user than who ran "
+            "`rowlock init --procedures`, and who lacks CONNECTION ADMIN ON *.*; on MySQL "
+            "CONNECTION_ADMIN, which ends none of a SYSTEM_USER's");
+    return status;
+}
+
+rowlock_status rl_break(rowlock_client *client, const char *name,
+                        const rowlock_break_options *options, rowlock_error *err)
+{
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    breaking b = {.client = client,
+                  .name = name,
+                  .options = options,
+                  .budget = rl_budget_start(0, client->limit_ms, NULL)};
+    rowlock_status status =
+        rl_client_via(client) ? break_by_procedure(&b, err) : break_once(&b, err);
+    /* DEADLOCK: on a cluster, a fence or a renewal at another node was committed first; nothing was
+     * changed. */
+    for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK && !rl_client_via(client); i++)
+        status = break_once(&b, err);
+    RL_TRY(status);
+    return options->wait_ms == 0 ? ROWLOCK_OK : wait_until_open(&b, err);
+}
