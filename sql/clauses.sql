@@ -12,6 +12,10 @@ GREATEST(r.lease_expires_at,
 r.lease_expires_at <= UTC_TIMESTAMP(6)
 AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
 
+-- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
+-- clause: known_kind(kind)
+{kind} IN ('optimistic', 'pessimistic');
+
 -- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
 -- clause: open(r?)
 ({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
@@ -97,6 +101,7 @@ AND {{expired}};
 -- A name that nobody has used for so long.
 -- clause: unused
 r.status = 'free'
+AND {{known_kind(r.kind)}}
 AND {{open(r.)}}
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
 

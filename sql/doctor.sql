@@ -116,6 +116,11 @@ SELECT COUNT(*),
    AND t.trx_state <> 'ROLLING BACK'
    AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND;
 
+-- A name that this program leaves alone.
+-- name: doctor_kinds
+-- columns: name text(1020), kind text(16)
+SELECT resource_name, kind FROM resource WHERE NOT ({{known_kind(kind)}}) LIMIT 1;
+
 -- Row locks of rowlock's own that are published: meant to be held for long.
 -- name: doctor_row_locks
 -- columns: id u64

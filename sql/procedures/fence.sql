@@ -24,6 +24,7 @@ BEGIN
     UPDATE resource
        SET fence_count = fence_count + 1
      WHERE resource_name = p_name
+       AND {{known_kind(kind)}}
        AND version = p_token
        AND status = 'held';
     IF ROW_COUNT() = 0 THEN
@@ -34,11 +35,13 @@ END;
 CREATE PROCEDURE rl_fence_refused(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_rows BIGINT;
-    -- Not IF (SELECT ...): there MariaDB reads with a lock.
-    SELECT COUNT(*) INTO v_rows FROM resource WHERE resource_name = p_name;
-    IF v_rows = 0 THEN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    -- Not IF (SELECT ...): there MariaDB reads with a lock. MAX: there may be no row.
+    SELECT MAX(kind) INTO v_kind FROM resource WHERE resource_name = p_name;
+    IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF NOT ({{known_kind(v_kind)}}) THEN
+        CALL rl_wrong_kind(p_name, v_kind, v_kind);
     END IF;
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
 END;
@@ -88,7 +91,7 @@ END;
 CREATE PROCEDURE rl_present_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_token BIGINT UNSIGNED)
 BEGIN
-    IF COALESCE((SELECT status = 'held' AND version = p_token
+    IF COALESCE((SELECT status = 'held' AND version = p_token AND {{known_kind(kind)}}
                    FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE), 0) = 0 THEN
         CALL rl_fence_refused(p_name, p_token);
     END IF;
@@ -98,15 +101,18 @@ END;
 CREATE PROCEDURE rl_present_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE v_found BOOLEAN DEFAULT TRUE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_found = FALSE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SELECT status, version INTO v_status, v_version FROM resource WHERE resource_name = p_name;
+    SELECT kind, status, version INTO v_kind, v_status, v_version FROM resource WHERE resource_name = p_name;
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_found THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF NOT ({{known_kind(v_kind)}}) THEN
+        CALL rl_wrong_kind(p_name, v_kind, v_kind);
     ELSEIF v_status <> 'held' OR v_version <> p_token THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;

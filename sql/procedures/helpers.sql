@@ -78,7 +78,7 @@ CREATE PROCEDURE rl_wrong_kind(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLL
                                IN p_is VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                                IN p_wanted VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
-    IF p_is NOT IN ('optimistic', 'pessimistic') THEN
+    IF NOT ({{known_kind(p_is)}}) THEN
         CALL rl_signal('RLDMG', p_name, CONCAT('%s is of a kind that this program does not know: ', p_is));
     END IF;
     CALL rl_signal('RLMOD', p_name, IF(p_wanted = 'pessimistic',

@@ -690,7 +690,9 @@ BEGIN
     DECLARE v_first BOOLEAN DEFAULT p_connection = 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT id, kind INTO v_id, v_kind FROM resource WHERE resource_name = p_name;
-    IF v_kind = 'pessimistic' THEN
+    IF NOT ({{known_kind(v_kind)}}) THEN
+        CALL rl_wrong_kind(p_name, v_kind, v_kind);
+    ELSEIF v_kind = 'pessimistic' THEN
         CALL rl_quiet(v_many);
     END IF;
     IF v_many THEN

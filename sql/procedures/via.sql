@@ -52,7 +52,7 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    IF NOT COALESCE(@@autocommit AND p_kind IN ('optimistic', 'pessimistic'), FALSE) THEN
+    IF NOT COALESCE(@@autocommit AND {{known_kind(p_kind)}}, FALSE) THEN
         SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic or pessimistic; and autocommit must be on';
     END IF;
     -- Without unique_checks InnoDB may take a name twice; insert_id could be the last one there is.

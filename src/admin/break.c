@@ -16,6 +16,7 @@
 
 /* The lock as it is found. */
 typedef struct victim {
+    char kind[17];
     bool row_lock;
     bool held;
     uint64_t id;
@@ -39,12 +40,12 @@ static void keep_victim(void *data, const rl_cell *cells)
 {
     victim *v = data;
     *v = (victim){.id = cells[0].u64,
-                  .row_lock = strcmp(cells[2].text, RL_KIND_ROW) == 0,
                   .held = strcmp(cells[3].text, "held") == 0,
                   .version = cells[4].u64,
                   .connection_id = cells[7].u64,
                   .held_us = cells[11].null ? 0 : cells[11].i64,
                   .shut_us = cells[13].null ? 0 : cells[13].i64};
+    snprintf(v->kind, sizeof v->kind, "%s", cells[2].text);
     snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
     snprintf(v->label, sizeof v->label, "%s", cells[6].text);
 }
@@ -57,6 +58,9 @@ static rowlock_status find_victim(const breaking *b, victim *v, rowlock_error *e
                           err));
     if (!found)
         return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", b->name);
+    const rl_kind *kind = NULL;
+    RL_TRY(rl_kind_find(v->kind, b->name, &kind, err));
+    v->row_lock = kind->of_connection;
     return ROWLOCK_OK;
 }
 
@@ -226,7 +230,7 @@ static void record_broken(const breaking *b)
     breaker detail;
     say_breaker(detail, "by ", b);
     const rl_event event = {.name = b->name,
-                            .kind = b->v.row_lock ? RL_KIND_ROW : RL_KIND_LEASE,
+                            .kind = b->v.kind,
                             .event = "broken",
                             .version = b->v.version,
                             .owner = b->v.owner,

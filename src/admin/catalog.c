@@ -35,11 +35,6 @@ static bool copy_text(const char **to, const char *from)
     return *to != NULL;
 }
 
-static rowlock_mode mode_of(const char *kind)
-{
-    return strcmp(kind, RL_KIND_ROW) == 0 ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC;
-}
-
 /* ------------------------------------------------------------------------------ locks */
 
 static int64_t milliseconds(const rl_cell *us)
@@ -48,31 +43,29 @@ static int64_t milliseconds(const rl_cell *us)
 }
 
 /* As far as its row says; a row lock's holder may be dead all the same. */
-static rowlock_state state_of(const rl_cell *cells, rowlock_mode mode)
+static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
 {
     if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
         return !cells[COLUMN_SHUT_US].null && cells[COLUMN_SHUT_US].i64 > 0 ? ROWLOCK_SHUT
                                                                             : ROWLOCK_FREE;
-    if (mode == ROWLOCK_OPTIMISTIC && cells[COLUMN_REMAINING_US].i64 <= 0)
+    if (!kind->of_connection && cells[COLUMN_REMAINING_US].i64 <= 0)
         return ROWLOCK_EXPIRED;
     return ROWLOCK_HELD;
 }
 
-static bool fill_info(rowlock_info *info, const rl_cell *cells)
+static bool fill_info(rowlock_info *info, const rl_kind *kind, const rl_cell *cells)
 {
-    *info = (rowlock_info){.mode = mode_of(cells[COLUMN_KIND].text),
-                           .token = cells[COLUMN_VERSION].u64,
-                           .held_ms = -1,
-                           .remaining_ms = -1};
+    *info = (rowlock_info){
+        .mode = kind->mode, .token = cells[COLUMN_VERSION].u64, .held_ms = -1, .remaining_ms = -1};
     /* A lease has the one that it was taken on, which is of no meaning to others. */
-    if (info->mode == ROWLOCK_PESSIMISTIC)
+    if (kind->of_connection)
         info->connection_id = cells[COLUMN_CONNECTION].u64;
-    info->state = state_of(cells, info->mode);
+    info->state = state_of(cells, kind);
     bool held = info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
     bool shut = info->state == ROWLOCK_SHUT;
     if (held)
         info->held_ms = milliseconds(&cells[COLUMN_HELD_US]);
-    if (shut || (held && info->mode == ROWLOCK_OPTIMISTIC))
+    if (shut || (held && !kind->of_connection))
         info->remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
     const char *expires = shut   ? cells[COLUMN_SHUT_UNTIL].text
                           : held ? cells[COLUMN_EXPIRES].text
@@ -96,6 +89,8 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
 {
     listing *to = data;
     rowlock_list *list = to->list;
+    const rl_kind *kind = NULL;
+    RL_TRY(rl_kind_find(cells[COLUMN_KIND].text, cells[COLUMN_NAME].text, &kind, err));
     rowlock_info *infos = rl_array_room(list->infos, list->count, &list->capacity, sizeof *infos);
     if (infos)
         list->infos = infos;
@@ -105,7 +100,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     if (!infos || !ids)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     ids[list->count] = cells[COLUMN_ID].u64;
-    if (!fill_info(&infos[list->count++], cells))
+    if (!fill_info(&infos[list->count++], kind, cells))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return ROWLOCK_OK;
 }
@@ -119,9 +114,7 @@ static rowlock_status probe_row_locks(rowlock_client *client, const rl_budget *b
         if (info->mode != ROWLOCK_PESSIMISTIC || info->state != ROWLOCK_HELD)
             continue;
         bool locked = true;
-        rowlock_status status = rl_row_probe(client, budget, to->ids[i], &locked, err);
-        if (status != ROWLOCK_OK)
-            return status;
+        RL_TRY(rl_row_probe(client, budget, to->ids[i], &locked, err));
         if (!locked)
             info->state = ROWLOCK_EXPIRED;
     }
@@ -177,10 +170,10 @@ void rl_catalog_list_free(rowlock_list *list)
 /* ---------------------------------------------------------------------------- history */
 
 /* The columns of event_list and event_list_of. */
-static bool fill_event(rowlock_event *event, const rl_cell *cells)
+static bool fill_event(rowlock_event *event, const rl_kind *kind, const rl_cell *cells)
 {
     *event = (rowlock_event){.id = cells[0].u64,
-                             .mode = mode_of(cells[2].text),
+                             .mode = kind->mode,
                              .token = cells[4].u64,
                              .waited_ms = cells[8].null ? -1 : cells[8].i64,
                              .held_ms = cells[9].null ? -1 : cells[9].i64,
@@ -196,12 +189,14 @@ static bool fill_event(rowlock_event *event, const rl_cell *cells)
 static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
 {
     rowlock_history *history = data;
+    const rl_kind *kind = NULL;
+    RL_TRY(rl_kind_find(cells[2].text, cells[1].text, &kind, err));
     rowlock_event *events =
         rl_array_room(history->events, history->count, &history->capacity, sizeof *events);
     if (!events)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     history->events = events;
-    if (!fill_event(&events[history->count++], cells))
+    if (!fill_event(&events[history->count++], kind, cells))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return ROWLOCK_OK;
 }

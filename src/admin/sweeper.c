@@ -397,9 +397,16 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *giv
 
 /* ------------------------------------------------------------------------- one name */
 
-static void keep_id(void *data, const rl_cell *cells)
+typedef struct unused {
+    uint64_t id;
+    char kind[17];
+} unused;
+
+static void keep_unused(void *data, const rl_cell *cells)
 {
-    *(uint64_t *)data = cells[0].u64;
+    unused *row = data;
+    row->id = cells[0].u64;
+    snprintf(row->kind, sizeof row->kind, "%s", cells[2].text);
 }
 
 /* NOT_FOUND; but DENIED for who could not have removed it either: so that one can ask before one
@@ -433,14 +440,17 @@ rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error 
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     const rl_value values[] = {rl_text(name), rl_u64(1)};
-    uint64_t id = 0;
+    const rl_kind *kind = NULL;
+    unused row = {0};
     bool found = false;
     sweep *s = NULL;
-    RL_TRY(rl_client_read(client, &budget, RL_SQL_LIST_NAME, values, keep_id, &id, &found, err));
+    RL_TRY(
+        rl_client_read(client, &budget, RL_SQL_LIST_NAME, values, keep_unused, &row, &found, err));
     if (!found)
         return not_there(client, &budget, name, err);
+    RL_TRY(rl_kind_find(row.kind, name, &kind, err));
     RL_TRY(begin_sweep(client, &budget, &s, err));
-    rowlock_status status = purge_id(s, id, err);
+    rowlock_status status = purge_id(s, row.id, err);
     free(s);
     rl_resource_forget(client, name);
     if (left_to_others(status))

@@ -140,18 +140,15 @@ rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *
             : "The lock could not be given back; nobody holds it until its time is over");
 }
 
-const char *rl_kind_word(const char *kind)
-{
-    return strcmp(kind, RL_KIND_LEASE) == 0 ? "lease (optimistic)" : kind;
-}
-
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err)
 {
+    const rl_kind *kind = NULL;
+    RL_TRY(rl_kind_find(is, name, &kind, err));
     return rl_fail(err, ROWLOCK_MODE,
                    "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
                    "another name",
-                   name, rl_kind_word(is), rl_kind_word(wanted));
+                   name, kind->shown, rl_kind_of(wanted)->shown);
 }
 
 typedef struct found_resource {
@@ -221,10 +218,11 @@ typedef struct companion {
 
 static companion companion_of(const char *name, const char *kind, bool fenced, uint64_t id)
 {
-    if (strcmp(kind, RL_KIND_ROW) == 0)
-        return (companion){.id = RL_SQL_RESOURCE_CREATE_LOCK,
+    const rl_kind *of = rl_kind_of(kind);
+    if (of->of_connection)
+        return (companion){.id = of->companion,
                            .values = {rl_text(name), rl_u64(fenced), rl_u64(id)}};
-    return (companion){.id = RL_SQL_RESOURCE_CREATE_RENEWAL, .values = {rl_u64(id)}};
+    return (companion){.id = of->companion, .values = {rl_u64(id)}};
 }
 
 static rowlock_status create_companion(rowlock_client *client, const rl_budget *budget,

@@ -8,9 +8,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
-
-#define RL_KIND_LEASE "optimistic"
-#define RL_KIND_ROW   "pessimistic"
+#include "engine/kind.h"
 
 /* Ids that were seen, at one server: another one may have given them to other names. Hints: every
  * use of one proves the name too, but a wait for a stranger's row lasts as long as any. */
@@ -37,11 +35,9 @@ rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budge
 /* The hint was wrong (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);
 
+/* MODE; DAMAGED where `is` is a kind that this program does not know. */
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err);
-
-/* "pessimistic" or "lease", for people. */
-const char *rl_kind_word(const char *kind);
 
 /*
  * Tokens never go back while a server keeps what it has committed. DAMAGED: this one has, as far as

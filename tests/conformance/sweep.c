@@ -1,6 +1,8 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
  * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "admin/sweeper.h"
@@ -340,6 +342,133 @@ TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
     assert_int_equal(count("resource WHERE status = 'free' AND version > 1"), 1);
     ts_sql(mysql, "DROP TRIGGER refuse");
     WANT(LOST, rowlock_release(hold, &ts_err));
+    end();
+}
+
+/* ------------------------------------------------------------------- an unknown kind */
+
+/* Two names that a program of later days may have made: one that nobody has used for long, and one
+ * whose time is over and whose connection is ours. Each has what goes with either kind. */
+static void add_unknown(void)
+{
+    ts_sql(mysql, "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label,"
+                  " connection_id, acquired_at, lease_expires_at, update_time) VALUES"
+                  " ('unused', 'semaphore', 'free', 5, '', '', 0, NULL, NULL,"
+                  "  UTC_TIMESTAMP(6) - INTERVAL 100 DAY),"
+                  " ('held', 'semaphore', 'held', 7, 'o.1', 'label', CONNECTION_ID(),"
+                  "  UTC_TIMESTAMP(6) - INTERVAL 90 SECOND,"
+                  "  UTC_TIMESTAMP(6) - INTERVAL 60 SECOND, UTC_TIMESTAMP(6))");
+    ts_sql(mysql, "INSERT INTO lease_renewal (id) SELECT id FROM resource");
+}
+
+static char *all_of_them(void)
+{
+    return ts_sql_text(mysql,
+                       "SELECT GROUP_CONCAT(CONCAT_WS('/', r.id, resource_name, kind, status,"
+                       " r.version, owner, connection_id, lease_expires_at, fence_count,"
+                       " update_time, l.version, l.expires_at) ORDER BY r.id)"
+                       " FROM resource r JOIN lease_renewal l ON l.id = r.id");
+}
+
+#define WANT_UNKNOWN(call)                                                                         \
+    do {                                                                                           \
+        WANT(DAMAGED, call);                                                                       \
+        assert_non_null(strstr(ts_err.message, "a kind that this program does not know"));         \
+        assert_non_null(strstr(ts_err.message, "semaphore"));                                      \
+    } while (0)
+
+static rowlock_status in_section(void *data, const rowlock_section *section)
+{
+    (void)data;
+    (void)section;
+    fail_msg("a section of an unknown kind");
+    return ROWLOCK_OK;
+}
+
+static void refused_by_each_call(const char *name)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_list *list = NULL;
+    uint64_t version = 0;
+    const rowlock_acquire_options row = {.mode = ROWLOCK_PESSIMISTIC};
+    const rowlock_acquire_options unfenced = {.mode = ROWLOCK_PESSIMISTIC, .unfenced = true};
+    const rowlock_break_options now = {.now = true};
+    WANT_UNKNOWN(rowlock_acquire(client, name, NULL, &hold, &ts_err));
+    WANT_UNKNOWN(rowlock_acquire(client, name, &row, &hold, &ts_err));
+    WANT_UNKNOWN(rowlock_acquire(client, name, &unfenced, &hold, &ts_err));
+    WANT_UNKNOWN(rowlock_section_run(client, name, NULL, in_section, NULL, NULL, &ts_err));
+    WANT_UNKNOWN(rowlock_version_read(client, name, &version, &ts_err));
+    WANT_UNKNOWN(rowlock_list_one(client, name, &list, &ts_err));
+    WANT_UNKNOWN(rowlock_break(client, name, NULL, &ts_err));
+    WANT_UNKNOWN(rowlock_break_with(client, name, &now, &ts_err));
+    WANT_UNKNOWN(rowlock_purge(client, name, &ts_err));
+}
+
+static void refused_by_procedures(const char *const calls[], bool inside)
+{
+    for (size_t i = 0; calls[i]; i++) {
+        ts_sql(mysql, inside ? "START TRANSACTION" : "DO 0");
+        if (ts_sql_try(mysql, "CALL rowlock_%s", calls[i]) == 0 ||
+            strcmp(mysql_sqlstate(mysql), "RLDMG") != 0 ||
+            !strstr(mysql_error(mysql), "a kind that this program does not know: semaphore"))
+            fail_msg("%s: %s %s", calls[i], mysql_sqlstate(mysql), mysql_error(mysql));
+        ts_sql(mysql, "ROLLBACK");
+    }
+}
+
+static void refused_by_each_procedure(const char *name, unsigned token)
+{
+    static const char *const alone[] = {
+        "try(@n, 30, @t)", "acquire(@n, 30, 0, @t)", "row_make(@n)",
+        "version(@n, @t)", "bump(@n, @v)",           "check(@n, @v)",
+        "release(@n, @v)", "renew(@n, @v, 30)",      "present(@n, @v)",
+        "break(@n)",       "break_now(@n)",          NULL};
+    static const char *const inside[] = {
+        "row_lock(@n, 0)", "version(@n, @t)", "bump(@n, @v)",    "check(@n, @v)",
+        "release(@n, @v)", "fence(@n, @v)",   "present(@n, @v)", NULL};
+    ts_sql(mysql, "SET @n = '%s', @v = %u", name, token);
+    refused_by_procedures(alone, false);
+    refused_by_procedures(inside, true);
+}
+
+static void keep_kinds(void *data, const rowlock_finding *finding)
+{
+    if (strcmp(finding->check, "kinds") == 0 && finding->level == ROWLOCK_BROKEN &&
+        strstr(finding->found, "semaphore"))
+        ++*(unsigned *)data;
+}
+
+TS_ONCE(test_a_kind_that_this_program_does_not_know)
+{
+    begin("kinds", false);
+    const rowlock_client_options options = ts_options_on(here);
+    const rowlock_list_options every = {.all = true};
+    rowlock_list *list = NULL;
+    unsigned found = 0;
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    add_unknown();
+    char *before = all_of_them();
+    refused_by_each_call("unused");
+    refused_by_each_call("held");
+    refused_by_each_procedure("unused", 5);
+    refused_by_each_procedure("held", 7);
+    WANT_UNKNOWN(rowlock_list_get(client, &every, &list, &ts_err));
+    /* What else there is is swept. */
+    add_half("half");
+    rowlock_sweep_result swept = sweep();
+    assert_int_equal(swept.expired, 0);
+    assert_int_equal(swept.purged, 1);
+    add_half("half");
+    WANT(OK, rowlock_sweep_event_install(&options, NULL, NULL, &ts_err));
+    ts_sql(mysql, "CALL rl_sweep(0, 1000000, 86400000000)"); /* nothing, where the event is at it */
+    assert_true(POLL_UNTIL(count("resource") == 2, 10000));
+    WANT(OK, rowlock_diagnose(&options, 0, keep_kinds, &found, &ts_err));
+    assert_int_equal(found, 1);
+    char *after = all_of_them();
+    assert_string_equal(after, before);
+    assert_int_equal(count("lock_event"), 0);
+    free(before);
+    free(after);
     end();
 }
 

@@ -8,6 +8,7 @@
 
 #include "admin/doctor/parts.h"
 #include "bell/bell.h"
+#include "engine/kind.h"
 #include "migrate/schema.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
@@ -259,6 +260,24 @@ static bool check_schema(rl_doctor *d)
     return true;
 }
 
+/* Nothing is told where there is none: nobody makes one but by hand, or with a newer program. */
+static void check_kinds(rl_doctor *d)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_error err = {0};
+    const rl_kind *kind = NULL;
+    rowlock_status status;
+    do
+        status = rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL);
+    while (rl_doctor_again(d, status));
+    if (status == ROWLOCK_OK && found &&
+        rl_kind_find(rows.cells[1].text, rows.cells[0].text, &kind, &err) != ROWLOCK_OK)
+        rl_doctor_tell(d, "kinds", ROWLOCK_BROKEN,
+                       "this program leaves such a name alone, and lists nothing beside it",
+                       "use the program that made it", "%s", err.message);
+}
+
 /* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
 static void check_waiters(rl_doctor *d)
 {
@@ -353,6 +372,7 @@ static void check_all(rl_doctor *d, bool with_schema)
     check_clock(d);
     rl_doctor_check_blocked(d);
     if (with_schema && check_schema(d)) {
+        check_kinds(d);
         rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
         check_waiters(d);
         rl_doctor_check_procedures(d);

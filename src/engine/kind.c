@@ -1,0 +1,27 @@
+#include "engine/kind.h"
+
+#include <string.h>
+
+static const rl_kind kinds[] = {
+    {RL_KIND_LEASE, "lease (optimistic)", ROWLOCK_OPTIMISTIC, false,
+     RL_SQL_RESOURCE_CREATE_RENEWAL},
+    {RL_KIND_ROW, "pessimistic", ROWLOCK_PESSIMISTIC, true, RL_SQL_RESOURCE_CREATE_LOCK},
+};
+
+const rl_kind *rl_kind_of(const char *word)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].word, word) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+rowlock_status rl_kind_find(const char *word, const char *name, const rl_kind **kind,
+                            rowlock_error *err)
+{
+    *kind = rl_kind_of(word);
+    if (*kind)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_DAMAGED, "'%s' is of a kind that this program does not know: %s",
+                   name, word);
+}
