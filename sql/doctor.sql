@@ -1,16 +1,17 @@
--- What the doctor looks for in the server: who waits for a metadata lock, and who has it.
+-- What the doctor looks for in the server: who waits for a metadata lock, and who has it. Statements about
+-- connections have the same columns; `waiter` is whom it holds up, else 0.
 
 -- Whoever changes a table waits for every transaction that has used it, and everybody who comes
 -- later waits behind. Without the privilege PROCESS the server shows connections of the same user.
 -- name: doctor_blocked
 -- params: limit u64
--- columns: id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024)
-SELECT p.id, p.user, p.host, p.command, p.state,
+-- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
+SELECT 0, p.id, p.user, p.host, p.command, p.state,
        /*M! CAST(GREATEST(p.time_ms, 0) AS UNSIGNED) */ /*!80000 GREATEST(p.time, 0) * 1000 */,
-       COALESCE(LEFT(p.info, 200), '')
+       COALESCE(LEFT(p.info, 200), ''), CAST(NULL AS SIGNED), '', ''
   FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
  WHERE p.state LIKE 'Waiting for % metadata lock'
- ORDER BY 6 DESC, p.id
+ ORDER BY 7 DESC, p.id
  LIMIT :limit;
 
 -- Who holds what a waiter wants. MySQL, and a MariaDB whose performance_schema is on and has the
@@ -91,17 +92,18 @@ SELECT w.id, p.id, MAX(p.user), MAX(p.host), MAX(p.command), COALESCE(MAX(p.stat
 -- Transactions that have been open for so long, the oldest first.
 -- name: doctor_transactions
 -- params: older_s u64, limit u64
--- columns: id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64
-SELECT p.id, p.user, p.host, p.command, COALESCE(p.state, ''),
+-- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
+SELECT 0, p.id, p.user, p.host, p.command, COALESCE(p.state, ''),
        /*M! CAST(GREATEST(p.time_ms, 0) AS UNSIGNED) */ /*!80000 GREATEST(p.time, 0) * 1000 */,
        COALESCE(LEFT(p.info, 200), ''),
-       TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()) * 1000
+       TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()) * 1000,
+       '', ''
   FROM information_schema.innodb_trx t
   JOIN /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
     ON p.id = t.trx_mysql_thread_id
  WHERE CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
    AND p.id <> CONNECTION_ID()
- ORDER BY 8 DESC, p.id
+ ORDER BY 9 DESC, p.id
  LIMIT :limit;
 
 -- Transactions that have been so old and have no connection: XA PREPARE, and nobody came back. (What is
@@ -210,15 +212,13 @@ SELECT c.table_name, c.column_name, c.privileges
 -- columns: granted text(4000)
 SHOW GRANTS;
 
--- Every column.
+-- The server looks at rights when it prepares, also where it takes no writes (EXPLAIN is refused there, on
+-- MariaDB). Neither is executed. Every column:
 -- name: doctor_may_read
 -- kind: text
 -- params: table name
--- columns: one text(8)
-SELECT * FROM :table LIMIT 0;
+PREPARE rowlock_doctor FROM 'SELECT * FROM :table';
 
--- The server looks at rights when it prepares, also where it takes no writes (EXPLAIN is refused there, on
--- MariaDB). It is not executed.
 -- name: doctor_may_delete
 -- kind: text
 -- params: table name

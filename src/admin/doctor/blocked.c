@@ -15,19 +15,6 @@
 #define UNKNOWN_MS    (-1)
 #define UNKNOWN_TABLE 1109
 
-/* The columns that the statements about connections begin with; then what only some have. */
-enum {
-    COLUMN_USER,
-    COLUMN_HOST,
-    COLUMN_COMMAND,
-    COLUMN_STATE,
-    COLUMN_AGE,
-    COLUMN_QUERY,
-    COLUMN_TRANSACTION,
-    COLUMN_OBJECT,
-    COLUMN_LOCK
-};
-
 /* A connection, with room for its texts. */
 typedef struct person {
     uint64_t waiter; /* whom it holds up; else 0 */
@@ -64,46 +51,24 @@ typedef struct looking {
 
 #define COPY(to, cell) rl_copy_label(to, sizeof(to), (cell).text)
 
-/* `cells` begins with the user. */
+/* The columns of the statements about connections. */
 static void copy_person(person *to, const rl_cell *cells)
 {
-    COPY(to->user, cells[COLUMN_USER]);
-    COPY(to->host, cells[COLUMN_HOST]);
-    COPY(to->command, cells[COLUMN_COMMAND]);
-    COPY(to->state, cells[COLUMN_STATE]);
-    COPY(to->query, cells[COLUMN_QUERY]);
-    to->age_ms = cells[COLUMN_AGE].i64;
-    to->transaction_ms = UNKNOWN_MS;
-}
-
-static void add_waiter(crowd *people, const rl_cell *cells)
-{
-    person *p = &people->all[people->count++];
-    p->id = cells[0].u64;
-    copy_person(p, cells + 1);
-}
-
-static void add_open(crowd *people, const rl_cell *cells)
-{
-    add_waiter(people, cells);
-    people->all[people->count - 1].transaction_ms = cells[1 + COLUMN_TRANSACTION].i64;
-}
-
-static void add_holder(crowd *people, const rl_cell *cells)
-{
-    person *p = &people->all[people->count++];
-    p->waiter = cells[0].u64;
-    p->id = cells[1].u64;
-    copy_person(p, cells + 2);
-    if (!cells[2 + COLUMN_TRANSACTION].null)
-        p->transaction_ms = cells[2 + COLUMN_TRANSACTION].i64;
-    COPY(p->object, cells[2 + COLUMN_OBJECT]);
-    COPY(p->lock, cells[2 + COLUMN_LOCK]);
+    *to = (person){.waiter = cells[0].u64,
+                   .id = cells[1].u64,
+                   .age_ms = cells[6].i64,
+                   .transaction_ms = cells[8].null ? UNKNOWN_MS : cells[8].i64};
+    COPY(to->user, cells[2]);
+    COPY(to->host, cells[3]);
+    COPY(to->command, cells[4]);
+    COPY(to->state, cells[5]);
+    COPY(to->query, cells[7]);
+    COPY(to->object, cells[9]);
+    COPY(to->lock, cells[10]);
 }
 
 /* At most MOST of them. */
-static rowlock_status read_people(rl_doctor *d, rl_sql_id id, const rl_value *values,
-                                  void (*add)(crowd *, const rl_cell *), crowd *people,
+static rowlock_status read_people(rl_doctor *d, rl_sql_id id, const rl_value *values, crowd *people,
                                   rowlock_error *err)
 {
     rl_rows rows;
@@ -112,12 +77,9 @@ static rowlock_status read_people(rl_doctor *d, rl_sql_id id, const rl_value *va
     do
         status = rl_query(d->conn, id, values, &d->io, &rows, err);
     while (rl_doctor_again(d, status));
-    if (status != ROWLOCK_OK)
-        return status;
-    while (people->count < MOST && rl_next(&rows)) {
-        people->all[people->count] = (person){0};
-        add(people, rows.cells);
-    }
+    RL_TRY(status);
+    while (people->count < MOST && rl_next(&rows))
+        copy_person(&people->all[people->count++], rows.cells);
     rl_end(&rows);
     return rows.status;
 }
@@ -152,8 +114,7 @@ static void ask_performance_schema(looking *l)
 {
     rowlock_error err = {0};
     l->hidden = "";
-    rowlock_status status =
-        read_people(l->d, RL_SQL_DOCTOR_HOLDERS, NULL, add_holder, &l->holders, &err);
+    rowlock_status status = read_people(l->d, RL_SQL_DOCTOR_HOLDERS, NULL, &l->holders, &err);
     if (status == ROWLOCK_DENIED)
         hide_from_user(l);
     else if (status != ROWLOCK_OK || l->holders.count == 0)
@@ -164,18 +125,14 @@ static void ask_performance_schema(looking *l)
 static void find_holders(looking *l)
 {
     rowlock_error err = {0};
-    if (l->d->server->flavour == RL_MARIADB) {
-        rowlock_status status =
-            read_people(l->d, RL_SQL_DOCTOR_HOLDERS_PLUGIN, NULL, add_holder, &l->holders, &err);
-        if (status == ROWLOCK_OK && l->holders.count > 0)
-            return;
-        ask_performance_schema(l);
-        if (*l->hidden && err.server_errno == UNKNOWN_TABLE)
-            hide(l, "this server does not show who holds it",
-                 "INSTALL SONAME 'metadata_lock_info'; and ask again");
+    if (l->d->server->flavour == RL_MARIADB &&
+        read_people(l->d, RL_SQL_DOCTOR_HOLDERS_PLUGIN, NULL, &l->holders, &err) == ROWLOCK_OK &&
+        l->holders.count > 0)
         return;
-    }
     ask_performance_schema(l);
+    if (*l->hidden && err.server_errno == UNKNOWN_TABLE)
+        hide(l, "this server does not show who holds it",
+             "INSTALL SONAME 'metadata_lock_info'; and ask again");
 }
 
 /* --------------------------------------------------------------------------- telling */
@@ -348,7 +305,7 @@ static void tell_guesses(const looking *l)
 static void tell_waiters(looking *l)
 {
     if (l->waiters.count == 0) {
-        rl_doctor_tell(l->d, "blocked", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(l->d, "blocked",
                        "nobody waits for a metadata lock, as far as this user sees");
         return;
     }
@@ -434,7 +391,7 @@ static void tell_transactions(looking *l)
         told++;
     }
     if (told == 0)
-        rl_doctor_tell(l->d, "transactions", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(l->d, "transactions",
                        "none is open for %d s or more, but row locks of rowlock's own", LONG_S);
     if (more > 0)
         rl_doctor_tell(l->d, "transactions", ROWLOCK_NOTE, "", "",
@@ -454,10 +411,7 @@ static void tell_prepared(rl_doctor *d)
               "coordinator has forgotten, end with XA COMMIT or XA ROLLBACK";
     rl_rows rows;
     bool found = false;
-    rowlock_status status;
-    do
-        status = rl_query_one(d->conn, RL_SQL_DOCTOR_PREPARED, age, &d->io, &found, &rows, NULL);
-    while (rl_doctor_again(d, status));
+    rowlock_status status = rl_doctor_ask(d, RL_SQL_DOCTOR_PREPARED, age, &found, &rows, NULL);
     if (status != ROWLOCK_OK || !found || rows.cells[0].u64 == 0)
         return;
     rl_doctor_tell(d, "prepared", ROWLOCK_CARE,
@@ -490,9 +444,8 @@ void rl_doctor_check_blocked(rl_doctor *d)
         return;
     l->d = d;
     l->hidden = "";
-    rowlock_status seen =
-        read_people(d, RL_SQL_DOCTOR_TRANSACTIONS, any_age, add_open, &l->open, NULL);
-    if (read_people(d, RL_SQL_DOCTOR_BLOCKED, limit, add_waiter, &l->waiters, NULL) == ROWLOCK_OK)
+    rowlock_status seen = read_people(d, RL_SQL_DOCTOR_TRANSACTIONS, any_age, &l->open, NULL);
+    if (read_people(d, RL_SQL_DOCTOR_BLOCKED, limit, &l->waiters, NULL) == ROWLOCK_OK)
         tell_waiters(l);
     if (seen == ROWLOCK_OK)
         tell_transactions(l);

@@ -21,8 +21,8 @@ static void check_version(const rl_doctor *d)
     char lacks[100];
     snprintf(lacks, sizeof lacks, "it lacks %s", traits->too_old);
     if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
-        rl_doctor_tell(d, "server", ROWLOCK_FINE, "", "", "%s %s (%s)", traits->name,
-                       d->server->version, d->server->comment);
+        rl_doctor_fine(d, "server", "%s %s (%s)", traits->name, d->server->version,
+                       d->server->comment);
     else
         rl_doctor_tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later",
                        "%s %s", traits->name, d->server->version);
@@ -35,13 +35,13 @@ static void check_read_only(const rl_doctor *d)
                        "only who may write to it all the same can take locks on it",
                        "connect to the primary", "the server is read-only");
     else
-        rl_doctor_tell(d, "read-only", ROWLOCK_FINE, "", "", "the server takes writes");
+        rl_doctor_fine(d, "read-only", "the server takes writes");
 }
 
 static void check_flush(const rl_doctor *d)
 {
     if (d->flush == 1)
-        rl_doctor_tell(d, "flush", ROWLOCK_FINE, "", "", "innodb_flush_log_at_trx_commit is 1");
+        rl_doctor_fine(d, "flush", "innodb_flush_log_at_trx_commit is 1");
     else
         rl_doctor_tell(
             d, "flush", ROWLOCK_CARE,
@@ -53,9 +53,8 @@ static void check_flush(const rl_doctor *d)
 static void check_isolation(const rl_doctor *d)
 {
     bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
-    rl_doctor_tell(d, "isolation", ROWLOCK_FINE, "", "",
-                   "%s by default; rowlock's own connections use READ-COMMITTED%s", d->isolation,
-                   usual ? "" : " whatever the default");
+    rl_doctor_fine(d, "isolation", "%s by default; rowlock's own connections use READ-COMMITTED%s",
+                   d->isolation, usual ? "" : " whatever the default");
 }
 
 static void tell_wait_timeout(const rl_doctor *d, uint64_t ttl_s)
@@ -74,7 +73,7 @@ static void check_wait_timeout(const rl_doctor *d)
 {
     uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
     if (d->wait_timeout_s > ttl_s)
-        rl_doctor_tell(d, "wait_timeout", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(d, "wait_timeout",
                        "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
                        " s) where it holds a row lock",
                        d->wait_timeout_s, ttl_s);
@@ -132,19 +131,18 @@ static void check_cluster(const rl_doctor *d)
                        "%s, %s", traits->name,
                        "said to be the only one that is used (single_writer)");
     else
-        rl_doctor_tell(d, "cluster", ROWLOCK_FINE, "", "", "%s", traits->name);
+        rl_doctor_fine(d, "cluster", "%s", traits->name);
 }
 
 static void check_identity(const rl_doctor *d)
 {
     const rl_server *server = d->server;
     if (server->identity == server->node)
-        rl_doctor_tell(d, "identity", ROWLOCK_FINE, "", "",
-                       "%s (%s); a lease is lost when another server answers", server->node_text,
-                       rl_traits_of(server->flavour)->identity_is);
+        rl_doctor_fine(d, "identity", "%s (%s); a lease is lost when another server answers",
+                       server->node_text, rl_traits_of(server->flavour)->identity_is);
     else
-        rl_doctor_tell(
-            d, "identity", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(
+            d, "identity",
             "%s (of the cluster, of which this is %s); a lease is lost when another answers",
             server->identity_text, server->node_text);
 }
@@ -154,8 +152,7 @@ static void check_encrypted(const rl_doctor *d)
     char cipher[128];
     rl_conn_cipher(d->conn, cipher, sizeof cipher);
     if (d->conn->proven)
-        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "%s; the server's certificate is verified",
-                       cipher);
+        rl_doctor_fine(d, "tls", "%s; the server's certificate is verified", cipher);
     else
         rl_doctor_tell(d, "tls", ROWLOCK_NOTE, "it keeps out who listens, not who plays the server",
                        "--tls=verify-identity, --tls=verify-ca or --tls-fingerprint",
@@ -167,7 +164,7 @@ static void check_tls(const rl_doctor *d)
     if (d->conn->tls)
         check_encrypted(d);
     else if (d->conn->local || rl_conn_loopback(d->conn))
-        rl_doctor_tell(d, "tls", ROWLOCK_FINE, "", "", "no TLS, and no network: %s",
+        rl_doctor_fine(d, "tls", "no TLS, and no network: %s",
                        d->conn->local ? "a unix socket" : "the server is on this host");
     else
         rl_doctor_tell(d, "tls", ROWLOCK_CARE,
@@ -184,7 +181,7 @@ static void check_binlog(const rl_doctor *d)
                        "the server refuses changes at READ-COMMITTED, which rowlock needs",
                        "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
     else
-        rl_doctor_tell(d, "binlog", ROWLOCK_FINE, "", "", "%s",
+        rl_doctor_fine(d, "binlog", "%s",
                        d->server->binlog ? "the binary log takes rows" : "no binary log");
 }
 
@@ -220,7 +217,7 @@ static void check_waiting(rl_doctor *d)
                        "who waits for a lease looks every 5 to 250 ms, in no order", "",
                        "waiters of leases poll: %s", why);
     else
-        rl_doctor_tell(d, "waiting", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(d, "waiting",
                        "the server wakes waiters of leases, first come first served (GET_LOCK)");
 }
 
@@ -242,13 +239,12 @@ static bool check_schema(rl_doctor *d)
                        "as it says", "%s", err.message);
         return status != ROWLOCK_SCHEMA;
     }
-    rl_doctor_tell(d, "schema", ROWLOCK_FINE, "", "", "'%s' has version %u", d->params->schema,
-                   version);
+    rl_doctor_fine(d, "schema", "'%s' has version %u", d->params->schema, version);
     do
         status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
     while (rl_doctor_again(d, status));
     if (status == ROWLOCK_OK)
-        rl_doctor_tell(d, "engine", ROWLOCK_FINE, "", "", "every table is InnoDB and has its keys");
+        rl_doctor_fine(d, "engine", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)
         rl_doctor_tell(d, "engine", ROWLOCK_BROKEN, "calls will answer DENIED",
                        "the statements under privileges", "this user may not see every table");
@@ -267,10 +263,7 @@ static void check_kinds(rl_doctor *d)
     bool found = false;
     rowlock_error err = {0};
     const rl_kind *kind = NULL;
-    rowlock_status status;
-    do
-        status = rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL);
-    while (rl_doctor_again(d, status));
+    rowlock_status status = rl_doctor_ask(d, RL_SQL_DOCTOR_KINDS, NULL, &found, &rows, NULL);
     if (status == ROWLOCK_OK && found &&
         rl_kind_find(rows.cells[1].text, rows.cells[0].text, &kind, &err) != ROWLOCK_OK)
         rl_doctor_tell(d, "kinds", ROWLOCK_BROKEN,
@@ -287,18 +280,14 @@ static void check_waiters(rl_doctor *d)
     char remedy[1500];
     rl_rows rows;
     bool found = false;
-    rowlock_status status;
-    do
-        status =
-            rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL);
-    while (rl_doctor_again(d, status));
+    rowlock_status status = rl_doctor_ask(d, RL_SQL_WAITERS_OF_ROWS, nobodys, &found, &rows, NULL);
     rl_doctor_grantee(d, who, sizeof who);
     int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
     if (table)
         snprintf(remedy + length, sizeof remedy - (size_t)length, " GRANT SELECT ON %s TO %s;",
                  table, who);
     if (status == ROWLOCK_OK)
-        rl_doctor_tell(d, "waiters", ROWLOCK_FINE, "", "", "this user sees who waits");
+        rl_doctor_fine(d, "waiters", "this user sees who waits");
     else
         rl_doctor_tell(
             d, "waiters", ROWLOCK_NOTE,
@@ -311,10 +300,7 @@ static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
 {
     rl_rows rows;
     bool found = false;
-    rowlock_status status =
-        rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err));
     d->flush = rows.cells[0].u64;
     d->wait_timeout_s = rows.cells[1].u64;
     snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
@@ -331,13 +317,9 @@ static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms
     to.connect_timeout_ms = limit_ms;
     if (!with_schema)
         to.schema = NULL;
-    rowlock_status status = rl_conn_open(&to, &d->io, &d->conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_session_setup(d->conn, RL_WORK, &d->io, err);
-    if (status == ROWLOCK_OK && with_schema)
-        status = rl_session_name_schema(d->conn, d->params, &d->io, err);
-    return status;
+    RL_TRY(rl_conn_open(&to, &d->io, &d->conn, err));
+    RL_TRY(rl_session_setup(d->conn, RL_WORK, &d->io, err));
+    return with_schema ? rl_session_name_schema(d->conn, d->params, &d->io, err) : ROWLOCK_OK;
 }
 
 static rowlock_status try_to_open(void *data, int64_t limit_ms, rowlock_error *err)
@@ -457,10 +439,23 @@ static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_er
 {
     if (!wants->role)
         wants->role = params->via ? "procedures" : "batch";
-    if (!rl_role_is_known(wants->role))
-        return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'", wants->role);
+    RL_TRY(rl_role_check(wants->role, err));
     params->via = strcmp(wants->role, "procedures") == 0;
     return ROWLOCK_OK;
+}
+
+static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
+{
+    schema_sight seen = SCHEMA_SEEN;
+    RL_TRY(open_somehow(d, &seen, err));
+    d->server = &d->conn->server;
+    RL_TRY(read_settings(d, err));
+    examine(d, seen);
+    if (rl_doctor_could_look(d))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
+                   d->conn->broken ? "the connection to the server was lost"
+                                   : "statements are stopped again and again (KILL QUERY)");
 }
 
 rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_finding_fn fn,
@@ -469,20 +464,8 @@ rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_fin
     rl_wants wants = *given;
     rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data};
     rowlock_error first = {0};
-    schema_sight seen = SCHEMA_SEEN;
-    rowlock_status status = settle_role(params, &wants, &first);
-    if (status == ROWLOCK_OK)
-        status = open_somehow(&d, &seen, &first);
-    if (status == ROWLOCK_OK) {
-        d.server = &d.conn->server;
-        status = read_settings(&d, &first);
-    }
-    if (status == ROWLOCK_OK)
-        examine(&d, seen);
-    if (status == ROWLOCK_OK && !rl_doctor_could_look(&d))
-        status = rl_fail(&first, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
-                         d.conn->broken ? "the connection to the server was lost"
-                                        : "statements are stopped again and again (KILL QUERY)");
+    RL_TRY(settle_role(params, &wants, err));
+    rowlock_status status = diagnose(&d, &first);
     rl_conn_close(d.conn);
     if (status != ROWLOCK_OK && err)
         *err = first;

@@ -32,6 +32,13 @@ bool rl_doctor_could_look(const rl_doctor *d);
 void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
                     const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
 
+/* What is well, and nothing follows from it. */
+void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ...) RL_PRINTF(3, 4);
+
+/* rl_query_one(), again where it was stopped. */
+rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
+                             rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+
 /* This user as 'user'@'host', for GRANT. */
 void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
 
@@ -40,7 +47,8 @@ void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
 bool rl_doctor_check_rights(rl_doctor *d, bool hidden);
 /* Do the statements fit the tables? `lacks`: a right that is missing was told of. */
 void rl_doctor_try_statements(rl_doctor *d, bool lacks);
-bool rl_role_is_known(const char *role);
+/* INVALID: there is none of that name. */
+rowlock_status rl_role_check(const char *role, rowlock_error *err) RL_MUST_USE;
 /* All its rights are on the schema, and can be granted before it is there. */
 bool rl_role_is_of_schema(const char *role);
 

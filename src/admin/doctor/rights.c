@@ -33,10 +33,7 @@ static rowlock_status read_columns(sight *s)
 {
     rl_rows rows;
     s->count = 0;
-    rowlock_status status =
-        rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL));
     while (s->count < COLUMNS_MOST && rl_next(&rows)) {
         column *seen = &s->columns[s->count++];
         snprintf(seen->table, sizeof seen->table, "%s", rows.cells[0].text);
@@ -92,30 +89,13 @@ static bool has_on_columns(const sight *s, const rl_right *wanted)
     return any;
 }
 
-static void no_row(void *data, const char *const *cells)
-{
-    (void)data;
-    (void)cells;
-}
-
-/* Anything else than "denied" says nothing of rights. */
-static bool may_read(sight *s, const char *table)
+/* The statement is prepared alone. Anything else than "denied" says nothing of rights. */
+static bool may(sight *s, rl_sql_id id, const char *table)
 {
     const rl_value values[] = {rl_quoted(table)};
     rowlock_status status;
     do
-        status = rl_query_text(s->d->conn, RL_SQL_DOCTOR_MAY_READ, values, &s->d->io, no_row, NULL,
-                               NULL);
-    while (rl_doctor_again(s->d, status));
-    return status != ROWLOCK_DENIED;
-}
-
-static bool may_delete(sight *s, const char *table)
-{
-    const rl_value values[] = {rl_quoted(table)};
-    rowlock_status status;
-    do
-        status = rl_run_text(s->d->conn, RL_SQL_DOCTOR_MAY_DELETE, values, &s->d->io, NULL);
+        status = rl_run_text(s->d->conn, id, values, &s->d->io, NULL);
     while (rl_doctor_again(s->d, status));
     return status != ROWLOCK_DENIED;
 }
@@ -124,11 +104,7 @@ static bool may_execute(sight *s)
 {
     rl_rows rows;
     bool found = false;
-    rowlock_status status;
-    do
-        status = rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL);
-    while (rl_doctor_again(s->d, status));
-    return status != ROWLOCK_DENIED;
+    return rl_doctor_ask(s->d, RL_SQL_VIA_STAMP, NULL, &found, &rows, NULL) != ROWLOCK_DENIED;
 }
 
 /* A name of a schema as GRANT has it: % and _ stand for others, unless behind a backslash. */
@@ -197,10 +173,10 @@ static bool has(sight *s, const rl_right *wanted)
     if (on_schema)
         return may_execute(s);
     if (strcmp(wanted->right, "DELETE") == 0)
-        return may_delete(s, wanted->table);
+        return may(s, RL_SQL_DOCTOR_MAY_DELETE, wanted->table);
     /* not run */
     if (strcmp(wanted->right, "SELECT") == 0 && !*wanted->column)
-        return may_read(s, wanted->table);
+        return may(s, RL_SQL_DOCTOR_MAY_READ, wanted->table);
     return has_on_columns(s, wanted);
 }
 
@@ -263,12 +239,20 @@ static void find_missing(sight *s, const char *role, missing *m)
     end_statement(m);
 }
 
-bool rl_role_is_known(const char *role)
+rowlock_status rl_role_check(const char *role, rowlock_error *err)
 {
-    for (unsigned i = 0; i < rl_right_count; i++)
+    char names[200] = "";
+    const char *last = "";
+    for (unsigned i = 0; i < rl_right_count; i++) {
         if (strcmp(rl_rights[i].role, role) == 0)
-            return true;
-    return false;
+            return ROWLOCK_OK;
+        const size_t length = strlen(names);
+        if (strcmp(rl_rights[i].role, last) != 0)
+            snprintf(names + length, sizeof names - length, "%s%s", *last ? ", " : "",
+                     rl_rights[i].role);
+        last = rl_rights[i].role;
+    }
+    return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'; there are %s", role, names);
 }
 
 bool rl_role_is_of_schema(const char *role)
@@ -355,10 +339,9 @@ static void tell_missing(const rl_doctor *d, const missing *m)
 static void tell_enough(const rl_doctor *d, const char *who)
 {
     if (takes_locks(d->wants->role))
-        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s may do what locks need", who);
+        rl_doctor_fine(d, "privileges", "%s may do what locks need", who);
     else
-        rl_doctor_tell(d, "privileges", ROWLOCK_FINE, "", "", "%s has the rights of the role %s",
-                       who, d->wants->role);
+        rl_doctor_fine(d, "privileges", "%s has the rights of the role %s", who, d->wants->role);
 }
 
 static void tell_others(const rl_doctor *d, const char *role)
@@ -384,7 +367,7 @@ static void tell_trial(rl_doctor *d, const trial *t, bool lacks)
             "restore the table as rowlock's migrations/ has it (installed in share/rowlock)",
             "%u statements do not fit the tables: %s", t->failed, t->first_failed.message);
     else if (!t->denied)
-        rl_doctor_tell(d, "columns", ROWLOCK_FINE, "", "", "every statement fits the tables");
+        rl_doctor_fine(d, "columns", "every statement fits the tables");
 }
 
 bool rl_doctor_check_rights(rl_doctor *d, bool hidden)

@@ -23,7 +23,7 @@ void rl_doctor_check_procedures(rl_doctor *d)
     if (status != ROWLOCK_OK)
         return;
     if (seen.there == 0)
-        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(d, "procedures",
                        "none that this user sees; `rowlock init --procedures` installs them");
     else if (seen.same < seen.there)
         rl_doctor_tell(d, "procedures", ROWLOCK_CARE,
@@ -45,7 +45,7 @@ void rl_doctor_check_procedures(rl_doctor *d)
                        "%u of %u are there and this user's to see, as of this program (%s)",
                        seen.there, seen.all, rowlock_version());
     else
-        rl_doctor_tell(d, "procedures", ROWLOCK_FINE, "", "",
+        rl_doctor_fine(d, "procedures",
                        "all %u, the internal ones counted, as of this program (%s)", seen.there,
                        rowlock_version());
 }
@@ -75,10 +75,9 @@ typedef struct event {
 static rowlock_status read_event(rl_doctor *d, event *e, bool *found, rowlock_error *err)
 {
     rl_rows rows;
-    rowlock_status status =
-        rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT, NULL, &d->io, found, &rows, err);
-    if (status != ROWLOCK_OK || !*found)
-        return status;
+    RL_TRY(rl_query_one(d->conn, RL_SQL_DOCTOR_EVENT, NULL, &d->io, found, &rows, err));
+    if (!*found)
+        return ROWLOCK_OK;
     *e = (event){.every_s = rows.cells[0].u64,
                  .installed_s = rows.cells[1].i64,
                  .started_s = rows.cells[2].null ? -1 : rows.cells[2].i64,
@@ -89,7 +88,7 @@ static rowlock_status read_event(rl_doctor *d, event *e, bool *found, rowlock_er
                  .purged = rows.cells[8].u64,
                  .scheduler = strcasecmp(rows.cells[10].text, "ON") == 0};
     snprintf(e->error, sizeof e->error, "%s", rows.cells[9].text);
-    return status;
+    return ROWLOCK_OK;
 }
 
 static void count_one(void *data, const char *const *cells)
@@ -148,8 +147,7 @@ static void tell_run(const rl_doctor *d, const event *e)
 {
     char run[200];
     put_run(e, run, sizeof run);
-    rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "", "the server sweeps every %" PRIu64 " s; %s",
-                   e->every_s, run);
+    rl_doctor_fine(d, "event", "the server sweeps every %" PRIu64 " s; %s", e->every_s, run);
 }
 
 /* In words; the time of the last run, or of the installation. */
@@ -209,8 +207,8 @@ static void tell_another(const rl_doctor *d, const event *e, const char *last)
                        "then, at one that takes writes: ALTER EVENT rowlock_sweep ENABLE;",
                        "another server sweeps every %" PRIu64 " s; %s", e->every_s, run);
     else
-        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
-                       "another server sweeps every %" PRIu64 " s; %s", e->every_s, run);
+        rl_doctor_fine(d, "event", "another server sweeps every %" PRIu64 " s; %s", e->every_s,
+                       run);
 }
 
 static void tell_event(const rl_doctor *d, const event *e)
@@ -275,8 +273,7 @@ void rl_doctor_check_event(rl_doctor *d)
         read_state(d, &e);
         tell_event(d, &e);
     } else if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE) {
-        rl_doctor_tell(d, "event", ROWLOCK_FINE, "", "",
-                       "the server does not sweep by itself (`rowlock init --event`)");
+        rl_doctor_fine(d, "event", "the server does not sweep by itself (`rowlock init --event`)");
     } else if (status == ROWLOCK_DENIED) {
         rl_doctor_tell(d, "event", ROWLOCK_NOTE, "the table is there once the event was installed",
                        remedy, "whether the server sweeps by itself is hidden from this user");
