@@ -91,16 +91,11 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     rowlock_list *list = to->list;
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(cells[COLUMN_KIND].text, cells[COLUMN_NAME].text, &kind, err));
-    rowlock_info *infos = rl_array_room(list->infos, list->count, &list->capacity, sizeof *infos);
-    if (infos)
-        list->infos = infos;
-    uint64_t *ids = rl_array_room(to->ids, list->count, &to->id_capacity, sizeof *ids);
-    if (ids)
-        to->ids = ids;
-    if (!infos || !ids)
+    if (!RL_GROW(list->infos, list->count, list->capacity) ||
+        !RL_GROW(to->ids, list->count, to->id_capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    ids[list->count] = cells[COLUMN_ID].u64;
-    if (!fill_info(&infos[list->count++], kind, cells))
+    to->ids[list->count] = cells[COLUMN_ID].u64;
+    if (!fill_info(&list->infos[list->count++], kind, cells))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return ROWLOCK_OK;
 }
@@ -191,12 +186,8 @@ static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error 
     rowlock_history *history = data;
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(cells[2].text, cells[1].text, &kind, err));
-    rowlock_event *events =
-        rl_array_room(history->events, history->count, &history->capacity, sizeof *events);
-    if (!events)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    history->events = events;
-    if (!fill_event(&events[history->count++], kind, cells))
+    if (!RL_GROW(history->events, history->count, history->capacity) ||
+        !fill_event(&history->events[history->count++], kind, cells))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return ROWLOCK_OK;
 }
@@ -231,14 +222,13 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
     if (!history)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rowlock_status status = read_events(client, &budget, options, history, err);
-    if (status != ROWLOCK_OK) {
-        rl_catalog_history_free(history);
-        return status;
-    }
     if (history->count > 1)
         qsort(history->events, history->count, sizeof *history->events, by_time);
-    *out = history;
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        *out = history;
+    else
+        rl_catalog_history_free(history);
+    return status;
 }
 
 void rl_catalog_history_free(rowlock_history *history)

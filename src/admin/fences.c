@@ -19,7 +19,7 @@
  */
 #define MARKER_VERSION "1"
 
-enum { EVENTS = 3, MARKER_MAX = RL_PRESENTED_MAX + 8 };
+enum { EVENTS = 3, MARKER_MAX = RL_PRESENTED_MAX + 8, SHOWN_MAX = 4096 };
 
 static const char *const events[EVENTS] = {"INSERT", "UPDATE", "DELETE"}; /* not run */
 
@@ -28,20 +28,20 @@ static unsigned nibble(char digit)
     return (unsigned)(digit <= '9' ? digit - '0' : digit - 'A' + 10);
 }
 
-/* The lock's name out of a marker; *name NULL: no marker of ours. */
-static rowlock_status marked_name(const char *marker, char **name, rowlock_error *err)
+typedef char lock_name[4 * ROWLOCK_NAME_MAX + 1];
+
+/* The lock's name out of a marker. False: it is no marker of ours. */
+static bool marked_name(const char *marker, lock_name name)
 {
     const char *hex = strrchr(marker, '.');
     hex = hex ? hex + 1 : "-";
-    *name = NULL;
-    if (strspn(hex, "0123456789ABCDEF") != strlen(hex) || strlen(hex) % 2)
-        return ROWLOCK_OK;
-    *name = calloc(1, strlen(hex) / 2 + 1);
-    if (!*name)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    for (size_t i = 0; hex[2 * i]; i++)
-        (*name)[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
-    return ROWLOCK_OK;
+    const size_t length = strlen(hex);
+    if (strspn(hex, "0123456789ABCDEF") != length || length % 2 || length / 2 >= sizeof(lock_name))
+        return false;
+    for (size_t i = 0; i < length / 2; i++)
+        name[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+    name[length / 2] = '\0';
+    return true;
 }
 
 /* Is it of this rowlock's schema? Behind version and kind. */
@@ -66,8 +66,8 @@ static int event_number(const char *event)
 /* ------------------------------------------------------------------------- one table */
 
 typedef struct trigger {
-    char *name;
-    char *marker; /* "": somebody else's */
+    char name[257];
+    char marker[SHOWN_MAX + 1]; /* "": somebody else's */
     int event;
     bool before;
     bool made; /* by this call */
@@ -88,39 +88,18 @@ typedef struct fencing {
     size_t capacity;
 } fencing;
 
-static void forget_triggers(fencing *f)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        free(f->triggers[i].name);
-        free(f->triggers[i].marker);
-    }
-    free(f->triggers);
-    f->triggers = NULL;
-    f->count = f->capacity = 0;
-}
-
 static rowlock_status add_trigger(fencing *f, const char *name, int event, bool before,
                                   const char *marker, bool made, rowlock_error *err)
 {
-    trigger *triggers = rl_array_room(f->triggers, f->count, &f->capacity, sizeof *triggers);
-    if (!triggers)
+    if (!RL_GROW(f->triggers, f->count, f->capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    f->triggers = triggers;
-    const trigger t = {strdup(name), strdup(marker), event, before, made};
-    if (!t.name || !t.marker) {
-        free(t.name);
-        free(t.marker);
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    }
-    f->triggers[f->count++] = t;
+    trigger *t = &f->triggers[f->count++];
+    t->event = event;
+    t->before = before;
+    t->made = made;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    snprintf(t->marker, sizeof t->marker, "%s", marker);
     return ROWLOCK_OK;
-}
-
-static void forget_last_trigger(fencing *f)
-{
-    const trigger *t = &f->triggers[--f->count];
-    free(t->name);
-    free(t->marker);
 }
 
 static rowlock_status find_table(fencing *f, rowlock_error *err)
@@ -129,10 +108,7 @@ static rowlock_status find_table(fencing *f, rowlock_error *err)
     rl_io io = rl_budget_quick_io(&f->budget);
     bool found = false;
     rl_rows rows;
-    rowlock_status status =
-        rl_query_one(f->conn, RL_SQL_FENCE_TABLE, values, &io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query_one(f->conn, RL_SQL_FENCE_TABLE, values, &io, &found, &rows, err));
     if (!found)
         return rl_fail(err, ROWLOCK_NOT_FOUND,
                        "there is no table '%s.%s' (or this user may not see it)", f->wanted_schema,
@@ -149,9 +125,8 @@ static rowlock_status read_triggers(fencing *f, rowlock_error *err)
     const rl_value values[] = {rl_text(f->schema), rl_text(f->table)};
     rl_io io = rl_budget_quick_io(&f->budget);
     rl_rows rows;
-    rowlock_status status = rl_query(f->conn, RL_SQL_FENCE_TRIGGERS, values, &io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query(f->conn, RL_SQL_FENCE_TRIGGERS, values, &io, &rows, err));
+    rowlock_status status = ROWLOCK_OK;
     while (status == ROWLOCK_OK && rl_next(&rows))
         status =
             add_trigger(f, rows.cells[0].text, event_number(rows.cells[1].text),
@@ -160,7 +135,8 @@ static rowlock_status read_triggers(fencing *f, rowlock_error *err)
     return status == ROWLOCK_OK ? rows.status : status;
 }
 
-/* A connection, the table, its triggers. End it with fencing_end(), whatever came of it. */
+/* A connection to a server that takes writes, the table, its triggers. End it with fencing_end(),
+ * whatever came of it. */
 static rowlock_status fencing_begin(fencing *f, rowlock_client *client, const char *table_schema,
                                     const char *table_name, rowlock_error *err)
 {
@@ -170,17 +146,15 @@ static rowlock_status fencing_begin(fencing *f, rowlock_client *client, const ch
                    .wanted_table = table_name};
     static const rl_request quiet = {.pins = RL_PINS_NONE};
     rl_io io = rl_budget_quick_io(&f->budget);
-    rowlock_status status = rl_pool_take(&client->pool, &quiet, &io, &f->conn, err);
-    if (status == ROWLOCK_OK)
-        status = find_table(f, err);
-    if (status == ROWLOCK_OK)
-        status = read_triggers(f, err);
-    return status;
+    RL_TRY(rl_pool_take(&client->pool, &quiet, &io, &f->conn, err));
+    RL_TRY(find_table(f, err));
+    RL_TRY(read_triggers(f, err));
+    return rl_server_write_check(&f->conn->server, err);
 }
 
 static rowlock_status fencing_end(fencing *f, rowlock_status status, rowlock_error *err)
 {
-    forget_triggers(f);
+    free(f->triggers);
     rl_pool_give(&f->client->pool, f->conn);
     if (status == ROWLOCK_UNKNOWN)
         return rl_fail(err, status,
@@ -293,16 +267,12 @@ static rowlock_status check_others(const fencing *f, const guard *g, rowlock_err
         const char *marker = f->triggers[i].marker;
         if (!*marker)
             continue;
-        char *name = NULL;
+        lock_name name = "?";
         bool ours = marks_schema(marker, f->client->schema);
-        rowlock_status status = marked_name(marker, &name, err);
-        if (status == ROWLOCK_OK && (!ours || !name || strcmp(name, g->name) != 0))
-            status = rl_fail(err, ROWLOCK_INVALID,
-                             "'%s' is fenced by the lock '%s'%s already; remove that fence first",
-                             f->shown, name ? name : "?", ours ? "" : " of another schema");
-        free(name);
-        if (status != ROWLOCK_OK)
-            return status;
+        if (!marked_name(marker, name) || !ours || strcmp(name, g->name) != 0)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "'%s' is fenced by the lock '%s'%s already; remove that fence first",
+                           f->shown, name, ours ? "" : " of another schema");
     }
     return ROWLOCK_OK;
 }
@@ -311,10 +281,8 @@ static rowlock_status check_others(const fencing *f, const guard *g, rowlock_err
 static rowlock_status check_rights(fencing *f, const guard *g, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(&f->budget);
-    rowlock_status status = rl_prepare(f->conn, RL_SQL_FENCE_MAY_READ, &io, err);
-    if (status == ROWLOCK_OK && g->writes)
-        status = rl_prepare(f->conn, RL_SQL_FENCE_MAY_WRITE, &io, err);
-    return status;
+    RL_TRY(rl_prepare(f->conn, RL_SQL_FENCE_MAY_READ, &io, err));
+    return g->writes ? rl_prepare(f->conn, RL_SQL_FENCE_MAY_WRITE, &io, err) : ROWLOCK_OK;
 }
 
 static const trigger *first_before(const fencing *f, int event)
@@ -346,9 +314,7 @@ static rowlock_status create(fencing *f, const guard *g, int event, rowlock_erro
     char name[64];
     name_trigger(name, event);
     /* Before it is there: where memory for that is missing, it could not be dropped again. */
-    rowlock_status status = add_trigger(f, name, event, true, g->marker, true, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(add_trigger(f, name, event, true, g->marker, true, err));
     const trigger *first = first_before(f, event);
     const rl_value values[] = {
         rl_quoted(f->schema),
@@ -366,11 +332,23 @@ static rowlock_status create(fencing *f, const guard *g, int event, rowlock_erro
                                g->writes ? RL_SQL_FENCE_GUARD_WRITING : RL_SQL_FENCE_GUARD_READING,
                                RL_SQL_FENCE_GUARD_END};
     rl_io io = rl_budget_lock_io(&f->budget);
-    status = rl_run_parts(f->conn, parts, 3, f->client->schema, values, &io, err);
-    if (status == ROWLOCK_OK)
-        return ROWLOCK_OK;
-    forget_last_trigger(f);
+    rowlock_status status = rl_run_parts(f->conn, parts, 3, f->client->schema, values, &io, err);
+    if (status != ROWLOCK_OK)
+        f->count--;
     return explain(f, status, err);
+}
+
+/* After a failure: those that this call has made. What stays guards the table, and is told of. */
+static void drop_made(fencing *f, rowlock_error *err)
+{
+    rowlock_error why = {0};
+    f->budget = rl_budget_start(f->client->limit_ms, f->client->limit_ms, NULL);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->triggers[i].made && drop(f, &f->triggers[i], &why) != ROWLOCK_OK)
+            rl_error_prefix(err,
+                            "'%s': the trigger %s was made and could not be dropped again "
+                            "(%.150s); let the fence be removed. First: ",
+                            f->shown, f->triggers[i].name, why.message);
 }
 
 /* All three, or none. */
@@ -380,26 +358,31 @@ static rowlock_status create_missing(fencing *f, const guard *g, rowlock_error *
     for (int event = 0; event < EVENTS && status == ROWLOCK_OK; event++)
         if (!is_guarded(f, g, event))
             status = create(f, g, event, err);
-    if (status == ROWLOCK_OK)
-        return ROWLOCK_OK;
-    rowlock_error ignored;
-    f->budget = rl_budget_start(f->client->limit_ms, f->client->limit_ms, NULL);
-    for (size_t i = 0; i < f->count; i++)
-        if (f->triggers[i].made)
-            (void)drop(f, &f->triggers[i], &ignored);
+    if (status != ROWLOCK_OK)
+        drop_made(f, err);
     return status;
 }
 
 /* Those of another version, or of another kind. */
 static rowlock_status drop_outdated(fencing *f, const guard *g, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; i < f->count && status == ROWLOCK_OK; i++) {
+    for (size_t i = 0; i < f->count; i++) {
         const trigger *t = &f->triggers[i];
         if (*t->marker && strcmp(t->marker, g->marker) != 0)
-            status = drop(f, t, err);
+            RL_TRY(drop(f, t, err));
     }
-    return status;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status install(fencing *f, const char *name, rowlock_error *err)
+{
+    guard g;
+    describe(&g, f, name);
+    RL_TRY(check_table(f, err));
+    RL_TRY(check_others(f, &g, err));
+    RL_TRY(check_rights(f, &g, err));
+    RL_TRY(create_missing(f, &g, err));
+    return drop_outdated(f, &g, err);
 }
 
 rowlock_status rl_fence_install(rowlock_client *client, const char *table_schema,
@@ -408,22 +391,9 @@ rowlock_status rl_fence_install(rowlock_client *client, const char *table_schema
     rowlock_error spare;
     rowlock_error *err = rl_error_or(given, &spare);
     fencing f;
-    guard g;
     rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
     if (status == ROWLOCK_OK)
-        status = rl_server_write_check(&f.conn->server, err);
-    if (status == ROWLOCK_OK)
-        describe(&g, &f, name);
-    if (status == ROWLOCK_OK)
-        status = check_table(&f, err);
-    if (status == ROWLOCK_OK)
-        status = check_others(&f, &g, err);
-    if (status == ROWLOCK_OK)
-        status = check_rights(&f, &g, err);
-    if (status == ROWLOCK_OK)
-        status = create_missing(&f, &g, err);
-    if (status == ROWLOCK_OK)
-        status = drop_outdated(&f, &g, err);
+        status = install(&f, name, err);
     return fencing_end(&f, status, err);
 }
 
@@ -437,8 +407,6 @@ rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
     fencing f;
     size_t dropped = 0;
     rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
-    if (status == ROWLOCK_OK)
-        status = rl_server_write_check(&f.conn->server, err);
     for (size_t i = 0; i < f.count && status == ROWLOCK_OK; i++) {
         if (!marks_schema(f.triggers[i].marker, client->schema))
             continue;
@@ -468,11 +436,8 @@ static bool is_same(const rowlock_fenced *item, const rl_cell *cells, const char
 static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, const char *name,
                                rowlock_error *err)
 {
-    rowlock_fenced *items =
-        rl_array_room(fences->items, fences->count, &fences->capacity, sizeof *items);
-    if (!items)
+    if (!RL_GROW(fences->items, fences->count, fences->capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    fences->items = items;
     rowlock_fenced *item = &fences->items[fences->count++];
     *item = (rowlock_fenced){.table_schema = strdup(cells[0].text),
                              .table_name = strdup(cells[1].text),
@@ -489,17 +454,11 @@ static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *
     listing *to = data;
     rowlock_fences *fences = to->fences;
     const char *marker = cells[4].text;
-    char *name = NULL;
-    rowlock_status status = ROWLOCK_OK;
-    if (marks_schema(marker, to->client->schema))
-        status = marked_name(marker, &name, err);
-    if (!name)
-        return status;
+    lock_name name;
+    if (!marks_schema(marker, to->client->schema) || !marked_name(marker, name))
+        return ROWLOCK_OK;
     if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
-        status = new_item(fences, cells, name, err);
-    free(name);
-    if (status != ROWLOCK_OK)
-        return status;
+        RL_TRY(new_item(fences, cells, name, err));
     rowlock_fenced *item = &fences->items[fences->count - 1];
     int event = event_number(cells[2].text);
     item->on_insert = item->on_insert || event == 0;

@@ -46,11 +46,8 @@ static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
     }
-    rowlock_waiter **items =
-        rl_array_room(waiters->items, waiters->count, &waiters->capacity, sizeof(rowlock_waiter *));
-    if (items)
-        waiters->items = items;
-    rowlock_waiter *waiter = items ? new_waiter(mode, cells) : NULL;
+    const bool room = RL_GROW(waiters->items, waiters->count, waiters->capacity);
+    rowlock_waiter *waiter = room ? new_waiter(mode, cells) : NULL;
     if (!waiter)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     waiters->items[waiters->count++] = waiter;
@@ -124,14 +121,13 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
     if (status == ROWLOCK_OK)
         status =
             read_some(client, &budget, RL_SQL_WAITERS_OF_ROWS, at_rows, add_of_row, waiters, err);
-    if (status != ROWLOCK_OK) {
-        rl_waiters_free(waiters);
-        return status;
-    }
     if (waiters->count > 1)
         qsort(waiters->items, waiters->count, sizeof(rowlock_waiter *), by_name_and_turn);
-    *out = waiters;
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        *out = waiters;
+    else
+        rl_waiters_free(waiters);
+    return status;
 }
 
 void rl_waiters_free(rowlock_waiters *waiters)

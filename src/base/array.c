@@ -1,14 +1,20 @@
 #include "base/array.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-void *rl_array_room(void *items, size_t count, size_t *capacity, size_t size)
+/* `items` points to a pointer of any type: so it is copied. */
+bool rl_array_grow(void *items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
-        return items;
+        return true;
     size_t more = *capacity ? *capacity * 2 : 32;
-    void *grown = reallocarray(items, more, size);
-    if (grown)
-        *capacity = more;
-    return grown;
+    void *grown = NULL;
+    memcpy(&grown, items, sizeof grown);
+    grown = reallocarray(grown, more, size);
+    if (!grown)
+        return false;
+    memcpy(items, &grown, sizeof grown);
+    *capacity = more;
+    return true;
 }
