@@ -16,8 +16,8 @@
 
 /* The lock as it is found. */
 typedef struct victim {
-    char kind[17];
-    bool row_lock;
+    char word[17];
+    const rl_kind *kind;
     bool held;
     uint64_t id;
     uint64_t version;
@@ -45,7 +45,7 @@ static void keep_victim(void *data, const rl_cell *cells)
                   .connection_id = cells[7].u64,
                   .held_us = cells[11].null ? 0 : cells[11].i64,
                   .shut_us = cells[13].null ? 0 : cells[13].i64};
-    snprintf(v->kind, sizeof v->kind, "%s", cells[2].text);
+    snprintf(v->word, sizeof v->word, "%s", cells[2].text);
     snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
     snprintf(v->label, sizeof v->label, "%s", cells[6].text);
 }
@@ -58,10 +58,7 @@ static rowlock_status find_victim(const breaking *b, victim *v, rowlock_error *e
                           err));
     if (!found)
         return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", b->name);
-    const rl_kind *kind = NULL;
-    RL_TRY(rl_kind_find(v->kind, b->name, &kind, err));
-    v->row_lock = kind->of_connection;
-    return ROWLOCK_OK;
+    return rl_kind_find(v->word, b->name, &v->kind, err);
 }
 
 /* As it was when it was found? A connection that has let it go since may hold another lock by now,
@@ -230,7 +227,7 @@ static void record_broken(const breaking *b)
     breaker detail;
     say_breaker(detail, "by ", b);
     const rl_event event = {.name = b->name,
-                            .kind = b->v.kind,
+                            .kind = b->v.kind->word,
                             .event = "broken",
                             .version = b->v.version,
                             .owner = b->v.owner,
@@ -256,7 +253,8 @@ static rowlock_status not_held(const breaking *b, rowlock_error *err)
             "opens by itself within %.3f s; --now opens it at once",
             b->name, (double)b->v.shut_us / 1e6);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", b->name,
-                   b->v.row_lock ? " (as far as is published: an unfenced holder is not)" : "");
+                   b->v.kind->of_connection ? " (as far as is published: an unfenced holder is not)"
+                                            : "");
 }
 
 static rowlock_status break_once(breaking *b, rowlock_error *err)
@@ -265,7 +263,7 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     RL_TRY(find_victim(b, &b->v, err));
     if (!b->v.held)
         return not_held(b, err);
-    RL_TRY(b->v.row_lock ? break_row(b, &broken, err) : break_lease(b, &broken, err));
+    RL_TRY(b->v.kind->of_connection ? break_row(b, &broken, err) : break_lease(b, &broken, err));
     if (!broken)
         return changed_hands(b, err);
     record_broken(b);
