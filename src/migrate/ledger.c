@@ -225,12 +225,9 @@ static void put(char *to, size_t size, const rl_cell *cell)
 
 static bool add_record(rl_ledger *ledger, const rl_cell *cells)
 {
-    rl_record *records =
-        rl_array_room(ledger->records, ledger->count, &ledger->capacity, sizeof *records);
-    if (!records)
+    if (!RL_GROW(ledger->records, ledger->count, ledger->capacity))
         return false;
-    ledger->records = records;
-    rl_record *record = &records[ledger->count++];
+    rl_record *record = &ledger->records[ledger->count++];
     *record = (rl_record){.version = cells[0].u64,
                           .steps = (unsigned)cells[3].u64,
                           .done = (unsigned)cells[4].u64,
