@@ -1,5 +1,6 @@
 #include "migrate/advice.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +20,14 @@ static void put_word(rl_buffer *to, const char *option, const char *word)
     rl_buffer_puts(to, quote ? "'" : "");
 }
 
-static char *words_of(rl_buffer *words)
-{
-    if (!words->failed)
-        return words->text;
-    rl_buffer_free(words);
-    return NULL;
-}
-
-static char *program_of(const char *const *words)
-{
-    rl_buffer program = {0};
-    for (; *words; words++)
-        put_word(&program, "", *words);
-    return words_of(&program);
-}
-
 bool rl_advice_make(rl_advice *advice, const char *const *words, const char *lock_name,
                     const char *into, const char *lock, const char *table, const char *folder)
 {
+    rl_buffer program = {0};
     rl_buffer name = {0};
     rl_buffer where = {0};
+    for (; *words; words++)
+        put_word(&program, "", *words);
     put_word(&name, *lock_name == '-' ? "-- " : "", lock_name);
     put_word(&where, "--into=", into);
     if (lock)
@@ -47,10 +35,8 @@ bool rl_advice_make(rl_advice *advice, const char *const *words, const char *loc
     if (table)
         put_word(&where, "--history-table=", table);
     put_word(&where, *folder == '-' ? "./" : "", folder);
-    advice->program = program_of(words);
-    advice->lock = words_of(&name);
-    advice->where = words_of(&where);
-    return advice->program && advice->lock && advice->where;
+    *advice = (rl_advice){.program = program.text, .lock = name.text, .where = where.text};
+    return !program.failed && !name.failed && !where.failed;
 }
 
 void rl_advice_free(rl_advice *advice)
@@ -61,8 +47,13 @@ void rl_advice_free(rl_advice *advice)
     *advice = (rl_advice){0};
 }
 
-const char *rl_advise(const rl_advice *advice, char *to, size_t size, const char *what)
+const char *rl_advise(const rl_advice *advice, char *to, size_t size, const char *format, ...)
 {
+    char what[80];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     int length = (int)size;
     if (advice)
         length = snprintf(to, size, "`%s migrate %s %s`", advice->program, what, advice->where);
@@ -72,18 +63,12 @@ const char *rl_advise(const rl_advice *advice, char *to, size_t size, const char
     return to;
 }
 
-const char *rl_advise_lock(const rl_advice *advice, char *to, size_t size, const char *verb)
+const char *rl_advise_verb(const rl_advice *advice, char *to, size_t size, const char *verb,
+                           bool of_lock)
 {
-    int length = snprintf(to, size, "`%s %s %s`", advice->program, verb, advice->lock);
+    int length = snprintf(to, size, "`%s %s%s%s`", advice->program, verb, of_lock ? " " : "",
+                          of_lock ? advice->lock : "");
     if (length < 0 || (size_t)length >= size)
-        snprintf(to, size, "`rowlock %s` with the name of the lock", verb);
-    return to;
-}
-
-const char *rl_advise_verb(const rl_advice *advice, char *to, size_t size, const char *verb)
-{
-    int length = snprintf(to, size, "`%s %s`", advice->program, verb);
-    if (length < 0 || (size_t)length >= size)
-        snprintf(to, size, "`rowlock %s`", verb);
+        snprintf(to, size, "`rowlock %s`%s", verb, of_lock ? " with the name of the lock" : "");
     return to;
 }

@@ -26,10 +26,11 @@ void rl_advice_free(rl_advice *advice);
  * "`rowlock -h db1 migrate WHAT --into=shop db/migrations`", where it fits; else, or without an
  * advice, WHAT alone and what belongs to it in words. Returns `to`.
  */
-const char *rl_advise(const rl_advice *advice, char *to, size_t size, const char *what);
+const char *rl_advise(const rl_advice *advice, char *to, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* The same as "`rowlock -h db1 VERB migrate:shop`", and as "`rowlock -h db1 VERB`". */
-const char *rl_advise_lock(const rl_advice *advice, char *to, size_t size, const char *verb);
-const char *rl_advise_verb(const rl_advice *advice, char *to, size_t size, const char *verb);
+/* The same as "`rowlock -h db1 VERB`", `of_lock`: as "`rowlock -h db1 VERB migrate:shop`". */
+const char *rl_advise_verb(const rl_advice *advice, char *to, size_t size, const char *verb,
+                           bool of_lock);
 
 #endif

@@ -110,10 +110,11 @@ static void say_where(const run *r, rowlock_error *err)
 {
     char command[RL_ADVICE_SIZE / 2];
     if (err->server_errno == LOCK_WAIT_ENDED)
-        rl_error_prefix(err,
-                        "a transaction uses the table or the row (%s says whose); run again "
-                        "when it has ended: ",
-                        rl_advise_verb(r->a->site->advice, command, sizeof command, "doctor"));
+        rl_error_prefix(
+            err,
+            "a transaction uses the table or the row (%s says whose); run again "
+            "when it has ended: ",
+            rl_advise_verb(r->a->site->advice, command, sizeof command, "doctor", false));
     rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", r->file->name, r->step,
                     r->file->steps, r->statement.line, r->row.statement);
 }

@@ -4,13 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/name.h"
 #include "base/text.h"
 
@@ -43,36 +43,21 @@ static bool ends_in_sql(const char *name)
     return *name != '.' && length > 4 && strcmp(name + length - 4, ".sql") == 0;
 }
 
-static bool is_clean(const char *name)
-{
-    unsigned c = 0;
-    size_t length = 0;
-    for (; *name; name += length) {
-        length = rl_utf8_decode(name, &c);
-        if (length == 0 || rl_is_control(c))
-            return false;
-    }
-    return true;
-}
-
 static rowlock_status add_file(rl_folder *folder, const char *name, rowlock_error *err)
 {
     uint64_t version = number_of(name);
-    if (version == 0 || !is_clean(name))
+    if (version == 0 || rl_name_check(name, NULL) != ROWLOCK_OK)
         return rl_fail(err, ROWLOCK_INVALID,
                        "%s is not named as a migration (0001_what_it_does.sql, from 1 on); rename "
                        "it, or keep it elsewhere",
                        name);
-    rl_file *files = realloc(folder->files, (folder->count + 1) * sizeof *files);
+    rl_file *files = rl_array_room(folder->files, folder->count, &folder->capacity, sizeof *files);
     if (!files)
         return out_of_memory(err);
     folder->files = files;
-    rl_file *file = &files[folder->count];
+    rl_file *file = &files[folder->count++];
     *file = (rl_file){.version = version, .name = rl_strdup(name)};
-    if (!file->name)
-        return out_of_memory(err);
-    folder->count++;
-    return ROWLOCK_OK;
+    return file->name ? ROWLOCK_OK : out_of_memory(err);
 }
 
 static int by_version(const void *a, const void *b)
@@ -84,8 +69,22 @@ static int by_version(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-static rowlock_status check_twins(const rl_folder *folder, rowlock_error *err)
+static rowlock_status cannot_read(const char *name, int error, rowlock_error *err)
 {
+    return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
+}
+
+/* A folder that is read in part would be taken for one with fewer files. */
+static rowlock_status list_files(const char *path, DIR *dir, rl_folder *folder, rowlock_error *err)
+{
+    const struct dirent *entry = NULL;
+    while (errno = 0, (entry = readdir(dir)))
+        if (ends_in_sql(entry->d_name))
+            RL_TRY(add_file(folder, entry->d_name, err));
+    if (errno)
+        return cannot_read(path, errno, err);
+    if (folder->count > 0)
+        qsort(folder->files, folder->count, sizeof *folder->files, by_version);
     for (size_t i = 1; i < folder->count; i++)
         if (folder->files[i].version == folder->files[i - 1].version)
             return rl_fail(err, ROWLOCK_INVALID,
@@ -94,75 +93,29 @@ static rowlock_status check_twins(const rl_folder *folder, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status cannot_read(const char *name, int error, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
-}
-
-/* NULL at the end, or *error: a folder that is read in part would be taken for one with fewer
- * files. */
-static const struct dirent *next_entry(DIR *dir, int *error)
-{
-    errno = 0;
-    const struct dirent *entry = readdir(dir);
-    *error = entry ? 0 : errno;
-    return entry;
-}
-
-static rowlock_status list_files(const char *path, DIR *dir, rl_folder *folder, rowlock_error *err)
-{
-    rowlock_status status = ROWLOCK_OK;
-    const struct dirent *entry = NULL;
-    int error = 0;
-    while (status == ROWLOCK_OK && (entry = next_entry(dir, &error)))
-        if (ends_in_sql(entry->d_name))
-            status = add_file(folder, entry->d_name, err);
-    if (status == ROWLOCK_OK && error)
-        return cannot_read(path, error, err);
-    if (status != ROWLOCK_OK || folder->count == 0)
-        return status;
-    qsort(folder->files, folder->count, sizeof *folder->files, by_version);
-    return check_twins(folder, err);
-}
-
 /* -------------------------------------------------------------------------- contents */
 
-static rowlock_status read_text(int fd, rl_file *file, size_t size, rowlock_error *err)
+static void close_stream(FILE **stream)
 {
-    file->text = malloc(size + 1);
-    if (!file->text)
-        return out_of_memory(err);
-    while (file->length < size) {
-        ssize_t n = read(fd, file->text + file->length, size - file->length);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return cannot_read(file->name, errno, err);
-        if (n == 0)
-            break;
-        file->length += (size_t)n;
-    }
-    file->text[file->length] = '\0';
-    return ROWLOCK_OK;
+    if (*stream)
+        (void)fclose(*stream);
 }
 
-static rowlock_status read_file(int folder_fd, rl_file *file, rowlock_error *err)
+static rowlock_status read_text(FILE *stream, rl_file *file, rowlock_error *err)
 {
     struct stat about;
-    rowlock_status status;
-    int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    if (fstat(fileno(stream), &about) != 0)
         return cannot_read(file->name, errno, err);
-    if (fstat(fd, &about) != 0)
-        status = cannot_read(file->name, errno, err);
-    else if (!S_ISREG(about.st_mode))
-        status = rl_fail(err, ROWLOCK_INVALID, "%s is not a file", file->name);
-    else if ((size_t)about.st_size > RL_FILE_MOST)
-        status = rl_fail(err, ROWLOCK_INVALID, "%s is larger than 1 GiB", file->name);
-    else
-        status = read_text(fd, file, (size_t)about.st_size, err);
-    close(fd);
-    return status;
+    if (!S_ISREG(about.st_mode))
+        return rl_fail(err, ROWLOCK_INVALID, "%s is not a file", file->name);
+    if ((size_t)about.st_size > RL_FILE_MOST)
+        return rl_fail(err, ROWLOCK_INVALID, "%s is larger than 1 GiB", file->name);
+    file->text = malloc((size_t)about.st_size + 1);
+    if (!file->text)
+        return out_of_memory(err);
+    file->length = fread(file->text, 1, (size_t)about.st_size, stream);
+    file->text[file->length] = '\0';
+    return ferror(stream) ? cannot_read(file->name, errno, err) : ROWLOCK_OK;
 }
 
 static unsigned line_at(const rl_file *file, size_t offset)
@@ -221,111 +174,94 @@ static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_er
     return file->sql_mode ? ROWLOCK_OK : out_of_memory(err);
 }
 
-static rowlock_status take_directive(rl_file *file, const char *what, rowlock_error *err)
+/* What a line "-- rowlock: ..." says counts at the top: below other comments or a statement it
+ * would do nothing, and somebody relies on it. */
+static rowlock_status take_directive(rl_file *file, const char *what, bool top, unsigned line,
+                                     rowlock_error *err)
 {
     static const char mode[] = "sql_mode=";
-    if (strcmp(what, "transaction") == 0)
-        file->whole = true;
-    else if (strcmp(what, "resumable") == 0)
-        file->resumable = true;
-    else if (strncmp(what, mode, sizeof mode - 1) == 0)
-        return take_sql_mode(file, what + sizeof mode - 1, err);
-    else
+    const bool whole = strcmp(what, "transaction") == 0;
+    const bool resumable = strcmp(what, "resumable") == 0;
+    const bool of_mode = strncmp(what, mode, sizeof mode - 1) == 0;
+    if (!top && !whole && !resumable && !of_mode)
+        return ROWLOCK_OK;
+    if (!top)
         return rl_fail(err, ROWLOCK_INVALID,
-                       "%s: \"-- rowlock: %s\" is not known (transaction, resumable, "
-                       "sql_mode=...)",
-                       file->name, what);
-    return ROWLOCK_OK;
+                       "%s, line %u: \"-- rowlock: %s\" counts at the top of the file alone, "
+                       "above everything but lines that begin with --",
+                       file->name, line, what);
+    file->whole = file->whole || whole;
+    file->resumable = file->resumable || resumable;
+    if (of_mode)
+        return take_sql_mode(file, what + sizeof mode - 1, err);
+    if (whole || resumable)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID,
+                   "%s: \"-- rowlock: %s\" is not known (transaction, resumable, sql_mode=...)",
+                   file->name, what);
 }
 
-/* The line at `at`, without what is white at its end; the next one's begin. */
-static const char *take_line(const char *at, char *line, size_t size)
-{
-    size_t length = strcspn(at, "\n");
-    size_t used = length < size - 1 ? length : size - 1;
-    memcpy(line, at, used);
-    while (used > 0 && isspace((unsigned char)line[used - 1]))
-        used--;
-    line[used] = '\0';
-    return at + length + (at[length] == '\n');
-}
-
-/* What a line "-- rowlock: ..." says; NULL: it is none. */
-static const char *directive(const char *line)
-{
-    static const char prefix[] = "-- rowlock:";
-    if (strncmp(line, prefix, sizeof prefix - 1) != 0)
-        return NULL;
-    const char *what = line + sizeof prefix - 1;
-    return what + strspn(what, " ");
-}
-
-/* Below other comments or a statement it would do nothing, and somebody relies on it. */
-static rowlock_status refuse_directives(const rl_file *file, const char *at, rowlock_error *err)
-{
-    char line[SQL_MODE_MOST + 40];
-    while (*at) {
-        const char *next = take_line(at, line, sizeof line);
-        const char *what = directive(line);
-        if (what && (strcmp(what, "transaction") == 0 || strcmp(what, "resumable") == 0 ||
-                     strncmp(what, "sql_mode=", 9) == 0))
-            return rl_fail(err, ROWLOCK_INVALID,
-                           "%s, line %u: \"-- rowlock: %s\" counts at the top of the file alone, "
-                           "above everything but lines that begin with --",
-                           file->name, line_at(file, (size_t)(at - file->text)), what);
-        at = next;
-    }
-    return ROWLOCK_OK;
-}
-
-/* Lines "-- rowlock: ..." among the comments and empty lines with which a file begins. */
+/* The top: the comments of whole lines and the empty lines with which a file begins. */
 static rowlock_status read_directives(rl_file *file, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
+    static const char prefix[] = "-- rowlock:";
     char line[SQL_MODE_MOST + 40];
-    const char *at = file->text;
-    while (*at && status == ROWLOCK_OK) {
-        const char *next = take_line(at, line, sizeof line);
-        if (*line && strncmp(line, "--", 2) != 0)
-            break;
-        const char *what = directive(line);
-        if (what)
-            status = take_directive(file, what, err);
-        at = next;
+    bool top = true;
+    unsigned number = 1;
+    for (const char *at = file->text; *at; at += *at == '\n', number++) {
+        size_t length = strcspn(at, "\n");
+        size_t used = length < sizeof line - 1 ? length : sizeof line - 1;
+        memcpy(line, at, used);
+        while (used > 0 && isspace((unsigned char)line[used - 1]))
+            used--;
+        line[used] = '\0';
+        at += length;
+        top = top && (!*line || strncmp(line, "--", 2) == 0);
+        if (strncmp(line, prefix, sizeof prefix - 1) != 0)
+            continue;
+        const char *what = line + sizeof prefix - 1;
+        RL_TRY(take_directive(file, what + strspn(what, " "), top, number, err));
     }
-    return status == ROWLOCK_OK ? refuse_directives(file, at, err) : status;
+    return ROWLOCK_OK;
 }
 
 /* -------------------------------------------------------------------------- the whole */
 
-static rowlock_status read_all(int folder_fd, rl_folder *folder, rowlock_error *err)
+static rowlock_status read_file(int folder_fd, rl_file *file, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < folder->count; i++) {
-        status = read_file(folder_fd, &folder->files[i], err);
-        if (status == ROWLOCK_OK)
-            status = check_text(&folder->files[i], err);
-        if (status == ROWLOCK_OK)
-            status = read_directives(&folder->files[i], err);
-        if (status == ROWLOCK_OK)
-            sum_text(&folder->files[i]);
+    int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    RL_CLEANUP(close_stream) FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!stream) {
+        const int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return cannot_read(file->name, error, err);
     }
-    return status;
+    RL_TRY(read_text(stream, file, err));
+    RL_TRY(check_text(file, err));
+    RL_TRY(read_directives(file, err));
+    sum_text(file);
+    return ROWLOCK_OK;
+}
+
+static void close_dir(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
 }
 
 rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error *err)
 {
     *folder = (rl_folder){0};
-    DIR *dir = opendir(path);
+    RL_CLEANUP(close_dir) DIR *dir = opendir(path);
     if (!dir && (errno == ENOENT || errno == ENOTDIR))
         return rl_fail(err, ROWLOCK_INVALID, "there is no folder '%s'", path);
     if (!dir)
         return cannot_read(path, errno, err);
-    rowlock_status status = list_files(path, dir, folder, err);
-    if (status == ROWLOCK_OK)
-        status = read_all(dirfd(dir), folder, err);
-    closedir(dir);
-    return status;
+    RL_TRY(list_files(path, dir, folder, err));
+    for (size_t i = 0; i < folder->count; i++)
+        RL_TRY(read_file(dirfd(dir), &folder->files[i], err));
+    return ROWLOCK_OK;
 }
 
 void rl_folder_free(rl_folder *folder)
@@ -359,38 +295,35 @@ static rowlock_status split_file(rl_file *file, rowlock_error *err)
 {
     rl_statement statement;
     rl_script script = rl_file_script(file);
-    rowlock_status status = ROWLOCK_OK;
-    file->steps = 0;
-    while (status == ROWLOCK_OK && rl_script_next(&script, &statement)) {
+    while (rl_script_next(&script, &statement)) {
         file->steps++;
         if (statement.length > file->longest) {
             file->longest = statement.length;
             file->longest_line = statement.line;
         }
-        status = check_whole(file, &statement, err);
+        RL_TRY(check_whole(file, &statement, err));
     }
-    if (status == ROWLOCK_OK && script.problem)
+    if (script.problem)
         return rl_fail(err, ROWLOCK_INVALID, "%s, line %u: %s", file->name, script.problem_line,
                        script.problem);
-    if (status == ROWLOCK_OK && file->steps == 0)
+    if (file->steps == 0)
         return rl_fail(err, ROWLOCK_INVALID,
                        "%s has no statement; write one, or take the file away", file->name);
-    return status;
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi_quotes,
                                rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    for (size_t i = 0; status == ROWLOCK_OK && i < folder->count; i++) {
+    for (size_t i = 0; i < folder->count; i++) {
         rl_file *file = &folder->files[i];
         if (!file->sql_mode) {
             file->no_backslashes = no_backslashes;
             file->ansi_quotes = ansi_quotes;
         }
-        status = split_file(file, err);
+        RL_TRY(split_file(file, err));
     }
-    return status;
+    return ROWLOCK_OK;
 }
 
 rl_script rl_file_script(const rl_file *file)

@@ -30,6 +30,7 @@ typedef struct rl_file {
 typedef struct rl_folder {
     rl_file *files;
     size_t count;
+    size_t capacity;
 } rl_folder;
 
 /*

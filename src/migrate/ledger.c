@@ -190,7 +190,8 @@ rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err)
     char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_LOST,
                    "the lock of the migrations of the schema %s was lost; %s says who has it now",
-                   site->schema, rl_advise_lock(site->advice, command, sizeof command, "show"));
+                   site->schema,
+                   rl_advise_verb(site->advice, command, sizeof command, "show", true));
 }
 
 static rowlock_status taken_over(const rl_site *site, rowlock_error *err)

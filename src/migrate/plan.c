@@ -35,15 +35,6 @@ static const char *done_words(const rl_record *record, char *words, size_t size)
     return words;
 }
 
-/* The command that repairs, with `option` and its number. */
-static const char *repair(const rl_aim *aim, char *command, size_t size, const char *option,
-                          uint64_t number)
-{
-    char what[60];
-    snprintf(what, sizeof what, "repair %s%" PRIu64, option, number);
-    return rl_advise(aim->advice, command, size, what);
-}
-
 /* " (line 12)" of statement `step`, where the file is still the one that was run. */
 static const char *line_words(const rl_entry *entry, unsigned step, char *words, size_t size)
 {
@@ -74,7 +65,8 @@ static void unknown(rl_entry *entry, const rl_aim *aim)
             record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
-            repair(aim, command, sizeof command, "--done=", record->running), record->done);
+            rl_advise(aim->advice, command, sizeof command, "repair --done=%u", record->running),
+            record->done);
 }
 
 /* The statements that took effect, as the file has them now; and whether what they left in their
@@ -117,7 +109,7 @@ static void check_rest(rl_entry *entry, const rl_aim *aim)
                 "%s was changed in its first statements (%u), which took effect already; put them "
                 "back as they were, or, where the schema is as the file says, run %s",
                 file->name, record->done,
-                repair(aim, command, sizeof command, "--done=", record->done));
+                rl_advise(aim->advice, command, sizeof command, "repair --done=%u", record->done));
     else if (!record->decided && (r.left_line || r.needed))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
@@ -126,7 +118,8 @@ static void check_rest(rl_entry *entry, const rl_aim *aim)
                 "with --done=%u",
                 file->name, record->done, file->steps,
                 r.left_line ? " (temporary tables, locks, variables)" : "",
-                repair(aim, command, sizeof command, "--done=", file->steps), record->done);
+                rl_advise(aim->advice, command, sizeof command, "repair --done=%u", file->steps),
+                record->done);
 }
 
 static void judge_stopped(rl_entry *entry, const rl_aim *aim)
@@ -170,7 +163,8 @@ static void judge_missing(rl_entry *entry, const rl_plan *plan)
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
                 "%s is in the history, and there is no such file; put it back, or run %s",
                 record->name,
-                repair(&plan->aim, command, sizeof command, "--forget=", entry->version));
+                rl_advise(plan->aim.advice, command, sizeof command, "repair --forget=%" PRIu64,
+                          entry->version));
 }
 
 static void judge_new(rl_entry *entry, const rl_plan *plan)
@@ -200,27 +194,15 @@ static void judge(rl_entry *entry, const rl_plan *plan)
 
 /* ----------------------------------------------------------------------------- merging */
 
-static const rl_record *record_at(const rl_ledger *ledger, size_t i)
-{
-    return i < ledger->count ? &ledger->records[i] : NULL;
-}
-
-static const rl_file *file_at(const rl_folder *folder, size_t i)
-{
-    return i < folder->count ? &folder->files[i] : NULL;
-}
-
 static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *plan)
 {
     for (size_t f = 0, r = 0; f < folder->count || r < ledger->count;) {
-        const rl_file *file = file_at(folder, f);
-        const rl_record *record = record_at(ledger, r);
-        if (file && record && file->version != record->version) {
-            if (file->version < record->version)
-                record = NULL;
-            else
-                file = NULL;
-        }
+        const rl_file *file = f < folder->count ? &folder->files[f] : NULL;
+        const rl_record *record = r < ledger->count ? &ledger->records[r] : NULL;
+        if (file && record && file->version < record->version)
+            record = NULL;
+        if (file && record && file->version > record->version)
+            file = NULL;
         plan->entries[plan->count++] = (rl_entry){
             .version = file ? file->version : record->version, .file = file, .record = record};
         f += file != NULL;
@@ -230,21 +212,19 @@ static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *pla
 
 static rowlock_status check_target(const rl_folder *folder, uint64_t target, rowlock_error *err)
 {
+    bool found = target == 0;
     for (size_t i = 0; i < folder->count; i++)
-        if (folder->files[i].version == target)
-            return ROWLOCK_OK;
-    return target == 0
-               ? ROWLOCK_OK
-               : rl_fail(err, ROWLOCK_INVALID, "there is no file with the number %" PRIu64, target);
+        found = found || folder->files[i].version == target;
+    if (found)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID, "there is no file with the number %" PRIu64, target);
 }
 
 rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, const rl_aim *aim,
                             rl_plan *plan, rowlock_error *err)
 {
     *plan = (rl_plan){.aim = *aim};
-    rowlock_status status = check_target(folder, aim->target, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_target(folder, aim->target, err));
     plan->entries = calloc(folder->count + ledger->count + 1, sizeof *plan->entries);
     if (!plan->entries)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
