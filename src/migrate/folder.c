@@ -51,11 +51,9 @@ static rowlock_status add_file(rl_folder *folder, const char *name, rowlock_erro
                        "%s is not named as a migration (0001_what_it_does.sql, from 1 on); rename "
                        "it, or keep it elsewhere",
                        name);
-    rl_file *files = rl_array_room(folder->files, folder->count, &folder->capacity, sizeof *files);
-    if (!files)
+    if (!RL_GROW(folder->files, folder->count, folder->capacity))
         return out_of_memory(err);
-    folder->files = files;
-    rl_file *file = &files[folder->count++];
+    rl_file *file = &folder->files[folder->count++];
     *file = (rl_file){.version = version, .name = rl_strdup(name)};
     return file->name ? ROWLOCK_OK : out_of_memory(err);
 }
