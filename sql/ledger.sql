@@ -52,19 +52,13 @@ SELECT token, name, applied_by, connection_id, server,
 INSERT INTO {table} (version, name, started_at) VALUES (0, '', UTC_TIMESTAMP(6))
     ON DUPLICATE KEY UPDATE version = 0;
 
--- From here on nobody with an older token writes anything.
+-- From here on nobody with an older token writes anything. `anyhow`, for `repair` alone: also a history of another
+-- lock, or one whose tokens have begun anew.
 -- name: ledger_enter
--- params: token u64, lock_name text, who text
+-- params: token u64, lock_name text, who text, anyhow u64
 UPDATE {table}
    SET token = :token, name = :lock_name, applied_by = :who, started_at = UTC_TIMESTAMP(6)
- WHERE version = 0 AND token <= :token AND name IN ('', :lock_name);
-
--- `repair` alone: another lock, or one whose tokens have begun anew.
--- name: ledger_enter_anyhow
--- params: token u64, lock_name text, who text
-UPDATE {table}
-   SET token = :token, name = :lock_name, applied_by = :who, started_at = UTC_TIMESTAMP(6)
- WHERE version = 0;
+ WHERE version = 0 AND (:anyhow = 1 OR (token <= :token AND name IN ('', :lock_name)));
 
 -- name: ledger_register
 -- params: connection_id u64, server u64, token u64

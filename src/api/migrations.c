@@ -94,6 +94,7 @@ static rowlock_status begin(job *j, rowlock_client *client,
     RL_TRY(rl_client_check(client, err));
     RL_TRY(check_options(&j->options, err));
     RL_TRY(name_lock(j, err));
+    j->site.options = &j->options;
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
@@ -155,34 +156,23 @@ static rowlock_status lock(job *j, rowlock_error *err)
     RL_TRY(rl_site_write_check(&j->site, err));
     if (!j->cancel)
         RL_TRY(rowlock_cancel_new(&j->cancel, err));
-    if (j->options.progress)
-        j->options.progress(j->options.progress_data,
-                            &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,
-                                                           .name = j->lock,
-                                                           .statement = ""});
+    rl_tell(&j->site,
+            &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING, .name = j->lock});
     const rowlock_acquire_options acquire = {.wait_ms = j->options.wait_ms,
                                              .ttl_ms = j->options.ttl_ms,
                                              .cancel = j->cancel,
                                              .on_lost = on_lost,
                                              .on_lost_data = j};
     rowlock_status status = rowlock_acquire(j->client, j->lock, &acquire, &j->hold, err);
-    if (status == ROWLOCK_OK)
-        j->site.token = rowlock_hold_token(j->hold);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         rl_error_prefix(err, "another migrator of the schema %s is at work: ", j->options.schema);
-    return status;
-}
-
-static rl_applying applying(job *j)
-{
-    return (rl_applying){.site = &j->site,
-                         .budget = rl_budget_start(j->options.wait_ms, 0, j->cancel),
-                         .table_wait_s = (uint64_t)(j->options.table_wait_ms + 999) / 1000,
-                         .ours = is_ours,
-                         .ours_data = j,
-                         .progress = j->options.progress,
-                         .progress_data = j->options.progress_data,
-                         .files = j->plan.wanted};
+    RL_TRY(status);
+    j->site.token = rowlock_hold_token(j->hold);
+    j->site.ours = is_ours;
+    j->site.ours_data = j;
+    j->site.budget = rl_budget_start(j->options.wait_ms, 0, j->cancel);
+    j->site.files = j->plan.wanted;
+    return ROWLOCK_OK;
 }
 
 /* ----------------------------------------------------------------------------- apply */
@@ -196,14 +186,13 @@ static uint64_t newest_applied(const rl_plan *plan)
     return version;
 }
 
-static rowlock_status apply_all(job *j, rl_applying *a, rowlock_migrations_result *result,
-                                rowlock_error *err)
+static rowlock_status apply_all(job *j, rowlock_migrations_result *result, rowlock_error *err)
 {
     for (size_t i = 0; i < j->plan.count; i++) {
         const rl_entry *entry = &j->plan.entries[i];
         if (!entry->wanted)
             continue;
-        RL_TRY(rl_apply_entry(a, entry, err));
+        RL_TRY(rl_apply_entry(&j->site, entry, err));
         result->applied++;
         if (entry->version > result->version)
             result->version = entry->version;
@@ -211,31 +200,42 @@ static rowlock_status apply_all(job *j, rl_applying *a, rowlock_migrations_resul
     return ROWLOCK_OK;
 }
 
+/* Under which token somebody has the lock; 0: nobody. */
+static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
+{
+    rowlock_list *list = NULL;
+    *token = 0;
+    rowlock_status status = rowlock_list_one(j->client, j->lock, &list, err);
+    if (status == ROWLOCK_NOT_FOUND)
+        return ROWLOCK_OK;
+    RL_TRY(status);
+    const rowlock_info *info = rowlock_list_at(list, 0);
+    *token = info->state == ROWLOCK_HELD ? info->token : 0;
+    rowlock_list_free(list);
+    return ROWLOCK_OK;
+}
+
 /* A token above ours in the history: has somebody taken over while this process was paused, and
  * nobody has told it yet? */
 static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_error *err)
 {
-    rowlock_list *list = NULL;
-    if (status != ROWLOCK_REPAIR || rowlock_list_one(j->client, j->lock, &list, NULL) != ROWLOCK_OK)
+    uint64_t token = 0;
+    if (status != ROWLOCK_REPAIR || ask_token(j, &token, NULL) != ROWLOCK_OK)
         return status;
-    const rowlock_info *info = rowlock_list_at(list, 0);
-    bool ours = info->token == j->site.token && info->state == ROWLOCK_HELD;
-    rowlock_list_free(list);
-    return ours ? status : rl_site_lost(&j->site, err);
+    return token == j->site.token ? status : rl_site_lost(&j->site, err);
 }
 
 /* With the lock: what is to be done may have been done while we waited for it. */
 static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, rowlock_error *err)
 {
-    rl_applying a = applying(j);
     RL_TRY(rl_ledger_make(&j->site, err));
-    RL_TRY(explain_refusal(j, rl_apply_enter(&a, false, false, err), err));
+    RL_TRY(explain_refusal(j, rl_apply_enter(&j->site, false, false, err), err));
     RL_TRY(make_plan(j, err)); /* where it fails, the result says what was read before */
     result->version = newest_applied(&j->plan);
     RL_TRY(rl_plan_check(&j->plan, err));
     RL_TRY(rl_apply_check(&j->site, &j->plan, err));
-    a.files = j->plan.wanted;
-    return apply_all(j, &a, result, err);
+    j->site.files = j->plan.wanted;
+    return apply_all(j, result, err);
 }
 
 static rowlock_status apply(job *j, rowlock_migrations_result *result, rowlock_error *err)
@@ -276,20 +276,15 @@ struct rowlock_migrations_list {
  * ago. (Read after the history: who ends in between has noted how.) */
 static rowlock_status see_running(job *j, rowlock_error *err)
 {
-    rowlock_list *list = NULL;
-    rowlock_status status = rowlock_list_one(j->client, j->lock, &list, err);
-    if (status == ROWLOCK_NOT_FOUND)
-        return ROWLOCK_OK;
-    RL_TRY(status);
-    const rowlock_info *info = rowlock_list_at(list, 0);
-    for (size_t i = 0; info->state == ROWLOCK_HELD && i < j->plan.count; i++) {
+    uint64_t token = 0;
+    RL_TRY(ask_token(j, &token, err));
+    for (size_t i = 0; token > 0 && i < j->plan.count; i++) {
         rl_entry *entry = &j->plan.entries[i];
-        if (!entry->record || entry->record->applied || entry->record->token != info->token)
+        if (!entry->record || entry->record->applied || entry->record->token != token)
             continue;
         entry->state = ROWLOCK_MIGRATIONS_RUNNING;
         entry->problem[0] = '\0';
     }
-    rowlock_list_free(list);
     return ROWLOCK_OK;
 }
 
@@ -486,9 +481,8 @@ static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options
                                  unsigned *repaired, rowlock_error *err)
 {
     RL_TRY(lock(j, err));
-    rl_applying a = applying(j);
     RL_TRY(rl_ledger_make(&j->site, err));
-    RL_TRY(rl_apply_enter(&a, true, repair->gone, err));
+    RL_TRY(rl_apply_enter(&j->site, true, repair->gone, err));
     RL_TRY(make_plan(j, err));
     if (repair->has_done)
         RL_TRY(repair_done(j, repair, repaired, err));

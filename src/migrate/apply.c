@@ -31,53 +31,40 @@
 #define WAS_KILLED      1927
 #define LOCK_WAIT_ENDED 1205
 
-/* One file at work. */
-typedef struct run {
-    const rl_applying *a;
-    const rl_file *file;
-    rl_work work;
-    rl_record row;          /* as noted last */
-    rl_statement statement; /* at work */
-    unsigned step;          /* its number */
-    unsigned first;         /* statements that had taken effect before */
-    rl_sha256 sum;          /* of all statements so far */
-    int64_t noted_us;
-} run;
-
 /* ------------------------------------------------------------------------- the history */
 
-static rowlock_status note(run *r, rowlock_error *err)
+static rowlock_status note(rl_work *w, rowlock_error *err)
 {
-    r->noted_us = rl_now_us();
-    return rl_ledger_note(r->a->site, NULL, &r->row, err);
+    w->noted_us = rl_now_us();
+    return rl_ledger_note(w->site, NULL, &w->row, err);
 }
 
 /* From here to its end nobody else writes the file's row: where a transaction may not write what
  * was changed behind its snapshot (innodb_snapshot_isolation), it could not commit it. And the
  * statement is prepared before the file may say USE, which would lead it to another history. */
-static rowlock_status begin_whole(run *r, rowlock_error *err)
+static rowlock_status begin_whole(rl_work *w, rowlock_error *err)
 {
     rl_io io = rl_ledger_io();
-    r->work.conn->table = r->a->site->table;
-    RL_TRY(rl_prepare(r->work.conn, RL_SQL_LEDGER_NOTE, &io, err));
-    RL_TRY(note(r, err));
-    return rl_run_text(r->work.conn, RL_SQL_BEGIN, NULL, &io, err);
+    w->conn->table = w->site->table;
+    RL_TRY(rl_prepare(w->conn, RL_SQL_LEDGER_NOTE, &io, err));
+    RL_TRY(note(w, err));
+    return rl_run_text(w->conn, RL_SQL_BEGIN, NULL, &io, err);
 }
 
 /* So many statements have taken effect for good. */
-static void count_done(run *r, unsigned done)
+static void count_done(rl_work *w, unsigned done)
 {
-    r->row.done = done;
-    r->row.running = 0;
-    rl_sha256_hex(&r->sum, r->row.done_checksum);
+    w->row.done = done;
+    w->row.running = 0;
+    rl_sha256_hex(&w->sum, w->row.done_checksum);
 }
 
 /* LOST where that is why it was stopped. */
-static rowlock_status why_stopped(const run *r, rowlock_status status, rowlock_error *err)
+static rowlock_status why_stopped(const rl_work *w, rowlock_status status, rowlock_error *err)
 {
     rowlock_error spare;
-    if (rl_still_ours(r->a, &spare) == ROWLOCK_LOST)
-        return rl_site_lost(r->a->site, err);
+    if (rl_still_ours(w->site, &spare) == ROWLOCK_LOST)
+        return rl_site_lost(w->site, err);
     if (status == ROWLOCK_CANCELLED)
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
     return status;
@@ -85,14 +72,15 @@ static rowlock_status why_stopped(const run *r, rowlock_status status, rowlock_e
 
 /* The file ends here: its connection, with the transaction that it was in, and how, in the history.
  * LOST in place of `status` where another migrator has taken over: that is why. */
-static rowlock_status end_early(run *r, unsigned running, rowlock_status status, rowlock_error *err)
+static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status status,
+                                rowlock_error *err)
 {
     rowlock_error spare;
-    rl_work_close(&r->work);
-    r->row.running = running;
-    rl_copy_label(r->row.error, TROUBLE_SIZE, err->message);
-    if (note(r, &spare) == ROWLOCK_LOST && status != ROWLOCK_LOST)
-        return rl_site_lost(r->a->site, err);
+    rl_work_close(w);
+    w->row.running = running;
+    rl_copy_label(w->row.error, TROUBLE_SIZE, err->message);
+    if (note(w, &spare) == ROWLOCK_LOST && status != ROWLOCK_LOST)
+        return rl_site_lost(w->site, err);
     return status;
 }
 
@@ -106,17 +94,16 @@ static bool answered(const rowlock_error *err)
 }
 
 /* What stands before the server's words. */
-static void say_where(const run *r, rowlock_error *err)
+static void say_where(const rl_work *w, rowlock_error *err)
 {
     char command[RL_ADVICE_SIZE / 2];
     if (err->server_errno == LOCK_WAIT_ENDED)
-        rl_error_prefix(
-            err,
-            "a transaction uses the table or the row (%s says whose); run again "
-            "when it has ended: ",
-            rl_advise_verb(r->a->site->advice, command, sizeof command, "doctor", false));
-    rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", r->file->name, r->step,
-                    r->file->steps, r->statement.line, r->row.statement);
+        rl_error_prefix(err,
+                        "a transaction uses the table or the row (%s says whose); run again "
+                        "when it has ended: ",
+                        rl_advise_verb(w->site->advice, command, sizeof command, "doctor", false));
+    rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", w->file->name, w->step,
+                    w->file->steps, w->statement.line, w->row.statement);
 }
 
 /* As a whole, or not: a command that was cut would be another one. */
@@ -127,29 +114,29 @@ static void append(rowlock_error *err, const char *before, const char *words)
         snprintf(err->message + n, sizeof err->message - n, "%s%s", before, words);
 }
 
-static void say_status(const run *r, rowlock_error *err)
+static void say_status(const rl_work *w, rowlock_error *err)
 {
     char command[RL_ADVICE_SIZE];
-    append(err, "; see ", rl_advise(r->a->site->advice, command, sizeof command, "status"));
+    append(err, "; see ", rl_advise(w->site->advice, command, sizeof command, "status"));
 }
 
 /* Behind the server's words. `known`: they are the answer to the statement. */
-static void say_outcome(const run *r, bool known, bool stopped, rowlock_error *err)
+static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
 {
     char next[100];
     bool look = false;
     const char *outcome = next;
     int length = snprintf(next, sizeof next, "mend it and run again");
-    if (r->row.done > 0)
+    if (w->row.done > 0)
         snprintf(next + length, sizeof next - (size_t)length, ", which goes on behind statement %u",
-                 r->row.done);
-    if (r->row.whole) {
+                 w->row.done);
+    if (w->row.whole) {
         outcome = "nothing of the file took effect";
     } else if (!known) {
-        outcome = r->work.lingers ? "the server may still be at work on it"
-                                  : "it was stopped, and whether it took effect is not known";
+        outcome = w->lingers ? "the server may still be at work on it"
+                             : "it was stopped, and whether it took effect is not known";
         look = true;
-    } else if (rl_commits_in_parts(&r->statement) && !r->file->resumable) {
+    } else if (rl_commits_in_parts(&w->statement) && !w->file->resumable) {
         outcome = "what it did before that may have taken effect";
         look = true;
     } else if (stopped) {
@@ -159,250 +146,248 @@ static void say_outcome(const run *r, bool known, bool stopped, rowlock_error *e
     }
     append(err, "; ", outcome);
     if (look)
-        say_status(r, err);
+        say_status(w, err);
 }
 
 /* --------------------------------------------------------------------- one statement */
 
 /* In a transaction nothing takes effect before its COMMIT, which is noted: rows by the thousand
  * need not be. */
-static bool is_bulk(const run *r)
+static bool is_bulk(const rl_work *w)
 {
     /* Words, not run. */
     static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "REPLACE", NULL};
-    return rl_in_transaction(r->work.conn->mysql) && rl_now_us() - r->noted_us <= BULK_NOTE_US &&
-           rl_statement_is_one_of(&r->statement, words);
+    return rl_in_transaction(w->conn->mysql) && rl_now_us() - w->noted_us <= BULK_NOTE_US &&
+           rl_statement_is_one_of(&w->statement, words);
 }
 
-static rowlock_status announce(run *r, rowlock_error *err)
+static rowlock_status announce(rl_work *w, rowlock_error *err)
 {
     bool got = false;
-    r->row.running = r->row.whole ? 0 : r->step;
-    rl_tell(r->a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_STATEMENT,
-                                                 .name = r->file->name,
-                                                 .version = r->file->version,
-                                                 .statement = r->row.statement,
-                                                 .step = r->step,
-                                                 .steps = r->file->steps});
-    RL_TRY(rl_still_ours(r->a, err));
-    if (is_bulk(r))
+    w->row.running = w->row.whole ? 0 : w->step;
+    rl_tell(w->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_STATEMENT,
+                                                    .name = w->file->name,
+                                                    .version = w->file->version,
+                                                    .statement = w->row.statement,
+                                                    .step = w->step,
+                                                    .steps = w->file->steps});
+    RL_TRY(rl_still_ours(w->site, err));
+    if (is_bulk(w))
         return ROWLOCK_OK;
-    RL_TRY(rl_work_mark(&r->work, &got, err));
+    RL_TRY(rl_work_mark(w, &got, err));
     if (!got)
         return rl_fail(err, ROWLOCK_LOST, "another migrator has taken over");
-    if (!r->row.whole)
-        RL_TRY(note(r, err));
-    return rl_still_ours(r->a, err);
+    if (!w->row.whole)
+        RL_TRY(note(w, err));
+    return rl_still_ours(w->site, err);
 }
 
-static rowlock_status send_statement(run *r, rowlock_error *err)
+static rowlock_status send_statement(rl_work *w, rowlock_error *err)
 {
-    const rl_budget endless = rl_budget_start(-1, 0, r->a->budget.cancel);
+    const rl_budget endless = rl_budget_start(-1, 0, w->site->budget.cancel);
     rl_io io = rl_budget_lock_io(&endless);
-    return rl_conn_run_foreign(r->work.conn, "migration", r->statement.text, r->statement.length,
-                               &io, err);
+    return rl_conn_run_foreign(w->conn, "migration", w->statement.text, w->statement.length, &io,
+                               err);
 }
 
 /* What was before it is as noted, and it itself has done nothing. */
-static rowlock_status not_sent(run *r, rowlock_status status, rowlock_error *err)
+static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_UNKNOWN)
         status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection was lost before it was sent");
-    status = end_early(r, 0, status, err);
-    say_where(r, err);
+    status = end_early(w, 0, status, err);
+    say_where(w, err);
     return status;
 }
 
 /* Where the server said so, it has not taken effect, but for what it has committed. */
-static rowlock_status failed(run *r, rowlock_status status, rowlock_error *err)
+static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     const bool stopped = status == ROWLOCK_CANCELLED;
     const bool known = answered(err);
-    unsigned running = r->row.running;
-    rl_work_close(&r->work);
+    unsigned running = w->row.running;
+    rl_work_close(w);
     if (!known && !stopped)
         status = rl_fail(err, ROWLOCK_UNKNOWN, "the connection was lost");
     if (!known || stopped)
-        status = why_stopped(r, status, err);
+        status = why_stopped(w, status, err);
     if (known)
-        running = rl_commits_in_parts(&r->statement) ? r->step : 0;
-    status = end_early(r, running, status, err);
-    say_where(r, err);
+        running = rl_commits_in_parts(&w->statement) ? w->step : 0;
+    status = end_early(w, running, status, err);
+    say_where(w, err);
     if (!known || status != ROWLOCK_LOST)
-        say_outcome(r, known, stopped, err);
+        say_outcome(w, known, stopped, err);
     return status;
 }
 
-static rowlock_status committed_early(run *r, rowlock_error *err)
+static rowlock_status committed_early(rl_work *w, rowlock_error *err)
 {
-    r->row.whole = false;
-    count_done(r, r->step);
+    w->row.whole = false;
+    count_done(w, w->step);
     rl_fail(err, ROWLOCK_INVALID,
             "it ended the transaction that the file asks for; what was before it took effect");
-    rowlock_status status = end_early(r, 0, ROWLOCK_INVALID, err);
-    say_where(r, err);
+    rowlock_status status = end_early(w, 0, ROWLOCK_INVALID, err);
+    say_where(w, err);
     return status;
 }
 
 /* Runs it and keeps account. */
-static rowlock_status run_step(run *r, rowlock_error *err)
+static rowlock_status run_step(rl_work *w, rowlock_error *err)
 {
-    rowlock_status status = announce(r, err);
+    rowlock_status status = announce(w, err);
     if (status != ROWLOCK_OK)
-        return not_sent(r, status, err);
-    status = send_statement(r, err);
+        return not_sent(w, status, err);
+    status = send_statement(w, err);
     if (status != ROWLOCK_OK)
-        return failed(r, status, err);
-    if (rl_in_transaction(r->work.conn->mysql))
+        return failed(w, status, err);
+    if (rl_in_transaction(w->conn->mysql))
         return ROWLOCK_OK;
-    if (r->row.whole)
-        return committed_early(r, err);
-    count_done(r, r->step);
+    if (w->row.whole)
+        return committed_early(w, err);
+    count_done(w, w->step);
     return ROWLOCK_OK;
 }
 
 /* One that took effect in an earlier run; what it said to its session is said again. */
-static rowlock_status pass_step(run *r, rowlock_error *err)
+static rowlock_status pass_step(rl_work *w, rowlock_error *err)
 {
-    if (!rl_is_of_session(&r->statement))
+    if (!rl_is_of_session(&w->statement))
         return ROWLOCK_OK;
-    rowlock_status status = send_statement(r, err);
+    rowlock_status status = send_statement(w, err);
     if (status == ROWLOCK_CANCELLED)
-        status = why_stopped(r, status, err);
-    return status == ROWLOCK_OK ? status : not_sent(r, status, err);
+        status = why_stopped(w, status, err);
+    return status == ROWLOCK_OK ? status : not_sent(w, status, err);
 }
 
-static rowlock_status run_steps(run *r, rowlock_error *err)
+static rowlock_status run_steps(rl_work *w, rowlock_error *err)
 {
-    rl_script script = rl_file_script(r->file);
-    for (r->step = 1; rl_script_next(&script, &r->statement); r->step++) {
-        rl_done_add(&r->sum, &r->statement);
-        rl_statement_title(&r->statement, r->row.statement, TITLE_SIZE);
-        RL_TRY(r->step <= r->first ? pass_step(r, err) : run_step(r, err));
+    rl_script script = rl_file_script(w->file);
+    for (w->step = 1; rl_script_next(&script, &w->statement); w->step++) {
+        rl_done_add(&w->sum, &w->statement);
+        rl_statement_title(&w->statement, w->row.statement, TITLE_SIZE);
+        RL_TRY(w->step <= w->first ? pass_step(w, err) : run_step(w, err));
     }
     return ROWLOCK_OK;
 }
 
 /* ---------------------------------------------------------------------------- a file */
 
-static void set_applied(run *r)
+static void set_applied(rl_work *w)
 {
-    count_done(r, r->file->steps);
-    r->row.applied = true;
-    r->row.decided = false;
-    r->row.error[0] = r->row.statement[0] = '\0';
-    r->row.duration_ms = (uint64_t)(rl_now_us() - r->work.started_us) / 1000;
+    count_done(w, w->file->steps);
+    w->row.applied = true;
+    w->row.decided = false;
+    w->row.error[0] = w->row.statement[0] = '\0';
+    w->row.duration_ms = (uint64_t)(rl_now_us() - w->started_us) / 1000;
 }
 
 /* A lost reply to the COMMIT: the connection has ended, so the row says it. */
-static rowlock_status look_whole(run *r, rowlock_error *err)
+static rowlock_status look_whole(rl_work *w, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
-    rl_work_close(&r->work);
-    if (r->work.lingers) {
-        rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", r->file->name);
-        say_status(r, err);
+    rl_work_close(w);
+    if (w->lingers) {
+        rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", w->file->name);
+        say_status(w, err);
         return ROWLOCK_UNKNOWN;
     }
-    RL_TRY(rl_ledger_read(r->a->site, &ledger, err));
+    RL_TRY(rl_ledger_read(w->site, &ledger, err));
     for (size_t i = 0; i < ledger.count; i++)
-        if (ledger.records[i].version == r->file->version && ledger.records[i].applied)
+        if (ledger.records[i].version == w->file->version && ledger.records[i].applied)
             return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                   "%s: the connection was lost; nothing of it took effect", r->file->name);
+                   "%s: the connection was lost; nothing of it took effect", w->file->name);
 }
 
 /* The record goes into the transaction, and only under our token. */
-static rowlock_status note_applied(run *r, rowlock_error *err)
+static rowlock_status note_applied(rl_work *w, rowlock_error *err)
 {
-    set_applied(r);
-    RL_TRY(rl_ledger_note(r->a->site, r->work.conn, &r->row, err));
-    return rl_still_ours(r->a, err);
+    set_applied(w);
+    RL_TRY(rl_ledger_note(w->site, w->conn, &w->row, err));
+    return rl_still_ours(w->site, err);
 }
 
 /* It commits with the rows. Where the server has undone it all for a deadlock, another migrator's
  * write into the guard's row may be what it met: end_early() finds that out. */
-static rowlock_status commit_whole(run *r, rowlock_error *err)
+static rowlock_status commit_whole(rl_work *w, rowlock_error *err)
 {
-    const rl_record begun = r->row;
+    const rl_record begun = w->row;
     rl_io io = rl_ledger_io();
-    rowlock_status status = note_applied(r, err);
+    rowlock_status status = note_applied(w, err);
     if (status == ROWLOCK_OK) {
-        status = rl_run_text(r->work.conn, RL_SQL_LEDGER_COMMIT, NULL, &io, err);
+        status = rl_run_text(w->conn, RL_SQL_LEDGER_COMMIT, NULL, &io, err);
         if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
-            return look_whole(r, err);
+            return look_whole(w, err);
     }
     if (status == ROWLOCK_OK)
         return ROWLOCK_OK;
-    r->row = begun;
-    rl_work_close(&r->work);
-    status = end_early(r, 0, why_stopped(r, status, err), err);
-    rl_error_prefix(err, "%s, nothing of it took effect: ", r->file->name);
+    w->row = begun;
+    rl_work_close(w);
+    status = end_early(w, 0, why_stopped(w, status, err), err);
+    rl_error_prefix(err, "%s, nothing of it took effect: ", w->file->name);
     return status;
 }
 
-static rowlock_status finish(run *r, rowlock_error *err)
+static rowlock_status finish(rl_work *w, rowlock_error *err)
 {
-    if (r->row.whole)
-        return commit_whole(r, err);
-    if (!rl_in_transaction(r->work.conn->mysql)) {
-        set_applied(r);
-        return note(r, err);
+    if (w->row.whole)
+        return commit_whole(w, err);
+    if (!rl_in_transaction(w->conn->mysql)) {
+        set_applied(w);
+        return note(w, err);
     }
     rl_fail(err, ROWLOCK_INVALID,
             "%s ends in a transaction: what is behind its statement %u was rolled back; "
             "put a COMMIT at its end",
-            r->file->name, r->row.done);
-    return end_early(r, 0, ROWLOCK_INVALID, err);
+            w->file->name, w->row.done);
+    return end_early(w, 0, ROWLOCK_INVALID, err);
 }
 
-static run begin_run(rl_applying *a, const rl_entry *entry)
+static rl_work begin_run(rl_site *site, const rl_entry *entry)
 {
     const rl_record *record = entry->record;
-    run r = {.a = a,
-             .file = entry->file,
-             .work = {.a = a, .file = entry->file, .started_us = rl_now_us()},
-             .sum = rl_sha256_begin()};
-    r.row.version = entry->version;
-    r.row.steps = entry->file->steps;
-    r.row.whole = entry->file->whole;
-    snprintf(r.row.checksum, sizeof r.row.checksum, "%s", entry->file->checksum);
+    rl_work w = {
+        .site = site, .file = entry->file, .sum = rl_sha256_begin(), .started_us = rl_now_us()};
+    w.row.version = entry->version;
+    w.row.steps = entry->file->steps;
+    w.row.whole = entry->file->whole;
+    snprintf(w.row.checksum, sizeof w.row.checksum, "%s", entry->file->checksum);
     if (!record || record->whole)
-        return r;
+        return w;
     /* Part of it took effect, so it is no transaction any more. */
-    r.row.whole = r.row.whole && record->done == 0;
-    r.row.done = r.first = record->done;
-    r.row.decided = record->decided;
-    snprintf(r.row.done_checksum, sizeof r.row.done_checksum, "%s", record->done_checksum);
-    return r;
+    w.row.whole = w.row.whole && record->done == 0;
+    w.row.done = w.first = record->done;
+    w.row.decided = record->decided;
+    snprintf(w.row.done_checksum, sizeof w.row.done_checksum, "%s", record->done_checksum);
+    return w;
 }
 
-static rowlock_status run_file(run *r, bool is_new, rowlock_error *err)
+static rowlock_status run_file(rl_work *w, bool is_new, rowlock_error *err)
 {
-    RL_TRY(rl_work_open(&r->work, err));
+    RL_TRY(rl_work_open(w, err));
     if (is_new)
-        RL_TRY(rl_ledger_begin(r->a->site, r->file->version, r->file->name, err));
-    if (r->row.whole)
-        RL_TRY(begin_whole(r, err));
-    RL_TRY(run_steps(r, err));
-    return finish(r, err);
+        RL_TRY(rl_ledger_begin(w->site, w->file->version, w->file->name, err));
+    if (w->row.whole)
+        RL_TRY(begin_whole(w, err));
+    RL_TRY(run_steps(w, err));
+    return finish(w, err);
 }
 
-rowlock_status rl_apply_entry(rl_applying *a, const rl_entry *entry, rowlock_error *err)
+rowlock_status rl_apply_entry(rl_site *site, const rl_entry *entry, rowlock_error *err)
 {
     rowlock_error spare;
-    run r = begin_run(a, entry);
-    a->file++;
-    rowlock_status status = run_file(&r, !entry->record, rl_error_or(err, &spare));
-    rl_work_close(&r.work);
-    if (!r.work.lingers)
-        (void)rl_guard_register(a->site, 0, NULL);
+    rl_work w = begin_run(site, entry);
+    site->file++;
+    rowlock_status status = run_file(&w, !entry->record, rl_error_or(err, &spare));
+    rl_work_close(&w);
+    if (!w.lingers)
+        (void)rl_guard_register(site, 0, NULL);
     if (status == ROWLOCK_OK)
-        rl_tell(a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_APPLIED,
-                                                  .name = entry->file->name,
-                                                  .version = entry->version,
-                                                  .step = r.row.steps,
-                                                  .steps = r.row.steps,
-                                                  .elapsed_ms = (int64_t)r.row.duration_ms});
+        rl_tell(site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_APPLIED,
+                                                     .name = entry->file->name,
+                                                     .version = entry->version,
+                                                     .step = w.row.steps,
+                                                     .steps = w.row.steps,
+                                                     .elapsed_ms = (int64_t)w.row.duration_ms});
     return status;
 }

@@ -356,10 +356,10 @@ static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(site->token), rl_text(site->lock_name), rl_text(site->who)};
-    rl_sql_id id = anyhow ? RL_SQL_LEDGER_ENTER_ANYHOW : RL_SQL_LEDGER_ENTER;
+    const rl_value values[] = {rl_u64(site->token), rl_text(site->lock_name), rl_text(site->who),
+                               rl_u64(anyhow)};
     uint64_t rows = 0;
-    RL_TRY(write_rows(site, id, values, &rows, err));
+    RL_TRY(write_rows(site, RL_SQL_LEDGER_ENTER, values, &rows, err));
     return rows == 0 ? not_entered(site, err) : ROWLOCK_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "db/pool.h"
 #include "migrate/advice.h"
+#include "rowlock/rowlock_migrate.h"
 #include "stmt/stmt.h"
 
 /* How long a change of the history may take in all, outages and waits for its rows included. */
@@ -55,14 +56,20 @@ typedef struct rl_guard {
 
 /* A schema that is migrated, as one call sees it. The strings are the caller's. */
 typedef struct rl_site {
+    const rowlock_migrations_options *options; /* with the defaults filled in */
     const char *schema;
     const char *table;
     const char *who;
     const rl_advice *advice;
-    const char *lock;     /* its name */
-    char lock_name[1281]; /* with the schema it lives in */
-    uint64_t token;       /* ours */
-    rl_pool pool;         /* leads to the schema */
+    const char *lock;         /* its name */
+    char lock_name[1281];     /* with the schema it lives in */
+    uint64_t token;           /* ours */
+    bool (*ours)(void *data); /* is the lock still ours? No round trip */
+    void *ours_data;
+    rl_budget budget; /* of the wait for a dead migrator's connection; its cancel ends everything */
+    unsigned file;    /* the how-manieth of them is at work */
+    unsigned files;
+    rl_pool pool; /* leads to the schema */
     bool open;
     char marker[65];
     uint64_t packet;     /* bytes that a statement may have */

@@ -16,25 +16,25 @@ static const rl_request hold = {.purpose = RL_HOLD};
 
 /* --------------------------------------------------------------------------- telling */
 
-void rl_tell(const rl_applying *a, const rowlock_migrations_progress *what)
+void rl_tell(const rl_site *site, const rowlock_migrations_progress *what)
 {
-    if (!a->progress)
-        return;
     rowlock_migrations_progress now = *what;
-    now.file = a->file;
-    now.files = a->files;
+    if (!site->options->progress)
+        return;
+    now.file = site->file;
+    now.files = site->files;
     if (!now.name)
         now.name = "";
     if (!now.statement)
         now.statement = "";
-    a->progress(a->progress_data, &now);
+    site->options->progress(site->options->progress_data, &now);
 }
 
-rowlock_status rl_still_ours(const rl_applying *a, rowlock_error *err)
+rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err)
 {
-    if (!a->ours(a->ours_data))
-        return rl_site_lost(a->site, err);
-    if (rl_budget_cancelled(&a->budget))
+    if (!site->ours(site->ours_data))
+        return rl_site_lost(site, err);
+    if (rl_budget_cancelled(&site->budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
     return ROWLOCK_OK;
 }
@@ -52,25 +52,25 @@ static rowlock_status end_connection(rl_site *site, uint64_t id, uint64_t age_s,
     return ROWLOCK_OK;
 }
 
-static rowlock_status still_there(const rl_applying *a, const rl_guard *before, const char *killing,
+static rowlock_status still_there(const rl_site *site, const rl_guard *before, const char *killing,
                                   rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_TIMEOUT,
                    "the connection %" PRIu64 " of the last migrator (%s) has not ended yet: the "
                    "server is still undoing its statement%s%s; nothing was run on %s",
                    before->connection_id, before->who, *killing ? ", or: " : "", killing,
-                   a->site->schema);
+                   site->schema);
 }
 
-static rowlock_status evict(rl_applying *a, const rl_guard *before, rowlock_error *err)
+static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error *err)
 {
     bool told = false;
     for (;;) {
         bool ended = false;
         rowlock_error killing = {0};
-        RL_TRY(rl_still_ours(a, err));
+        RL_TRY(rl_still_ours(site, err));
         rowlock_status status =
-            end_connection(a->site, before->connection_id, before->age_s, &ended, &killing);
+            end_connection(site, before->connection_id, before->age_s, &ended, &killing);
         if (ended)
             return ROWLOCK_OK;
         /* Who may not end it waits until it ends by itself. */
@@ -79,42 +79,42 @@ static rowlock_status evict(rl_applying *a, const rl_guard *before, rowlock_erro
             return status;
         }
         if (!told)
-            rl_tell(a, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_ENDING,
-                                                      .connection_id = before->connection_id});
+            rl_tell(site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_ENDING,
+                                                         .connection_id = before->connection_id});
         told = true;
-        if (rl_budget_spent(&a->budget))
-            return still_there(a, before, killing.message, err);
-        (void)rl_budget_sleep(&a->budget, POLL_US);
+        if (rl_budget_spent(&site->budget))
+            return still_there(site, before, killing.message, err);
+        (void)rl_budget_sleep(&site->budget, POLL_US);
     }
 }
 
-static rowlock_status elsewhere(const rl_applying *a, const rl_guard *before, rowlock_error *err)
+static rowlock_status elsewhere(const rl_site *site, const rl_guard *before, rowlock_error *err)
 {
     char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the last migrator (%s) did not end as it should, and worked on another "
                    "server than this one: when its connection %" PRIu64 " has ended there, run %s",
                    before->who, before->connection_id,
-                   rl_advise(a->site->advice, command, sizeof command, "repair --gone"));
+                   rl_advise(site->advice, command, sizeof command, "repair --gone"));
 }
 
-rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_error *err)
+rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_error *err)
 {
     rl_guard before;
     rl_guard now;
-    RL_TRY(rl_guard_read(a->site, &before, err));
-    RL_TRY(rl_guard_enter(a->site, anyhow, err));
+    RL_TRY(rl_guard_read(site, &before, err));
+    RL_TRY(rl_guard_enter(site, anyhow, err));
     /* The connection as it is from now on; it may have been another a moment ago. */
-    RL_TRY(rl_guard_read(a->site, &now, err));
+    RL_TRY(rl_guard_read(site, &now, err));
     before.connection_id = now.connection_id;
     before.server = now.server;
     if (before.connection_id == 0)
         return ROWLOCK_OK;
-    if (!gone && before.server != a->site->server)
-        return elsewhere(a, &before, err);
+    if (!gone && before.server != site->server)
+        return elsewhere(site, &before, err);
     if (!gone)
-        RL_TRY(evict(a, &before, err));
-    return rl_guard_register(a->site, 0, err);
+        RL_TRY(evict(site, &before, err));
+    return rl_guard_register(site, 0, err);
 }
 
 /* ----------------------------------------------------------------- a file's connection */
@@ -124,12 +124,12 @@ rowlock_status rl_apply_enter(rl_applying *a, bool anyhow, bool gone, rowlock_er
 static void stop_statement(void *data, const rl_conn *conn)
 {
     const rl_work *w = data;
-    (void)rl_pool_kill_query(&w->a->site->pool, &conn->peer, conn->id, "", STOP_LIMIT_US);
+    (void)rl_pool_kill_query(&w->site->pool, &conn->peer, conn->id, "", STOP_LIMIT_US);
 }
 
 rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(w->a->site->marker)};
+    const rl_value values[] = {rl_text(w->site->marker)};
     rl_rows rows;
     bool found = false;
     rl_io io = rl_ledger_io();
@@ -148,10 +148,10 @@ static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 {
     uint64_t holder = 0;
     bool ended = false;
-    RL_TRY(rl_guard_register(w->a->site, w->conn->id, err));
-    RL_TRY(rl_marker_holder(w->a->site, &holder, err));
+    RL_TRY(rl_guard_register(w->site, w->conn->id, err));
+    RL_TRY(rl_marker_holder(w->site, &holder, err));
     if (holder != 0 && holder != w->conn->id)
-        (void)rl_site_end(w->a->site, holder, 0, &ended, NULL);
+        (void)rl_site_end(w->site, holder, 0, &ended, NULL);
     return ROWLOCK_OK;
 }
 
@@ -161,17 +161,17 @@ static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
     const int64_t start_us = rl_now_us();
     for (;;) {
         bool got = false;
-        RL_TRY(rl_still_ours(w->a, err));
+        RL_TRY(rl_still_ours(w->site, err));
         RL_TRY(rl_work_mark(w, &got, err));
         const int64_t waited_us = rl_now_us() - start_us;
         if (got)
             return ROWLOCK_OK;
         if (waited_us > MARK_LIMIT_US)
             return rl_fail(err, ROWLOCK_BUSY, "another connection of a migrator on %s does not end",
-                           w->a->site->schema);
+                           w->site->schema);
         if (waited_us > STRANGER_US)
             RL_TRY(end_stranger(w, err));
-        (void)rl_budget_sleep(&w->a->budget, waited_us < STRANGER_US ? QUICK_POLL_US : POLL_US);
+        (void)rl_budget_sleep(&w->site->budget, waited_us < STRANGER_US ? QUICK_POLL_US : POLL_US);
     }
 }
 
@@ -188,8 +188,8 @@ static rowlock_status set_mode(rl_conn *conn, const rl_file *file, rowlock_error
 
 rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
 {
-    rl_site *site = w->a->site;
-    const rl_value wait[] = {rl_u64(w->a->table_wait_s)};
+    rl_site *site = w->site;
+    const rl_value wait[] = {rl_u64((uint64_t)(site->options->table_wait_ms + 999) / 1000)};
     rl_io io = rl_ledger_io();
     RL_TRY(rl_pool_take(&site->pool, &hold, &io, &w->conn, err));
     w->conn->interrupt = stop_statement;
@@ -212,7 +212,7 @@ static bool has_ended(const rl_work *w, uint64_t id)
     const rl_budget pause = rl_budget_start(-1, 0, NULL);
     do {
         bool ended = false;
-        if (end_connection(w->a->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
+        if (end_connection(w->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
             return false;
         if (ended)
             return true;

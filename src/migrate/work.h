@@ -6,20 +6,25 @@
 
 #include "migrate/apply.h"
 
+/* One file at work. */
 typedef struct rl_work {
-    const rl_applying *a;
+    rl_site *site;
     const rl_file *file;
-    int64_t started_us;
     rl_conn *conn; /* NULL: not open */
     bool lingers;  /* it was closed, and has not ended in time */
+    int64_t started_us;
+    rl_record row; /* as noted last */
+    int64_t noted_us;
+    rl_statement statement; /* at work */
+    unsigned step;          /* its number */
+    unsigned first;         /* statements that had taken effect before */
+    rl_sha256 sum;          /* of all statements so far */
 } rl_work;
 
 /* LOST, CANCELLED, or OK: is the lock ours? */
-rowlock_status rl_still_ours(const rl_applying *a, rowlock_error *err);
+rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err);
 
-void rl_tell(const rl_applying *a, const rowlock_migrations_progress *what);
-
-/* Opens and registers it, and takes the marker. Close it on every status. */
+/* Opens and registers its connection, and takes the marker. Close it on every status. */
 rowlock_status rl_work_open(rl_work *w, rowlock_error *err) RL_MUST_USE;
 
 /* *got: the marker is ours. INVALID: quotes are not read there as the file is. */
