@@ -124,12 +124,10 @@ static void end(job *j)
 
 static rowlock_status make_plan(job *j, rowlock_error *err)
 {
-    const rl_aim aim = {
-        .target = j->options.target, .out_of_order = j->options.out_of_order, .advice = &j->advice};
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     RL_TRY(rl_ledger_read(&j->site, &j->ledger, err));
-    return rl_plan_make(&j->folder, &j->ledger, &aim, &j->plan, err);
+    return rl_plan_make(&j->site, &j->folder, &j->ledger, &j->plan, err);
 }
 
 /* ------------------------------------------------------------------------------ lock */
@@ -397,12 +395,7 @@ static rl_record record_for(const rl_file *file, unsigned done)
                         .done = done,
                         .decided = done < file->steps,
                         .applied = done == file->steps};
-    rl_sha256 sum = rl_sha256_begin();
-    rl_statement statement;
-    rl_script script = rl_file_script(file);
-    for (unsigned step = 1; step <= done && rl_script_next(&script, &statement); step++)
-        rl_done_add(&sum, &statement);
-    rl_sha256_hex(&sum, record.done_checksum);
+    rl_done_checksum(file, done, record.done_checksum);
     snprintf(record.checksum, sizeof record.checksum, "%s", file->checksum);
     return record;
 }

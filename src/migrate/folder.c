@@ -337,3 +337,13 @@ void rl_done_add(rl_sha256 *sum, const rl_statement *statement)
     rl_sha256_add(sum, statement->text, statement->length);
     rl_sha256_add(sum, "", 1);
 }
+
+void rl_done_checksum(const rl_file *file, unsigned done, char hex[65])
+{
+    rl_sha256 sum = rl_sha256_begin();
+    rl_statement statement;
+    rl_script script = rl_file_script(file);
+    for (unsigned step = 1; step <= done && rl_script_next(&script, &statement); step++)
+        rl_done_add(&sum, &statement);
+    rl_sha256_hex(&sum, hex);
+}

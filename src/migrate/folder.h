@@ -51,5 +51,7 @@ rl_script rl_file_script(const rl_file *file);
 
 /* One more statement of those that are done (for rl_record's done_checksum). */
 void rl_done_add(rl_sha256 *sum, const rl_statement *statement);
+/* Of the first `done` ones. */
+void rl_done_checksum(const rl_file *file, unsigned done, char hex[65]);
 
 #endif

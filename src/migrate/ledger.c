@@ -15,20 +15,6 @@
 
 /* ------------------------------------------------------------------------ connecting */
 
-static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const char *key,
-                                 const rl_io *io)
-{
-    return rl_stmt_pool_hooks.kill_query(conn, connection_id, key, io);
-}
-
-static rowlock_status setup(rl_conn *conn, rl_purpose purpose, const rl_io *io, rowlock_error *err)
-{
-    (void)purpose;
-    return rl_stmt_pool_hooks.setup(conn, RL_WORK, io, err);
-}
-
-static const rl_pool_hooks hooks = {.setup = setup, .kill_query = kill_query};
-
 /* A connection for the history: short statements of ours alone. */
 static rowlock_status take_control(rl_site *site, const rl_io *io, rl_conn **conn,
                                    rowlock_error *err)
@@ -94,7 +80,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    RL_TRY(rl_pool_init(&site->pool, &params, &hooks, 2, err));
+    RL_TRY(rl_pool_init(&site->pool, &params, &rl_stmt_pool_hooks, 2, err));
     site->open = true;
     rl_io io = rl_ledger_io();
     rowlock_status status = take_control(site, &io, &conn, err);

@@ -50,7 +50,7 @@ static const char *line_words(const rl_entry *entry, unsigned step, char *words,
     return words;
 }
 
-static void unknown(rl_entry *entry, const rl_aim *aim)
+static void unknown(rl_entry *entry, const rl_plan *plan)
 {
     const rl_record *record = entry->record;
     char line[24];
@@ -65,78 +65,69 @@ static void unknown(rl_entry *entry, const rl_aim *aim)
             record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
-            rl_advise(aim->advice, command, sizeof command, "repair --done=%u", record->running),
+            rl_advise(plan->advice, command, sizeof command, "repair --done=%u", record->running),
             record->done);
 }
 
-/* The statements that took effect, as the file has them now; and whether what they left in their
- * session is needed. */
-typedef struct reading {
-    rl_sha256 sum;
-    unsigned left_line; /* of a statement among them that leaves something; 0: none */
-    bool needed;
-} reading;
-
-static reading read_done(const rl_file *file, unsigned done)
+/* What the first `done` statements left in their session is lost. *left: they left something.
+ * True: it is missed, or may be. */
+static bool misses_session(const rl_file *file, unsigned done, bool *left)
 {
-    reading r = {.sum = rl_sha256_begin()};
+    bool needed = false;
     rl_statement statement;
     rl_script script = rl_file_script(file);
-    for (unsigned step = 1; rl_script_next(&script, &statement); step++) {
-        if (step <= done) {
-            rl_done_add(&r.sum, &statement);
-            if (rl_leaves_something(&statement) && !r.left_line)
-                r.left_line = statement.line;
-        } else if (step == done + 1) {
-            r.needed = rl_needs_something(&statement);
-        }
-    }
-    return r;
+    *left = false;
+    for (unsigned step = 1; step <= done + 1 && rl_script_next(&script, &statement); step++)
+        if (step <= done)
+            *left = *left || rl_leaves_something(&statement);
+        else
+            needed = rl_needs_something(&statement);
+    return *left || needed;
 }
 
-static void check_rest(rl_entry *entry, const rl_aim *aim)
+static void check_rest(rl_entry *entry, const rl_plan *plan)
 {
     const rl_record *record = entry->record;
     const rl_file *file = entry->file;
     char command[COMMAND_SIZE];
+    char sum[65];
+    bool left = false;
     if (record->done == 0)
         return;
-    reading r = read_done(file, record->done);
-    char sum[65];
-    rl_sha256_hex(&r.sum, sum);
+    rl_done_checksum(file, record->done, sum);
     if (record->done > file->steps || strcmp(sum, record->done_checksum) != 0)
         problem(entry, ROWLOCK_MIGRATIONS_CHANGED,
                 "%s was changed in its first statements (%u), which took effect already; put them "
                 "back as they were, or, where the schema is as the file says, run %s",
                 file->name, record->done,
-                rl_advise(aim->advice, command, sizeof command, "repair --done=%u", record->done));
-    else if (!record->decided && (r.left_line || r.needed))
+                rl_advise(plan->advice, command, sizeof command, "repair --done=%u", record->done));
+    else if (!record->decided && misses_session(file, record->done, &left))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
                 "left in their session%s: finish it by hand and run %s, or, if the rest can do "
                 "without, "
                 "with --done=%u",
                 file->name, record->done, file->steps,
-                r.left_line ? " (temporary tables, locks, variables)" : "",
-                rl_advise(aim->advice, command, sizeof command, "repair --done=%u", file->steps),
+                left ? " (temporary tables, locks, variables)" : "",
+                rl_advise(plan->advice, command, sizeof command, "repair --done=%u", file->steps),
                 record->done);
 }
 
-static void judge_stopped(rl_entry *entry, const rl_aim *aim)
+static void judge_stopped(rl_entry *entry, const rl_plan *plan)
 {
     entry->state = ROWLOCK_MIGRATIONS_STOPPED;
     entry->wanted = true;
     if (entry->record->whole)
         return; /* nothing of it took effect: all of it again */
     if (entry->record->running > 0 && !entry->file->resumable)
-        unknown(entry, aim);
+        unknown(entry, plan);
     else
-        check_rest(entry, aim);
+        check_rest(entry, plan);
 }
 
 /* ---------------------------------------------------------------------------- judging */
 
-static void judge_applied(rl_entry *entry, const rl_aim *aim)
+static void judge_applied(rl_entry *entry, const rl_plan *plan)
 {
     char command[COMMAND_SIZE];
     entry->state = ROWLOCK_MIGRATIONS_DONE;
@@ -147,7 +138,7 @@ static void judge_applied(rl_entry *entry, const rl_aim *aim)
             "and write a new file for the change, or, where the schema is as it says now, run %s",
             entry->file->name, entry->record->applied_at, entry->record->checksum,
             entry->file->checksum,
-            rl_advise(aim->advice, command, sizeof command, "repair --checksums"));
+            rl_advise(plan->advice, command, sizeof command, "repair --checksums"));
 }
 
 static void judge_missing(rl_entry *entry, const rl_plan *plan)
@@ -163,13 +154,13 @@ static void judge_missing(rl_entry *entry, const rl_plan *plan)
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
                 "%s is in the history, and there is no such file; put it back, or run %s",
                 record->name,
-                rl_advise(plan->aim.advice, command, sizeof command, "repair --forget=%" PRIu64,
+                rl_advise(plan->advice, command, sizeof command, "repair --forget=%" PRIu64,
                           entry->version));
 }
 
 static void judge_new(rl_entry *entry, const rl_plan *plan)
 {
-    bool late = entry->version < plan->newest_record && !plan->aim.out_of_order;
+    bool late = entry->version < plan->newest_record && !plan->out_of_order;
     entry->wanted = true;
     if (late)
         problem(entry, ROWLOCK_MIGRATIONS_LATE,
@@ -185,10 +176,10 @@ static void judge(rl_entry *entry, const rl_plan *plan)
     else if (!entry->record)
         judge_new(entry, plan);
     else if (entry->record->applied)
-        judge_applied(entry, &plan->aim);
+        judge_applied(entry, plan);
     else
-        judge_stopped(entry, &plan->aim);
-    if (plan->aim.target > 0 && entry->version > plan->aim.target)
+        judge_stopped(entry, plan);
+    if (plan->target > 0 && entry->version > plan->target)
         entry->wanted = false;
 }
 
@@ -220,11 +211,13 @@ static rowlock_status check_target(const rl_folder *folder, uint64_t target, row
     return rl_fail(err, ROWLOCK_INVALID, "there is no file with the number %" PRIu64, target);
 }
 
-rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, const rl_aim *aim,
+rowlock_status rl_plan_make(const rl_site *site, const rl_folder *folder, const rl_ledger *ledger,
                             rl_plan *plan, rowlock_error *err)
 {
-    *plan = (rl_plan){.aim = *aim};
-    RL_TRY(check_target(folder, aim->target, err));
+    *plan = (rl_plan){.target = site->options->target,
+                      .out_of_order = site->options->out_of_order,
+                      .advice = site->advice};
+    RL_TRY(check_target(folder, plan->target, err));
     plan->entries = calloc(folder->count + ledger->count + 1, sizeof *plan->entries);
     if (!plan->entries)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -249,7 +242,7 @@ static rowlock_status refuse(const rl_plan *plan, const rl_entry *entry, rowlock
 {
     rl_plan brief = *plan;
     rl_entry again = *entry;
-    brief.aim.advice = NULL;
+    brief.advice = NULL;
     if (strlen(entry->problem) >= sizeof err->message)
         judge(&again, &brief);
     return rl_fail(err, ROWLOCK_REPAIR, "%s", again.problem);

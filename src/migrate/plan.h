@@ -17,24 +17,20 @@ typedef struct rl_entry {
     char problem[2048]; /* "": none */
 } rl_entry;
 
-typedef struct rl_aim {
-    uint64_t target; /* 0: all */
-    bool out_of_order;
-    const rl_advice *advice; /* NULL: no command is spelled out */
-} rl_aim;
-
 /* By version. Points into the folder and the ledger. */
 typedef struct rl_plan {
     rl_entry *entries;
     size_t count;
     unsigned wanted;
-    rl_aim aim;
+    uint64_t target; /* 0: all */
+    bool out_of_order;
+    const rl_advice *advice; /* NULL: no command is spelled out */
     uint64_t newest_file;
     uint64_t newest_record;
 } rl_plan;
 
 /* INVALID: the target is no file's number. Free it on every status. */
-rowlock_status rl_plan_make(const rl_folder *folder, const rl_ledger *ledger, const rl_aim *aim,
+rowlock_status rl_plan_make(const rl_site *site, const rl_folder *folder, const rl_ledger *ledger,
                             rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 void rl_plan_free(rl_plan *plan);
 
