@@ -106,9 +106,7 @@ static rowlock_status with_procedures(const rowlock_client_options *client_optio
 {
     RL_CLEANUP(rl_params_free) rl_params params = {0};
     RL_TRY(maker_params(client_options, &params, err));
-    return rl_no_effect(install ? rl_procedures_install(&params, options, result, err)
-                                : rl_procedures_remove(&params, options, result, err),
-                        err);
+    return rl_no_effect(rl_procedures_change(&params, options, install, result, err), err);
 }
 
 rowlock_status rowlock_procedures_install(const rowlock_client_options *client_options,
@@ -153,9 +151,7 @@ static rowlock_status with_event(const rowlock_client_options *client_options,
 {
     RL_CLEANUP(rl_params_free) rl_params params = {0};
     RL_TRY(maker_params(client_options, &params, err));
-    return rl_no_effect(plan ? rl_event_install(&params, plan, wait_ms, result, err)
-                             : rl_event_remove(&params, wait_ms, result, err),
-                        err);
+    return rl_no_effect(rl_event_change(&params, plan, wait_ms, result, err), err);
 }
 
 rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_options,

@@ -39,12 +39,11 @@ static rowlock_status check_procedure(rl_maker *m, rowlock_error *err)
                    m->params->schema);
 }
 
-static rowlock_status install(rl_maker *m, const rl_event_plan *plan, int64_t wait_ms,
+static rowlock_status install(rl_maker *m, const rl_event_plan *plan,
                               rowlock_sweep_event_result *done, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(plan->every_s), rl_u64(plan->history_us),
                                rl_u64(plan->history_rows), rl_u64(plan->unused_us)};
-    RL_TRY(begin(m, wait_ms, done, err));
     RL_TRY(check_procedure(m, err));
     RL_TRY(rl_server_write_check(&m->conn->server, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &m->io, err));
@@ -56,35 +55,26 @@ static rowlock_status install(rl_maker *m, const rl_event_plan *plan, int64_t wa
     return ROWLOCK_OK;
 }
 
-static rowlock_status remove_it(rl_maker *m, int64_t wait_ms, rowlock_sweep_event_result *done,
-                                rowlock_error *err)
+static rowlock_status remove_it(rl_maker *m, rowlock_sweep_event_result *done, rowlock_error *err)
 {
-    RL_TRY(begin(m, wait_ms, done, err));
     RL_TRY(rl_event_there(m->conn, &m->io, &done->there, err));
     RL_TRY(rl_server_write_check(&m->conn->server, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &m->io, err));
     return rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE_DROP, NULL, &m->io, err);
 }
 
-rowlock_status rl_event_install(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
-                                rowlock_sweep_event_result *result, rowlock_error *err)
-{
-    rl_maker m = {.params = params, .io = rl_io_until(RL_NEVER)};
-    rowlock_sweep_event_result done = {0};
-    rowlock_status status = install(&m, plan, wait_ms, &done, err);
-    if (status == ROWLOCK_OK && result)
-        *result = done;
-    return rl_maker_close(&m, status, "to install the event",
-                          "EVENT, CREATE, SELECT, INSERT, UPDATE, DELETE, EXECUTE", err);
-}
-
-rowlock_status rl_event_remove(rl_params *params, int64_t wait_ms,
+rowlock_status rl_event_change(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
                                rowlock_sweep_event_result *result, rowlock_error *err)
 {
     rl_maker m = {.params = params, .io = rl_io_until(RL_NEVER)};
     rowlock_sweep_event_result done = {0};
-    rowlock_status status = remove_it(&m, wait_ms, &done, err);
+    rowlock_status status = begin(&m, wait_ms, &done, err);
+    if (status == ROWLOCK_OK)
+        status = plan ? install(&m, plan, &done, err) : remove_it(&m, &done, err);
     if (status == ROWLOCK_OK && result)
         *result = done;
-    return rl_maker_close(&m, status, "to remove the event", "EVENT, DROP", err);
+    return rl_maker_close(&m, status, plan ? "to install the event" : "to remove the event",
+                          plan ? "EVENT, CREATE, SELECT, INSERT, UPDATE, DELETE, EXECUTE"
+                               : "EVENT, DROP", /* not run */
+                          err);
 }

@@ -13,10 +13,8 @@ typedef struct rl_event_plan {
     uint64_t unused_us;
 } rl_event_plan;
 
-/* See rowlock_sweep_event_install(). `params` names the schema. */
-rowlock_status rl_event_install(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
-                                rowlock_sweep_event_result *result, rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_event_remove(rl_params *params, int64_t wait_ms,
+/* See rowlock_sweep_event_install(); without a plan, _remove(). `params` names the schema. */
+rowlock_status rl_event_change(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
                                rowlock_sweep_event_result *result, rowlock_error *err) RL_MUST_USE;
 
 /* Is it there, as far as this connection's user may see? */

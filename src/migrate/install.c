@@ -160,20 +160,11 @@ static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-static rowlock_status begin(installer *in, const rowlock_procedures_options *options,
-                            rowlock_error *err)
-{
-    RL_TRY(rl_maker_open(&in->maker, options->wait_ms, err));
-    return read_routines(in->maker.conn, &in->maker.io, &in->there, err);
-}
-
-static rowlock_status install(installer *in, const rowlock_procedures_options *options,
-                              rowlock_error *err)
+static rowlock_status install(installer *in, bool update_only, rowlock_error *err)
 {
     rl_maker *m = &in->maker;
     unsigned version = 0;
-    RL_TRY(begin(in, options, err));
-    if (options->update_only && in->there.count == 0)
+    if (update_only && in->there.count == 0)
         return ROWLOCK_OK;
     RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, &version, err));
     for (unsigned i = 0; i < rl_procedure_count; i++) {
@@ -186,11 +177,9 @@ static rowlock_status install(installer *in, const rowlock_procedures_options *o
     return drop_unwanted(in, err);
 }
 
-static rowlock_status remove_all(installer *in, const rowlock_procedures_options *options,
-                                 rowlock_error *err)
+static rowlock_status remove_all(installer *in, rowlock_error *err)
 {
     bool event = false;
-    RL_TRY(begin(in, options, err));
     RL_TRY(rl_event_there(in->maker.conn, &in->maker.io, &event, err));
     if (event)
         return rl_fail(err, ROWLOCK_INVALID,
@@ -200,27 +189,24 @@ static rowlock_status remove_all(installer *in, const rowlock_procedures_options
     return drop_unwanted(in, err);
 }
 
-static rowlock_status end(installer *in, rowlock_status status, rowlock_procedures_result *result,
-                          rowlock_error *err)
+static rowlock_status change(installer *in, const rowlock_procedures_options *options, bool wanted,
+                             rowlock_error *err)
 {
+    RL_TRY(rl_maker_open(&in->maker, options->wait_ms, err));
+    RL_TRY(read_routines(in->maker.conn, &in->maker.io, &in->there, err));
+    return wanted ? install(in, options->update_only, err) : remove_all(in, err);
+}
+
+rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_options *options,
+                                    bool wanted, rowlock_procedures_result *result,
+                                    rowlock_error *err)
+{
+    installer in = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)}};
+    rowlock_status status = change(&in, options, wanted, err);
     if (status == ROWLOCK_OK && result)
-        *result = in->done;
-    return rl_maker_close(&in->maker, status, "to install the procedures",
+        *result = in.done;
+    return rl_maker_close(&in.maker, status, "to install the procedures",
                           "CREATE ROUTINE, ALTER ROUTINE, EXECUTE", err); /* not run */
-}
-
-rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,
-                                     rowlock_procedures_result *result, rowlock_error *err)
-{
-    installer in = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)}};
-    return end(&in, install(&in, options, err), result, err);
-}
-
-rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_options *options,
-                                    rowlock_procedures_result *result, rowlock_error *err)
-{
-    installer in = {.maker = {.params = params, .io = rl_io_until(RL_NEVER)}};
-    return end(&in, remove_all(&in, options, err), result, err);
 }
 
 /* ------------------------------------------------------------------------- looking */

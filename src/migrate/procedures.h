@@ -13,12 +13,9 @@ typedef struct rl_procedure {
 extern const rl_procedure rl_procedures[];
 extern const unsigned rl_procedure_count;
 
-/* See rowlock_procedures_install(). `params` names the schema. */
-rowlock_status rl_procedures_install(rl_params *params, const rowlock_procedures_options *options,
-                                     rowlock_procedures_result *result,
-                                     rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_procedures_remove(rl_params *params, const rowlock_procedures_options *options,
-                                    rowlock_procedures_result *result,
+/* See rowlock_procedures_install(); where none is wanted, _remove(). `params` names the schema. */
+rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_options *options,
+                                    bool wanted, rowlock_procedures_result *result,
                                     rowlock_error *err) RL_MUST_USE;
 
 /* What of them a connection's user sees in its schema, for the doctor. */
