@@ -89,55 +89,47 @@ static rowlock_status merge(const rowlock_client_options *options, rl_url *url, 
     return check_schema_name(params->schema, err);
 }
 
-static rowlock_status choose_waiting(const rowlock_client_options *options, const rl_url *url,
-                                     rowlock_waiting *waiting, rowlock_error *err)
+/* Two ways, of the numbers 1 and 2; 0: neither the caller nor the URL says which. */
+typedef struct ways {
+    const char *what;
+    const char *of_what;
+    const char *words[2]; /* in a URL */
+    const char *refusal;
+} ways;
+
+static rowlock_status choose_way(int given, const char *in_url, const ways *of, int *chosen,
+                                 rowlock_error *err)
 {
-    const bool polls = url->waiting && strcmp(url->waiting, "poll") == 0;
-    *waiting = options->waiting;
-    if (options->waiting == ROWLOCK_WAITING_AUTO || options->waiting == ROWLOCK_WAITING_POLL)
-        return ROWLOCK_OK;
-    if (options->waiting != ROWLOCK_WAITING_DEFAULT)
-        return rl_fail(err, ROWLOCK_INVALID, "there is no way of waiting %d",
-                       (int)options->waiting);
-    *waiting = polls ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
-    if (!polls && url->waiting && strcmp(url->waiting, "auto") != 0)
+    *chosen = given;
+    if (given < 0 || given > 2)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no %s %d%s", of->what, given, of->of_what);
+    for (int i = 0; given == 0 && in_url && i < 2; i++)
+        if (strcmp(in_url, of->words[i]) == 0)
+            *chosen = i + 1;
+    if (*chosen == 0 && in_url)
         /* What it is is not shown: it may be the end of a password. */
-        return rl_fail(err, ROWLOCK_INVALID, "the URL's waiting is neither auto nor poll");
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's %s", of->refusal);
     return ROWLOCK_OK;
 }
 
-static rowlock_status choose_via(const rowlock_client_options *options, const rl_url *url,
-                                 bool *via, rowlock_error *err)
+static rowlock_status choose_ways(const rowlock_client_options *options, const rl_url *url,
+                                  rl_params *params, rowlock_waiting *waiting, rowlock_error *err)
 {
-    *via = options->via == ROWLOCK_VIA_PROCEDURES;
-    if (options->via != ROWLOCK_VIA_DEFAULT && options->via != ROWLOCK_VIA_TABLES &&
-        options->via != ROWLOCK_VIA_PROCEDURES)
-        return rl_fail(err, ROWLOCK_INVALID, "there is no way %d to the tables (via)",
-                       (int)options->via);
-    if (options->via != ROWLOCK_VIA_DEFAULT || !url->via)
-        return ROWLOCK_OK;
-    *via = strcmp(url->via, "procedures") == 0;
-    if (!*via && strcmp(url->via, "tables") != 0)
-        /* Not shown, as with waiting. */
-        return rl_fail(err, ROWLOCK_INVALID, "the URL's via is neither tables nor procedures");
-    return ROWLOCK_OK;
-}
-
-static rowlock_status choose_protocol(const rowlock_client_options *options, const rl_url *url,
-                                      rowlock_protocol *protocol, rowlock_error *err)
-{
-    *protocol = options->protocol;
-    if (options->protocol == ROWLOCK_PROTOCOL_TCP || options->protocol == ROWLOCK_PROTOCOL_SOCKET)
-        return ROWLOCK_OK;
-    if (options->protocol != ROWLOCK_PROTOCOL_DEFAULT)
-        return rl_fail(err, ROWLOCK_INVALID, "there is no protocol %d", (int)options->protocol);
-    if (!url->protocol)
-        return ROWLOCK_OK;
-    const bool tcp = strcmp(url->protocol, "tcp") == 0;
-    *protocol = tcp ? ROWLOCK_PROTOCOL_TCP : ROWLOCK_PROTOCOL_SOCKET;
-    if (!tcp && strcmp(url->protocol, "socket") != 0)
-        /* Not shown, as with waiting. */
-        return rl_fail(err, ROWLOCK_INVALID, "the URL's protocol is neither tcp nor socket");
+    static const ways waitings = {
+        "way of waiting", "", {"poll", "auto"}, "waiting is neither auto nor poll"};
+    static const ways vias = {"way",
+                              " to the tables (via)",
+                              {"procedures", "tables"},
+                              "via is neither tables nor procedures"};
+    static const ways protocols = {
+        "protocol", "", {"tcp", "socket"}, "protocol is neither tcp nor socket"};
+    int way = 0;
+    RL_TRY(choose_way((int)options->waiting, url->waiting, &waitings, &way, err));
+    *waiting = way == ROWLOCK_WAITING_POLL ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
+    RL_TRY(choose_way((int)options->via, url->via, &vias, &way, err));
+    params->via = way == ROWLOCK_VIA_PROCEDURES;
+    RL_TRY(choose_way((int)options->protocol, url->protocol, &protocols, &way, err));
+    params->protocol = (rowlock_protocol)way;
     return ROWLOCK_OK;
 }
 
@@ -147,7 +139,6 @@ static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *u
     *tls = url->tls;
     url->tls = (rl_tls){0};
     if (url->tls_mode && !rl_tls_mode_of(url->tls_mode, &tls->mode))
-        /* Not shown, as with waiting. */
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's tls is neither off, preferred, required, verify-ca nor "
                        "verify-identity");
@@ -172,10 +163,8 @@ static rowlock_status resolve(const rowlock_client_options *options, rl_params *
     if (options->url)
         RL_TRY(rl_url_parse(options->url, &url, err));
     RL_TRY(merge(options, &url, params, err));
-    RL_TRY(choose_waiting(options, &url, waiting, err));
-    RL_TRY(choose_via(options, &url, &params->via, err));
+    RL_TRY(choose_ways(options, &url, params, waiting, err));
     RL_TRY(merge_tls(options, &url, &params->tls, err));
-    RL_TRY(choose_protocol(options, &url, &params->protocol, err));
     RL_TRY(check_option_file(params->defaults_file, err));
     RL_TRY(check_option_file(params->defaults_extra_file, err));
     if (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS)

@@ -10,83 +10,52 @@
 #include "base/text.h"
 #include "stmt/session.h"
 
-#define COLUMNS_MOST  200 /* of rowlock's tables */
-#define COLUMN_RIGHTS 100
-
-typedef struct column {
-    char table[65];
-    char name[65];
-    char rights[COLUMN_RIGHTS]; /* ",select,insert," */
-} column;
+typedef enum right_state { UNSEEN, THERE, LACKING } right_state;
 
 typedef struct sight {
     rl_doctor *d;
-    bool nothing; /* the schema is hidden: there is no right in it */
-    column columns[COLUMNS_MOST];
-    size_t count;
-    rl_buffer shown; /* what SHOW GRANTS says, lines */
+    bool nothing;         /* the schema is hidden: there is no right in it */
+    right_state rights[]; /* as rl_rights: those on columns, and on the schema */
 } sight;
 
 /* ------------------------------------------------------------------------ what there is */
 
-static rowlock_status read_columns(sight *s)
+static bool is_of_role(unsigned right, const char *role)
 {
-    rl_rows rows;
-    s->count = 0;
-    RL_TRY(rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL));
-    while (s->count < COLUMNS_MOST && rl_next(&rows)) {
-        column *seen = &s->columns[s->count++];
-        snprintf(seen->table, sizeof seen->table, "%s", rows.cells[0].text);
-        snprintf(seen->name, sizeof seen->name, "%s", rows.cells[1].text);
-        snprintf(seen->rights, sizeof seen->rights, ",%s,", rows.cells[2].text);
-    }
-    rl_end(&rows);
-    return rows.status;
+    return strcmp(rl_rights[right].role, role) == 0;
 }
 
-static void keep_line(void *data, const char *const *cells)
-{
-    rl_buffer *shown = data;
-    rl_buffer_puts(shown, cells[0] ? cells[0] : "");
-    rl_buffer_puts(shown, "\n");
-}
-
-static void look(sight *s)
-{
-    rowlock_status status;
-    do
-        status = read_columns(s);
-    while (rl_doctor_again(s->d, status));
-    do {
-        s->shown.length = 0;
-        status = rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, keep_line,
-                               &s->shown, NULL);
-    } while (rl_doctor_again(s->d, status));
-}
-
-static bool column_has(const column *c, const char *right)
+static bool list_has(const char *list, const char *right)
 {
     const size_t length = strlen(right);
-    for (const char *at = c->rights; (at = strchr(at, ',')); at++)
-        if (strncasecmp(at + 1, right, length) == 0 && at[1 + length] == ',')
+    for (const char *at = list; *at; at += strcspn(at, ",")) {
+        at += *at == ',';
+        if (strncasecmp(at, right, length) == 0 && (at[length] == ',' || !at[length]))
             return true;
+    }
     return false;
 }
 
-/* On that column; "": on each that is seen. */
-static bool has_on_columns(const sight *s, const rl_right *wanted)
+/* A right on no column by name is one on each that is seen. */
+static void note_column(sight *s, const rl_cell *cells)
 {
-    bool any = false;
-    for (size_t i = 0; i < s->count; i++) {
-        const column *c = &s->columns[i];
-        if (strcmp(c->table, wanted->table) != 0 ||
-            (*wanted->column && strcmp(c->name, wanted->column) != 0))
-            continue;
-        if (!column_has(c, wanted->right))
-            return false;
-        any = true;
+    for (unsigned i = 0; i < rl_right_count; i++) {
+        const rl_right *wanted = &rl_rights[i];
+        if (strcmp(wanted->table, cells[0].text) == 0 && s->rights[i] != LACKING &&
+            (!*wanted->column || strcmp(wanted->column, cells[1].text) == 0))
+            s->rights[i] = list_has(cells[2].text, wanted->right) ? THERE : LACKING;
     }
-    return any;
+}
+
+static rowlock_status read_columns(sight *s)
+{
+    rl_rows rows;
+    memset(s->rights, 0, rl_right_count * sizeof *s->rights);
+    RL_TRY(rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL));
+    while (rl_next(&rows))
+        note_column(s, rows.cells);
+    rl_end(&rows);
+    return rows.status;
 }
 
 /* The statement is prepared alone. Anything else than "denied" says nothing of rights. */
@@ -150,24 +119,36 @@ static bool line_has(const char *line, const char *right)
     return false;
 }
 
-static bool has_on_schema(const sight *s, const char *right)
+static void note_grant(void *data, const char *const *cells)
 {
-    for (const char *line = s->shown.text; line && *line;) {
-        /* not run */
-        if (strncmp(line, "GRANT ", 6) == 0 && is_of_schema(line, s->d->params->schema) &&
-            line_has(line, right))
-            return true;
-        line += strcspn(line, "\n");
-        line += *line == '\n';
-    }
-    return false;
+    sight *s = data;
+    const char *line = cells[0] ? cells[0] : "";
+    /* not run */
+    if (strncmp(line, "GRANT ", 6) != 0 || !is_of_schema(line, s->d->params->schema))
+        return;
+    for (unsigned i = 0; i < rl_right_count; i++)
+        if (strcmp(rl_rights[i].table, "*") == 0 && line_has(line, rl_rights[i].right))
+            s->rights[i] = THERE;
 }
 
-static bool has(sight *s, const rl_right *wanted)
+static void look(sight *s)
 {
+    rowlock_status status;
+    do
+        status = read_columns(s);
+    while (rl_doctor_again(s->d, status));
+    do
+        status =
+            rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, note_grant, s, NULL);
+    while (rl_doctor_again(s->d, status));
+}
+
+static bool has(sight *s, unsigned right)
+{
+    const rl_right *wanted = &rl_rights[right];
     const bool on_schema = strcmp(wanted->table, "*") == 0;
     if (on_schema && !s->d->conn->via)
-        return has_on_schema(s, wanted->right);
+        return s->rights[right] == THERE;
     if (s->nothing)
         return false;
     if (on_schema)
@@ -177,7 +158,7 @@ static bool has(sight *s, const rl_right *wanted)
     /* not run */
     if (strcmp(wanted->right, "SELECT") == 0 && !*wanted->column)
         return may(s, RL_SQL_DOCTOR_MAY_READ, wanted->table);
-    return has_on_columns(s, wanted);
+    return s->rights[right] == THERE;
 }
 
 /* ------------------------------------------------------------------------ what is missing */
@@ -234,7 +215,7 @@ static void find_missing(sight *s, const char *role, missing *m)
 {
     look(s);
     for (unsigned i = 0; i < rl_right_count; i++)
-        if (strcmp(rl_rights[i].role, role) == 0 && !has(s, &rl_rights[i]))
+        if (is_of_role(i, role) && !has(s, i))
             add(m, &rl_rights[i]);
     end_statement(m);
 }
@@ -244,7 +225,7 @@ rowlock_status rl_role_check(const char *role, rowlock_error *err)
     char names[200] = "";
     const char *last = "";
     for (unsigned i = 0; i < rl_right_count; i++) {
-        if (strcmp(rl_rights[i].role, role) == 0)
+        if (is_of_role(i, role))
             return ROWLOCK_OK;
         const size_t length = strlen(names);
         if (strcmp(rl_rights[i].role, last) != 0)
@@ -258,7 +239,7 @@ rowlock_status rl_role_check(const char *role, rowlock_error *err)
 bool rl_role_is_of_schema(const char *role)
 {
     for (unsigned i = 0; i < rl_right_count; i++)
-        if (strcmp(rl_rights[i].role, role) == 0 && strcmp(rl_rights[i].table, "*") != 0)
+        if (is_of_role(i, role) && strcmp(rl_rights[i].table, "*") != 0)
             return false;
     return true;
 }
@@ -310,9 +291,9 @@ static void try_statements(rl_doctor *d, trial *t)
 {
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         rowlock_error err = {0};
+        rowlock_status status = ROWLOCK_OK;
         if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
             continue;
-        rowlock_status status;
         do
             status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
         while (rl_doctor_again(d, status));
@@ -373,12 +354,13 @@ static void tell_trial(rl_doctor *d, const trial *t, bool lacks)
 bool rl_doctor_check_rights(rl_doctor *d, bool hidden)
 {
     char who[RL_GRANTEE_SIZE];
-    sight *s = calloc(1, sizeof *s);
+    sight *s = calloc(1, sizeof *s + rl_right_count * sizeof *s->rights);
     missing m = {.schema = d->params->schema, .grantee = who};
     rl_doctor_grantee(d, who, sizeof who);
     if (!s)
         return false;
-    *s = (sight){.d = d, .nothing = hidden};
+    s->d = d;
+    s->nothing = hidden;
     find_missing(s, d->wants->role, &m);
     const bool lacks = m.count > 0;
     if (lacks)
@@ -386,7 +368,6 @@ bool rl_doctor_check_rights(rl_doctor *d, bool hidden)
     else
         tell_enough(d, who);
     rl_buffer_free(&m.grants);
-    rl_buffer_free(&s->shown);
     free(s);
     return lacks;
 }
