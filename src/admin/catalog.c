@@ -29,12 +29,6 @@ enum {
     COLUMN_DESCRIPTION
 };
 
-static bool copy_text(const char **to, const char *from)
-{
-    *to = strdup(from);
-    return *to != NULL;
-}
-
 /* ------------------------------------------------------------------------------ locks */
 
 static int64_t milliseconds(const rl_cell *us)
@@ -53,29 +47,30 @@ static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
     return ROWLOCK_HELD;
 }
 
-static bool fill_info(rowlock_info *info, const rl_kind *kind, const rl_cell *cells)
+static void fill_info(rowlock_info *info, rl_texts *texts, const rl_kind *kind,
+                      const rl_cell *cells)
 {
-    *info = (rowlock_info){
-        .mode = kind->mode, .token = cells[COLUMN_VERSION].u64, .held_ms = -1, .remaining_ms = -1};
-    /* A lease has the one that it was taken on, which is of no meaning to others. */
-    if (kind->of_connection)
-        info->connection_id = cells[COLUMN_CONNECTION].u64;
-    info->state = state_of(cells, kind);
-    bool held = info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
-    bool shut = info->state == ROWLOCK_SHUT;
-    if (held)
-        info->held_ms = milliseconds(&cells[COLUMN_HELD_US]);
-    if (shut || (held && !kind->of_connection))
-        info->remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
+    const rowlock_state state = state_of(cells, kind);
+    const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
+    const bool shut = state == ROWLOCK_SHUT;
     const char *expires = shut   ? cells[COLUMN_SHUT_UNTIL].text
                           : held ? cells[COLUMN_EXPIRES].text
                                  : "";
-    return copy_text(&info->name, cells[COLUMN_NAME].text) &&
-           copy_text(&info->owner, cells[COLUMN_OWNER].text) &&
-           copy_text(&info->owner_label, cells[COLUMN_LABEL].text) &&
-           copy_text(&info->acquired_at, cells[COLUMN_ACQUIRED].text) &&
-           copy_text(&info->expires_at, expires) &&
-           copy_text(&info->description, cells[COLUMN_DESCRIPTION].text);
+    *info = (rowlock_info){.mode = kind->mode,
+                           .state = state,
+                           .token = cells[COLUMN_VERSION].u64,
+                           .name = rl_texts_keep(texts, cells[COLUMN_NAME].text),
+                           .owner = rl_texts_keep(texts, cells[COLUMN_OWNER].text),
+                           .owner_label = rl_texts_keep(texts, cells[COLUMN_LABEL].text),
+                           .acquired_at = rl_texts_keep(texts, cells[COLUMN_ACQUIRED].text),
+                           .expires_at = rl_texts_keep(texts, expires),
+                           .description = rl_texts_keep(texts, cells[COLUMN_DESCRIPTION].text),
+                           /* A lease's is the one that it was taken on, of no meaning to others. */
+                           .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,
+                           .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
+                           .remaining_ms = -1};
+    if (shut || (held && !kind->of_connection))
+        info->remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
 }
 
 /* The ids beside the infos, for the probe. */
@@ -95,9 +90,8 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
         !RL_GROW(to->ids, list->count, to->id_capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     to->ids[list->count] = cells[COLUMN_ID].u64;
-    if (!fill_info(&list->infos[list->count++], kind, cells))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    return ROWLOCK_OK;
+    fill_info(&list->infos[list->count++], &list->texts, kind, cells);
+    return list->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 /* A row lock that says it is held: only its row knows. */
@@ -149,15 +143,7 @@ void rl_catalog_list_free(rowlock_list *list)
 {
     if (!list)
         return;
-    for (size_t i = 0; i < list->count; i++) {
-        const rowlock_info *info = &list->infos[i];
-        rl_free_text(info->name);
-        rl_free_text(info->owner);
-        rl_free_text(info->owner_label);
-        rl_free_text(info->acquired_at);
-        rl_free_text(info->expires_at);
-        rl_free_text(info->description);
-    }
+    rl_texts_free(&list->texts);
     free(list->infos);
     free(list);
 }
@@ -165,7 +151,8 @@ void rl_catalog_list_free(rowlock_list *list)
 /* ---------------------------------------------------------------------------- history */
 
 /* The columns of event_list and event_list_of. */
-static bool fill_event(rowlock_event *event, const rl_kind *kind, const rl_cell *cells)
+static void fill_event(rowlock_event *event, rl_texts *texts, const rl_kind *kind,
+                       const rl_cell *cells)
 {
     *event = (rowlock_event){.id = cells[0].u64,
                              .mode = kind->mode,
@@ -173,12 +160,13 @@ static bool fill_event(rowlock_event *event, const rl_kind *kind, const rl_cell 
                              .waited_ms = cells[8].null ? -1 : cells[8].i64,
                              .held_ms = cells[9].null ? -1 : cells[9].i64,
                              .has_exit_status = !cells[10].null,
-                             .exit_status = (int)cells[10].i64};
-    return copy_text(&event->name, cells[1].text) && copy_text(&event->event, cells[3].text) &&
-           copy_text(&event->owner, cells[5].text) &&
-           copy_text(&event->owner_label, cells[6].text) &&
-           copy_text(&event->happened_at, cells[7].text) &&
-           copy_text(&event->detail, cells[11].text);
+                             .exit_status = (int)cells[10].i64,
+                             .name = rl_texts_keep(texts, cells[1].text),
+                             .event = rl_texts_keep(texts, cells[3].text),
+                             .owner = rl_texts_keep(texts, cells[5].text),
+                             .owner_label = rl_texts_keep(texts, cells[6].text),
+                             .happened_at = rl_texts_keep(texts, cells[7].text),
+                             .detail = rl_texts_keep(texts, cells[11].text)};
 }
 
 static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
@@ -186,10 +174,10 @@ static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error 
     rowlock_history *history = data;
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(cells[2].text, cells[1].text, &kind, err));
-    if (!RL_GROW(history->events, history->count, history->capacity) ||
-        !fill_event(&history->events[history->count++], kind, cells))
+    if (!RL_GROW(history->events, history->count, history->capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    return ROWLOCK_OK;
+    fill_event(&history->events[history->count++], &history->texts, kind, cells);
+    return history->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 /* Each client writes its events behind, so that ids are not in the order of time. The text of
@@ -235,15 +223,7 @@ void rl_catalog_history_free(rowlock_history *history)
 {
     if (!history)
         return;
-    for (size_t i = 0; i < history->count; i++) {
-        const rowlock_event *event = &history->events[i];
-        rl_free_text(event->name);
-        rl_free_text(event->event);
-        rl_free_text(event->owner);
-        rl_free_text(event->owner_label);
-        rl_free_text(event->happened_at);
-        rl_free_text(event->detail);
-    }
+    rl_texts_free(&history->texts);
     free(history->events);
     free(history);
 }

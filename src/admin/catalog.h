@@ -2,16 +2,19 @@
 #ifndef RL_ADMIN_CATALOG_H
 #define RL_ADMIN_CATALOG_H
 
+#include "base/text.h"
 #include "engine/client.h"
 
 struct rowlock_list {
-    rowlock_info *infos; /* their strings are owned */
+    rowlock_info *infos;
+    rl_texts texts; /* theirs */
     size_t count;
     size_t capacity;
 };
 
 struct rowlock_history {
-    rowlock_event *events; /* their strings are owned */
+    rowlock_event *events;
+    rl_texts texts; /* theirs */
     size_t count;
     size_t capacity;
 };

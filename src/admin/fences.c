@@ -439,13 +439,11 @@ static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, con
     if (!RL_GROW(fences->items, fences->count, fences->capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rowlock_fenced *item = &fences->items[fences->count++];
-    *item = (rowlock_fenced){.table_schema = strdup(cells[0].text),
-                             .table_name = strdup(cells[1].text),
-                             .name = strdup(name),
-                             .definer = strdup(cells[3].text)};
-    return item->table_schema && item->table_name && item->name && item->definer
-               ? ROWLOCK_OK
-               : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    *item = (rowlock_fenced){.table_schema = rl_texts_keep(&fences->texts, cells[0].text),
+                             .table_name = rl_texts_keep(&fences->texts, cells[1].text),
+                             .name = rl_texts_keep(&fences->texts, name),
+                             .definer = rl_texts_keep(&fences->texts, cells[3].text)};
+    return fences->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 /* Its triggers come one after the other. */
@@ -486,12 +484,7 @@ void rl_fences_free(rowlock_fences *fences)
 {
     if (!fences)
         return;
-    for (size_t i = 0; i < fences->count; i++) {
-        rl_free_text(fences->items[i].table_schema);
-        rl_free_text(fences->items[i].table_name);
-        rl_free_text(fences->items[i].name);
-        rl_free_text(fences->items[i].definer);
-    }
+    rl_texts_free(&fences->texts);
     free(fences->items);
     free(fences);
 }

@@ -2,10 +2,12 @@
 #ifndef RL_ADMIN_FENCES_H
 #define RL_ADMIN_FENCES_H
 
+#include "base/text.h"
 #include "engine/client.h"
 
 struct rowlock_fences {
-    rowlock_fenced *items; /* their strings are owned */
+    rowlock_fenced *items;
+    rl_texts texts; /* theirs */
     size_t count;
     size_t capacity;
 };

@@ -11,34 +11,6 @@ enum { COLUMN_NAME, COLUMN_WHO, COLUMN_OWNER, COLUMN_CONNECTION, COLUMN_WAITED_M
 
 static const char not_shown[] = "waiters, which this server does not show";
 
-static char *append(char **at, const char *text)
-{
-    char *start = *at;
-    *at = stpcpy(start, text) + 1;
-    return start;
-}
-
-/* The server knows any bytes: what gets out is clean, as labels are. */
-static rowlock_waiter *new_waiter(rowlock_mode mode, const rl_cell *cells)
-{
-    char who[ROWLOCK_LABEL_MAX + 1];
-    rl_copy_label(who, sizeof who, cells[COLUMN_WHO].text);
-    const char *name = cells[COLUMN_NAME].text;
-    const char *owner = cells[COLUMN_OWNER].text;
-    size_t strings = strlen(name) + strlen(who) + strlen(owner) + 3;
-    rowlock_waiter *waiter = malloc(sizeof *waiter + strings);
-    if (!waiter)
-        return NULL;
-    char *at = (char *)(waiter + 1);
-    *waiter = (rowlock_waiter){.mode = mode,
-                               .connection_id = cells[COLUMN_CONNECTION].u64,
-                               .waited_ms = cells[COLUMN_WAITED_MS].i64};
-    waiter->name = append(&at, name);
-    waiter->who = append(&at, who);
-    waiter->owner = append(&at, owner);
-    return waiter;
-}
-
 static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_cell *cells,
                           rowlock_error *err)
 {
@@ -46,12 +18,19 @@ static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
     }
-    const bool room = RL_GROW(waiters->items, waiters->count, waiters->capacity);
-    rowlock_waiter *waiter = room ? new_waiter(mode, cells) : NULL;
-    if (!waiter)
+    if (!RL_GROW(waiters->items, waiters->count, waiters->capacity))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    waiters->items[waiters->count++] = waiter;
-    return ROWLOCK_OK;
+    /* The server knows any bytes: what gets out is clean, as labels are. */
+    char who[ROWLOCK_LABEL_MAX + 1];
+    rl_copy_label(who, sizeof who, cells[COLUMN_WHO].text);
+    waiters->items[waiters->count++] =
+        (rowlock_waiter){.mode = mode,
+                         .name = rl_texts_keep(&waiters->texts, cells[COLUMN_NAME].text),
+                         .who = rl_texts_keep(&waiters->texts, who),
+                         .owner = rl_texts_keep(&waiters->texts, cells[COLUMN_OWNER].text),
+                         .connection_id = cells[COLUMN_CONNECTION].u64,
+                         .waited_ms = cells[COLUMN_WAITED_MS].i64};
+    return waiters->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 static rowlock_status add_of_lease(void *data, const rl_cell *cells, rowlock_error *err)
@@ -66,8 +45,8 @@ static rowlock_status add_of_row(void *data, const rl_cell *cells, rowlock_error
 
 static int by_name_and_turn(const void *a, const void *b)
 {
-    const rowlock_waiter *one = *(rowlock_waiter *const *)a;
-    const rowlock_waiter *other = *(rowlock_waiter *const *)b;
+    const rowlock_waiter *one = a;
+    const rowlock_waiter *other = b;
     int order = strcmp(one->name, other->name);
     if (order == 0)
         order = (one->waited_ms < other->waited_ms) - (one->waited_ms > other->waited_ms);
@@ -122,7 +101,7 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
         status =
             read_some(client, &budget, RL_SQL_WAITERS_OF_ROWS, at_rows, add_of_row, waiters, err);
     if (waiters->count > 1)
-        qsort(waiters->items, waiters->count, sizeof(rowlock_waiter *), by_name_and_turn);
+        qsort(waiters->items, waiters->count, sizeof *waiters->items, by_name_and_turn);
     if (status == ROWLOCK_OK)
         *out = waiters;
     else
@@ -134,8 +113,7 @@ void rl_waiters_free(rowlock_waiters *waiters)
 {
     if (!waiters)
         return;
-    for (size_t i = 0; i < waiters->count; i++)
-        free(waiters->items[i]);
+    rl_texts_free(&waiters->texts);
     free(waiters->items);
     free(waiters);
 }

@@ -2,10 +2,12 @@
 #ifndef RL_ADMIN_WAITERS_H
 #define RL_ADMIN_WAITERS_H
 
+#include "base/text.h"
 #include "engine/client.h"
 
 struct rowlock_waiters {
-    rowlock_waiter **items; /* each in one piece of memory with its strings */
+    rowlock_waiter *items;
+    rl_texts texts; /* theirs */
     size_t count;
     size_t capacity;
     const char *hidden; /* a constant */

@@ -67,7 +67,7 @@ size_t rowlock_waiters_count(const rowlock_waiters *waiters)
 
 const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i)
 {
-    return waiters && i < waiters->count ? waiters->items[i] : NULL;
+    return waiters && i < waiters->count ? &waiters->items[i] : NULL;
 }
 
 const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)

@@ -104,6 +104,32 @@ void rl_free_text(const char *text)
     free((char *)(uintptr_t)text);
 }
 
+struct rl_kept_text {
+    struct rl_kept_text *before;
+    char text[];
+};
+
+const char *rl_texts_keep(rl_texts *texts, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    struct rl_kept_text *kept = malloc(sizeof *kept + size);
+    if (!kept) {
+        texts->failed = true;
+        return "";
+    }
+    kept->before = texts->last;
+    texts->last = kept;
+    return memcpy(kept->text, text, size);
+}
+
+void rl_texts_free(rl_texts *texts)
+{
+    for (struct rl_kept_text *kept; (kept = texts->last);) {
+        texts->last = kept->before;
+        free(kept);
+    }
+}
+
 void rl_put_hex(char *to, const char *text)
 {
     static const char digits[] = "0123456789ABCDEF";

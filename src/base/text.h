@@ -38,6 +38,15 @@ char *rl_strdup(const char *text);
 /* free() of a text that is owned, and constant for everybody else. */
 void rl_free_text(const char *text);
 
+/* Texts that end together. After an allocation failed, `failed` stays true, and a text is "". */
+typedef struct rl_texts {
+    struct rl_kept_text *last;
+    bool failed;
+} rl_texts;
+
+const char *rl_texts_keep(rl_texts *texts, const char *text);
+void rl_texts_free(rl_texts *texts);
+
 /* The bytes of `text` as two digits each; `to` has room for 2 * strlen(text) + 1. */
 void rl_put_hex(char *to, const char *text);
 
