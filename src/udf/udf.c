@@ -81,7 +81,7 @@ static bool read_tokens(const rowlock_udf_args *args, uint64_t *presented, uint6
 
 /* ------------------------------------------------------------------------------ uuid */
 
-char rowlock_uuid_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_uuid)
 {
     char bad = init_nothing(init, args, message, "rowlock_uuid() takes no argument");
     init->max_length = RL_UUID_TEXT;
@@ -89,14 +89,10 @@ char rowlock_uuid_init(rowlock_udf_init *init, rowlock_udf_args *args, char *mes
     return bad;
 }
 
-char *rowlock_uuid(rowlock_udf_init *init, rowlock_udf_args *args, char *result,
-                   unsigned long *length, char *is_null, char *error)
+RL_UDF_STRING(rowlock_uuid)
 {
     struct timespec now;
     uint64_t random;
-    (void)init;
-    (void)args;
-    (void)is_null;
     /* It blocks only where the kernel has had no entropy yet; then it has none for us either. */
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random) {
         *error = 1;
@@ -110,33 +106,25 @@ char *rowlock_uuid(rowlock_udf_init *init, rowlock_udf_args *args, char *result,
 
 /* ---------------------------------------------------------------------------- tokens */
 
-char rowlock_token_valid_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_token_valid)
 {
     return init_tokens(init, args, message, "use rowlock_token_valid(presented, current)");
 }
 
-long long rowlock_token_valid(rowlock_udf_init *init, rowlock_udf_args *args, char *is_null,
-                              char *error)
+RL_UDF_INTEGER(rowlock_token_valid)
 {
     uint64_t presented, current;
-    (void)init;
-    (void)is_null;
-    (void)error;
     return read_tokens(args, &presented, &current) && presented == current;
 }
 
-char rowlock_token_fresh_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_token_fresh)
 {
     return init_tokens(init, args, message, "use rowlock_token_fresh(presented, highest_seen)");
 }
 
-long long rowlock_token_fresh(rowlock_udf_init *init, rowlock_udf_args *args, char *is_null,
-                              char *error)
+RL_UDF_INTEGER(rowlock_token_fresh)
 {
     uint64_t presented, seen;
-    (void)init;
-    (void)is_null;
-    (void)error;
     return read_tokens(args, &presented, &seen) && presented >= seen;
 }
 
@@ -159,22 +147,18 @@ static rowlock_status check_name(const rowlock_udf_args *args, rowlock_error *er
     return rl_name_check(name, err);
 }
 
-char rowlock_name_valid_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_name_valid)
 {
     init->maybe_null = 0;
     return init_name(args, message, "use rowlock_name_valid(name)");
 }
 
-long long rowlock_name_valid(rowlock_udf_init *init, rowlock_udf_args *args, char *is_null,
-                             char *error)
+RL_UDF_INTEGER(rowlock_name_valid)
 {
-    (void)init;
-    (void)is_null;
-    (void)error;
     return check_name(args, NULL) == ROWLOCK_OK;
 }
 
-char rowlock_name_problem_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_name_problem)
 {
     if (init_name(args, message, "use rowlock_name_problem(name)"))
         return 1;
@@ -187,17 +171,14 @@ char rowlock_name_problem_init(rowlock_udf_init *init, rowlock_udf_args *args, c
     return 0;
 }
 
-void rowlock_name_problem_deinit(rowlock_udf_init *init)
+RL_UDF_DEINIT(rowlock_name_problem)
 {
     free(init->ptr);
 }
 
-char *rowlock_name_problem(rowlock_udf_init *init, rowlock_udf_args *args, char *result,
-                           unsigned long *length, char *is_null, char *error)
+RL_UDF_STRING(rowlock_name_problem)
 {
     rowlock_error *err = (rowlock_error *)(void *)init->ptr;
-    (void)result;
-    (void)error;
     if (check_name(args, err) == ROWLOCK_OK) {
         *is_null = 1;
         return NULL;
@@ -208,35 +189,25 @@ char *rowlock_name_problem(rowlock_udf_init *init, rowlock_udf_args *args, char 
 
 /* ---------------------------------------------------------------------------- others */
 
-char rowlock_clock_us_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_clock_us)
 {
     return init_nothing(init, args, message, "rowlock_clock_us() takes no argument");
 }
 
-long long rowlock_clock_us(rowlock_udf_init *init, rowlock_udf_args *args, char *is_null,
-                           char *error)
+RL_UDF_INTEGER(rowlock_clock_us)
 {
-    (void)init;
-    (void)args;
-    (void)is_null;
-    (void)error;
     return rl_now_us();
 }
 
-char rowlock_udf_version_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+RL_UDF_INIT(rowlock_udf_version)
 {
     char bad = init_nothing(init, args, message, "rowlock_udf_version() takes no argument");
     init->max_length = strlen(ROWLOCK_VERSION_STRING);
     return bad;
 }
 
-char *rowlock_udf_version(rowlock_udf_init *init, rowlock_udf_args *args, char *result,
-                          unsigned long *length, char *is_null, char *error)
+RL_UDF_STRING(rowlock_udf_version)
 {
-    (void)init;
-    (void)args;
-    (void)is_null;
-    (void)error;
     *length = strlen(ROWLOCK_VERSION_STRING);
     memcpy(result, ROWLOCK_VERSION_STRING, *length);
     return result;

@@ -11,15 +11,19 @@
 #include "rowlock/rowlock.h"
 #include "rowlock/rowlock_udf.h"
 
+/* Each parameter is there, whatever a function needs of them. */
+#define RL_UDF_ANY __attribute__((unused))
 #define RL_UDF_INIT(f)                                                                             \
-    ROWLOCK_API char f##_init(rowlock_udf_init *init, rowlock_udf_args *args, char *message)
+    ROWLOCK_API char f##_init(rowlock_udf_init *init RL_UDF_ANY,                                   \
+                              rowlock_udf_args *args RL_UDF_ANY, char *message RL_UDF_ANY)
 #define RL_UDF_DEINIT(f) ROWLOCK_API void f##_deinit(rowlock_udf_init *init)
 #define RL_UDF_INTEGER(f)                                                                          \
-    ROWLOCK_API long long f(rowlock_udf_init *init, rowlock_udf_args *args, char *is_null,         \
-                            char *error)
+    ROWLOCK_API long long f(rowlock_udf_init *init RL_UDF_ANY, rowlock_udf_args *args RL_UDF_ANY,  \
+                            char *is_null RL_UDF_ANY, char *error RL_UDF_ANY)
 #define RL_UDF_STRING(f)                                                                           \
-    ROWLOCK_API char *f(rowlock_udf_init *init, rowlock_udf_args *args, char *result,              \
-                        unsigned long *length, char *is_null, char *error)
+    ROWLOCK_API char *f(rowlock_udf_init *init RL_UDF_ANY, rowlock_udf_args *args RL_UDF_ANY,      \
+                        char *result RL_UDF_ANY, unsigned long *length RL_UDF_ANY,                 \
+                        char *is_null RL_UDF_ANY, char *error RL_UDF_ANY)
 
 RL_UDF_INIT(rowlock_uuid);
 RL_UDF_STRING(rowlock_uuid);

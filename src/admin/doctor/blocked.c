@@ -181,18 +181,27 @@ static void put_person(rl_buffer *text, const person *p)
     rl_buffer_puts(text, ")");
 }
 
-static void tell(const looking *l, const char *check, rowlock_level level, const char *follows,
-                 const char *remedy, const rl_buffer *found,
-                 const rowlock_finding_session *sessions, size_t count)
+/* A finding that grows. */
+typedef struct report {
+    rl_buffer found;
+    rl_buffer remedy;
+    rowlock_finding_session sessions[2 * MOST];
+    size_t count;
+} report;
+
+static void tell(const looking *l, report *r, const char *check, rowlock_level level,
+                 const char *follows)
 {
     const rowlock_finding finding = {.check = check,
                                      .level = level,
-                                     .found = found->failed ? "out of memory" : found->text,
+                                     .found = r->found.failed ? "out of memory" : r->found.text,
                                      .follows = follows,
-                                     .remedy = remedy,
-                                     .sessions = sessions,
-                                     .session_count = count};
+                                     .remedy = r->remedy.failed ? "" : r->remedy.text,
+                                     .sessions = r->sessions,
+                                     .session_count = r->count};
     l->d->fn(l->d->data, &finding);
+    rl_buffer_free(&r->found);
+    rl_buffer_free(&r->remedy);
 }
 
 static const char waiting_is[] =
@@ -220,86 +229,68 @@ static bool in_front(const looking *l, const person *waiter)
 
 static void tell_front(const looking *l, const person *waiter)
 {
-    rowlock_finding_session sessions[MOST + 1] = {session_of(waiter, "waits")};
-    rl_buffer found = {0};
-    rl_buffer remedy = {0};
-    size_t count = 1;
-    put_waiter(&found, waiter);
-    rl_buffer_puts(&remedy, "let it end its transaction, or end it:");
+    report r = {.sessions = {session_of(waiter, "waits")}, .count = 1};
+    put_waiter(&r.found, waiter);
+    rl_buffer_puts(&r.remedy, "let it end its transaction, or end it:");
     for (size_t i = 0; i < l->holders.count; i++) {
         const person *holder = &l->holders.all[i];
         if (!is_root(l, holder, waiter->id))
             continue;
-        put(&found, "%s %s is held by ", count == 1 ? ";" : ",", holder->object);
-        put_person(&found, holder);
-        put(&remedy, " KILL %" PRIu64 ";", holder->id); /* not run */
-        sessions[count++] = session_of(holder, "holds");
+        put(&r.found, "%s %s is held by ", r.count == 1 ? ";" : ",", holder->object);
+        put_person(&r.found, holder);
+        put(&r.remedy, " KILL %" PRIu64 ";", holder->id); /* not run */
+        r.sessions[r.count++] = session_of(holder, "holds");
     }
-    tell(l, "blocked", ROWLOCK_CARE, waiting_is, remedy.failed ? "" : remedy.text, &found, sessions,
-         count);
-    rl_buffer_free(&found);
-    rl_buffer_free(&remedy);
+    tell(l, &r, "blocked", ROWLOCK_CARE, waiting_is);
 }
 
-/* Those who wait for somebody who waits, and those for whom there was no room. */
-static void tell_behind(const looking *l, size_t from)
-{
-    rowlock_finding_session sessions[MOST];
-    rl_buffer found = {0};
-    size_t count = 0;
-    for (size_t i = 0; i < l->waiters.count; i++)
-        if (!in_front(l, &l->waiters.all[i]) || i >= from)
-            sessions[count++] = session_of(&l->waiters.all[i], "waits");
-    if (count > 0) {
-        put(&found, "%zu more wait for metadata locks, behind these", count);
-        tell(l, "blocked", ROWLOCK_CARE, "they go on when those before them do",
-             "as for those before them", &found, sessions, count);
-    }
-    rl_buffer_free(&found);
-}
-
+/* Those with a holder first; then who waits for somebody who waits, and for whom there was no room.
+ */
 static void tell_fronts(const looking *l)
 {
-    size_t i = 0;
-    for (size_t told = 0; i < l->waiters.count && told < SHOWN; i++)
-        if (in_front(l, &l->waiters.all[i])) {
-            tell_front(l, &l->waiters.all[i]);
+    report behind = {0};
+    size_t told = 0;
+    for (size_t i = 0; i < l->waiters.count; i++) {
+        const person *waiter = &l->waiters.all[i];
+        if (told < SHOWN && in_front(l, waiter)) {
+            tell_front(l, waiter);
             told++;
+        } else {
+            behind.sessions[behind.count++] = session_of(waiter, "waits");
         }
-    tell_behind(l, i);
+    }
+    if (behind.count == 0)
+        return;
+    put(&behind.found, "%zu more wait for metadata locks, behind these", behind.count);
+    rl_buffer_puts(&behind.remedy, "as for those before them");
+    tell(l, &behind, "blocked", ROWLOCK_CARE, "they go on when those before them do");
 }
 
 /* Of every transaction that is open: it may be the one. */
 static void tell_guesses(const looking *l)
 {
-    rowlock_finding_session sessions[2 * MOST];
-    rl_buffer found = {0};
-    rl_buffer remedy = {0};
-    size_t count = 0;
+    report r = {0};
     for (size_t i = 0; i < l->waiters.count; i++)
-        sessions[count++] = session_of(&l->waiters.all[i], "waits");
-    put_waiter(&found, &l->waiters.all[0]);
-    if (count > 1)
-        put(&found, "; and %zu more wait", count - 1);
-    put(&found, "; %s", l->hidden);
-    put(&remedy, "%s", l->show);
+        r.sessions[r.count++] = session_of(&l->waiters.all[i], "waits");
+    put_waiter(&r.found, &l->waiters.all[0]);
+    if (r.count > 1)
+        put(&r.found, "; and %zu more wait", r.count - 1);
+    put(&r.found, "; %s", l->hidden);
+    rl_buffer_puts(&r.remedy, l->show);
     for (size_t i = 0; i < l->open.count; i++) {
         const person *p = &l->open.all[i];
         if (find_person(&l->waiters, p->id))
             continue;
-        sessions[count++] = session_of(p, "may hold");
-        rl_buffer_puts(&found, "; it may be ");
-        put_person(&found, p);
+        r.sessions[r.count++] = session_of(p, "may hold");
+        rl_buffer_puts(&r.found, "; it may be ");
+        put_person(&r.found, p);
     }
-    if (count == l->waiters.count)
+    if (r.count == l->waiters.count)
         rl_buffer_puts(
-            &found,
+            &r.found,
             "; no transaction is open that this user sees: it may be one of LOCK TABLES or FLUSH "
             "TABLES, or have ended just now");
-    tell(l, "blocked", ROWLOCK_CARE, waiting_is, remedy.failed ? "" : remedy.text, &found, sessions,
-         count);
-    rl_buffer_free(&found);
-    rl_buffer_free(&remedy);
+    tell(l, &r, "blocked", ROWLOCK_CARE, waiting_is);
 }
 
 static void tell_waiters(looking *l)
@@ -358,19 +349,15 @@ static void add_used(rl_doctor *d, person *p)
 
 static void tell_transaction(const looking *l, const person *p)
 {
-    const rowlock_finding_session session = session_of(p, "open");
-    char remedy[100];
-    rl_buffer found = {0};
-    put_person(&found, p);
+    report r = {.sessions = {session_of(p, "open")}, .count = 1};
+    put_person(&r.found, p);
     if (*p->object)
-        put(&found, " has used %s", p->object);
-    snprintf(remedy, sizeof remedy,
-             "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)", p->id);
-    tell(l, "transactions", ROWLOCK_NOTE,
+        put(&r.found, " has used %s", p->object);
+    put(&r.remedy, "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
+        p->id);
+    tell(l, &r, "transactions", ROWLOCK_NOTE,
          "a change of a table that it has used waits until it ends, and old versions of rows are "
-         "kept for it",
-         remedy, &found, &session, 1);
-    rl_buffer_free(&found);
+         "kept for it");
 }
 
 static void tell_transactions(looking *l)
