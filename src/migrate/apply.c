@@ -281,8 +281,9 @@ static void set_applied(rl_work *w)
     w->row.duration_ms = (uint64_t)(rl_now_us() - w->started_us) / 1000;
 }
 
-/* A lost reply to the COMMIT: the connection has ended, so the row says it. */
-static rowlock_status look_whole(rl_work *w, rowlock_error *err)
+/* Behind a COMMIT without an OK: its connection has ended, so the row says whether it took effect.
+ */
+static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
     rl_work_close(w);
@@ -293,10 +294,9 @@ static rowlock_status look_whole(rl_work *w, rowlock_error *err)
     }
     RL_TRY(rl_ledger_read(w->site, &ledger, err));
     for (size_t i = 0; i < ledger.count; i++)
-        if (ledger.records[i].version == w->file->version && ledger.records[i].applied)
-            return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                   "%s: the connection was lost; nothing of it took effect", w->file->name);
+        if (ledger.records[i].version == w->file->version)
+            *applied = ledger.records[i].applied;
+    return ROWLOCK_OK;
 }
 
 /* The record goes into the transaction, and only under our token. */
@@ -313,15 +313,21 @@ static rowlock_status commit_whole(rl_work *w, rowlock_error *err)
 {
     const rl_record begun = w->row;
     rl_io io = rl_ledger_io();
+    rowlock_error looking;
+    bool applied = false;
     rowlock_status status = note_applied(w, err);
     if (status == ROWLOCK_OK) {
         status = rl_run_text(w->conn, RL_SQL_LEDGER_COMMIT, NULL, &io, err);
-        if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
-            return look_whole(w, err);
+        if (status == ROWLOCK_OK)
+            return ROWLOCK_OK;
+        rowlock_status looked = look_whole(w, &applied, &looking);
+        if (looked != ROWLOCK_OK)
+            *err = looking;
+        if (looked != ROWLOCK_OK || applied)
+            return looked;
     }
-    if (status == ROWLOCK_OK)
-        return ROWLOCK_OK;
     w->row = begun;
+    status = rl_no_effect(status == ROWLOCK_TIMEOUT ? ROWLOCK_UNKNOWN : status, err);
     rl_work_close(w);
     status = end_early(w, 0, why_stopped(w, status, err), err);
     rl_error_prefix(err, "%s, nothing of it took effect: ", w->file->name);
