@@ -532,7 +532,7 @@ static void beat_now(const rowlock_hold *last)
         held->next_beat_us = 0;
     for (rl_held *held = keeper->rows.first; held; held = held->next)
         held->next_beat_us = 0;
-    keeper->renewal_us = keeper->due_us = 0;
+    keeper->due_us = 0;
     pthread_mutex_unlock(&keeper->mutex);
     rl_keeper_wake(keeper);
     assert_true(POLL_UNTIL(is_renewed(last), IN_TIME));

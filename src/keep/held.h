@@ -1,0 +1,64 @@
+/* keep/held.h - what the keeper keeps of one hold, and until when that may be trusted. */
+#ifndef RL_KEEP_HELD_H
+#define RL_KEEP_HELD_H
+
+#include <stdatomic.h>
+
+#include "db/pool.h"
+
+typedef struct rl_held rl_held;
+
+typedef struct rl_held_list {
+    rl_held *first;
+    rl_held *last;
+} rl_held_list;
+
+struct rl_held {
+    rl_held_list *list; /* of the keeper's, the one it is in; NULL: none */
+    rl_held *next;
+    rl_held *previous;
+    uint64_t key; /* unique in this keeper, also after it has left its care; 0: never in it */
+    size_t slot;  /* its place in what the keeper looks at, or renews, now; 0 of a watch: none */
+    /* lease */
+    uint64_t resource_id;
+    uint64_t version;
+    const char *owner; /* the hold's */
+    uint64_t identity; /* of the server that granted it (rl_server) */
+    int64_t end_us;    /* of max_hold; RL_NEVER */
+    uint64_t attempt;  /* the last renewal it was a part of */
+    /* row lock: the connection that holds it, else NULL */
+    rl_conn *conn;
+    int64_t ping_sent_us;
+    int64_t watch_from_us; /* before, its socket is not looked at */
+    /* both */
+    int64_t ttl_us;
+    int64_t next_beat_us;        /* of the next renewal or ping */
+    _Atomic int64_t deadline_us; /* nobody else can have it before */
+    atomic_bool lost;
+    char reason[200];
+    _Atomic int event_fd; /* -1 until somebody asked for it */
+    void (*on_lost)(rl_held *held, const char *reason);
+};
+
+/* How far ahead of the server's deadline the holder is told. */
+int64_t rl_margin_us(int64_t ttl_us);
+
+/* A good reply to a request sent at `sent_us`. */
+void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us);
+
+/* The same while it is held. False: it is over. */
+bool rl_held_prolong(rl_held *held, int64_t sent_us, int64_t ttl_us);
+
+/* Is its deadline past? Then for good: whoever has been told so is not told otherwise later. */
+bool rl_held_over(rl_held *held);
+
+void rl_held_put_first(rl_held_list *list, rl_held *held);
+void rl_held_put_last(rl_held_list *list, rl_held *held);
+void rl_held_take_out(rl_held *held);
+
+static inline int64_t rl_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif
