@@ -210,7 +210,7 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
     if (!history)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rowlock_status status = read_events(client, &budget, options, history, err);
-    if (history->count > 1)
+    if (status == ROWLOCK_OK && history->count > 1)
         qsort(history->events, history->count, sizeof *history->events, by_time);
     if (status == ROWLOCK_OK)
         *out = history;

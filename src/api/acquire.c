@@ -205,7 +205,7 @@ rowlock_status rowlock_hold_check(const rowlock_hold *hold)
 {
     if (!hold)
         return ROWLOCK_INVALID;
-    if (!rl_home_is_here(&hold->client->home))
+    if (hold->client->pid != getpid())
         return ROWLOCK_FORKED;
     return rl_hold_lost(hold) ? ROWLOCK_LOST : ROWLOCK_OK;
 }

@@ -46,7 +46,6 @@ static void undo(rowlock_client *client, opened done, bool forked)
         rl_pool_destroy(&client->pool, forked);
     if (!forked)
         pthread_mutex_destroy(&client->mutex);
-    rl_home_end(&client->home);
     free(client);
 }
 
@@ -176,7 +175,7 @@ static void describe(rowlock_client *client, const rowlock_client_options *optio
     uuid_t uuid;
     uuid_generate(uuid);
     uuid_unparse_lower(uuid, client->uuid);
-    client->home = rl_home_make();
+    client->pid = getpid();
     client->log = (rl_log){.fn = options->log, .data = options->log_data};
     client->single_writer = options->single_writer;
     client->limit_ms = params->connect_timeout_ms;
@@ -285,7 +284,7 @@ void rowlock_client_close(rowlock_client *client)
 {
     if (!client)
         return;
-    bool forked = !rl_home_is_here(&client->home);
+    bool forked = client->pid != getpid();
     if (forked) {
         forget_holds(client);
     } else {

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 int rl_poll_ms(int64_t until_us)
 {
@@ -35,76 +33,6 @@ static rl_waited wait_on_poll(void *self, int fd, short events, short *revents, 
         if ((n == 0 && rl_now_us() >= until_us) || (n < 0 && errno != EINTR))
             return RL_EXPIRED;
     }
-}
-
-/* ------------------------------------------------------------------------- the alarm */
-
-#define ALARM_AFTER 64 /* waits */
-
-static bool make_alarm(rl_alarm *alarm)
-{
-    if (alarm->made)
-        return true;
-    if (++alarm->waits < ALARM_AFTER)
-        return false;
-    alarm->waits = 0;
-    alarm->at_us = RL_NEVER;
-    alarm->fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    alarm->made = alarm->fd >= 0;
-    return alarm->made;
-}
-
-/* It goes off at `until_us`, or before. */
-static bool set_alarm(rl_alarm *alarm, int64_t until_us)
-{
-    if (alarm->at_us <= until_us)
-        return true;
-    const struct itimerspec at = {
-        .it_value = {.tv_sec = until_us / 1000000, .tv_nsec = (until_us % 1000000) * 1000 + 1}};
-    if (timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &at, NULL) != 0)
-        return false;
-    alarm->at_us = until_us;
-    return true;
-}
-
-static rl_waited wait_with_alarm(rl_alarm *alarm, const rl_io *io, int fd, short events,
-                                 short *revents)
-{
-    rowlock_cancel *cancel = io->self;
-    struct pollfd fds[3] = {{.fd = fd, .events = events},
-                            {.fd = alarm->fd, .events = POLLIN},
-                            {.fd = cancel ? cancel->fd : -1, .events = POLLIN}};
-    while (set_alarm(alarm, io->deadline_us)) {
-        int n = poll(fds, cancel ? 3 : 2, -1);
-        if (n < 0 && errno != EINTR)
-            return RL_EXPIRED;
-        if (n > 0 && fds[0].revents) {
-            *revents = fds[0].revents;
-            return RL_READY;
-        }
-        if (n > 0 && fds[2].revents)
-            return RL_CANCELLED;
-        if (n > 0 && rl_now_us() >= io->deadline_us)
-            return RL_EXPIRED;
-        if (n > 0)
-            alarm->at_us = RL_NEVER;
-    }
-    return io->wait(io->self, fd, events, revents, io->deadline_us);
-}
-
-rl_waited rl_alarm_wait(rl_alarm *alarm, const rl_io *io, int fd, short events, short *revents)
-{
-    bool in_poll = io->wait == wait_on_poll && io->deadline_us != RL_NEVER;
-    if (in_poll && make_alarm(alarm))
-        return wait_with_alarm(alarm, io, fd, events, revents);
-    return io->wait(io->self, fd, events, revents, io->deadline_us);
-}
-
-void rl_alarm_end(rl_alarm *alarm)
-{
-    if (alarm->made)
-        close(alarm->fd);
-    *alarm = (rl_alarm){0};
 }
 
 /* ----------------------------------------------------------------------- the budget */

@@ -34,23 +34,6 @@ typedef struct rl_io {
 } rl_io;
 
 /*
- * A timer that serves many waits in turn, one at a time. To arm a timer for each wait is a good
- * part of what a fast reply costs. So it is left as it is when it goes off too early, and armed
- * anew when that happens. It is made when enough waits have shown that it is worth a descriptor.
- * Zero bytes are an alarm; end it before it is forgotten.
- */
-typedef struct rl_alarm {
-    unsigned waits;
-    bool made;
-    int fd;
-    int64_t at_us; /* when it goes off; RL_NEVER: it is not armed */
-} rl_alarm;
-
-/* io->wait() until io->deadline_us. */
-rl_waited rl_alarm_wait(rl_alarm *alarm, const rl_io *io, int fd, short events, short *revents);
-void rl_alarm_end(rl_alarm *alarm);
-
-/*
  * Milliseconds for poll(), rounded up. Not for ppoll(), which is dearer, and wrong for a process
  * that is stopped (SIGSTOP) and continued: Linux then waits anew for what was left at the stop,
  * where poll() ends at the time that it was to end.

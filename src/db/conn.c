@@ -115,7 +115,6 @@ static void destroy(rl_conn *conn)
     rl_hush hush = rl_hush_begin(conn);
     mysql_close(conn->mysql);
     rl_hush_end(&hush);
-    rl_alarm_end(&conn->alarm);
     if (conn->free_statements)
         conn->free_statements(conn);
     free(conn->account);

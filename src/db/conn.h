@@ -87,7 +87,6 @@ struct rl_conn {
     rl_peer peer;      /* which server that is */
     rl_flavour flavour;
     rl_server server;      /* found by the pool's set-up */
-    rl_alarm alarm;        /* of the waits for its replies */
     pid_t pid;             /* of the process that opened it */
     uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
     bool tls;              /* encrypted: see db/exchange.h */
@@ -98,7 +97,6 @@ struct rl_conn {
     bool calling;          /* what runs, or ran last, is a procedure */
     bool broken;           /* no statement may follow */
     bool demoted;          /* it said that it is read-only, or not the primary (any more) */
-    bool unseen;           /* taken from the pool without a look whether it is alive */
     bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
     bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
     int ping_pending;      /* a ping is under way: what it waits for */

@@ -97,8 +97,8 @@ int rl_exchange_wait(rl_exchange *x, int pending)
     rl_conn *conn = x->conn;
     while (!x->given_up) {
         short revents = 0;
-        rl_waited waited = rl_alarm_wait(&conn->alarm, &x->io, rl_conn_fd(conn),
-                                         rl_poll_events(pending), &revents);
+        rl_waited waited = x->io.wait(x->io.self, rl_conn_fd(conn), rl_poll_events(pending),
+                                      &revents, x->io.deadline_us);
         if (waited == RL_READY)
             return rl_ready_flags(revents, pending);
         bool first = x->ended == ROWLOCK_OK;

@@ -4,9 +4,6 @@
  * deadline all the same (see STOPPED_GRACE_US in conn.c). */
 #define KILL_LIMIT_US 30000
 
-/* The look at a connection is a system call; it is spared those that were used so lately. */
-#define UNSEEN_US 100000
-
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
                             unsigned max_idle, rowlock_error *err)
 {
@@ -162,9 +159,7 @@ static rl_conn *take_idle(rl_pool *pool, const rl_request *wanted)
         pthread_mutex_lock(&pool->mutex);
         rl_conn *conn = make_taken(pool, find_idle(pool, wanted));
         pthread_mutex_unlock(&pool->mutex);
-        if (conn)
-            conn->unseen = wanted->unseen && rl_now_us() - conn->used_us < UNSEEN_US;
-        if (!conn || conn->unseen || alive(pool, conn))
+        if (!conn || alive(pool, conn))
             return conn;
     }
 }

@@ -63,9 +63,6 @@ typedef struct rl_request {
     const rl_peer *peer; /* one to that very server. A name may lead to another each time: one
                             attempt; UNAVAILABLE */
     bool fresh;          /* a new one, always */
-    /* One that was used a moment ago is not looked at (conn->unseen). For a request that is made
-     * once more, at once, when the connection turns out to be gone. */
-    bool unseen;
 } rl_request;
 
 /*

@@ -1,6 +1,7 @@
 #include "engine/client.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -16,10 +17,10 @@ rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
 {
     if (!client)
         return rl_fail(err, ROWLOCK_INVALID, "no client was given (NULL)");
-    if (!rl_home_is_here(&client->home))
+    if (client->pid != getpid())
         return rl_fail(err, ROWLOCK_FORKED,
                        "this client belongs to process %d; open one after fork()",
-                       (int)client->home.pid);
+                       (int)client->pid);
     return ROWLOCK_OK;
 }
 

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "base/budget.h"
-#include "base/home.h"
 #include "bell/bell.h"
 #include "db/pool.h"
 #include "engine/resource.h"
@@ -16,7 +15,7 @@
 #include "stmt/stmt.h"
 
 struct rowlock_client {
-    rl_home home; /* the process that opened it */
+    pid_t pid; /* of the process that opened it */
     rl_log log;
     rl_pool pool;
     rl_journal journal;

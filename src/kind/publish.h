@@ -17,7 +17,6 @@ typedef struct rl_row_call {
     int64_t sent_us;    /* before the last request on conn that was answered */
     int64_t reached_us; /* when the server was there for sure, last */
     bool patient;       /* nobody is published, or we are: only the server is slow */
-    bool wary;          /* a connection that the pool had not looked at was gone */
     const char *event;
     char detail[RL_DETAIL_MAX]; /* "": none */
 } rl_row_call;

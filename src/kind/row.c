@@ -170,7 +170,7 @@ static rowlock_status open_conn(rl_row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
     rl_pool *pool = &call->hold->client->pool;
-    const rl_request hold = {.purpose = RL_HOLD, .unseen = !call->wary};
+    static const rl_request hold = {.purpose = RL_HOLD};
     rowlock_status status = rl_pool_take(pool, &hold, &io, &call->conn, err);
     if (status == ROWLOCK_OK && call->conn->used_us == 0) /* just made */
         call->reached_us = rl_now_us();
@@ -209,21 +209,10 @@ static rowlock_status lock_and_publish(rl_row_call *call, rowlock_error *err)
     return is_current(call, err);
 }
 
-/* It may have been dead in the pool, which did not look; that is not to end a try. */
-static bool may_have_been_dead(const rl_row_call *call, rowlock_status status)
-{
-    return status == ROWLOCK_UNAVAILABLE && call->conn && call->conn->unseen && call->conn->broken;
-}
-
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     rl_row_call *call = data;
     rowlock_status status = lock_and_publish(call, err);
-    if (may_have_been_dead(call, status)) {
-        let_go(call);
-        call->wary = true;
-        status = lock_and_publish(call, err);
-    }
     if (status == ROWLOCK_OK)
         return status;
     let_go(call);

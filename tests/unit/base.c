@@ -256,57 +256,44 @@ TS_ONCE(status_table)
 
 /* ---------------------------------------------------------------------------- budgets */
 
-/* Waits so often that the alarm is made, for a descriptor that is always ready. */
-static void make_alarm(rl_alarm *alarm)
+static rl_waited wait_for(const rl_io *io, int fd, short *revents)
 {
-    int ready = eventfd(1, EFD_CLOEXEC);
-    rl_io io = rl_io_until(rl_now_us() + 20000000);
-    for (int i = 0; i < 1000 && !alarm->made; i++) {
-        short revents = 0;
-        assert_int_equal(rl_alarm_wait(alarm, &io, ready, POLLIN, &revents), RL_READY);
-        assert_int_equal(revents, POLLIN);
-    }
-    close(ready);
-    assert_true(alarm->made);
+    return io->wait(io->self, fd, POLLIN, revents, io->deadline_us);
 }
 
-static void expires_after_ms(rl_alarm *alarm, int64_t ms)
+static void expires_after_ms(int64_t ms)
 {
     int silent = eventfd(0, EFD_CLOEXEC);
     short revents = 0;
     int64_t before = rl_now_us();
     rl_io io = rl_io_until(before + ms * 1000);
-    assert_int_equal(rl_alarm_wait(alarm, &io, silent, POLLIN, &revents), RL_EXPIRED);
+    assert_int_equal(wait_for(&io, silent, &revents), RL_EXPIRED);
     int64_t took = rl_now_us() - before;
     close(silent);
     assert_true(took >= ms * 1000);
     assert_true(took < 5000000);
 }
 
-/* Whatever it was set to before: later, earlier, or a time that is over. */
-TS_ONCE(an_alarm_goes_off_in_time)
+TS_ONCE(a_wait_ends_in_time)
 {
-    rl_alarm alarm = {0};
-    make_alarm(&alarm);
-    expires_after_ms(&alarm, 30);
-    expires_after_ms(&alarm, 60);
-    expires_after_ms(&alarm, 0);
-    make_alarm(&alarm);
-    expires_after_ms(&alarm, 20);
-    /* It is in the way of no cancelling. */
-    rowlock_cancel *cancel = NULL;
+    int ready = eventfd(1, EFD_CLOEXEC);
+    rl_io soon = rl_io_until(rl_now_us() + 20000000);
     short revents = 0;
+    assert_int_equal(wait_for(&soon, ready, &revents), RL_READY);
+    assert_int_equal(revents, POLLIN);
+    close(ready);
+    expires_after_ms(30);
+    expires_after_ms(60);
+    expires_after_ms(0);
+    rowlock_cancel *cancel = NULL;
     int silent = eventfd(0, EFD_CLOEXEC);
-    make_alarm(&alarm);
     assert_int_equal(rowlock_cancel_new(&cancel, NULL), ROWLOCK_OK);
     rowlock_cancel_fire(cancel);
     rl_budget budget = rl_budget_start(20000, 20000, cancel);
     rl_io io = rl_budget_lock_io(&budget);
-    assert_int_equal(rl_alarm_wait(&alarm, &io, silent, POLLIN, &revents), RL_CANCELLED);
+    assert_int_equal(wait_for(&io, silent, &revents), RL_CANCELLED);
     rowlock_cancel_free(cancel);
     close(silent);
-    rl_alarm_end(&alarm);
-    assert_false(alarm.made);
 }
 
 /* The examples of FIPS 180-4, in pieces of every size. */
