@@ -70,6 +70,8 @@ typedef struct event {
     char status[65];
     char definer[400];
     bool definer_gone;
+    char run[200];
+    char last[120];
 } event;
 
 static rowlock_status read_event(rl_doctor *d, event *e, bool *found, rowlock_error *err)
@@ -129,35 +131,26 @@ static const char not_swept[] =
     "expired leases stay in `rowlock ls`, the history and unused names grow; locks are right "
     "without it";
 
-/* What the last run did, in words. */
-static void put_run(const event *e, char *text, size_t size)
+#define TELL_NEGLECT(remedy, ...)                                                                  \
+    rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept, remedy, __VA_ARGS__)
+
+/* In words: what the last run did; and when it was, or the installation. */
+static void put_words(event *e)
 {
     if (e->running)
-        snprintf(text, size, "a run began %" PRId64 " s ago", e->started_s);
+        snprintf(e->run, sizeof e->run, "a run began %" PRId64 " s ago", e->started_s);
     else if (e->started_s < 0)
-        snprintf(text, size, "it has not run yet");
+        snprintf(e->run, sizeof e->run, "it has not run yet");
     else
-        snprintf(text, size,
+        snprintf(e->run, sizeof e->run,
                  "last %" PRId64 " s ago: expired locks freed: %" PRIu64
                  ", events forgotten: %" PRIu64 ", names purged: %" PRIu64,
                  e->started_s, e->expired, e->events, e->purged);
-}
-
-static void tell_run(const rl_doctor *d, const event *e)
-{
-    char run[200];
-    put_run(e, run, sizeof run);
-    rl_doctor_fine(d, "event", "the server sweeps every %" PRIu64 " s; %s", e->every_s, run);
-}
-
-/* In words; the time of the last run, or of the installation. */
-static void put_last(const event *e, char *text, size_t size)
-{
     if (e->started_s < 0)
-        snprintf(text, size, "it has never run, since it was installed %" PRId64 " s ago",
-                 e->installed_s);
+        snprintf(e->last, sizeof e->last,
+                 "it has never run, since it was installed %" PRId64 " s ago", e->installed_s);
     else
-        snprintf(text, size, "it ran last %" PRId64 " s ago", e->started_s);
+        snprintf(e->last, sizeof e->last, "it ran last %" PRId64 " s ago", e->started_s);
 }
 
 static bool is_late(const event *e)
@@ -169,11 +162,10 @@ static bool is_late(const event *e)
 
 static void tell_failures(const rl_doctor *d, const event *e)
 {
-    rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
-                   "as it says; `rowlock init --event` makes procedures and event anew",
-                   "the event that sweeps has failed %" PRIu64 " times in a row, last %" PRId64
-                   " s ago: %s",
-                   e->failures, e->started_s, e->error);
+    TELL_NEGLECT("as it says; `rowlock init --event` makes procedures and event anew",
+                 "the event that sweeps has failed %" PRIu64 " times in a row, last %" PRId64
+                 " s ago: %s",
+                 e->failures, e->started_s, e->error);
 }
 
 /* An event that was made at another server: SLAVESIDE_DISABLED, REPLICA_SIDE_DISABLED. */
@@ -189,73 +181,71 @@ static bool another_sweeps(const rl_doctor *d, const event *e)
     return d->server->read_only || (is_anothers(e) && rl_many_writers(d->server->cluster, false));
 }
 
-static void tell_another(const rl_doctor *d, const event *e, const char *last)
+static void tell_another(const rl_doctor *d, const event *e)
 {
-    char run[200];
-    put_run(e, run, sizeof run);
     if (e->failures > 0)
         tell_failures(d, e);
     else if (is_late(e))
-        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
-                       d->server->read_only ? "at the primary: ALTER EVENT rowlock_sweep ENABLE;"
-                                            : "ALTER EVENT rowlock_sweep ENABLE;",
-                       "another server is to sweep every %" PRIu64 " s, and does not: %s",
-                       e->every_s, last);
+        TELL_NEGLECT(d->server->read_only ? "at the primary: ALTER EVENT rowlock_sweep ENABLE;"
+                                          : "ALTER EVENT rowlock_sweep ENABLE;",
+                     "another server is to sweep every %" PRIu64 " s, and does not: %s", e->every_s,
+                     e->last);
     else if (is_anothers(e))
         rl_doctor_tell(d, "event", ROWLOCK_NOTE,
                        "when that server is gone, or is the primary no more, nobody sweeps",
                        "then, at one that takes writes: ALTER EVENT rowlock_sweep ENABLE;",
-                       "another server sweeps every %" PRIu64 " s; %s", e->every_s, run);
+                       "another server sweeps every %" PRIu64 " s; %s", e->every_s, e->run);
     else
         rl_doctor_fine(d, "event", "another server sweeps every %" PRIu64 " s; %s", e->every_s,
-                       run);
+                       e->run);
 }
 
-static void tell_event(const rl_doctor *d, const event *e)
+/* It can run: does it? */
+static void tell_runs(const rl_doctor *d, const event *e)
 {
-    char last[120];
-    put_last(e, last, sizeof last);
-    if (another_sweeps(d, e))
-        tell_another(d, e, last);
-    else if (!e->scheduler)
-        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
-                       "event_scheduler=ON in the server's option file, and now: "
-                       "SET GLOBAL event_scheduler = ON;",
-                       "the event that sweeps is there, but the server runs no events: "
-                       "event_scheduler is off; %s",
-                       last);
-    else if (e->definer_gone)
-        rl_doctor_tell(
-            d, "event", ROWLOCK_CARE, not_swept, "`rowlock init --event` by a user that stays",
-            "the event that sweeps runs as %s, and there is no such account; %s", e->definer, last);
-    else if (*e->status && strcmp(e->status, "ENABLED") != 0)
-        rl_doctor_tell(d, "event", ROWLOCK_CARE,
-                       is_anothers(e) ? "it was made at another server; nobody sweeps, unless that "
-                                        "one still is the primary"
-                                      : not_swept,
-                       "ALTER EVENT rowlock_sweep ENABLE;", "the event that sweeps is %s; %s",
-                       e->status, last);
-    else if (e->sight == EVENT_GONE)
-        rl_doctor_tell(d, "event", ROWLOCK_CARE, not_swept,
-                       "`rowlock init --event`; or, if it is to be so, `rowlock init "
-                       "--remove-event`",
-                       "the event that sweeps was installed, and is not there any more; %s", last);
-    else if (e->failures > 0)
+    if (e->failures > 0)
         tell_failures(d, e);
     else if (is_late(e))
-        rl_doctor_tell(
-            d, "event", ROWLOCK_CARE, not_swept,
-            "the server's error log has the reason; `rowlock init --event` makes it anew",
-            "the event that sweeps is to run every %" PRIu64 " s, and %s", e->every_s, last);
+        TELL_NEGLECT("the server's error log has the reason; `rowlock init --event` makes it anew",
+                     "the event that sweeps is to run every %" PRIu64 " s, and %s", e->every_s,
+                     e->last);
     else if (e->sight == EVENT_HIDDEN)
         rl_doctor_tell(d, "event", ROWLOCK_NOTE,
                        "that it is disabled or gone shows here only when its runs are late",
                        "let a user look who has the privilege EVENT on the schema",
                        "an event sweeps every %" PRIu64
                        " s, as it was installed; %s; the event itself is hidden from this user",
-                       e->every_s, last);
+                       e->every_s, e->last);
     else
-        tell_run(d, e);
+        rl_doctor_fine(d, "event", "the server sweeps every %" PRIu64 " s; %s", e->every_s, e->run);
+}
+
+static void tell_event(const rl_doctor *d, const event *e)
+{
+    if (another_sweeps(d, e))
+        tell_another(d, e);
+    else if (!e->scheduler)
+        TELL_NEGLECT("event_scheduler=ON in the server's option file, and now: "
+                     "SET GLOBAL event_scheduler = ON;",
+                     "the event that sweeps is there, but the server runs no events: "
+                     "event_scheduler is off; %s",
+                     e->last);
+    else if (e->definer_gone)
+        TELL_NEGLECT("`rowlock init --event` by a user that stays",
+                     "the event that sweeps runs as %s, and there is no such account; %s",
+                     e->definer, e->last);
+    else if (*e->status && strcmp(e->status, "ENABLED") != 0)
+        rl_doctor_tell(d, "event", ROWLOCK_CARE,
+                       is_anothers(e) ? "it was made at another server; nobody sweeps, unless that "
+                                        "one still is the primary"
+                                      : not_swept,
+                       "ALTER EVENT rowlock_sweep ENABLE;", "the event that sweeps is %s; %s",
+                       e->status, e->last);
+    else if (e->sight == EVENT_GONE)
+        TELL_NEGLECT("`rowlock init --event`; or, if it is to be so, `rowlock init --remove-event`",
+                     "the event that sweeps was installed, and is not there any more; %s", e->last);
+    else
+        tell_runs(d, e);
 }
 
 void rl_doctor_check_event(rl_doctor *d)
@@ -271,6 +261,7 @@ void rl_doctor_check_event(rl_doctor *d)
              d->params->schema);
     if (status == ROWLOCK_OK && found) {
         read_state(d, &e);
+        put_words(&e);
         tell_event(d, &e);
     } else if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE) {
         rl_doctor_fine(d, "event", "the server does not sweep by itself (`rowlock init --event`)");
