@@ -115,6 +115,15 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description;
 
+-- The marker in a trigger of a fence (src/admin/fences.c).
+-- clause: fence_marker
+SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1);
+
+-- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
+-- clause: fence_marks
+LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
+LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
+
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
        r.connection_id, r.acquired_at, r.not_before, r.description,

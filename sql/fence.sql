@@ -16,27 +16,28 @@ SELECT t.table_schema, t.table_name, t.table_type, COALESCE(t.engine, '')
 -- Its triggers, ours and others', in the order in which they run.
 -- name: fence_triggers
 -- params: table_schema text, table_name text
--- columns: trigger_name text(256), event text(8), timing text(8), marker text(4096)
-SELECT t.trigger_name, t.event_manipulation, t.action_timing,
-       IF(LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0,
-          SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1),
-          '')
-  FROM information_schema.triggers t
- WHERE t.event_object_schema = :table_schema
-   AND t.event_object_table = :table_name
-   AND (@@lower_case_table_names <> 0
-        OR (CAST(t.event_object_schema AS BINARY) = CAST(:table_schema AS BINARY)
-            AND CAST(t.event_object_table AS BINARY) = CAST(:table_name AS BINARY)))
- ORDER BY t.action_order;
+-- columns: trigger_name text(256), event text(8), timing text(8), marker text(4096), of_schema text(256), lock_name text(1020)
+SELECT m.trigger_name, m.event, m.timing, m.marker, {{fence_marks}}
+  FROM (SELECT t.trigger_name, t.event_manipulation AS event, t.action_timing AS timing, t.action_order,
+               IF(LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0,
+                  {{fence_marker}}, '') AS marker
+          FROM information_schema.triggers t
+         WHERE t.event_object_schema = :table_schema
+           AND t.event_object_table = :table_name
+           AND (@@lower_case_table_names <> 0
+                OR (CAST(t.event_object_schema AS BINARY) = CAST(:table_schema AS BINARY)
+                    AND CAST(t.event_object_table AS BINARY) = CAST(:table_name AS BINARY)))) AS m
+ ORDER BY m.action_order;
 
 -- Every fence of this server, also those of another rowlock schema (the marker tells).
 -- name: fence_list
--- columns: table_schema text(256), table_name text(256), event text(8), definer text(512), marker text(4096)
-SELECT t.event_object_schema, t.event_object_table, t.event_manipulation, t.definer,
-       SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1)
-  FROM information_schema.triggers t
- WHERE LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0
- ORDER BY CAST(t.event_object_schema AS BINARY), CAST(t.event_object_table AS BINARY), t.event_manipulation;
+-- columns: table_schema text(256), table_name text(256), event text(8), definer text(512), of_schema text(256), lock_name text(1020)
+SELECT m.table_schema, m.table_name, m.event, m.definer, {{fence_marks}}
+  FROM (SELECT t.event_object_schema AS table_schema, t.event_object_table AS table_name,
+               t.event_manipulation AS event, t.definer, {{fence_marker}} AS marker
+          FROM information_schema.triggers t
+         WHERE LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0) AS m
+ ORDER BY CAST(m.table_schema AS BINARY), CAST(m.table_name AS BINARY), m.event;
 
 -- May the trigger read it (the trigger runs with the rights of who makes it), and write it where
 -- it must? Prepared, never run.

@@ -23,38 +23,6 @@ enum { EVENTS = 3, MARKER_MAX = RL_PRESENTED_MAX + 8, SHOWN_MAX = 4096 };
 
 static const char *const events[EVENTS] = {"INSERT", "UPDATE", "DELETE"}; /* not run */
 
-static unsigned nibble(char digit)
-{
-    return (unsigned)(digit <= '9' ? digit - '0' : digit - 'A' + 10);
-}
-
-typedef char lock_name[4 * ROWLOCK_NAME_MAX + 1];
-
-/* The lock's name out of a marker. False: it is no marker of ours. */
-static bool marked_name(const char *marker, lock_name name)
-{
-    const char *hex = strrchr(marker, '.');
-    hex = hex ? hex + 1 : "-";
-    const size_t length = strlen(hex);
-    if (strspn(hex, "0123456789ABCDEF") != length || length % 2 || length / 2 >= sizeof(lock_name))
-        return false;
-    for (size_t i = 0; i < length / 2; i++)
-        name[i] = (char)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
-    name[length / 2] = '\0';
-    return true;
-}
-
-/* Is it of this rowlock's schema? Behind version and kind. */
-static bool marks_schema(const char *marker, const char *schema)
-{
-    char hex[2 * 64 + 1];
-    rl_put_hex(hex, schema);
-    const char *at = strchr(marker, '.');
-    at = at ? strchr(at + 1, '.') : NULL;
-    size_t n = strlen(hex);
-    return at && strncmp(at + 1, hex, n) == 0 && at[1 + n] == '.';
-}
-
 static int event_number(const char *event)
 {
     for (int i = 0; i < EVENTS; i++)
@@ -67,7 +35,9 @@ static int event_number(const char *event)
 
 typedef struct trigger {
     char name[257];
-    char marker[SHOWN_MAX + 1]; /* "": somebody else's */
+    char marker[SHOWN_MAX + 1]; /* "": it is no fence's */
+    char lock[4 * ROWLOCK_NAME_MAX + 1];
+    bool ours; /* of this rowlock's schema */
     int event;
     bool before;
     bool made; /* by this call */
@@ -88,17 +58,28 @@ typedef struct fencing {
     size_t capacity;
 } fencing;
 
-static rowlock_status add_trigger(fencing *f, const char *name, int event, bool before,
-                                  const char *marker, bool made, rowlock_error *err)
+/* NULL: no memory. */
+static trigger *add_trigger(fencing *f, rowlock_error *err)
 {
-    if (!RL_GROW(f->triggers, f->count, f->capacity))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    trigger *t = &f->triggers[f->count++];
-    t->event = event;
-    t->before = before;
-    t->made = made;
-    snprintf(t->name, sizeof t->name, "%s", name);
-    snprintf(t->marker, sizeof t->marker, "%s", marker);
+    if (!RL_GROW(f->triggers, f->count, f->capacity)) {
+        rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        return NULL;
+    }
+    f->triggers[f->count] = (trigger){0};
+    return &f->triggers[f->count++];
+}
+
+static rowlock_status read_trigger(fencing *f, const rl_cell *cells, rowlock_error *err)
+{
+    trigger *t = add_trigger(f, err);
+    if (!t)
+        return ROWLOCK_SYSTEM;
+    t->event = event_number(cells[1].text);
+    t->before = strcmp(cells[2].text, "BEFORE") == 0;
+    snprintf(t->name, sizeof t->name, "%s", cells[0].text);
+    snprintf(t->marker, sizeof t->marker, "%s", cells[3].text);
+    snprintf(t->lock, sizeof t->lock, "%s", cells[5].text);
+    t->ours = strcmp(cells[4].text, f->client->schema) == 0;
     return ROWLOCK_OK;
 }
 
@@ -128,9 +109,7 @@ static rowlock_status read_triggers(fencing *f, rowlock_error *err)
     RL_TRY(rl_query(f->conn, RL_SQL_FENCE_TRIGGERS, values, &io, &rows, err));
     rowlock_status status = ROWLOCK_OK;
     while (status == ROWLOCK_OK && rl_next(&rows))
-        status =
-            add_trigger(f, rows.cells[0].text, event_number(rows.cells[1].text),
-                        strcmp(rows.cells[2].text, "BEFORE") == 0, rows.cells[3].text, false, err);
+        status = read_trigger(f, rows.cells, err);
     rl_end(&rows);
     return status == ROWLOCK_OK ? rows.status : status;
 }
@@ -264,15 +243,11 @@ static rowlock_status check_table(const fencing *f, rowlock_error *err)
 static rowlock_status check_others(const fencing *f, const guard *g, rowlock_error *err)
 {
     for (size_t i = 0; i < f->count; i++) {
-        const char *marker = f->triggers[i].marker;
-        if (!*marker)
-            continue;
-        lock_name name = "?";
-        bool ours = marks_schema(marker, f->client->schema);
-        if (!marked_name(marker, name) || !ours || strcmp(name, g->name) != 0)
+        const trigger *t = &f->triggers[i];
+        if (*t->marker && (!t->ours || strcmp(t->lock, g->name) != 0))
             return rl_fail(err, ROWLOCK_INVALID,
                            "'%s' is fenced by the lock '%s'%s already; remove that fence first",
-                           f->shown, name, ours ? "" : " of another schema");
+                           f->shown, *t->lock ? t->lock : "?", t->ours ? "" : " of another schema");
     }
     return ROWLOCK_OK;
 }
@@ -311,14 +286,17 @@ static void name_trigger(char name[64], int event)
 
 static rowlock_status create(fencing *f, const guard *g, int event, rowlock_error *err)
 {
-    char name[64];
-    name_trigger(name, event);
     /* Before it is there: where memory for that is missing, it could not be dropped again. */
-    RL_TRY(add_trigger(f, name, event, true, g->marker, true, err));
+    trigger *t = add_trigger(f, err);
+    if (!t)
+        return ROWLOCK_SYSTEM;
+    name_trigger(t->name, event);
+    t->event = event;
+    t->made = true;
     const trigger *first = first_before(f, event);
     const rl_value values[] = {
         rl_quoted(f->schema),
-        rl_quoted(name),
+        rl_quoted(t->name),
         rl_word(events[event]),
         rl_quoted(f->table),
         rl_word(first ? "PRECEDES" : ""),
@@ -408,7 +386,7 @@ rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
     size_t dropped = 0;
     rowlock_status status = fencing_begin(&f, client, table_schema, table_name, err);
     for (size_t i = 0; i < f.count && status == ROWLOCK_OK; i++) {
-        if (!marks_schema(f.triggers[i].marker, client->schema))
+        if (!f.triggers[i].ours)
             continue;
         status = drop(&f, &f.triggers[i], err);
         dropped++;
@@ -451,9 +429,8 @@ static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *
 {
     listing *to = data;
     rowlock_fences *fences = to->fences;
-    const char *marker = cells[4].text;
-    lock_name name;
-    if (!marks_schema(marker, to->client->schema) || !marked_name(marker, name))
+    const char *name = cells[5].text;
+    if (!*name || strcmp(cells[4].text, to->client->schema) != 0)
         return ROWLOCK_OK;
     if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
         RL_TRY(new_item(fences, cells, name, err));
