@@ -29,22 +29,26 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
            detail VARCHAR(600) CHARACTER SET utf8mb4 PATH '$.detail')) AS e
  ORDER BY e.ord;
 
--- The newest; the reader sorts them by time.
+-- The newest, by time: each client writes its events behind, so that ids are not in that order.
 -- name: event_list
 -- params: limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
-SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
-       waited_ms, held_ms, exit_status, detail
-  FROM lock_event
- ORDER BY id DESC
- LIMIT :limit;
+SELECT e.*
+  FROM (SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
+               waited_ms, held_ms, exit_status, detail
+          FROM lock_event
+         ORDER BY id DESC
+         LIMIT :limit) AS e
+ ORDER BY e.happened_at, e.id;
 
 -- name: event_list_of
 -- params: name text, limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
-SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
-       waited_ms, held_ms, exit_status, detail
-  FROM lock_event
- WHERE resource_name = :name
- ORDER BY id DESC
- LIMIT :limit;
+SELECT e.*
+  FROM (SELECT id, resource_name, kind, event, version, owner, owner_label, happened_at,
+               waited_ms, held_ms, exit_status, detail
+          FROM lock_event
+         WHERE resource_name = :name
+         ORDER BY id DESC
+         LIMIT :limit) AS e
+ ORDER BY e.happened_at, e.id;

@@ -180,16 +180,6 @@ static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error 
     return history->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
-/* Each client writes its events behind, so that ids are not in the order of time. The text of
- * a DATETIME(6) sorts as its time does. */
-static int by_time(const void *a, const void *b)
-{
-    const rowlock_event *one = a;
-    const rowlock_event *other = b;
-    int order = strcmp(one->happened_at, other->happened_at);
-    return order ? order : (one->id > other->id) - (one->id < other->id);
-}
-
 static rowlock_status read_events(rowlock_client *client, const rl_budget *budget,
                                   const rowlock_history_options *options, rowlock_history *history,
                                   rowlock_error *err)
@@ -210,8 +200,6 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
     if (!history)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rowlock_status status = read_events(client, &budget, options, history, err);
-    if (status == ROWLOCK_OK && history->count > 1)
-        qsort(history->events, history->count, sizeof *history->events, by_time);
     if (status == ROWLOCK_OK)
         *out = history;
     else
