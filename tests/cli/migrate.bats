@@ -458,6 +458,17 @@ CASES
     [ "$(seen)" = "1 2" ]
 }
 
+@test "a connection that has the marker and is not the registered one is ended" {
+    files 1
+    marker="CONCAT('rowlock.migrate.', LEFT(SHA2('$APP.rowlock_migration', 256), 40))"
+    mariadb --defaults-file="$TEST_OPTIONS" -e "SELECT GET_LOCK($marker, 0), SLEEP(60)" >/dev/null 2>&1 3>&- &
+    stranger=$!
+    poll eval "[ \"\$(sql_any \"SELECT IS_USED_LOCK($marker) IS NOT NULL\")\" = 1 ]"
+    migrate -q
+    [ "$(seen)" = 1 ]
+    run -1 wait "$stranger"
+}
+
 @test "while another one is at work: wait so long and no longer; status says running" {
     files 1
     rl_exec run "migrate:$APP" -- sleep 60 3>&- &
