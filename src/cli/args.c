@@ -4,26 +4,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-static const cli_option help_options[] = {
-    {CLI_ID_HELP, "help", CLI_NOTHING},
-    {'?', NULL, CLI_NOTHING},
-    {0},
-};
-
-cli_args cli_args_start(const char *help, const cli_option *options, cli_context *context, int argc,
-                        char **argv)
-{
-    return (cli_args){
-        .context = context,
-        .options = options,
-        .help = help,
-        .argc = argc,
-        .argv = argv,
-        .i = 1,
-        .operands = argv + 1,
-    };
-}
+typedef struct args {
+    const cli_command *command;
+    cli_context *context;
+    int argc;
+    char **argv;
+    int i;               /* the next argument */
+    const char *cluster; /* where to go on in "-vq"; NULL: at argv[i] */
+    /* Of the option that is read. */
+    const cli_option *option;
+    bool of_connection;
+    const char *value; /* NULL: it has none */
+} args;
 
 /* "-x" or "--xx"; "-" is an operand. */
 static bool is_option(const char *argument)
@@ -36,167 +30,124 @@ static bool is_option(const char *argument)
 static bool is_called(const cli_option *option, char letter, const char *name, size_t length)
 {
     if (!name)
-        return option->id == (unsigned char)letter;
+        return option->letter == letter;
     return option->name && strlen(option->name) == length &&
            strncmp(option->name, name, length) == 0;
 }
 
-static const cli_option *find(const cli_option *table, char letter, const char *name, size_t length)
-{
-    for (; table->id; table++) {
-        if (is_called(table, letter, name, length))
-            return table;
-    }
-    return NULL;
-}
-
 /* The command's own options come first. */
-static const cli_option *find_any(cli_args *args, char letter, const char *name, size_t length)
+static bool find(args *self, char letter, const char *name, size_t length)
 {
-    const cli_option *const tables[] = {args->options, cli_connection_options, help_options};
+    static const cli_option help[] = {{'?', "help", CLI_HELP, .at = 0}, {0}};
+    const cli_option *const tables[] = {self->command->options, cli_connection_options, help};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        const cli_option *option = find(tables[i], letter, name, length);
-        args->of_connection = option && tables[i] == cli_connection_options;
-        if (option)
-            return option;
+        for (const cli_option *option = tables[i]; option->kind; option++) {
+            self->option = option;
+            self->of_connection = tables[i] == cli_connection_options;
+            if (is_called(option, letter, name, length))
+                return true;
+        }
     }
-    return NULL;
+    return false;
 }
 
-static int stop(cli_args *args, int exit_status)
+static bool takes_nothing(const cli_option *option)
 {
-    args->exit_status = exit_status;
-    return CLI_ARGS_STOP;
+    return option->kind == CLI_FLAG || option->kind == CLI_UNSWITCH ||
+           option->kind == CLI_OWN_FLAG || option->kind == CLI_HELP;
 }
 
-/* The next argument as the option's value. */
-static bool take_next(cli_args *args)
+/* The next argument as the option's value, where it has none yet and there must be one. */
+static bool find_value(args *self)
 {
-    if (args->i >= args->argc)
+    const cli_kind kind = self->option->kind;
+    if (self->value || takes_nothing(self->option) || kind == CLI_SWITCH ||
+        kind == CLI_OWN_ATTACHED)
+        return true;
+    if (self->i >= self->argc)
         return false;
-    args->value = args->argv[args->i++];
+    self->value = self->argv[self->i++];
     return true;
 }
 
-static int next_letter(cli_args *args)
+static bool next_letter(args *self)
 {
-    const char letter = *args->cluster++;
-    const cli_option *option = find_any(args, letter, NULL, 0);
+    const char letter = *self->cluster++;
+    const char *rest = *self->cluster ? self->cluster : NULL;
     /* The rest of the argument may be a mistyped password: it is not shown. */
-    if (!option)
-        return stop(args, cli_usage("unknown option -%c", letter));
-    const char *rest = *args->cluster ? args->cluster : NULL;
-    args->value = NULL;
-    if (option->takes == CLI_NOTHING) {
-        args->cluster = rest;
-        return option->id;
-    }
-    args->cluster = NULL;
-    args->value = rest;
-    if (!rest && option->takes == CLI_VALUE && !take_next(args))
-        return stop(args, cli_usage("option -%c wants a value", letter));
-    return option->id;
+    if (!find(self, letter, NULL, 0))
+        return !cli_usage("unknown option -%c", letter);
+    bool goes_on = takes_nothing(self->option);
+    self->cluster = goes_on ? rest : NULL;
+    self->value = goes_on ? NULL : rest;
+    return find_value(self) || !cli_usage("option -%c wants a value", letter);
 }
 
 /* What stands behind a "=" may be a secret: it is not shown. */
-static int unknown_name(cli_args *args, const char *name, size_t length)
+static bool unknown_name(const char *name, size_t length)
 {
     const char *instead = cli_connection_instead(name, length);
     if (instead)
-        return stop(args, cli_usage("--%.*s is not supported: %s", (int)length, name, instead));
-    return stop(args, cli_usage("unknown option --%.*s", (int)length, name));
+        cli_usage("--%.*s is not supported: %s", (int)length, name, instead);
+    else
+        cli_usage("unknown option --%.*s", (int)length, name);
+    return false;
 }
 
-static int next_name(cli_args *args, const char *name)
+static bool next_name(args *self, const char *name)
 {
     size_t length = strcspn(name, "=");
-    const cli_option *option = find_any(args, 0, name, length);
-    if (!option)
-        return unknown_name(args, name, length);
-    args->value = name[length] ? name + length + 1 : NULL;
-    if (args->value && option->takes == CLI_NOTHING)
-        return stop(args, cli_usage("option --%s takes no value", option->name));
-    if (!args->value && option->takes == CLI_VALUE && !take_next(args))
-        return stop(args, cli_usage("option --%s wants a value", option->name));
-    return option->id;
+    if (!find(self, 0, name, length))
+        return unknown_name(name, length);
+    self->value = name[length] ? name + length + 1 : NULL;
+    if (self->value && takes_nothing(self->option))
+        return !cli_usage("option --%s takes no value", self->option->name);
+    return find_value(self) || !cli_usage("option --%s wants a value", self->option->name);
 }
 
-/* The option at argv[i], or the next letter of a cluster. */
-static int next_option(cli_args *args)
+/* The option at argv[i], or the next letter of a cluster. False: it has complained. */
+static bool next_option(args *self)
 {
-    if (args->cluster)
-        return next_letter(args);
-    const char *argument = args->argv[args->i++];
+    if (self->cluster)
+        return next_letter(self);
+    const char *argument = self->argv[self->i++];
     if (argument[1] == '-')
-        return next_name(args, argument + 2);
-    args->cluster = argument + 1;
-    return next_letter(args);
+        return next_name(self, argument + 2);
+    self->cluster = argument + 1;
+    return next_letter(self);
 }
 
 /* The operand at argv[i] changes places with an option that has been read. */
-static void put_aside(cli_args *args)
+static void put_aside(args *self)
 {
-    char **place = &args->operands[args->operand_count++];
+    char **place = &self->context->operands[self->context->operand_count++];
     char *read = *place;
-    *place = args->argv[args->i];
-    args->argv[args->i++] = read;
+    *place = self->argv[self->i];
+    self->argv[self->i++] = read;
 }
 
 /* Puts operands aside until an option comes. False: there is none. */
-static bool skip_operands(cli_args *args)
+static bool skip_operands(args *self)
 {
-    while (!args->cluster && args->i < args->argc) {
-        char *argument = args->argv[args->i];
+    while (!self->cluster && self->i < self->argc) {
+        char *argument = self->argv[self->i];
         bool only_operands = strcmp(argument, "--") == 0;
         if (is_option(argument) && !only_operands)
             return true;
-        if (args->stop_at_operand)
+        if (self->command->first_ends)
             return false;
         if (!only_operands) {
-            put_aside(args);
+            put_aside(self);
             continue;
         }
-        args->i++;
-        while (args->i < args->argc)
-            put_aside(args);
+        self->i++;
+        while (self->i < self->argc)
+            put_aside(self);
     }
-    return args->cluster != NULL;
+    return self->cluster != NULL;
 }
 
-static int answer_help(cli_args *args)
-{
-    fputs(args->help, stdout);
-    return stop(args, 0);
-}
-
-int cli_args_next(cli_args *args)
-{
-    while (skip_operands(args)) {
-        int id = next_option(args);
-        if (id < 0)
-            return id;
-        if (id == CLI_ID_HELP || id == '?')
-            return answer_help(args);
-        if (!args->of_connection)
-            return id;
-        if (!cli_connection_take(args->context, id, args->value))
-            return stop(args, CLI_EXIT_USAGE);
-    }
-    return CLI_ARGS_END;
-}
-
-bool cli_args_operands(const cli_args *args, int least, int most, const char *what)
-{
-    if (args->operand_count < least)
-        cli_usage("%s is missing", what);
-    else if (args->operand_count > most && most == 0)
-        cli_usage("unexpected argument '%s'", args->operands[0]);
-    else if (args->operand_count > most)
-        cli_usage("unexpected argument '%s' after %s", args->operands[most], what);
-    else
-        return true;
-    return false;
-}
+/* ---------------------------------------------------------------------- values */
 
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
@@ -213,72 +164,128 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
     return true;
 }
 
-bool cli_args_number(const cli_args *args, const char *name, uint64_t least, uint64_t most,
-                     uint64_t *number)
+bool cli_find_word(const cli_word *words, const char *text, int *value)
 {
-    if (cli_number(args->value, least, most, number))
-        return true;
-    cli_usage("%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'", name, least, most,
-              args->value);
+    for (; words->word; words++) {
+        if ((words->any_case ? strcasecmp : strcmp)(text, words->word) == 0) {
+            *value = words->value;
+            return true;
+        }
+    }
     return false;
 }
 
-bool cli_args_duration(const cli_args *args, const char *name, const char *word, int64_t *ms)
+static bool take_number(const cli_option *option, void *to, const char *value)
 {
-    if (word && strcmp(args->value, word) == 0) {
+    uint64_t number;
+    if (!cli_number(value, option->least, option->most, &number))
+        return !cli_usage("--%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+                          option->name, option->least, option->most, value);
+    if (option->kind == CLI_UNSIGNED)
+        *(unsigned *)to = (unsigned)number;
+    else
+        *(uint64_t *)to = number;
+    return true;
+}
+
+static bool take_duration(const cli_option *option, int64_t *ms, const char *value)
+{
+    const char *word = option->word;
+    if (word && strcmp(value, word) == 0) {
         *ms = -1;
         return true;
     }
-    if (cli_duration(args->value, ms))
-        return true;
-    cli_usage("%s wants a duration such as 30s, 5m, 2h, 1d or 250ms%s%s, not '%s'", name,
-              word ? ", or " : "", word ? word : "", args->value);
-    return false;
-}
-
-bool cli_args_given_duration(const cli_args *args, const char *name, const char *word, int64_t *ms)
-{
-    if (!cli_args_duration(args, name, word, ms))
-        return false;
-    if (*ms == 0)
+    if (!cli_duration(value, ms))
+        return !cli_usage("--%s wants a duration such as 30s, 5m, 2h, 1d or 250ms%s%s, not '%s'",
+                          option->name, word ? ", or " : "", word ? word : "", value);
+    if (*ms < (int64_t)option->least || (option->most && *ms > (int64_t)option->most))
+        return !cli_usage("--%s %s, not '%s'", option->name, option->wants, value);
+    if (*ms == 0 && option->kind == CLI_GIVEN_DURATION)
         *ms = 1;
     return true;
 }
 
-/* Are all letters of "-vv" connection options, as far as the first that takes a value? */
-static bool is_connection_cluster(const char *letters)
+static bool take_word(const cli_option *option, int *to, const char *value)
 {
-    for (; *letters; letters++) {
-        const cli_option *option = find(cli_connection_options, *letters, NULL, 0);
-        if (!option)
-            return false;
-        if (option->takes != CLI_NOTHING)
-            return true;
+    if (!value)
+        *to = CLI_ON;
+    else if (!cli_find_word(option->words, value, to))
+        return !cli_usage("--%s %s, not '%s'", option->name, option->wants, value);
+    return true;
+}
+
+/* False: it has complained. */
+static bool take(const cli_option *option, void *into, const char *value)
+{
+    void *to = (char *)into + option->at;
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)to = true;
+        break;
+    case CLI_TEXT:
+        *(const char **)to = value;
+        break;
+    case CLI_UNSIGNED:
+    case CLI_NUMBER:
+        return take_number(option, to, value);
+    case CLI_DURATION:
+    case CLI_GIVEN_DURATION:
+        return take_duration(option, to, value);
+    case CLI_WORD:
+    case CLI_SWITCH:
+        return take_word(option, to, value);
+    case CLI_UNSWITCH:
+        *(cli_switch *)to = CLI_OFF;
+        break;
+    case CLI_OWN:
+    case CLI_OWN_FLAG:
+    case CLI_OWN_ATTACHED:
+        return option->take(into, value);
+    case CLI_HELP:
+        break;
     }
     return true;
 }
 
-static bool is_connection_option(const char *argument)
+/* ------------------------------------------------------------------- altogether */
+
+bool cli_operands(const cli_context *context, int least, int most, const char *what)
 {
-    if (!is_option(argument))
-        return false;
-    if (argument[1] != '-')
-        return is_connection_cluster(argument + 1);
-    const char *name = argument + 2;
-    return find(cli_connection_options, 0, name, strcspn(name, "=")) != NULL;
+    if (context->operand_count < least)
+        return !cli_usage("%s is missing", what);
+    if (context->operand_count <= most)
+        return true;
+    if (most == 0)
+        return !cli_usage("unexpected argument '%s'", context->operands[0]);
+    return !cli_usage("unexpected argument '%s' after %s", context->operands[most], what);
 }
 
-bool cli_connection_option(cli_context *context, int argc, char **argv, int *i, bool *bad)
+bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_status)
 {
-    static const cli_option none[] = {{0}};
-    if (!is_connection_option(argv[*i]))
-        return false;
-    cli_args args = cli_args_start("", none, context, argc, argv);
-    args.i = *i;
-    do {
-        int id = next_option(&args);
-        *bad = id < 0 || !cli_connection_take(context, id, args.value);
-    } while (!*bad && args.cluster);
-    *i = args.i - 1;
-    return true;
+    cli_context *context = command->into;
+    args self = {.command = command, .context = context, .argc = argc, .argv = argv, .i = 1};
+    context->operands = argv + 1;
+    context->operand_count = 0;
+    *exit_status = CLI_EXIT_USAGE;
+    while (skip_operands(&self)) {
+        if (!next_option(&self))
+            return false;
+        if (self.option->kind == CLI_HELP) {
+            fputs(command->help, stdout);
+            *exit_status = 0;
+            return false;
+        }
+        if (self.of_connection)
+            cli_connection_note(context, self.option, self.value);
+        if (!take(self.option, context, self.value))
+            return false;
+    }
+    if (command->first_ends) {
+        context->operands = argv + self.i;
+        context->operand_count = argc - self.i;
+    }
+    cli_connection_settle(context);
+    return (command->first_ends ||
+            cli_operands(context, command->least, command->most, command->operands)) &&
+           (!command->check || command->check(context));
 }

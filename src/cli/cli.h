@@ -23,30 +23,24 @@ typedef struct cli_given {
 /* What the options before the subcommand (and the same ones after it) gave. */
 typedef struct cli_context {
     rowlock_client_options client; /* the strings live as long as the process */
+    rowlock_tls_options tls;       /* where client.tls points to */
     unsigned verbose;              /* -v, -vv; client.log already says so much */
     bool json;
-    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; client.tls->mode is what all come to */
+    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is what all come to */
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */
     const char *program;       /* as it was called */
     cli_given given[CLI_GIVEN_MAX];
     unsigned given_count;
+    char **operands; /* end with a NULL only where no option stood behind them */
+    int operand_count;
 } cli_context;
 
-/* argv[0] is the subcommand's name. Each returns the exit status. */
-int cli_init(const cli_context *context, int argc, char **argv);
-int cli_run(const cli_context *context, int argc, char **argv);
-int cli_ls(const cli_context *context, int argc, char **argv);
-int cli_show(const cli_context *context, int argc, char **argv);
-int cli_history(const cli_context *context, int argc, char **argv);
-int cli_sweep(const cli_context *context, int argc, char **argv);
-int cli_break(const cli_context *context, int argc, char **argv);
-int cli_doctor(const cli_context *context, int argc, char **argv);
-int cli_migrate(const cli_context *context, int argc, char **argv);
-int cli_fence(const cli_context *context, int argc, char **argv);
-int cli_grants(const cli_context *context, int argc, char **argv);
-int cli_bench(const cli_context *context, int argc, char **argv);
+/* args.h */
+typedef struct cli_command cli_command;
+extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_sweep, cli_break,
+    cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
 
 /*
  * Lines on stderr, "rowlock: <message>". What is written is always one line and
@@ -63,17 +57,8 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * the later one, so that only a zero gives 0. */
 bool cli_duration(const char *text, int64_t *ms);
 
-/* "lease" (or "optimistic") and "pessimistic". False when it is neither. */
-bool cli_mode(const char *text, rowlock_mode *mode);
-/* The word for it: "lease", "pessimistic". */
+/* "lease", "pessimistic". */
 const char *cli_mode_word(rowlock_mode mode);
-
-/*
- * A connection option at argv[*i]? Takes it (and its value, leaving *i at the last
- * argument it took) into the context and returns true. On a bad value it has already
- * complained and *bad is set. Lets connection options stand after the subcommand too.
- */
-bool cli_connection_option(cli_context *context, int argc, char **argv, int *i, bool *bad);
 
 /*
  * Asks for the password on the terminal where a bare -p was given, else does nothing.

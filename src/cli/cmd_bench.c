@@ -12,18 +12,7 @@
 #include "table.h"
 #include "text.h"
 
-enum {
-    ID_JSON = CLI_ID_COMMAND,
-    ID_CLIENTS,
-    ID_SECONDS,
-    ID_MODE,
-    ID_NAMES,
-
-    CLIENTS_LIMIT = 256,
-    WINDOW_MS = 2000,
-    WINDOW_MIN_MS = 50,
-    WINDOW_MAX_MS = 60000,
-};
+enum { CLIENTS_LIMIT = 256, WINDOW_MIN_MS = 50, WINDOW_MAX_MS = 60000 };
 
 static const char help[] =
     "Usage: rowlock bench [--clients=N,...] [--seconds=D] [--mode=MODE] [--names=WHICH] [--json]\n"
@@ -49,6 +38,16 @@ static const char help[] =
     "turns of a client by least turns. Pessimistic without fencing waits for no disk; the rest "
     "does.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
+
+enum { NO_MODE = -1 };
+
+typedef enum names { BOTH, DISTINCT, HOT } names;
+
+static const cli_word names_words[] = {
+    {"distinct", DISTINCT, false},
+    {"hot", HOT, false},
+    {0},
+};
 
 /* ------------------------------------------------------------------- figures */
 
@@ -177,23 +176,44 @@ static void end_by_signal(int signo)
     raise(signo);
 }
 
-static int run_bench(cli_context *context, rows *all)
+typedef struct bench {
+    cli_context context;
+    unsigned counts[ROWS_COUNTS_MAX];
+    size_t count_count;
+    int64_t window_ms;
+    int mode; /* of an enum, or NO_MODE */
+    names names;
+} bench;
+
+static int run_bench(void *into)
 {
+    static rows all; /* large */
+    bench *self = into;
     rowlock_client *client;
     rowlock_error err;
     measure_reason why;
     int exit_status = 0;
+    all = (rows){.client = &self->context.client,
+                 .count_count = self->count_count,
+                 .window_ms = self->window_ms,
+                 .only_mode = self->mode != NO_MODE,
+                 .mode = (rowlock_mode)self->mode,
+                 .distinct = self->names != HOT,
+                 .hot = self->names != DISTINCT,
+                 .begin = begin_row,
+                 .end = end_row};
+    memcpy(all.counts, self->counts, sizeof all.counts);
     /* What would stop every client is better said once; and clients fork, so it is closed. */
-    if (!cli_open(context, &client, &exit_status))
+    if (!cli_open(&self->context, &client, &exit_status))
         return exit_status;
     rowlock_client_close(client);
-    if (rows_prepare(all, &err) != ROWLOCK_OK)
+    if (rows_prepare(&all, &err) != ROWLOCK_OK)
         return cli_fail(&err);
-    bool good = rows_measure(all, &why);
-    if (context->json)
-        print_json(all);
+    bool good = rows_measure(&all, &why);
+    if (self->context.json)
+        print_json(&all);
     else
-        print_table(all);
+        print_table(&all);
     if (measure_ended_by())
         end_by_signal(measure_ended_by());
     if (good)
@@ -201,11 +221,10 @@ static int run_bench(cli_context *context, rows *all)
     return why.exit_status ? why.exit_status : 1;
 }
 
-/* ------------------------------------------------------------- the arguments */
-
 /* "1,8,32", as they stand. */
-static bool take_clients(rows *self, const char *value)
+static bool take_clients(void *into, const char *value)
 {
+    bench *self = into;
     const char *p = value;
     self->count_count = 0;
     while (self->count_count < ROWS_COUNTS_MAX) {
@@ -221,82 +240,27 @@ static bool take_clients(rows *self, const char *value)
             return true;
         p++;
     }
-    cli_usage("--clients wants up to %d numbers from 1 to %d, such as 1,8,32, not '%s'",
-              ROWS_COUNTS_MAX, CLIENTS_LIMIT, value);
-    return false;
+    return !cli_usage("--clients wants up to %d numbers from 1 to %d, such as 1,8,32, not '%s'",
+                      ROWS_COUNTS_MAX, CLIENTS_LIMIT, value);
 }
 
-static bool take_seconds(const cli_args *args, rows *self)
-{
-    if (!cli_args_duration(args, "--seconds", NULL, &self->window_ms))
-        return false;
-    if (self->window_ms >= WINDOW_MIN_MS && self->window_ms <= WINDOW_MAX_MS)
-        return true;
-    cli_usage("--seconds wants a duration from 50ms to 60s, not '%s'", args->value);
-    return false;
-}
+static bench bench_now = {
+    .counts = {1, 8}, .count_count = 2, .window_ms = 2000, .mode = NO_MODE, .names = BOTH};
 
-static bool take_mode(rows *self, const char *value)
-{
-    self->only_mode = true;
-    if (cli_mode(value, &self->mode))
-        return true;
-    cli_usage("--mode wants lease or pessimistic, not '%s'", value);
-    return false;
-}
-
-static bool take_names(rows *self, const char *value)
-{
-    self->distinct = strcmp(value, "distinct") == 0;
-    self->hot = strcmp(value, "hot") == 0;
-    if (self->distinct || self->hot)
-        return true;
-    cli_usage("--names wants distinct or hot, not '%s'", value);
-    return false;
-}
-
-static bool take_option(const cli_args *args, int id, rows *self)
-{
-    switch (id) {
-    case ID_CLIENTS:
-        return take_clients(self, args->value);
-    case ID_SECONDS:
-        return take_seconds(args, self);
-    case ID_MODE:
-        return take_mode(self, args->value);
-    case ID_NAMES:
-        return take_names(self, args->value);
-    }
-    return false;
-}
-
-int cli_bench(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_CLIENTS, "clients", CLI_VALUE}, {ID_SECONDS, "seconds", CLI_VALUE},
-        {ID_MODE, "mode", CLI_VALUE},       {ID_NAMES, "names", CLI_VALUE},
-        {ID_JSON, "json", CLI_NOTHING},     {0},
-    };
-    cli_context mine = *context;
-    static rows self; /* large */
-    self = (rows){.client = &mine.client,
-                  .counts = {1, 8},
-                  .count_count = 2,
-                  .window_ms = WINDOW_MS,
-                  .distinct = true,
-                  .hot = true,
-                  .begin = begin_row,
-                  .end = end_row};
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == ID_JSON)
-            mine.json = true;
-        else if (!take_option(&args, id, &self))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 0, 0, ""))
-        return CLI_EXIT_USAGE;
-    return run_bench(&mine, &self);
-}
+const cli_command cli_bench = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "clients", CLI_OWN, .take = take_clients},
+            {0, "seconds", CLI_DURATION, CLI_AT(bench, window_ms), .least = WINDOW_MIN_MS,
+             .most = WINDOW_MAX_MS, .wants = "wants a duration from 50ms to 60s"},
+            {0, "mode", CLI_WORD, CLI_AT(bench, mode), .words = cli_mode_words,
+             .wants = "wants lease or pessimistic"},
+            {0, "names", CLI_WORD, CLI_AT(bench, names), .words = names_words,
+             .wants = "wants distinct or hot"},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &bench_now,
+    .run = run_bench,
+};

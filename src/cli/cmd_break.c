@@ -8,7 +8,7 @@
 #include "say.h"
 #include "text.h"
 
-enum { ID_REASON = CLI_ID_COMMAND, ID_NOW, ID_WAIT, HISTORY_WAIT_MS = 2000 };
+enum { HISTORY_WAIT_MS = 2000 };
 
 static const char help[] =
     "Usage: rowlock break [--reason=TEXT] [--wait] [--now] NAME\n"
@@ -69,16 +69,30 @@ static void warn_of_history(rowlock_client *client, const char *name)
         cli_say("%s is broken, but the history does not have it: %s", name, err.message);
 }
 
-static rowlock_status break_and_tell(rowlock_client *client, const char *name,
-                                     const rowlock_break_options *options, rowlock_error *err)
+typedef struct breaking {
+    cli_context context;
+    rowlock_break_options how;
+} breaking;
+
+static bool take_wait(void *into, const char *value)
 {
+    breaking *self = into;
+    (void)value;
+    self->how.wait_ms = ROWLOCK_WAIT_FOREVER;
+    return true;
+}
+
+static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock_error *err)
+{
+    const breaking *self = into;
+    const char *name = self->context.operands[0];
     rowlock_list *before;
     rowlock_status status = rowlock_list_one(client, name, &before, err);
     if (status != ROWLOCK_OK)
         return status;
-    status = rowlock_break_with(client, name, options, err);
+    status = rowlock_break_with(client, name, &self->how, err);
     if (status == ROWLOCK_OK) {
-        tell(rowlock_list_at(before, 0), options->now);
+        tell(rowlock_list_at(before, 0), self->how.now);
         tell_shut(client, name);
         warn_of_history(client, name);
     }
@@ -86,35 +100,20 @@ static rowlock_status break_and_tell(rowlock_client *client, const char *name,
     return status;
 }
 
-int cli_break(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_REASON, "reason", CLI_VALUE},
-        {ID_NOW, "now", CLI_NOTHING},
-        {ID_WAIT, "wait", CLI_NOTHING},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    rowlock_break_options how = {0};
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == ID_REASON)
-            how.reason = args.value;
-        else if (id == ID_NOW)
-            how.now = true;
-        else
-            how.wait_ms = ROWLOCK_WAIT_FOREVER;
-    }
-    if (!cli_args_operands(&args, 1, 1, "the lock's NAME"))
-        return CLI_EXIT_USAGE;
-    rowlock_client *client;
-    rowlock_error err;
-    int exit_status;
-    if (!cli_open(&mine, &client, &exit_status))
-        return exit_status;
-    rowlock_status status = break_and_tell(client, args.operands[0], &how, &err);
-    rowlock_client_close(client);
-    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
-}
+static breaking breaking_now;
+
+const cli_command cli_break = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "reason", CLI_TEXT, CLI_AT(breaking, how.reason)},
+            {0, "now", CLI_FLAG, CLI_AT(breaking, how.now)},
+            {0, "wait", CLI_OWN_FLAG, .take = take_wait},
+            {0},
+        },
+    .into = &breaking_now,
+    .least = 1,
+    .most = 1,
+    .operands = "the lock's NAME",
+    .work = break_and_tell,
+};

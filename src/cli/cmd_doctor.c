@@ -11,9 +11,6 @@
 #include "text.h"
 
 enum {
-    ID_JSON = CLI_ID_COMMAND,
-    ID_TTL,
-    ID_ROLE,
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
@@ -175,13 +172,20 @@ static void take_finding(void *data, const rowlock_finding *finding)
     all->count++;
 }
 
-static int diagnose(cli_context *context, const rowlock_diagnose_options *how)
+typedef struct doctor {
+    cli_context context;
+    rowlock_diagnose_options how;
+} doctor;
+
+static int diagnose(void *into)
 {
-    diagnosis all = {.json = context->json, .width = cli_terminal_width()};
+    doctor *self = into;
+    diagnosis all = {.json = self->context.json, .width = cli_terminal_width()};
     rowlock_error err;
-    if (!cli_password(context))
+    if (!cli_password(&self->context))
         return CLI_EXIT_USAGE;
-    rowlock_status status = rowlock_diagnose_with(&context->client, how, take_finding, &all, &err);
+    rowlock_status status =
+        rowlock_diagnose_with(&self->context.client, &self->how, take_finding, &all, &err);
     /* What was found before it could no longer look is worth having too. */
     if (all.json && (status == ROWLOCK_OK || all.count > 0))
         cli_json_end(all.count);
@@ -190,32 +194,18 @@ static int diagnose(cli_context *context, const rowlock_diagnose_options *how)
     return all.broken ? 1 : 0;
 }
 
-int cli_doctor(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_ROLE, "role", CLI_VALUE},
-        {ID_TTL, "ttl", CLI_VALUE},
-        {ID_JSON, "json", CLI_NOTHING},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    rowlock_diagnose_options how = {0};
-    int64_t ttl_ms = -1; /* not given */
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == ID_JSON)
-            mine.json = true;
-        else if (id == ID_ROLE)
-            how.role = args.value;
-        else if (!cli_args_duration(&args, "--ttl", NULL, &ttl_ms))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 0, 0, ""))
-        return CLI_EXIT_USAGE;
-    if (ttl_ms >= 0 && (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS))
-        return cli_usage("--ttl wants a duration from 500ms to 24h");
-    how.ttl_ms = ttl_ms < 0 ? 0 : ttl_ms;
-    return diagnose(&mine, &how);
-}
+static doctor doctor_now;
+
+const cli_command cli_doctor = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "role", CLI_TEXT, CLI_AT(doctor, how.role)},
+            {0, "ttl", CLI_DURATION, CLI_AT(doctor, how.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
+             .most = ROWLOCK_TTL_MAX_MS, .wants = "wants a duration from 500ms to 24h"},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &doctor_now,
+    .run = diagnose,
+};

@@ -10,7 +10,7 @@
 #include "table.h"
 #include "text.h"
 
-enum { ID_JSON = CLI_ID_COMMAND, ID_TABLE, ID_LOCK, IDENTIFIER_BYTES = 256 };
+enum { IDENTIFIER_BYTES = 256 };
 
 static const char help[] =
     "Usage: rowlock fence install --table=T --lock=NAME\n"
@@ -35,6 +35,7 @@ static const char help[] =
 
 typedef struct fencing {
     cli_context context;
+    const struct action *action;
     const char *table; /* as given */
     const char *lock;
     char schema[IDENTIFIER_BYTES]; /* "": rowlock's own */
@@ -238,47 +239,34 @@ static bool check_options(const action *wanted, const fencing *f)
     return true;
 }
 
-static int run_action(const action *wanted, fencing *f)
+static bool check(void *into)
 {
-    rowlock_client *client;
-    rowlock_error err;
-    int exit_status;
-    if (!cli_open(&f->context, &client, &exit_status))
-        return exit_status;
-    rowlock_status status = wanted->run(client, f, &err);
-    rowlock_client_close(client);
-    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+    fencing *f = into;
+    f->action = find_action(f->context.operands[0]);
+    return f->action && check_options(f->action, f) && (!f->table || take_table(f));
 }
 
-static void take_option(fencing *f, int id, const char *value)
+static rowlock_status run_action(void *into, rowlock_client *client, rowlock_error *err)
 {
-    if (id == ID_JSON)
-        f->context.json = true;
-    else if (id == ID_TABLE)
-        f->table = value;
-    else
-        f->lock = value;
+    const fencing *f = into;
+    return f->action->run(client, f, err);
 }
 
-int cli_fence(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_TABLE, "table", CLI_VALUE},
-        {ID_LOCK, "lock", CLI_VALUE},
-        {ID_JSON, "json", CLI_NOTHING},
-        {0},
-    };
-    fencing f = {.context = *context};
-    cli_args args = cli_args_start(help, options, &f.context, argc, argv);
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        take_option(&f, id, args.value);
-    }
-    if (!cli_args_operands(&args, 1, 1, "install, list or remove"))
-        return CLI_EXIT_USAGE;
-    const action *wanted = find_action(args.operands[0]);
-    if (!wanted || !check_options(wanted, &f) || (f.table && !take_table(&f)))
-        return CLI_EXIT_USAGE;
-    return run_action(wanted, &f);
-}
+static fencing fencing_now;
+
+const cli_command cli_fence = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "table", CLI_TEXT, CLI_AT(fencing, table)},
+            {0, "lock", CLI_TEXT, CLI_AT(fencing, lock)},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &fencing_now,
+    .least = 1,
+    .most = 1,
+    .operands = "install, list or remove",
+    .check = check,
+    .work = run_action,
+};

@@ -10,8 +10,6 @@
 #include "text.h"
 
 enum {
-    ID_ROLE = CLI_ID_COMMAND,
-    ID_INTO,
     USER_MOST = 128, /* characters; MySQL: 32 */
     HOST_MOST = 255,
     SCHEMA_MOST = 64
@@ -42,7 +40,8 @@ static const char help[] =
     "The connection options of 'rowlock --help' may stand here too.\n";
 
 typedef struct request {
-    const cli_role *role;
+    cli_context context;
+    const cli_role *role; /* NULL: not given */
     const char *into;
     char *schema;  /* quoted */
     char *account; /* quoted */
@@ -186,19 +185,18 @@ static bool take_schema(const rowlock_client_options *client, request *wanted)
     return good;
 }
 
-static bool take_option(int id, const char *value, request *wanted)
+static bool take_into(void *into, const char *value)
 {
-    if (id == ID_INTO) {
-        wanted->into = value;
-        if (is_between(value, SCHEMA_MOST))
-            return true;
-        cli_usage("--into wants the schema that is migrated, not '%s'", value);
-        return false;
-    }
-    wanted->role = find_role(value);
-    if (!wanted->role)
-        cli_usage("there is no role '%s'", value);
-    return wanted->role != NULL;
+    ((request *)into)->into = value;
+    return is_between(value, SCHEMA_MOST) ||
+           !cli_usage("--into wants the schema that is migrated, not '%s'", value);
+}
+
+static bool take_role(void *into, const char *value)
+{
+    const cli_role *role = find_role(value);
+    ((request *)into)->role = role;
+    return role || !cli_usage("there is no role '%s'", value);
 }
 
 /* ---------------------------------------------------------------------------- printing */
@@ -258,32 +256,37 @@ static void print_role(const cli_role *role, const request *wanted)
     free(into);
 }
 
-int cli_grants(const cli_context *context, int argc, char **argv)
+static int grant(void *into)
 {
-    static const cli_option options[] = {
-        {ID_ROLE, "role", CLI_VALUE},
-        {ID_INTO, "into", CLI_VALUE},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    request wanted = {.role = find_role("batch")};
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (!take_option(id, args.value, &wanted))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 1, 1, "the account, USER@HOST"))
-        return CLI_EXIT_USAGE;
-    if (wanted.into && strcmp(wanted.role->name, "migrator") != 0)
+    request *wanted = into;
+    int exit_status = CLI_EXIT_USAGE;
+    if (!wanted->role)
+        wanted->role = find_role("batch");
+    if (wanted->into && strcmp(wanted->role->name, "migrator") != 0)
         return cli_usage("--into is an option of --role=migrator");
-    if (!take_account(args.operands[0], &wanted) || !take_schema(&mine.client, &wanted)) {
-        free(wanted.account);
-        return CLI_EXIT_USAGE;
+    if (take_account(wanted->context.operands[0], wanted) &&
+        take_schema(&wanted->context.client, wanted)) {
+        print_role(wanted->role, wanted);
+        exit_status = 0;
     }
-    print_role(wanted.role, &wanted);
-    free(wanted.account);
-    free(wanted.schema);
-    return 0;
+    free(wanted->account);
+    free(wanted->schema);
+    return exit_status;
 }
+
+static request request_now;
+
+const cli_command cli_grants = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "role", CLI_OWN, .take = take_role},
+            {0, "into", CLI_OWN, .take = take_into},
+            {0},
+        },
+    .into = &request_now,
+    .least = 1,
+    .most = 1,
+    .operands = "the account, USER@HOST",
+    .run = grant,
+};

@@ -9,7 +9,7 @@
 #include "table.h"
 #include "text.h"
 
-enum { ID_JSON = CLI_ID_COMMAND, MOST = 100000 };
+enum { MOST = 100000 };
 
 static const char help[] =
     "Usage: rowlock history [-n LIMIT] [--json] [NAME]\n"
@@ -89,48 +89,42 @@ static void print_json(const rowlock_history *history)
     cli_json_end(count);
 }
 
-static int print_history(cli_context *context, const rowlock_history_options *options)
+typedef struct asked {
+    cli_context context;
+    uint64_t limit;
+} asked;
+
+static rowlock_status print_history(void *into, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_client *client;
+    const asked *self = into;
+    const rowlock_history_options options = {
+        .name = self->context.operand_count > 0 ? self->context.operands[0] : NULL,
+        .limit = self->limit,
+    };
     rowlock_history *history;
-    rowlock_error err;
-    int exit_status;
-    if (!cli_open(context, &client, &exit_status))
-        return exit_status;
-    rowlock_status status = rowlock_history_get(client, options, &history, &err);
-    if (status == ROWLOCK_OK) {
-        if (context->json)
-            print_json(history);
-        else
-            print_table(history);
-        rowlock_history_free(history);
-    }
-    rowlock_client_close(client);
-    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+    rowlock_status status = rowlock_history_get(client, &options, &history, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    if (self->context.json)
+        print_json(history);
+    else
+        print_table(history);
+    rowlock_history_free(history);
+    return ROWLOCK_OK;
 }
 
-int cli_history(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {'n', "limit", CLI_VALUE},
-        {ID_JSON, "json", CLI_NOTHING},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    uint64_t limit = 0;
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == ID_JSON)
-            mine.json = true;
-        else if (!cli_args_number(&args, "--limit", 1, MOST, &limit))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 0, 1, "the lock's NAME"))
-        return CLI_EXIT_USAGE;
-    return print_history(&mine, &(rowlock_history_options){
-                                    .name = args.operand_count > 0 ? args.operands[0] : NULL,
-                                    .limit = limit,
-                                });
-}
+static asked asked_for;
+
+const cli_command cli_history = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {'n', "limit", CLI_NUMBER, CLI_AT(asked, limit), .least = 1, .most = MOST},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &asked_for,
+    .most = 1,
+    .operands = "the lock's NAME",
+    .work = print_history,
+};

@@ -8,25 +8,12 @@
 #include "cli.h"
 #include "say.h"
 
-enum {
-    ID_WAIT = CLI_ID_COMMAND,
-    ID_RESUME,
-    ID_PROCEDURES,
-    ID_REMOVE_PROCEDURES,
-    ID_EVENT,
-    ID_REMOVE_EVENT,
-    ID_EVERY,
-    ID_HISTORY,
-    ID_HISTORY_ROWS,
-    ID_UNUSED
-};
-
 typedef struct init_call {
+    cli_context context;
     rowlock_migrate_options migrate;
     bool procedures;
     bool remove_procedures;
     bool event;
-    bool event_options; /* how it is to sweep */
     bool remove_event;
     rowlock_sweep_event_options sweep;
     bool quiet;
@@ -73,7 +60,7 @@ static void show_progress(void *data, const rowlock_migration *migration)
 }
 
 /* "3:2" */
-static bool take_resume(const char *text, rowlock_migrate_options *options)
+static bool read_resume(const char *text, rowlock_migrate_options *options)
 {
     char version[16];
     uint64_t number;
@@ -89,50 +76,28 @@ static bool take_resume(const char *text, rowlock_migrate_options *options)
     return true;
 }
 
-static bool take_sweep(const cli_args *args, int id, init_call *call)
+static bool take_resume(void *into, const char *value)
 {
-    rowlock_sweep_options *sweep = &call->sweep.sweep;
-    call->event_options = true;
-    if (id == ID_HISTORY)
-        return cli_args_given_duration(args, "--history", "forever", &sweep->history_ms);
-    if (id == ID_HISTORY_ROWS)
-        return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->history_rows);
-    if (id == ID_UNUSED)
-        return cli_args_given_duration(args, "--unused", "never", &sweep->unused_ms);
-    if (!cli_args_duration(args, "--every", NULL, &call->sweep.every_ms))
-        return false;
-    if (call->sweep.every_ms >= 1000 && call->sweep.every_ms <= 86400000 &&
-        call->sweep.every_ms % 1000 == 0)
-        return true;
-    cli_usage("--every wants whole seconds, 1s to 24h");
-    return false;
+    return read_resume(value, &((init_call *)into)->migrate) ||
+           !cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", value);
 }
 
-static bool take_option(const cli_args *args, int id, init_call *call)
+/* Was it said how the event is to sweep? */
+static bool has_event_options(const rowlock_sweep_event_options *sweep)
 {
-    if (id == ID_WAIT)
-        return cli_args_given_duration(args, "--wait", "forever", &call->migrate.wait_ms);
-    if (id == ID_RESUME) {
-        if (take_resume(args->value, &call->migrate))
-            return true;
-        cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", args->value);
-        return false;
-    }
-    if (id >= ID_EVERY)
-        return take_sweep(args, id, call);
-    call->quiet |= id == 'q';
-    call->procedures |= id == ID_PROCEDURES || id == ID_EVENT;
-    call->remove_procedures |= id == ID_REMOVE_PROCEDURES;
-    call->event |= id == ID_EVENT;
-    call->remove_event |= id == ID_REMOVE_EVENT;
-    return true;
+    return sweep->every_ms || sweep->sweep.history_ms || sweep->sweep.history_rows ||
+           sweep->sweep.unused_ms;
 }
 
-static bool options_agree(const init_call *call)
+static bool options_agree(void *into)
 {
-    if (call->event && call->remove_event)
+    init_call *call = into;
+    call->procedures |= call->event;
+    if (call->sweep.every_ms % 1000 != 0)
+        cli_usage("--every wants whole seconds, 1s to 24h");
+    else if (call->event && call->remove_event)
         cli_usage("--event and --remove-event exclude each other");
-    else if (call->event_options && !call->event)
+    else if (has_event_options(&call->sweep) && !call->event)
         cli_usage("--every, --history, --history-rows and --unused are options of --event");
     else if (call->procedures && call->remove_procedures)
         cli_usage(call->event ? "--event needs the procedures"
@@ -142,7 +107,7 @@ static bool options_agree(const init_call *call)
     return false;
 }
 
-static int init_procedures(const cli_context *context, const init_call *call)
+static int init_procedures(const init_call *call)
 {
     const rowlock_procedures_options options = {.wait_ms = call->migrate.wait_ms,
                                                 .update_only = !call->procedures};
@@ -150,8 +115,8 @@ static int init_procedures(const cli_context *context, const init_call *call)
     rowlock_error err;
     rowlock_status status =
         call->remove_procedures
-            ? rowlock_procedures_remove(&context->client, &options, &result, &err)
-            : rowlock_procedures_install(&context->client, &options, &result, &err);
+            ? rowlock_procedures_remove(&call->context.client, &options, &result, &err)
+            : rowlock_procedures_install(&call->context.client, &options, &result, &err);
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
     if (call->quiet)
@@ -176,15 +141,15 @@ static void warn_of_scheduler(void)
             "SET GLOBAL event_scheduler = ON"); /* not run */
 }
 
-static int init_event(const cli_context *context, const init_call *call)
+static int init_event(const init_call *call)
 {
     rowlock_sweep_event_options options = call->sweep;
     options.wait_ms = call->migrate.wait_ms;
     rowlock_sweep_event_result result;
     rowlock_error err;
     rowlock_status status =
-        call->event ? rowlock_sweep_event_install(&context->client, &options, &result, &err)
-                    : rowlock_sweep_event_remove(&context->client, &options, &result, &err);
+        call->event ? rowlock_sweep_event_install(&call->context.client, &options, &result, &err)
+                    : rowlock_sweep_event_remove(&call->context.client, &options, &result, &err);
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
     if (call->event && !call->quiet)
@@ -197,58 +162,56 @@ static int init_event(const cli_context *context, const init_call *call)
     return 0;
 }
 
-static int init_rest(const cli_context *context, const init_call *call)
+static int init_rest(const init_call *call)
 {
     /* The event before what it needs is taken away, and after it is there. */
-    int exit_status = call->remove_event ? init_event(context, call) : 0;
+    int exit_status = call->remove_event ? init_event(call) : 0;
     if (exit_status == 0)
-        exit_status = init_procedures(context, call);
-    return exit_status == 0 && call->event ? init_event(context, call) : exit_status;
+        exit_status = init_procedures(call);
+    return exit_status == 0 && call->event ? init_event(call) : exit_status;
 }
 
-static int init(cli_context *context, const init_call *call)
+static int init(void *into)
 {
+    init_call *call = into;
     rowlock_migrate_result result;
     rowlock_error err;
-    if (!cli_password(context))
+    if (!cli_password(&call->context))
         return CLI_EXIT_USAGE;
-    if (rowlock_migrate(&context->client, &call->migrate, &result, &err) != ROWLOCK_OK)
+    if (!call->quiet && isatty(STDOUT_FILENO))
+        call->migrate.progress = show_progress;
+    if (rowlock_migrate(&call->context.client, &call->migrate, &result, &err) != ROWLOCK_OK)
         return cli_fail(&err);
     if (!call->quiet && result.applied > 0)
         printf("schema at version %u\n", result.to);
     else if (!call->quiet)
         printf("schema up to date (version %u)\n", result.to);
-    return init_rest(context, call);
+    return init_rest(call);
 }
 
-int cli_init(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {'q', "quiet", CLI_NOTHING},
-        {ID_WAIT, "wait", CLI_VALUE},
-        {ID_RESUME, "resume", CLI_VALUE},
-        {ID_PROCEDURES, "procedures", CLI_NOTHING},
-        {ID_REMOVE_PROCEDURES, "remove-procedures", CLI_NOTHING},
-        {ID_EVENT, "event", CLI_NOTHING},
-        {ID_REMOVE_EVENT, "remove-event", CLI_NOTHING},
-        {ID_EVERY, "every", CLI_VALUE},
-        {ID_HISTORY, "history", CLI_VALUE},
-        {ID_HISTORY_ROWS, "history-rows", CLI_VALUE},
-        {ID_UNUSED, "unused", CLI_VALUE},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    init_call call = {0};
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (!take_option(&args, id, &call))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 0, 0, "") || !options_agree(&call))
-        return CLI_EXIT_USAGE;
-    if (!call.quiet && isatty(STDOUT_FILENO))
-        call.migrate.progress = show_progress;
-    return init(&mine, &call);
-}
+#define AT(member) CLI_AT(init_call, member)
+static const cli_option options[] = {
+    {'q', "quiet", CLI_FLAG, AT(quiet)},
+    {0, "wait", CLI_GIVEN_DURATION, AT(migrate.wait_ms), .word = "forever"},
+    {0, "resume", CLI_OWN, .take = take_resume},
+    {0, "procedures", CLI_FLAG, AT(procedures)},
+    {0, "remove-procedures", CLI_FLAG, AT(remove_procedures)},
+    {0, "event", CLI_FLAG, AT(event)},
+    {0, "remove-event", CLI_FLAG, AT(remove_event)},
+    {0, "every", CLI_DURATION, AT(sweep.every_ms), .least = 1000, .most = 86400000,
+     .wants = "wants whole seconds, 1s to 24h"},
+    {0, "history", CLI_GIVEN_DURATION, AT(sweep.sweep.history_ms), .word = "forever"},
+    {0, "history-rows", CLI_NUMBER, AT(sweep.sweep.history_rows), .least = 1, .most = INT64_MAX},
+    {0, "unused", CLI_GIVEN_DURATION, AT(sweep.sweep.unused_ms), .word = "never"},
+    {0},
+};
+
+static init_call init_now;
+
+const cli_command cli_init = {
+    .help = help,
+    .options = options,
+    .into = &init_now,
+    .check = options_agree,
+    .run = init,
+};

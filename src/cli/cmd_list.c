@@ -11,7 +11,7 @@
 #include "table.h"
 #include "text.h"
 
-enum { ID_JSON = CLI_ID_COMMAND, PAGE = 1000 };
+enum { PAGE = 1000 };
 
 static const char ls_help[] =
     "Usage: rowlock ls [-a] [--json]\n"
@@ -250,48 +250,37 @@ static void print_table(const listing *found, bool all)
         cli_say(all ? "no lock was used yet" : "no lock is held");
 }
 
-static int list(cli_context *context, bool all)
+typedef struct listed {
+    cli_context context;
+    bool all;
+} listed;
+
+static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_client *client;
-    rowlock_error err;
-    int exit_status;
-    if (!cli_open(context, &client, &exit_status))
-        return exit_status;
+    const listed *self = into;
     listing found = {0};
-    rowlock_status status = list_all(client, all, &found, &err);
-    rowlock_client_close(client);
-    if (status == ROWLOCK_OK) {
-        if (context->json)
-            print_json(&found);
-        else
-            print_table(&found, all);
-    }
+    rowlock_status status = list_all(client, self->all, &found, err);
+    if (status == ROWLOCK_OK && self->context.json)
+        print_json(&found);
+    else if (status == ROWLOCK_OK)
+        print_table(&found, self->all);
     free_listing(&found);
-    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+    return status;
 }
 
-int cli_ls(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {'a', "all", CLI_NOTHING},
-        {ID_JSON, "json", CLI_NOTHING},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(ls_help, options, &mine, argc, argv);
-    bool all = false;
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == 'a')
-            all = true;
-        else
-            mine.json = true;
-    }
-    if (!cli_args_operands(&args, 0, 0, "a name"))
-        return CLI_EXIT_USAGE;
-    return list(&mine, all);
-}
+static listed listed_now;
+
+const cli_command cli_ls = {
+    .help = ls_help,
+    .options =
+        (const cli_option[]){
+            {'a', "all", CLI_FLAG, CLI_AT(listed, all)},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &listed_now,
+    .work = list,
+};
 
 /* -------------------------------------------------------------------- show */
 
@@ -381,41 +370,30 @@ static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, 
     print_waiters(waiters);
 }
 
-static int show(cli_context *context, const char *name)
+static rowlock_status show(void *into, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_client *client;
+    const cli_context *context = into;
+    const rowlock_waiters_options options = {.name = context->operands[0]};
     rowlock_list *found = NULL;
     rowlock_waiters *waiters = NULL;
-    const rowlock_waiters_options options = {.name = name};
-    rowlock_error err;
-    int exit_status;
-    if (!cli_open(context, &client, &exit_status))
-        return exit_status;
-    rowlock_status status = rowlock_list_one(client, name, &found, &err);
+    rowlock_status status = rowlock_list_one(client, options.name, &found, err);
     if (status == ROWLOCK_OK)
-        status = rowlock_waiters_get(client, &options, &waiters, &err);
+        status = rowlock_waiters_get(client, &options, &waiters, err);
     if (status == ROWLOCK_OK)
         print_one(rowlock_list_at(found, 0), waiters, context->json);
     rowlock_list_free(found);
     rowlock_waiters_free(waiters);
-    rowlock_client_close(client);
-    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+    return status;
 }
 
-int cli_show(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_JSON, "json", CLI_NOTHING},
-        {0},
-    };
-    cli_context mine = *context;
-    cli_args args = cli_args_start(show_help, options, &mine, argc, argv);
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        mine.json = true;
-    }
-    if (!cli_args_operands(&args, 1, 1, "the lock's NAME"))
-        return CLI_EXIT_USAGE;
-    return show(&mine, args.operands[0]);
-}
+static cli_context shown_now;
+
+const cli_command cli_show = {
+    .help = show_help,
+    .options = (const cli_option[]){{0, "json", CLI_FLAG, CLI_AT(cli_context, json)}, {0}},
+    .into = &shown_now,
+    .least = 1,
+    .most = 1,
+    .operands = "the lock's NAME",
+    .work = show,
+};

@@ -1,6 +1,7 @@
 /* cli/cmd_migrate.c - migrate: numbered .sql files into a schema, under a lock. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +15,6 @@
 #include "say.h"
 #include "table.h"
 #include "text.h"
-
-enum {
-    ID_INTO = CLI_ID_COMMAND,
-    ID_DRY_RUN,
-    ID_TARGET,
-    ID_LOCK,
-    ID_TTL,
-    ID_TABLE_WAIT,
-    ID_HISTORY_TABLE,
-    ID_OUT_OF_ORDER,
-    ID_JSON,
-    ID_DONE,
-    ID_CHECKSUMS,
-    ID_FORGET,
-    ID_BASELINE,
-    ID_GONE,
-    ID_RELOCK
-};
 
 static const char help[] =
     "Usage: rowlock migrate --into=SCHEMA [options] DIR\n"
@@ -82,7 +65,8 @@ typedef struct migrating {
     cli_context context;
     rowlock_migrations_options options;
     rowlock_migrations_repair_options repair;
-    bool repairs; /* an option of repair was given */
+    bool relock;
+    int (*verb)(struct migrating *m, rowlock_client *client);
     bool dry_run;
     bool quiet;
     bool shown;           /* a line of progress stands on the terminal */
@@ -548,6 +532,13 @@ static int status(migrating *m, rowlock_client *client)
 
 /* ----------------------------------------------------------------------------- repair */
 
+/* Was an option of repair given? A repair relocks whatever else it does. */
+static bool is_repair(const migrating *m)
+{
+    return m->repair.has_done || m->repair.checksums || m->repair.forget || m->repair.baseline ||
+           m->repair.gone || m->relock;
+}
+
 static void tell_repaired(const migrating *m, unsigned files)
 {
     if (m->context.json) {
@@ -563,7 +554,7 @@ static int repair(migrating *m, rowlock_client *client)
 {
     rowlock_error err;
     unsigned repaired = 0;
-    if (!m->repairs)
+    if (!is_repair(m))
         return cli_usage("repair wants to be told what to set right: --done=N, --checksums, "
                          "--forget=N, --baseline=N, --gone or --relock");
     if (!catch_end(&err))
@@ -578,158 +569,97 @@ static int repair(migrating *m, rowlock_client *client)
 
 /* -------------------------------------------------------------------------- arguments */
 
-static const cli_option options[] = {
-    {ID_INTO, "into", CLI_VALUE},
-    {ID_DRY_RUN, "dry-run", CLI_NOTHING},
-    {ID_TARGET, "target", CLI_VALUE},
-    {'w', "wait", CLI_VALUE},
-    {ID_TABLE_WAIT, "table-wait", CLI_VALUE},
-    {ID_OUT_OF_ORDER, "out-of-order", CLI_NOTHING},
-    {ID_LOCK, "lock", CLI_VALUE},
-    {ID_TTL, "ttl", CLI_VALUE},
-    {ID_HISTORY_TABLE, "history-table", CLI_VALUE},
-    {'q', "quiet", CLI_NOTHING},
-    {ID_JSON, "json", CLI_NOTHING},
-    {ID_DONE, "done", CLI_VALUE},
-    {ID_CHECKSUMS, "checksums", CLI_NOTHING},
-    {ID_FORGET, "forget", CLI_VALUE},
-    {ID_BASELINE, "baseline", CLI_VALUE},
-    {ID_GONE, "gone", CLI_NOTHING},
-    {ID_RELOCK, "relock", CLI_NOTHING},
-    {0},
-};
-
-static bool take_done(const cli_args *args, migrating *m)
+static bool take_done(void *into, const char *value)
 {
+    migrating *m = into;
     uint64_t done;
-    if (!cli_args_number(args, "--done", 0, UINT32_MAX, &done))
-        return false;
+    if (!cli_number(value, 0, UINT32_MAX, &done))
+        return !cli_usage("--done wants a number from 0 to %u, not '%s'", UINT32_MAX, value);
     m->repair.has_done = true;
     m->repair.done = (unsigned)done;
     return true;
 }
 
-static bool take_repair(const cli_args *args, int id, migrating *m)
+#define AT(member) CLI_AT(migrating, member)
+static const cli_option options[] = {
+    {0, "into", CLI_TEXT, AT(options.schema)},
+    {0, "dry-run", CLI_FLAG, AT(dry_run)},
+    {0, "target", CLI_NUMBER, AT(options.target), .least = 1, .most = UINT64_MAX},
+    {'w', "wait", CLI_GIVEN_DURATION, AT(options.wait_ms), .word = "forever"},
+    {0, "table-wait", CLI_GIVEN_DURATION, AT(options.table_wait_ms)},
+    {0, "out-of-order", CLI_FLAG, AT(options.out_of_order)},
+    {0, "lock", CLI_TEXT, AT(options.lock)},
+    {0, "ttl", CLI_GIVEN_DURATION, AT(options.ttl_ms)},
+    {0, "history-table", CLI_TEXT, AT(options.table)},
+    {'q', "quiet", CLI_FLAG, AT(quiet)},
+    {0, "json", CLI_FLAG, AT(context.json)},
+    {0, "done", CLI_OWN, .take = take_done},
+    {0, "checksums", CLI_FLAG, AT(repair.checksums)},
+    {0, "forget", CLI_NUMBER, AT(repair.forget), .least = 1, .most = UINT64_MAX},
+    {0, "baseline", CLI_NUMBER, AT(repair.baseline), .least = 1, .most = UINT64_MAX},
+    {0, "gone", CLI_FLAG, AT(repair.gone)},
+    {0, "relock", CLI_FLAG, AT(relock)},
+    {0},
+};
+
+/* "status" and "repair" stand before the folder. */
+static void take_verb(migrating *m)
 {
-    m->repairs = true;
-    switch (id) {
-    case ID_DONE:
-        return take_done(args, m);
-    case ID_FORGET:
-        return cli_args_number(args, "--forget", 1, UINT64_MAX, &m->repair.forget);
-    case ID_BASELINE:
-        return cli_args_number(args, "--baseline", 1, UINT64_MAX, &m->repair.baseline);
-    case ID_GONE:
-        m->repair.gone = true;
-        return true;
-    case ID_RELOCK: /* what every repair does */
-        return true;
-    default:
-        m->repair.checksums = true;
-        return true;
+    cli_context *context = &m->context;
+    const char *word = context->operand_count > 0 ? context->operands[0] : "";
+    m->verb = strcmp(word, "status") == 0 ? status : strcmp(word, "repair") == 0 ? repair : NULL;
+    if (m->verb) {
+        context->operands++;
+        context->operand_count--;
+    } else {
+        m->verb = m->dry_run ? dry_run : apply;
     }
 }
 
-static bool take_option(const cli_args *args, int id, migrating *m)
+static bool check(void *into)
 {
-    switch (id) {
-    case ID_INTO:
-        m->options.schema = args->value;
-        return true;
-    case ID_DRY_RUN:
-        m->dry_run = true;
-        return true;
-    case ID_TARGET:
-        return cli_args_number(args, "--target", 1, UINT64_MAX, &m->options.target);
-    case 'w':
-        return cli_args_given_duration(args, "--wait", "forever", &m->options.wait_ms);
-    case ID_TABLE_WAIT:
-        return cli_args_given_duration(args, "--table-wait", NULL, &m->options.table_wait_ms);
-    case ID_OUT_OF_ORDER:
-        m->options.out_of_order = true;
-        return true;
-    case ID_LOCK:
-        m->options.lock = args->value;
-        return true;
-    case ID_TTL:
-        return cli_args_given_duration(args, "--ttl", NULL, &m->options.ttl_ms);
-    case ID_HISTORY_TABLE:
-        m->options.table = args->value;
-        return true;
-    case 'q':
-        m->quiet = true;
-        return true;
-    case ID_JSON:
-        m->context.json = true;
-        return true;
-    default:
-        return take_repair(args, id, m);
-    }
-}
-
-typedef int (*verb_fn)(migrating *m, rowlock_client *client);
-
-/* Takes "status" and "repair" from before the folder. */
-static verb_fn take_verb(cli_args *args, const migrating *m)
-{
-    static const struct {
-        const char *word;
-        verb_fn run;
-    } verbs[] = {{"status", status}, {"repair", repair}};
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        if (args->operand_count > 0 && strcmp(args->operands[0], verbs[i].word) == 0) {
-            args->operands++;
-            args->operand_count--;
-            return verbs[i].run;
-        }
-    return m->dry_run ? dry_run : apply;
-}
-
-static bool take_operands(cli_args *args, migrating *m, verb_fn verb)
-{
-    int most = verb == repair ? 2 : 1;
-    if (!cli_args_operands(args, 1, most, "the folder DIR"))
+    migrating *m = into;
+    take_verb(m);
+    char **operands = m->context.operands;
+    if (!cli_operands(&m->context, 1, m->verb == repair ? 2 : 1, "the folder DIR"))
         return false;
-    m->options.folder = args->operands[0];
-    if (args->operand_count == 2 &&
-        !cli_number(args->operands[1], 1, UINT64_MAX, &m->repair.version)) {
-        cli_usage("'%s' is not the number of a migration", args->operands[1]);
-        return false;
-    }
-    if (!m->options.schema || !*m->options.schema) {
+    m->options.folder = operands[0];
+    if (m->context.operand_count == 2 &&
+        !cli_number(operands[1], 1, UINT64_MAX, &m->repair.version))
+        cli_usage("'%s' is not the number of a migration", operands[1]);
+    else if (!m->options.schema || !*m->options.schema)
         cli_usage("--into=SCHEMA is missing: which schema is to be migrated?");
-        return false;
-    }
-    if (m->repairs && verb != repair) {
+    else if (is_repair(m) && m->verb != repair)
         cli_usage("--done, --checksums, --forget, --baseline, --gone and --relock belong to "
                   "'migrate repair'");
-        return false;
-    }
-    return true;
+    else
+        return true;
+    return false;
 }
 
-int cli_migrate(const cli_context *context, int argc, char **argv)
+static int migrate(void *into)
 {
-    migrating m = {.context = *context};
-    cli_args args = cli_args_start(help, options, &m.context, argc, argv);
+    migrating *m = into;
     rowlock_client *client;
     int exit_status;
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (!take_option(&args, id, &m))
-            return CLI_EXIT_USAGE;
-    }
-    verb_fn verb = take_verb(&args, &m);
-    if (!take_operands(&args, &m, verb))
-        return CLI_EXIT_USAGE;
-    if (!cli_open(&m.context, &client, &exit_status))
+    if (!cli_open(&m->context, &client, &exit_status))
         return exit_status;
-    char **called = cli_called(&m.context);
-    m.options.command = (const char *const *)called;
-    exit_status = verb(&m, client);
+    char **called = cli_called(&m->context);
+    m->options.command = (const char *const *)called;
+    exit_status = m->verb(m, client);
     rowlock_client_close(client);
     cli_words_free(called);
     forget_end();
     return exit_status;
 }
+
+static migrating migrating_now;
+
+const cli_command cli_migrate = {
+    .help = help,
+    .options = options,
+    .into = &migrating_now,
+    .most = INT_MAX,
+    .check = check,
+    .run = migrate,
+};

@@ -45,7 +45,6 @@ enum {
 };
 
 typedef struct run {
-    cli_context context;
     run_options options;
     run_signals signals;
     descendants descendants;
@@ -96,7 +95,7 @@ static const char *name_of(const run *self)
 
 static bool is_verbose(const run *self)
 {
-    return self->context.verbose > 0;
+    return self->options.context.verbose > 0;
 }
 
 static int64_t between(int64_t least, int64_t value, int64_t most)
@@ -143,7 +142,7 @@ static void *get_lock(void *data)
     acquire.cancel = self->cancel;
     acquire.on_lost = remember_loss;
     acquire.on_lost_data = self;
-    self->status = rowlock_client_open(&self->context.client, &self->client, &self->err);
+    self->status = rowlock_client_open(&self->options.context.client, &self->client, &self->err);
     if (self->status == ROWLOCK_OK) {
         atomic_store(&self->connected, true);
         if (acquire.wait_ms != 0)
@@ -618,7 +617,7 @@ static void make_label(run *self)
 
 static void set_client_options(run *self)
 {
-    rowlock_client_options *client = &self->context.client;
+    rowlock_client_options *client = &self->options.context.client;
     make_label(self);
     client->label = self->options.label && *self->options.label ? self->options.label : self->label;
     log_line = client->log;
@@ -670,7 +669,7 @@ static int not_got(run *self)
         return cli_fail(&self->err);
     if (self->options.not_got != 0)
         cli_fail(&self->err);
-    return self->options.not_got;
+    return (int)self->options.not_got;
 }
 
 static void guard_command(run *self)
@@ -706,14 +705,12 @@ static void guard_command(run *self)
     supervisor_finish(&self->supervisor);
 }
 
-int cli_run(const cli_context *context, int argc, char **argv)
+int run_options_run(void *into)
 {
     static run self; /* other threads may outlive this call */
-    self = (run){.context = *context};
+    self = (run){.options = *(const run_options *)into};
     pthread_mutex_init(&self.mutex, NULL);
-    if (!run_options_parse(&self.options, &self.context, argc, argv, &self.exit_status))
-        return self.exit_status;
-    if (!cli_password(&self.context))
+    if (!cli_password(&self.options.context))
         return CLI_EXIT_USAGE;
     set_client_options(&self);
     if (prepare(&self))

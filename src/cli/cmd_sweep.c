@@ -15,8 +15,6 @@
 #include "say.h"
 #include "text.h"
 
-enum { ID_JSON = CLI_ID_COMMAND, ID_HISTORY, ID_HISTORY_ROWS, ID_UNUSED, ID_EVERY };
-
 static const char help[] =
     "Usage: rowlock sweep [--history=D] [--history-rows=N] [--unused=D] [--every=D] [--json]\n"
     "Tidies up: marks the locks of dead holders free, forgets old history, purges names that\n"
@@ -35,7 +33,7 @@ static const char help[] =
     "The connection options of 'rowlock --help' may stand here too.\n";
 
 typedef struct sweeping {
-    cli_context *context;
+    cli_context context;
     rowlock_sweep_options options;
     int64_t every_ms; /* 0: once */
     rowlock_client *client;
@@ -65,9 +63,9 @@ static void print_line(const rowlock_sweep_result *result)
 static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 {
     bool idle = result->expired == 0 && result->events == 0 && result->purged == 0;
-    if (sweep->context->json)
+    if (sweep->context.json)
         print_json(result);
-    else if (sweep->every_ms == 0 || !idle || sweep->context->verbose > 0)
+    else if (sweep->every_ms == 0 || !idle || sweep->context.verbose > 0)
         print_line(result);
 }
 
@@ -76,7 +74,7 @@ static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 static rowlock_status sweep_once(sweeping *sweep, rowlock_sweep_result *result, rowlock_error *err)
 {
     if (!sweep->client) {
-        rowlock_status status = rowlock_client_open(&sweep->context->client, &sweep->client, err);
+        rowlock_status status = rowlock_client_open(&sweep->context.client, &sweep->client, err);
         if (status != ROWLOCK_OK)
             return status;
     }
@@ -204,13 +202,14 @@ static int sweep_round(sweeping *sweep)
     return sweep->every_ms == 0 ? 0 : -1;
 }
 
-static int sweep_all(sweeping *sweep)
+static int sweep_all(void *into)
 {
-    if (!cli_password(sweep->context))
+    sweeping *sweep = into;
+    if (!cli_password(&sweep->context))
         return CLI_EXIT_USAGE;
     /* Every round is another attempt, and a signal ends the pause between two. */
     if (sweep->every_ms > 0)
-        sweep->context->client.retry_ms = -1;
+        sweep->context.client.retry_ms = -1;
     if (sweep->every_ms > 0 && !catch_end()) {
         cli_say("cannot watch for signals: %s", strerror(errno));
         return rowlock_status_exit(ROWLOCK_SYSTEM);
@@ -226,51 +225,22 @@ static int sweep_all(sweeping *sweep)
     return exit_status;
 }
 
-/* ------------------------------------------------------------ the arguments */
+static sweeping sweeping_now;
 
-static bool take_every(const cli_args *args, int64_t *ms)
-{
-    if (!cli_args_duration(args, "--every", NULL, ms))
-        return false;
-    if (*ms > 0)
-        return true;
-    cli_usage("--every wants a duration that is not 0");
-    return false;
-}
-
-static bool take_option(const cli_args *args, int id, sweeping *sweep)
-{
-    switch (id) {
-    case ID_HISTORY:
-        return cli_args_given_duration(args, "--history", "forever", &sweep->options.history_ms);
-    case ID_HISTORY_ROWS:
-        return cli_args_number(args, "--history-rows", 1, INT64_MAX, &sweep->options.history_rows);
-    case ID_UNUSED:
-        return cli_args_given_duration(args, "--unused", "never", &sweep->options.unused_ms);
-    case ID_EVERY:
-        return take_every(args, &sweep->every_ms);
-    }
-    sweep->context->json = true;
-    return true;
-}
-
-int cli_sweep(const cli_context *context, int argc, char **argv)
-{
-    static const cli_option options[] = {
-        {ID_HISTORY, "history", CLI_VALUE}, {ID_HISTORY_ROWS, "history-rows", CLI_VALUE},
-        {ID_UNUSED, "unused", CLI_VALUE},   {ID_EVERY, "every", CLI_VALUE},
-        {ID_JSON, "json", CLI_NOTHING},     {0},
-    };
-    cli_context mine = *context;
-    sweeping sweep = {.context = &mine};
-    cli_args args = cli_args_start(help, options, &mine, argc, argv);
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (!take_option(&args, id, &sweep))
-            return CLI_EXIT_USAGE;
-    }
-    if (!cli_args_operands(&args, 0, 0, ""))
-        return CLI_EXIT_USAGE;
-    return sweep_all(&sweep);
-}
+const cli_command cli_sweep = {
+    .help = help,
+    .options =
+        (const cli_option[]){
+            {0, "history", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.history_ms),
+             .word = "forever"},
+            {0, "history-rows", CLI_NUMBER, CLI_AT(sweeping, options.history_rows), .least = 1,
+             .most = INT64_MAX},
+            {0, "unused", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.unused_ms), .word = "never"},
+            {0, "every", CLI_DURATION, CLI_AT(sweeping, every_ms), .least = 1,
+             .wants = "wants a duration above 0"},
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {0},
+        },
+    .into = &sweeping_now,
+    .run = sweep_all,
+};

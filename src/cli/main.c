@@ -13,35 +13,32 @@
 
 typedef struct subcommand {
     const char *name;
-    int (*run)(const cli_context *context, int argc, char **argv);
+    const cli_command *command;
     const char *summary;
     const char *roles; /* of sql/grants.sql, whose rights it takes; NULL: none by itself */
 } subcommand;
 
-static int help_command(const cli_context *context, int argc, char **argv);
+static cli_command cli_help, whole;
 
 static void (*inherited_sigpipe)(int);
 
 static const subcommand commands[] = {
-    {"init", cli_init, "make the schema, or bring it up to date", "admin"},
-    {"run", cli_run, "run a command while holding a lock", "batch"},
-    {"ls", cli_ls, "list who holds what", "looker"},
-    {"show", cli_show, "show one lock", "looker"},
-    {"history", cli_history, "list who held what, and how it ended", "looker"},
-    {"sweep", cli_sweep, "tidy up: free dead holders' locks, bound the history", "sweeper"},
-    {"break", cli_break, "take a lock from its holder by force", "batch"},
-    {"fence", cli_fence, "let tables be written with the token of a lock alone", "fencer"},
-    {"doctor", cli_doctor, "check the server, the schema and the user", NULL},
-    {"grants", cli_grants, "print the GRANT statements that an account needs", NULL},
-    {"migrate", cli_migrate, "apply numbered .sql files to a schema, under a lock", "migrator"},
-    {"bench", cli_bench, "measure what locks cost on this server", "batch sweeper"},
-    {"help", help_command, "help with a command", NULL},
+    {"init", &cli_init, "make the schema, or bring it up to date", "admin"},
+    {"run", &cli_run, "run a command while holding a lock", "batch"},
+    {"ls", &cli_ls, "list who holds what", "looker"},
+    {"show", &cli_show, "show one lock", "looker"},
+    {"history", &cli_history, "list who held what, and how it ended", "looker"},
+    {"sweep", &cli_sweep, "tidy up: free dead holders' locks, bound the history", "sweeper"},
+    {"break", &cli_break, "take a lock from its holder by force", "batch"},
+    {"fence", &cli_fence, "let tables be written with the token of a lock alone", "fencer"},
+    {"doctor", &cli_doctor, "check the server, the schema and the user", NULL},
+    {"grants", &cli_grants, "print the GRANT statements that an account needs", NULL},
+    {"migrate", &cli_migrate, "apply numbered .sql files to a schema, under a lock", "migrator"},
+    {"bench", &cli_bench, "measure what locks cost on this server", "batch sweeper"},
+    {"help", &cli_help, "help with a command", NULL},
 };
 
-enum {
-    COMMANDS = sizeof commands / sizeof commands[0],
-    ID_JSON = CLI_ID_COMMAND,
-};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const char help_head[] =
     "Usage: rowlock [connection options] COMMAND [options]\n"
@@ -99,12 +96,6 @@ static const char help_tail[] =
     "read-only, 74 output or reply lost, 75 lock lost, 77 not allowed, 78 schema missing or\n"
     "not fitting. See rowlock(1).\n";
 
-static const cli_option main_options[] = {
-    {ID_JSON, "json", CLI_NOTHING},
-    {'V', "version", CLI_NOTHING},
-    {0},
-};
-
 static const subcommand *find_command(const char *name)
 {
     for (int i = 0; i < COMMANDS; i++) {
@@ -126,39 +117,80 @@ static const char *help_text(void)
     return text;
 }
 
-static int run_command(const subcommand *command, const cli_context *context, int argc, char **argv)
+/* What the command does, with a client where it wants one. */
+static int perform(const cli_command *command)
 {
-    cli_set_command(command->name);
+    cli_context *context = command->into;
+    rowlock_client *client;
+    rowlock_error err;
+    int exit_status;
+    if (command->run)
+        return command->run(context);
+    if (!cli_open(context, &client, &exit_status))
+        return exit_status;
+    rowlock_status status = command->work(context, client, &err);
+    rowlock_client_close(client);
+    return status == ROWLOCK_OK ? 0 : cli_fail(&err);
+}
+
+static int run_command(const subcommand *sub, const cli_context *context, int argc, char **argv)
+{
+    int exit_status;
+    cli_set_command(sub->name);
     /* What `run` starts is to find the signal as we found it. */
-    if (command->run == cli_run)
+    if (sub->command == &cli_run)
         signal(SIGPIPE, inherited_sigpipe);
-    int exit_status = command->run(context, argc, argv);
-    cli_refused_explain(command->name, command->roles);
+    *(cli_context *)sub->command->into = *context;
+    if (!cli_parse(sub->command, argc, argv, &exit_status))
+        return exit_status;
+    exit_status = perform(sub->command);
+    cli_refused_explain(sub->name, sub->roles);
     return exit_status;
 }
 
 /* `help`, `help COMMAND`: what --help says there. */
-static int help_command(const cli_context *context, int argc, char **argv)
+static int help(void *into)
 {
-    static const cli_option none[] = {{0}};
-    cli_context mine = *context;
-    cli_args args = cli_args_start(help_text(), none, &mine, argc, argv);
-    if (cli_args_next(&args) == CLI_ARGS_STOP)
-        return args.exit_status;
-    if (!cli_args_operands(&args, 0, 1, "the command"))
-        return CLI_EXIT_USAGE;
-    const subcommand *command = args.operand_count > 0 ? find_command(args.operands[0]) : NULL;
-    if (args.operand_count > 0 && !command)
-        return cli_usage("there is no command '%s'", args.operands[0]);
-    if (!command || command->run == help_command) {
-        fputs(help_text(), stdout);
-        return 0;
-    }
-    char name[16];
-    char option[] = "--help";
-    snprintf(name, sizeof name, "%s", command->name);
-    return run_command(command, context, 2, (char *[]){name, option, NULL});
+    const cli_context *context = into;
+    const char *name = context->operand_count > 0 ? context->operands[0] : "help";
+    const subcommand *sub = find_command(name);
+    if (!sub)
+        return cli_usage("there is no command '%s'", name);
+    cli_set_command(sub->name);
+    fputs(sub->command->help, stdout);
+    return 0;
 }
+
+static bool take_version(void *into, const char *value)
+{
+    (void)into;
+    (void)value;
+    printf("rowlock %s\n", rowlock_version());
+    exit(cli_flush(0));
+}
+
+static cli_context whole_context = {.client = {.read_defaults = true}};
+static cli_context help_context;
+
+/* What stands before the command; the rest is its own to read. */
+static cli_command whole = {
+    .options =
+        (const cli_option[]){
+            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+            {'V', "version", CLI_OWN_FLAG, .take = take_version},
+            {0},
+        },
+    .into = &whole_context,
+    .first_ends = true,
+};
+
+static cli_command cli_help = {
+    .options = (const cli_option[]){{0}},
+    .into = &help_context,
+    .most = 1,
+    .operands = "the command",
+    .run = help,
+};
 
 static int no_such_command(const cli_context *context, const char *name)
 {
@@ -171,27 +203,20 @@ static int no_such_command(const cli_context *context, const char *name)
 
 static int dispatch(int argc, char **argv)
 {
-    cli_context context = {.client = {.read_defaults = true, .url = getenv("ROWLOCK_URL")},
-                           .program = argv[0]};
-    if (context.client.url && !*context.client.url)
-        context.client.url = NULL;
-    cli_args args = cli_args_start(help_text(), main_options, &context, argc, argv);
-    args.stop_at_operand = true;
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP)
-            return args.exit_status;
-        if (id == 'V') {
-            printf("rowlock %s\n", rowlock_version());
-            return 0;
-        }
-        context.json = true;
-    }
-    if (args.i >= argc)
+    const char *url = getenv("ROWLOCK_URL");
+    int exit_status;
+    whole_context.client.url = url && *url ? url : NULL;
+    whole_context.program = argv[0];
+    whole.help = cli_help.help = help_text();
+    if (!cli_parse(&whole, argc, argv, &exit_status))
+        return exit_status;
+    if (whole_context.operand_count == 0)
         return cli_usage("no command given");
-    const subcommand *command = find_command(argv[args.i]);
-    if (!command)
-        return no_such_command(&context, argv[args.i]);
-    return run_command(command, &context, argc - args.i, argv + args.i);
+    char **operands = whole_context.operands;
+    const subcommand *sub = find_command(operands[0]);
+    if (!sub)
+        return no_such_command(&whole_context, operands[0]);
+    return run_command(sub, &whole_context, whole_context.operand_count, operands);
 }
 
 int main(int argc, char **argv)

@@ -4,76 +4,171 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "args.h"
 #include "say.h"
 #include "secret.h"
 
-enum {
-    ID_DEFAULTS_FILE = CLI_ID_CONNECTION,
-    ID_DEFAULTS_EXTRA_FILE,
-    ID_NO_DEFAULTS,
-    ID_PROTOCOL,
-    ID_URL,
-    ID_CONNECT_TIMEOUT,
-    ID_RETRY,
-    ID_WAITING,
-    ID_VIA,
-    ID_SINGLE_WRITER,
-    ID_TLS,
-    ID_TLS_CA,
-    ID_TLS_CERT,
-    ID_TLS_KEY,
-    ID_TLS_FINGERPRINT,
-    ID_TLS_CRL,
-    ID_SSL_MODE,
-    ID_SSL,
-    ID_SKIP_SSL,
-    ID_SSL_VERIFY,
-    ID_SKIP_SSL_VERIFY
-};
-
 enum { RETRY_MOST_MS = 86400000 };
 
+static bool take_connect_timeout(void *into, const char *value)
+{
+    cli_context *context = into;
+    int64_t ms;
+    if (!cli_duration(value, &ms) || ms == 0)
+        return !cli_usage("--connect-timeout wants a duration such as 5s or 500ms, not '%s'",
+                          value);
+    context->client.connect_timeout_ms = ms;
+    return true;
+}
+
+/* 0, where the library would take the URL's word. */
+static bool take_retry(void *into, const char *value)
+{
+    cli_context *context = into;
+    int64_t ms;
+    if (!cli_duration(value, &ms) || ms > RETRY_MOST_MS)
+        return !cli_usage("--retry wants a duration of at most 1d such as 30s or 5m, not '%s'",
+                          value);
+    context->client.retry_ms = ms > 0 ? ms : -1;
+    return true;
+}
+
+/* A file named on purpose must be there; the usual ones need not. */
+static bool is_option_file(const char *file)
+{
+    return access(file, R_OK) == 0 ||
+           !cli_usage("cannot read the option file '%s': %s", file, strerror(errno));
+}
+
+static bool take_defaults_extra_file(void *into, const char *value)
+{
+    cli_context *context = into;
+    context->client.defaults_extra_file = value;
+    return is_option_file(value);
+}
+
+static bool take_defaults_file(void *into, const char *value)
+{
+    cli_context *context = into;
+    context->client.defaults_file = value;
+    context->client.read_defaults = false;
+    return is_option_file(value);
+}
+
+static bool take_no_defaults(void *into, const char *value)
+{
+    cli_context *context = into;
+    context->client.defaults_file = value; /* NULL */
+    context->client.defaults_extra_file = NULL;
+    context->client.read_defaults = false;
+    return true;
+}
+
+static bool take_password(void *into, const char *value)
+{
+    cli_context *context = into;
+    context->client.password = value;
+    context->ask_password = value == NULL;
+    return true;
+}
+
+static bool take_verbose(void *into, const char *value)
+{
+    cli_context *context = into;
+    rowlock_log_level level = ++context->verbose > 1 ? ROWLOCK_LOG_DEBUG : ROWLOCK_LOG_INFO;
+    (void)value;
+    context->client.log = cli_log;
+    context->client.log_data = (void *)(uintptr_t)level;
+    return true;
+}
+
+static const cli_word waiting_words[] = {
+    {"auto", ROWLOCK_WAITING_AUTO, false},
+    {"poll", ROWLOCK_WAITING_POLL, false},
+    {0},
+};
+static const cli_word via_words[] = {
+    {"tables", ROWLOCK_VIA_TABLES, false},
+    {"procedures", ROWLOCK_VIA_PROCEDURES, false},
+    {0},
+};
+static const cli_word protocol_words[] = {
+    {"tcp", ROWLOCK_PROTOCOL_TCP, true},
+    {"socket", ROWLOCK_PROTOCOL_SOCKET, true},
+    {0},
+};
+/* Ours and the mysql client's. */
+static const cli_word tls_words[] = {
+    {"off", ROWLOCK_TLS_OFF, false},
+    {"preferred", ROWLOCK_TLS_PREFERRED, false},
+    {"required", ROWLOCK_TLS_REQUIRED, false},
+    {"verify-ca", ROWLOCK_TLS_VERIFY_CA, false},
+    {"verify-identity", ROWLOCK_TLS_VERIFY_IDENTITY, false},
+    {"DISABLED", ROWLOCK_TLS_OFF, true},
+    {"PREFERRED", ROWLOCK_TLS_PREFERRED, true},
+    {"REQUIRED", ROWLOCK_TLS_REQUIRED, true},
+    {"VERIFY_CA", ROWLOCK_TLS_VERIFY_CA, true},
+    {"VERIFY_IDENTITY", ROWLOCK_TLS_VERIFY_IDENTITY, true},
+    {0},
+};
+static const cli_word switch_words[] = {
+    {"1", CLI_ON, true},
+    {"on", CLI_ON, true},
+    {"true", CLI_ON, true},
+    {"0", CLI_OFF, true},
+    {"off", CLI_OFF, true},
+    {"false", CLI_OFF, true},
+    {0},
+};
+
+#define AT(member) CLI_AT(cli_context, member)
+#define MODES      .words = tls_words, .wants = "wants "
+#define SWITCH     .words = switch_words, .wants = "takes no value, or 0 or 1"
+
+/* Of those with the same place and kind the first one is the name that cli_called() gives. */
 const cli_option cli_connection_options[] = {
-    {'h', "host", CLI_VALUE},
-    {'P', "port", CLI_VALUE},
-    {'u', "user", CLI_VALUE},
-    {'p', "password", CLI_ATTACHED},
-    {'S', "socket", CLI_VALUE},
-    {'D', "database", CLI_VALUE},
-    {'v', "verbose", CLI_NOTHING},
-    {ID_DEFAULTS_FILE, "defaults-file", CLI_VALUE},
-    {ID_DEFAULTS_EXTRA_FILE, "defaults-extra-file", CLI_VALUE},
-    {ID_NO_DEFAULTS, "no-defaults", CLI_NOTHING},
-    {ID_PROTOCOL, "protocol", CLI_VALUE},
-    {ID_URL, "url", CLI_VALUE},
-    {ID_CONNECT_TIMEOUT, "connect-timeout", CLI_VALUE},
-    {ID_RETRY, "retry", CLI_VALUE},
-    {ID_WAITING, "waiting", CLI_VALUE},
-    {ID_VIA, "via", CLI_VALUE},
-    {ID_SINGLE_WRITER, "single-writer", CLI_NOTHING},
-    {ID_TLS, "tls", CLI_VALUE},
-    {ID_TLS_CA, "tls-ca", CLI_VALUE},
-    {ID_TLS_CERT, "tls-cert", CLI_VALUE},
-    {ID_TLS_KEY, "tls-key", CLI_VALUE},
-    {ID_TLS_FINGERPRINT, "tls-fingerprint", CLI_VALUE},
-    {ID_TLS_CRL, "tls-crl", CLI_VALUE},
+    {'h', "host", CLI_TEXT, AT(client.host)},
+    {'P', "port", CLI_UNSIGNED, AT(client.port), .least = 1, .most = 65535},
+    {'u', "user", CLI_TEXT, AT(client.user)},
+    {'p', "password", CLI_OWN_ATTACHED, .take = take_password},
+    {'S', "socket", CLI_TEXT, AT(client.socket)},
+    {'D', "database", CLI_TEXT, AT(client.schema)},
+    {'v', "verbose", CLI_OWN_FLAG, .take = take_verbose},
+    {0, "defaults-file", CLI_OWN, .take = take_defaults_file},
+    {0, "defaults-extra-file", CLI_OWN, .take = take_defaults_extra_file},
+    {0, "no-defaults", CLI_OWN_FLAG, .take = take_no_defaults},
+    {0, "protocol", CLI_WORD, AT(client.protocol), .words = protocol_words,
+     .wants = "wants tcp or socket"},
+    {0, "url", CLI_TEXT, AT(client.url)},
+    {0, "connect-timeout", CLI_OWN, .take = take_connect_timeout},
+    {0, "retry", CLI_OWN, .take = take_retry},
+    {0, "waiting", CLI_WORD, AT(client.waiting), .words = waiting_words,
+     .wants = "wants auto or poll"},
+    {0, "via", CLI_WORD, AT(client.via), .words = via_words, .wants = "wants tables or procedures"},
+    {0, "single-writer", CLI_FLAG, AT(client.single_writer)},
+    {0, "tls", CLI_WORD, AT(tls_mode),
+     MODES "off, preferred, required, verify-ca or verify-identity"},
+    {0, "tls-ca", CLI_TEXT, AT(tls.ca)},
+    {0, "tls-cert", CLI_TEXT, AT(tls.cert)},
+    {0, "tls-key", CLI_TEXT, AT(tls.key)},
+    {0, "tls-fingerprint", CLI_TEXT, AT(tls.fingerprint)},
+    {0, "tls-crl", CLI_TEXT, AT(tls.crl)},
     /* The mysql client's names. */
-    {ID_SSL_MODE, "ssl-mode", CLI_VALUE},
-    {ID_SSL, "ssl", CLI_ATTACHED},
-    {ID_SKIP_SSL, "skip-ssl", CLI_NOTHING},
-    {ID_SKIP_SSL, "disable-ssl", CLI_NOTHING},
-    {ID_SSL_VERIFY, "ssl-verify-server-cert", CLI_ATTACHED},
-    {ID_SKIP_SSL_VERIFY, "skip-ssl-verify-server-cert", CLI_NOTHING},
-    {ID_SKIP_SSL_VERIFY, "disable-ssl-verify-server-cert", CLI_NOTHING},
-    {ID_TLS_CA, "ssl-ca", CLI_VALUE},
-    {ID_TLS_CERT, "ssl-cert", CLI_VALUE},
-    {ID_TLS_KEY, "ssl-key", CLI_VALUE},
-    {ID_TLS_CRL, "ssl-crl", CLI_VALUE},
-    {ID_TLS_FINGERPRINT, "ssl-fp", CLI_VALUE},
+    {0, "ssl-mode", CLI_WORD, AT(tls_mode),
+     MODES "DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"},
+    {0, "ssl", CLI_SWITCH, AT(ssl), SWITCH},
+    {0, "skip-ssl", CLI_UNSWITCH, AT(ssl)},
+    {0, "disable-ssl", CLI_UNSWITCH, AT(ssl)},
+    {0, "ssl-verify-server-cert", CLI_SWITCH, AT(verify), SWITCH},
+    {0, "skip-ssl-verify-server-cert", CLI_UNSWITCH, AT(verify)},
+    {0, "disable-ssl-verify-server-cert", CLI_UNSWITCH, AT(verify)},
+    {0, "ssl-ca", CLI_TEXT, AT(tls.ca)},
+    {0, "ssl-cert", CLI_TEXT, AT(tls.cert)},
+    {0, "ssl-key", CLI_TEXT, AT(tls.key)},
+    {0, "ssl-crl", CLI_TEXT, AT(tls.crl)},
+    {0, "ssl-fp", CLI_TEXT, AT(tls.fingerprint)},
     {0},
 };
 
@@ -115,74 +210,10 @@ const char *cli_connection_instead(const char *name, size_t length)
     return NULL;
 }
 
-static bool take_port(cli_context *context, const char *value)
-{
-    uint64_t port;
-    if (!cli_number(value, 1, 65535, &port)) {
-        cli_usage("--port wants a number from 1 to 65535, not '%s'", value);
-        return false;
-    }
-    context->client.port = (unsigned)port;
-    return true;
-}
-
-static bool take_connect_timeout(cli_context *context, const char *value)
-{
-    int64_t ms;
-    if (!cli_duration(value, &ms) || ms == 0) {
-        cli_usage("--connect-timeout wants a duration such as 5s or 500ms, not '%s'", value);
-        return false;
-    }
-    context->client.connect_timeout_ms = ms;
-    return true;
-}
-
-/* 0, where the library would take the URL's word. */
-static bool take_retry(cli_context *context, const char *value)
-{
-    int64_t ms;
-    if (!cli_duration(value, &ms) || ms > RETRY_MOST_MS) {
-        cli_usage("--retry wants a duration of at most 1d such as 30s or 5m, not '%s'", value);
-        return false;
-    }
-    context->client.retry_ms = ms > 0 ? ms : -1;
-    return true;
-}
-
-static bool take_waiting(cli_context *context, const char *value)
-{
-    bool poll = strcmp(value, "poll") == 0;
-    if (!poll && strcmp(value, "auto") != 0) {
-        cli_usage("--waiting wants auto or poll, not '%s'", value);
-        return false;
-    }
-    context->client.waiting = poll ? ROWLOCK_WAITING_POLL : ROWLOCK_WAITING_AUTO;
-    return true;
-}
-
-static bool take_via(cli_context *context, const char *value)
-{
-    bool procedures = strcmp(value, "procedures") == 0;
-    if (!procedures && strcmp(value, "tables") != 0) {
-        cli_usage("--via wants tables or procedures, not '%s'", value);
-        return false;
-    }
-    context->client.via = procedures ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES;
-    return true;
-}
-
-/* Contexts are copied; this lives as long as they. */
-static rowlock_tls_options *tls_of(cli_context *context)
-{
-    static rowlock_tls_options tls;
-    context->client.tls = &tls;
-    return &tls;
-}
-
 /* What the options given so far come to: --tls and --ssl-mode win over the switches. */
 static rowlock_tls_mode tls_mode_of(const cli_context *context)
 {
-    const bool has_ca = context->client.tls->ca;
+    const bool has_ca = context->tls.ca;
     if (context->tls_mode != ROWLOCK_TLS_DEFAULT)
         return context->tls_mode;
     if (context->ssl == CLI_OFF)
@@ -194,120 +225,10 @@ static rowlock_tls_mode tls_mode_of(const cli_context *context)
     return context->ssl == CLI_ON && !has_ca ? ROWLOCK_TLS_REQUIRED : ROWLOCK_TLS_DEFAULT;
 }
 
-static bool settle_tls(cli_context *context)
+void cli_connection_settle(cli_context *context)
 {
-    rowlock_tls_options *tls = tls_of(context);
-    tls->mode = tls_mode_of(context);
-    return true;
-}
-
-static bool take_tls_ca(cli_context *context, const char *value)
-{
-    tls_of(context)->ca = value;
-    return settle_tls(context);
-}
-
-static bool take_ssl(cli_context *context, cli_switch value)
-{
-    context->ssl = value;
-    return settle_tls(context);
-}
-
-static bool take_verify(cli_context *context, cli_switch value)
-{
-    context->verify = value;
-    return settle_tls(context);
-}
-
-/* Ours and the mysql client's (DISABLED, VERIFY_CA ...) words. */
-static bool take_tls(cli_context *context, int id, const char *value)
-{
-    static const struct {
-        const char *word, *mysqls;
-        rowlock_tls_mode mode;
-    } modes[] = {{"off", "DISABLED", ROWLOCK_TLS_OFF},
-                 {"preferred", "PREFERRED", ROWLOCK_TLS_PREFERRED},
-                 {"required", "REQUIRED", ROWLOCK_TLS_REQUIRED},
-                 {"verify-ca", "VERIFY_CA", ROWLOCK_TLS_VERIFY_CA},
-                 {"verify-identity", "VERIFY_IDENTITY", ROWLOCK_TLS_VERIFY_IDENTITY}};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(value, modes[i].word) == 0 || strcasecmp(value, modes[i].mysqls) == 0) {
-            context->tls_mode = modes[i].mode;
-            return settle_tls(context);
-        }
-    }
-    if (id == ID_SSL_MODE)
-        cli_usage("--ssl-mode wants DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY, "
-                  "not '%s'",
-                  value);
-    else
-        cli_usage("--tls wants off, preferred, required, verify-ca or verify-identity, not '%s'",
-                  value);
-    return false;
-}
-
-static bool take_protocol(cli_context *context, const char *value)
-{
-    bool tcp = strcasecmp(value, "tcp") == 0;
-    if (!tcp && strcasecmp(value, "socket") != 0) {
-        cli_usage("--protocol wants tcp or socket, not '%s'", value);
-        return false;
-    }
-    context->client.protocol = tcp ? ROWLOCK_PROTOCOL_TCP : ROWLOCK_PROTOCOL_SOCKET;
-    return true;
-}
-
-/* A file named on purpose must be there; the usual ones need not. */
-static bool is_option_file(const char *file)
-{
-    if (access(file, R_OK) == 0)
-        return true;
-    cli_usage("cannot read the option file '%s': %s", file, strerror(errno));
-    return false;
-}
-
-static bool take_defaults_extra_file(cli_context *context, const char *value)
-{
-    context->client.defaults_extra_file = value;
-    return is_option_file(value);
-}
-
-static bool take_defaults_file(cli_context *context, const char *value)
-{
-    if (!is_option_file(value))
-        return false;
-    context->client.defaults_file = value;
-    context->client.read_defaults = false;
-    return true;
-}
-
-static bool take_no_defaults(cli_context *context)
-{
-    context->client.defaults_file = NULL;
-    context->client.defaults_extra_file = NULL;
-    context->client.read_defaults = false;
-    return true;
-}
-
-static bool take_password(cli_context *context, const char *value)
-{
-    context->client.password = value;
-    context->ask_password = value == NULL;
-    return true;
-}
-
-static bool take_verbose(cli_context *context)
-{
-    rowlock_log_level level = ++context->verbose > 1 ? ROWLOCK_LOG_DEBUG : ROWLOCK_LOG_INFO;
-    context->client.log = cli_log;
-    context->client.log_data = (void *)(uintptr_t)level;
-    return true;
-}
-
-static bool take_text(const char **member, const char *value)
-{
-    *member = value;
-    return true;
+    context->tls.mode = tls_mode_of(context);
+    context->client.tls = &context->tls;
 }
 
 /* Each is noted once, so that there is room for all. */
@@ -323,115 +244,30 @@ static void forget_given(cli_context *context, const char *name)
     context->given_count = kept;
 }
 
+static bool is_same(const cli_option *one, const cli_option *other)
+{
+    return one->at == other->at && one->kind == other->kind && one->take == other->take &&
+           one->wants == other->wants;
+}
+
 /* For cli_called(). Of an option that is given again the last one counts, behind what was said
  * before it: --no-defaults and --defaults-file override each other. */
-static void note_option(cli_context *context, int id, const char *value)
+void cli_connection_note(cli_context *context, const cli_option *option, const char *value)
 {
-    const cli_option *option = cli_connection_options;
-    while (option->id != id)
-        option++;
-    if (id == 'v')
+    const cli_option *first = cli_connection_options;
+    int word = CLI_ON;
+    if (option->kind == CLI_SWITCH) {
+        if (value && cli_find_word(option->words, value, &word) && word == CLI_OFF)
+            option++;
+        value = NULL;
+    }
+    while (!is_same(first, option))
+        first++;
+    if (first->letter == 'v')
         return;
-    forget_given(context, option->name);
+    forget_given(context, first->name);
     context->given[context->given_count++] =
-        (cli_given){.name = option->name, .value = id == 'p' ? NULL : value};
-}
-
-static bool take(cli_context *context, int id, const char *value)
-{
-    switch (id) {
-    case 'h':
-        return take_text(&context->client.host, value);
-    case 'P':
-        return take_port(context, value);
-    case 'u':
-        return take_text(&context->client.user, value);
-    case 'p':
-        return take_password(context, value);
-    case 'S':
-        return take_text(&context->client.socket, value);
-    case 'D':
-        return take_text(&context->client.schema, value);
-    case 'v':
-        return take_verbose(context);
-    case ID_DEFAULTS_FILE:
-        return take_defaults_file(context, value);
-    case ID_DEFAULTS_EXTRA_FILE:
-        return take_defaults_extra_file(context, value);
-    case ID_NO_DEFAULTS:
-        return take_no_defaults(context);
-    case ID_PROTOCOL:
-        return take_protocol(context, value);
-    case ID_URL:
-        return take_text(&context->client.url, value);
-    case ID_CONNECT_TIMEOUT:
-        return take_connect_timeout(context, value);
-    case ID_RETRY:
-        return take_retry(context, value);
-    case ID_WAITING:
-        return take_waiting(context, value);
-    case ID_VIA:
-        return take_via(context, value);
-    case ID_SINGLE_WRITER:
-        context->client.single_writer = true;
-        return true;
-    case ID_TLS:
-    case ID_SSL_MODE:
-        return take_tls(context, id, value);
-    case ID_SSL:
-    case ID_SKIP_SSL:
-        return take_ssl(context, id == ID_SSL ? CLI_ON : CLI_OFF);
-    case ID_SSL_VERIFY:
-    case ID_SKIP_SSL_VERIFY:
-        return take_verify(context, id == ID_SSL_VERIFY ? CLI_ON : CLI_OFF);
-    case ID_TLS_CA:
-        return take_tls_ca(context, value);
-    case ID_TLS_CERT:
-        return take_text(&tls_of(context)->cert, value);
-    case ID_TLS_KEY:
-        return take_text(&tls_of(context)->key, value);
-    case ID_TLS_FINGERPRINT:
-        return take_text(&tls_of(context)->fingerprint, value);
-    case ID_TLS_CRL:
-        return take_text(&tls_of(context)->crl, value);
-    }
-    return false;
-}
-
-/* --ssl, --ssl=1, --ssl=0: a switch, and the one that is its opposite. */
-static bool flip(int *id, int opposite, const char **value)
-{
-    static const char *const yes[] = {"1", "on", "true"};
-    static const char *const no[] = {"0", "off", "false"};
-    bool known = !*value;
-    for (size_t i = 0; *value && i < sizeof yes / sizeof yes[0]; i++) {
-        bool off = strcasecmp(*value, no[i]) == 0;
-        known = known || off || strcasecmp(*value, yes[i]) == 0;
-        if (off)
-            *id = opposite;
-    }
-    *value = NULL;
-    return known;
-}
-
-static bool resolve_switch(int *id, const char **value)
-{
-    const char *given = *value;
-    if (*id == ID_SSL && !flip(id, ID_SKIP_SSL, value))
-        cli_usage("--ssl takes no value, or 0 or 1, not '%s'", given);
-    else if (*id == ID_SSL_VERIFY && !flip(id, ID_SKIP_SSL_VERIFY, value))
-        cli_usage("--ssl-verify-server-cert takes no value, or 0 or 1, not '%s'", given);
-    else
-        return true;
-    return false;
-}
-
-bool cli_connection_take(cli_context *context, int id, const char *value)
-{
-    if (!resolve_switch(&id, &value))
-        return false;
-    note_option(context, id, value);
-    return take(context, id, value);
+        (cli_given){.name = first->name, .value = first->letter == 'p' ? NULL : value};
 }
 
 /* ------------------------------------------------------------------ calling again */
@@ -479,26 +315,19 @@ void cli_words_free(char **words)
     free(words);
 }
 
-bool cli_mode(const char *text, rowlock_mode *mode)
-{
-    if (strcmp(text, "lease") == 0 || strcmp(text, "optimistic") == 0)
-        *mode = ROWLOCK_OPTIMISTIC;
-    else if (strcmp(text, "pessimistic") == 0)
-        *mode = ROWLOCK_PESSIMISTIC;
-    else
-        return false;
-    return true;
-}
+const cli_word cli_mode_words[] = {
+    {"lease", ROWLOCK_OPTIMISTIC, false},
+    {"optimistic", ROWLOCK_OPTIMISTIC, false},
+    {"pessimistic", ROWLOCK_PESSIMISTIC, false},
+    {0},
+};
 
 const char *cli_mode_word(rowlock_mode mode)
 {
-    switch (mode) {
-    case ROWLOCK_OPTIMISTIC:
-        return "lease";
-    case ROWLOCK_PESSIMISTIC:
-        return "pessimistic";
-    }
-    return "?";
+    const cli_word *word = cli_mode_words;
+    while (word->word && word->value != (int)mode)
+        word++;
+    return word->word ? word->word : "?";
 }
 
 bool cli_open(cli_context *context, rowlock_client **client, int *exit_status)

@@ -5,20 +5,6 @@
 
 #include "args.h"
 
-enum {
-    ID_MODE = CLI_ID_COMMAND,
-    ID_TTL,
-    ID_AT_LEAST,
-    ID_MAX_HOLD,
-    ID_UNFENCED,
-    ID_LABEL,
-    ID_PASS_PASSWORD,
-    ID_KILL_AFTER,
-    ID_LEAVE_CHILDREN,
-    ID_WAIT_CHILDREN,
-    ID_TIMEOUT
-};
-
 enum { KILL_AFTER_MS = 10000 };
 
 static const char help[] =
@@ -70,143 +56,26 @@ static const char help[] =
     "126 COMMAND cannot be run, 127 not found; others as in 'rowlock --help'.\n"
     "The connection options of 'rowlock --help' may stand among the options.\n";
 
-static const cli_option options[] = {
-    {'n', "nonblock", CLI_NOTHING},
-    {'w', "wait", CLI_VALUE},
-    {ID_TIMEOUT, "timeout", CLI_VALUE},
-    {'E', "conflict-exit-code", CLI_VALUE},
-    {ID_MODE, "mode", CLI_VALUE},
-    {ID_TTL, "ttl", CLI_VALUE},
-    {ID_AT_LEAST, "at-least", CLI_VALUE},
-    {ID_MAX_HOLD, "max-hold", CLI_VALUE},
-    {ID_UNFENCED, "unfenced", CLI_NOTHING},
-    {ID_LABEL, "label", CLI_VALUE},
-    {ID_PASS_PASSWORD, "pass-password", CLI_NOTHING},
-    {ID_KILL_AFTER, "kill-after", CLI_VALUE},
-    {ID_LEAVE_CHILDREN, "leave-children", CLI_NOTHING},
-    {ID_WAIT_CHILDREN, "wait-children", CLI_NOTHING},
-    {0},
-};
-
-static bool take_not_got(run_options *out, const cli_args *args)
+/* The last one of it and --wait counts. */
+static bool take_nonblock(void *into, const char *value)
 {
-    uint64_t number;
-    if (!cli_args_number(args, "--conflict-exit-code", 0, 255, &number))
-        return false;
-    out->not_got = (int)number;
+    (void)value;
+    ((run_options *)into)->acquire.wait_ms = 0;
     return true;
-}
-
-static bool take_mode(run_options *out, const cli_args *args)
-{
-    if (cli_mode(args->value, &out->acquire.mode))
-        return true;
-    cli_usage("--mode is lease or pessimistic, not '%s'", args->value);
-    return false;
-}
-
-static bool take_ttl(run_options *out, const cli_args *args)
-{
-    int64_t *ttl = &out->acquire.ttl_ms;
-    if (!cli_args_duration(args, "--ttl", NULL, ttl))
-        return false;
-    if (*ttl >= ROWLOCK_TTL_MIN_MS && *ttl <= ROWLOCK_TTL_MAX_MS)
-        return true;
-    cli_usage("--ttl is from 500ms to 24h, not '%s'", args->value);
-    return false;
-}
-
-/* As short as a TTL can be: within less, nothing can be ended in time. */
-static bool take_max_hold(run_options *out, const cli_args *args)
-{
-    int64_t *max_hold = &out->acquire.max_hold_ms;
-    if (!cli_args_duration(args, "--max-hold", NULL, max_hold))
-        return false;
-    if (*max_hold >= ROWLOCK_TTL_MIN_MS)
-        return true;
-    cli_usage("--max-hold is at least 500ms, not '%s'", args->value);
-    return false;
-}
-
-static bool take_at_least(run_options *out, const cli_args *args)
-{
-    int64_t *at_least = &out->acquire.at_least_ms;
-    if (!cli_args_duration(args, "--at-least", NULL, at_least))
-        return false;
-    if (*at_least <= ROWLOCK_TTL_MAX_MS)
-        return true;
-    cli_usage("--at-least is at most 24h, not '%s'", args->value);
-    return false;
-}
-
-static bool take_kill_after(run_options *out, const cli_args *args)
-{
-    if (!cli_args_duration(args, "--kill-after", NULL, &out->kill_after_ms))
-        return false;
-    if (out->kill_after_ms <= ROWLOCK_TTL_MAX_MS)
-        return true;
-    cli_usage("--kill-after is at most 24h, not '%s'", args->value);
-    return false;
-}
-
-static bool take_children(run_options *out, supervisor_children children)
-{
-    bool fits = out->children == CHILDREN_END || out->children == children;
-    if (!fits)
-        cli_usage("--leave-children and --wait-children exclude each other");
-    out->children = children;
-    return fits;
-}
-
-static bool take(run_options *out, const cli_args *args, int id)
-{
-    switch (id) {
-    case 'n':
-        out->acquire.wait_ms = 0;
-        return true;
-    case 'w':
-        return cli_args_duration(args, "--wait", NULL, &out->acquire.wait_ms);
-    case ID_TIMEOUT:
-        return cli_args_duration(args, "--timeout", NULL, &out->acquire.wait_ms);
-    case 'E':
-        return take_not_got(out, args);
-    case ID_MODE:
-        return take_mode(out, args);
-    case ID_TTL:
-        return take_ttl(out, args);
-    case ID_AT_LEAST:
-        return take_at_least(out, args);
-    case ID_MAX_HOLD:
-        return take_max_hold(out, args);
-    case ID_UNFENCED:
-        out->acquire.unfenced = true;
-        return true;
-    case ID_LABEL:
-        out->label = args->value;
-        return true;
-    case ID_PASS_PASSWORD:
-        out->pass_password = true;
-        return true;
-    case ID_KILL_AFTER:
-        return take_kill_after(out, args);
-    case ID_LEAVE_CHILDREN:
-        return take_children(out, CHILDREN_LEAVE);
-    case ID_WAIT_CHILDREN:
-        return take_children(out, CHILDREN_WAIT);
-    }
-    return false;
 }
 
 static bool fit_together(const run_options *out)
 {
     bool lease = out->acquire.mode == ROWLOCK_OPTIMISTIC;
-    if (lease && out->acquire.unfenced)
+    if (out->leave_children && out->wait_children)
+        cli_usage("--leave-children and --wait-children exclude each other");
+    else if (lease && out->acquire.unfenced)
         cli_usage("--unfenced needs --mode=pessimistic: a lease always has a token");
     else if (!lease && out->acquire.at_least_ms > 0)
         cli_usage("--at-least is for leases, not for --mode=pessimistic");
     else if (!lease && out->acquire.max_hold_ms > 0)
         cli_usage("--max-hold is for leases, not for --mode=pessimistic");
-    else if (out->children == CHILDREN_LEAVE && out->kill_after_ms >= 0)
+    else if (out->leave_children && out->kill_after_ms >= 0)
         cli_usage("--kill-after does not go with --leave-children, which kills nothing");
     else
         return true;
@@ -222,9 +91,9 @@ static void bound_ttl(rowlock_acquire_options *acquire)
 }
 
 /* NAME [--] COMMAND... */
-static bool take_operands(run_options *out, const cli_args *args)
+static bool take_operands(run_options *out)
 {
-    char **rest = args->argv + args->i;
+    char **rest = out->context.operands;
     if (*rest && strcmp(*rest, "--") == 0)
         rest++;
     if (!*rest) {
@@ -249,29 +118,56 @@ static bool take_operands(run_options *out, const cli_args *args)
     return false;
 }
 
-bool run_options_parse(run_options *out, cli_context *context, int argc, char **argv,
-                       int *exit_status)
+static bool check(void *into)
 {
-    cli_args args = cli_args_start(help, options, context, argc, argv);
-    args.stop_at_operand = true;
-    *exit_status = CLI_EXIT_USAGE;
-    *out = (run_options){
-        .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
-        .not_got = rowlock_status_exit(ROWLOCK_BUSY),
-        .kill_after_ms = -1,
-    };
-    for (int id; (id = cli_args_next(&args)) != CLI_ARGS_END;) {
-        if (id == CLI_ARGS_STOP) {
-            *exit_status = args.exit_status;
-            return false;
-        }
-        if (!take(out, &args, id))
-            return false;
-    }
+    run_options *out = into;
     bound_ttl(&out->acquire);
     if (!fit_together(out))
         return false;
     if (out->kill_after_ms < 0)
         out->kill_after_ms = KILL_AFTER_MS;
-    return take_operands(out, &args);
+    out->children = out->leave_children  ? CHILDREN_LEAVE
+                    : out->wait_children ? CHILDREN_WAIT
+                                         : CHILDREN_END;
+    return take_operands(out);
 }
+
+#define AT(member) CLI_AT(run_options, member)
+static const cli_option options[] = {
+    {'n', "nonblock", CLI_OWN_FLAG, .take = take_nonblock},
+    {'w', "wait", CLI_DURATION, AT(acquire.wait_ms)},
+    {0, "timeout", CLI_DURATION, AT(acquire.wait_ms)},
+    {'E', "conflict-exit-code", CLI_UNSIGNED, AT(not_got), .most = 255},
+    {0, "mode", CLI_WORD, AT(acquire.mode), .words = cli_mode_words,
+     .wants = "is lease or pessimistic"},
+    /* A command that is to end within less than the least TTL could not be ended in time. */
+    {0, "ttl", CLI_DURATION, AT(acquire.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
+     .most = ROWLOCK_TTL_MAX_MS, .wants = "is from 500ms to 24h"},
+    {0, "max-hold", CLI_DURATION, AT(acquire.max_hold_ms), .least = ROWLOCK_TTL_MIN_MS,
+     .wants = "is at least 500ms"},
+    {0, "at-least", CLI_DURATION, AT(acquire.at_least_ms), .most = ROWLOCK_TTL_MAX_MS,
+     .wants = "is at most 24h"},
+    {0, "unfenced", CLI_FLAG, AT(acquire.unfenced)},
+    {0, "label", CLI_TEXT, AT(label)},
+    {0, "pass-password", CLI_FLAG, AT(pass_password)},
+    {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,
+     .wants = "is at most 24h"},
+    {0, "leave-children", CLI_FLAG, AT(leave_children)},
+    {0, "wait-children", CLI_FLAG, AT(wait_children)},
+    {0},
+};
+
+static run_options options_now = {
+    .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
+    .not_got = 1, /* of ROWLOCK_BUSY */
+    .kill_after_ms = -1,
+};
+
+const cli_command cli_run = {
+    .help = help,
+    .options = options,
+    .into = &options_now,
+    .first_ends = true,
+    .check = check,
+    .run = run_options_run,
+};

@@ -6,19 +6,19 @@
 #include "supervisor.h"
 
 typedef struct run_options {
+    cli_context context;
     rowlock_acquire_options acquire; /* ttl_ms is never 0 */
     const char *label;               /* NULL: not given */
     bool pass_password;
-    supervisor_children children;
+    bool leave_children, wait_children; /* as given */
+    supervisor_children children;       /* what they come to */
     int64_t kill_after_ms;
-    int not_got; /* exit status when somebody else has it */
+    unsigned not_got; /* exit status when somebody else has it */
     const char *name;
     char **command; /* ends with NULL */
 } run_options;
 
-/* Connection options go into the context. False: exit with *exit_status, it has
- * complained (or answered --help). */
-bool run_options_parse(run_options *out, cli_context *context, int argc, char **argv,
-                       int *exit_status);
+/* What cli_run does when the options (a run_options) are read: cmd_run.c. */
+int run_options_run(void *into);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "cli/args.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static void check_run_bounds(const run_options *run, int argc, char **argv)
 {
     rowlock_acquire_options checked;
     require(run->name && run->command && run->command[0] && run->command[0][0]);
-    require(run->not_got >= 0 && run->not_got <= 255);
+    require(run->not_got <= 255);
     require(run->acquire.wait_ms >= ROWLOCK_WAIT_FOREVER);
     /* The command is what stands at the end. */
     char **end = run->command;
@@ -110,32 +111,59 @@ static void check_run_bounds(const run_options *run, int argc, char **argv)
         require(rl_options_acquire(&run->acquire, &checked, NULL) == ROWLOCK_OK);
 }
 
+/* What cli_run would call: cmd_run.c. */
+int run_options_run(void *into)
+{
+    (void)into;
+    abort();
+}
+
 static void check_run(int argc, char **argv, char **originals)
 {
-    cli_context context = {0};
-    run_options run;
+    static run_options defaults;
+    static bool is_known;
+    run_options *run = cli_run.into;
     int status = -1;
+    if (!is_known)
+        defaults = *run;
+    is_known = true;
+    *run = defaults;
     lines = helps = 0;
     bool marked = is_marked(argc, argv);
-    if (run_options_parse(&run, &context, argc, argv, &status)) {
+    if (cli_parse(&cli_run, argc, argv, &status)) {
         require(lines == 0 && helps == 0);
-        check_run_bounds(&run, argc, argv);
+        check_run_bounds(run, argc, argv);
     } else {
         require(status == 0 ? helps == 1 && lines == 0 : status == CLI_EXIT_USAGE && lines > 0);
     }
     if (marked)
         return;
-    check_password(context.client.password, argc, argv, originals);
-    check_url(context.client.url, argc, argv, originals);
+    check_password(run->context.client.password, argc, argv, originals);
+    check_url(run->context.client.url, argc, argv, originals);
 }
 
 /* --------------------------------------------------- options between operands */
 
+typedef struct some {
+    cli_context context;
+    bool quiet;
+    uint64_t limit;
+    int64_t since;
+} some;
+
+/* With a value or without one. */
+static bool take_all(void *into, const char *value)
+{
+    (void)into;
+    (void)value;
+    return true;
+}
+
 static const cli_option some_options[] = {
-    {'q', "quiet", CLI_NOTHING},
-    {'n', "limit", CLI_VALUE},
-    {CLI_ID_COMMAND, "since", CLI_VALUE},
-    {CLI_ID_COMMAND + 1, "all", CLI_ATTACHED},
+    {'q', "quiet", CLI_FLAG, CLI_AT(some, quiet)},
+    {'n', "limit", CLI_NUMBER, CLI_AT(some, limit), .least = 5, .most = 100},
+    {0, "since", CLI_DURATION, CLI_AT(some, since), .word = "ever"},
+    {0, "all", CLI_OWN_ATTACHED, .take = take_all},
     {0},
 };
 
@@ -147,36 +175,27 @@ static bool is_there(const char *argument, char *const *list, int count)
     return false;
 }
 
-static void check_value(const cli_args *args)
-{
-    int64_t ms = -1;
-    uint64_t number = 1000;
-    bool duration = args->value && cli_args_duration(args, "--since", "ever", &ms);
-    bool limit = args->value && cli_args_number(args, "--limit", 5, 100, &number);
-    require(!duration || ms >= -1);
-    require(!limit || (number >= 5 && number <= 100));
-}
-
 static void check_operands(int argc, char **argv)
 {
-    cli_context context = {0};
+    some into = {.limit = 5};
+    const cli_command command = {
+        .help = "Usage: \n", .options = some_options, .into = &into, .most = INT_MAX};
     char *were[MOST + 1];
     memcpy(were, argv, sizeof(char *) * ((size_t)argc + 1));
-    cli_args args = cli_args_start("Usage: \n", some_options, &context, argc, argv);
     lines = helps = 0;
-    int id;
-    while ((id = cli_args_next(&args)) > CLI_ARGS_END)
-        check_value(&args);
-    if (id == CLI_ARGS_STOP)
-        require(args.exit_status == 0 ? helps == 1
-                                      : args.exit_status == CLI_EXIT_USAGE && lines > 0);
+    int status = -1;
+    if (cli_parse(&command, argc, argv, &status))
+        require(lines == 0 && helps == 0);
     else
-        require(args.i == argc);
-    require(args.operand_count >= 0 && args.operand_count < argc);
+        require(status == 0 ? helps == 1 : status == CLI_EXIT_USAGE && lines > 0);
+    require(into.limit >= 5 && into.limit <= 100 && into.since >= -1);
+    char **operands = into.context.operands;
+    int count = into.context.operand_count;
+    require(count >= 0 && count < argc);
     /* In the order in which they were given, and only the order of argv has changed. */
     int at = 1;
-    for (int i = 0; i < args.operand_count; i++) {
-        while (at < argc && were[at] != args.operands[i])
+    for (int i = 0; i < count; i++) {
+        while (at < argc && were[at] != operands[i])
             at++;
         require(at < argc);
     }
