@@ -62,7 +62,10 @@ static bool measure_row(rows *self, const measure_rowlock_kind *kind, unsigned c
         .window_ms = self->window_ms,
         .warm_up_ms = warm_up_ms(self, clients),
     };
-    *row = (rows_row){.kind = kind, .clients = clients, .hot = hot};
+    *row = (rows_row){.kind = *kind,
+                      .clients = clients,
+                      .names = hot ? "hot" : "distinct",
+                      .window_ms = self->window_ms};
     int64_t left = (int64_t)(self->planned - self->measured);
     self->begin(self, row, left * (load.window_ms + load.warm_up_ms));
     bool good = measure_run(&system, &load, &row->figures, why);

@@ -8,9 +8,10 @@
 enum { ROWS_COUNTS_MAX = 8, ROWS_KINDS_MAX = 8, ROWS_MAX = ROWS_KINDS_MAX * ROWS_COUNTS_MAX * 2 };
 
 typedef struct rows_row {
-    const measure_rowlock_kind *kind;
+    measure_rowlock_kind kind;
     unsigned clients;
-    bool hot;
+    const char *names; /* "distinct", or "hot": all want the same one */
+    int64_t window_ms;
     measure_figures figures;
 } rows_row;
 

@@ -48,6 +48,9 @@ typedef struct cli_option {
 
 #define CLI_AT(type, member) .at = offsetof(type, member)
 
+/* A zeroed struct that lasts, for `into`. */
+#define CLI_INTO(type) (&(type){.context.json = false})
+
 struct cli_command {
     const char *help; /* what --help prints */
     const cli_option *options;

@@ -51,14 +51,13 @@ int cli_fail(const rowlock_error *err);
 /* And where to find help; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same on stdout, without "rowlock: ". */
+void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "30s", "5m", "2h", "1d", "250ms", "1.5" (seconds), into milliseconds. False when it is
  * no duration, is negative, or does not fit. What is between two milliseconds counts as
  * the later one, so that only a zero gives 0. */
 bool cli_duration(const char *text, int64_t *ms);
-
-/* "lease", "pessimistic". */
-const char *cli_mode_word(rowlock_mode mode);
 
 /*
  * Asks for the password on the terminal where a bare -p was given, else does nothing.

@@ -51,94 +51,32 @@ static const cli_word names_words[] = {
 
 /* ------------------------------------------------------------------- figures */
 
-static const char *names_word(bool hot)
+static const char *rate_of(const void *row, char *text)
 {
-    return hot ? "hot" : "distinct";
+    snprintf(text, CELL_TEXT_MAX, "%.0f", ((const rows_row *)row)->figures.cycles_per_second);
+    return text;
 }
 
-/* Three digits are all that can be believed. */
-static void add_time(cli_table *table, double us)
-{
-    char text[32] = "";
-    if (us >= 999500)
-        snprintf(text, sizeof text, "%.2f s", us / 1e6);
-    else if (us >= 999.5)
-        snprintf(text, sizeof text, "%.*f ms", us < 9995 ? 2 : us < 99950 ? 1 : 0, us / 1e3);
-    else if (us >= 0)
-        snprintf(text, sizeof text, "%.0f us", us);
-    cli_table_add(table, text, CLI_PLAIN);
-}
-
-static void add_row(cli_table *table, const rows_row *row)
-{
-    const measure_figures *figures = &row->figures;
-    char text[32];
-    cli_table_add(table, row->kind->name, CLI_PLAIN);
-    cli_table_add(table, names_word(row->hot), CLI_PLAIN);
-    cli_table_add_number(table, row->clients);
-    snprintf(text, sizeof text, "%.0f", figures->cycles_per_second);
-    cli_table_add(table, text, CLI_BOLD);
-    add_time(table, figures->acquire.p50);
-    add_time(table, figures->acquire.p99);
-    add_time(table, figures->acquire.p999);
-    add_time(table, figures->hand_over.p50);
-    add_time(table, figures->hand_over.p99);
-    snprintf(text, sizeof text, "%.2f", figures->fairness);
-    cli_table_add(table, figures->fairness >= 0 ? text : "", CLI_PLAIN);
-}
-
-static void print_table(const rows *self)
-{
-    static const cli_column columns[] = {
-        {"LOCK", false, 0},    {"NAMES", false, 0},        {"CLIENTS", true, 0},
-        {"CYCLES/S", true, 0}, {"ACQUIRE 50%", true, 0},   {"99%", true, 0},
-        {"99.9%", true, 0},    {"HAND-OVER 50%", true, 0}, {"99%", true, 0},
-        {"FAIRNESS", true, 0},
-    };
-    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < self->measured; i++)
-        add_row(table, &self->row[i]);
-    cli_table_print(table);
-    cli_table_free(table);
-}
-
-/* As many digits as are worth it; null where it is not known, that is negative. */
-static void json_real(json_object *object, const char *key, double value)
-{
-    char digits[32];
-    snprintf(digits, sizeof digits, "%.*f", value < 1000 ? 2 : 0, value);
-    json_object *number = value >= 0 ? cli_need(json_object_new_double_s(value, digits)) : NULL;
-    if (json_object_object_add(object, key, number) != 0)
-        cli_out_of_memory();
-}
-
-static json_object *row_json(const rows *self, const rows_row *row)
-{
-    const measure_figures *figures = &row->figures;
-    json_object *object = cli_json_new();
-    cli_json_text(object, "lock", row->kind->id);
-    cli_json_text(object, "mode", cli_mode_word(row->kind->mode));
-    cli_json_text(object, "names", names_word(row->hot));
-    cli_json_count(object, "clients", row->clients);
-    cli_json_count(object, "window_ms", (uint64_t)self->window_ms);
-    cli_json_count(object, "cycles", figures->cycles);
-    json_real(object, "cycles_per_second", figures->cycles_per_second);
-    json_real(object, "acquire_p50_us", figures->acquire.p50);
-    json_real(object, "acquire_p99_us", figures->acquire.p99);
-    json_real(object, "acquire_p999_us", figures->acquire.p999);
-    json_real(object, "hand_over_p50_us", figures->hand_over.p50);
-    json_real(object, "hand_over_p99_us", figures->hand_over.p99);
-    json_real(object, "hand_over_p999_us", figures->hand_over.p999);
-    json_real(object, "fairness", figures->fairness);
-    return object;
-}
-
-static void print_json(const rows *self)
-{
-    for (size_t i = 0; i < self->measured; i++)
-        cli_json_item(row_json(self, &self->row[i]), i);
-    cli_json_end(self->measured);
-}
+#define AT(member) CELL_AT(rows_row, member)
+static const cli_column columns[] = {
+    {"lock", CELL_TEXT, AT(kind.id)},
+    {NULL, CELL_TEXT, AT(kind.name), .title = "LOCK", .place = 1},
+    {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
+    {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 2},
+    {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 3},
+    {"window_ms", CELL_MAYBE, AT(window_ms)},
+    {"cycles", CELL_COUNT, AT(figures.cycles)},
+    {"cycles_per_second", CELL_REAL, AT(figures.cycles_per_second), .text = rate_of,
+     .title = "CYCLES/S", .place = 4, .colour = CLI_BOLD},
+    {"acquire_p50_us", CELL_US, AT(figures.acquire.p50), .title = "ACQUIRE 50%", .place = 5},
+    {"acquire_p99_us", CELL_US, AT(figures.acquire.p99), .title = "99%", .place = 6},
+    {"acquire_p999_us", CELL_US, AT(figures.acquire.p999), .title = "99.9%", .place = 7},
+    {"hand_over_p50_us", CELL_US, AT(figures.hand_over.p50), .title = "HAND-OVER 50%", .place = 8},
+    {"hand_over_p99_us", CELL_US, AT(figures.hand_over.p99), .title = "99%", .place = 9},
+    {"hand_over_p999_us", CELL_US, AT(figures.hand_over.p999)},
+    {"fairness", CELL_REAL, AT(figures.fairness), .title = "FAIRNESS", .place = 10},
+    {0},
+};
 
 /* ------------------------------------------------------------------- progress */
 
@@ -152,7 +90,7 @@ static void begin_row(const rows *all, const rows_row *row, int64_t left_ms)
     char left[CLI_HUMANE];
     if (watched())
         fprintf(stderr, "\r%zu of %zu: %.30s, %s, %u clients (%s to go)\033[K", all->measured + 1,
-                all->planned, row->kind->name, names_word(row->hot), row->clients,
+                all->planned, row->kind.name, row->names, row->clients,
                 cli_humane(left_ms, left, sizeof left));
 }
 
@@ -162,8 +100,7 @@ static void end_row(const rows *all, const rows_row *row, const measure_reason *
     if (watched())
         fputs("\r\033[K", stderr);
     if (why && !measure_stopped())
-        cli_say("%s, %s, %u clients: %s", row->kind->name, names_word(row->hot), row->clients,
-                why->text);
+        cli_say("%s, %s, %u clients: %s", row->kind.name, row->names, row->clients, why->text);
     else if (why && strcmp(why->text, "interrupted") != 0)
         cli_say("%s", why->text);
 }
@@ -210,10 +147,10 @@ static int run_bench(void *into)
     if (rows_prepare(&all, &err) != ROWLOCK_OK)
         return cli_fail(&err);
     bool good = rows_measure(&all, &why);
-    if (self->context.json)
-        print_json(&all);
-    else
-        print_table(&all);
+    cli_rows out = cli_rows_begin(columns, self->context.json);
+    for (size_t i = 0; i < all.measured; i++)
+        cli_rows_add(&out, &all.row[i]);
+    cli_rows_end(&out, NULL);
     if (measure_ended_by())
         end_by_signal(measure_ended_by());
     if (good)
@@ -244,23 +181,23 @@ static bool take_clients(void *into, const char *value)
                       ROWS_COUNTS_MAX, CLIENTS_LIMIT, value);
 }
 
-static bench bench_now = {
-    .counts = {1, 8}, .count_count = 2, .window_ms = 2000, .mode = NO_MODE, .names = BOTH};
+static const cli_option options[] = {
+    {0, "clients", CLI_OWN, .take = take_clients},
+    {0, "seconds", CLI_DURATION, CLI_AT(bench, window_ms), .least = WINDOW_MIN_MS,
+     .most = WINDOW_MAX_MS, .wants = "wants a duration from 50ms to 60s"},
+    {0, "mode", CLI_WORD, CLI_AT(bench, mode), .words = cli_mode_words,
+     .wants = "wants lease or pessimistic"},
+    {0, "names", CLI_WORD, CLI_AT(bench, names), .words = names_words,
+     .wants = "wants distinct or hot"},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_bench = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "clients", CLI_OWN, .take = take_clients},
-            {0, "seconds", CLI_DURATION, CLI_AT(bench, window_ms), .least = WINDOW_MIN_MS,
-             .most = WINDOW_MAX_MS, .wants = "wants a duration from 50ms to 60s"},
-            {0, "mode", CLI_WORD, CLI_AT(bench, mode), .words = cli_mode_words,
-             .wants = "wants lease or pessimistic"},
-            {0, "names", CLI_WORD, CLI_AT(bench, names), .words = names_words,
-             .wants = "wants distinct or hot"},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &bench_now,
+    .options = options,
+    .into =
+        &(bench){
+            .counts = {1, 8}, .count_count = 2, .window_ms = 2000, .mode = NO_MODE, .names = BOTH},
     .run = run_bench,
 };

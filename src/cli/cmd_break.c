@@ -1,11 +1,10 @@
 /* cli/cmd_break.c - break: take a lock from its holder by force. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "args.h"
 #include "cli.h"
-#include "say.h"
+#include "table.h"
 #include "text.h"
 
 enum { HISTORY_WAIT_MS = 2000 };
@@ -44,21 +43,17 @@ static void tell_shut(rowlock_client *client, const char *name)
 /* `info` is how it was just before. */
 static void tell(const rowlock_info *info, bool now)
 {
-    char held[CLI_HUMANE];
+    char held[CLI_HUMANE + 8] = "";
+    char humane[CLI_HUMANE];
+    const char *holder = *info->owner_label ? info->owner_label : info->owner;
     if (info->state == ROWLOCK_SHUT) {
-        char *shut = cli_need(cli_printable(info->name));
-        printf(now ? "opened %s, which was shut\n" : "%s was shut, and can be had now\n", shut);
-        free(shut);
+        cli_line(now ? "opened %s, which was shut" : "%s was shut, and can be had now", info->name);
         return;
     }
-    char *name = cli_need(cli_printable(info->name));
-    char *holder = cli_need(cli_printable(*info->owner_label ? info->owner_label : info->owner));
-    printf("broke %s: held by %s", name, *holder ? holder : "an unnamed holder");
     if (info->held_ms >= 0)
-        printf(" for %s", cli_humane(info->held_ms, held, sizeof held));
-    printf(" (%s, token %" PRIu64 ")\n", cli_mode_word(info->mode), info->token);
-    free(holder);
-    free(name);
+        snprintf(held, sizeof held, " for %s", cli_humane(info->held_ms, humane, sizeof humane));
+    cli_line("broke %s: held by %s%s (%s, token %" PRIu64 ")", info->name,
+             *holder ? holder : "an unnamed holder", held, cli_modes[info->mode].word, info->token);
 }
 
 /* The lock is broken all the same; but who did it, and why, is to be found later. */
@@ -100,18 +95,17 @@ static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock
     return status;
 }
 
-static breaking breaking_now;
+static const cli_option options[] = {
+    {0, "reason", CLI_TEXT, CLI_AT(breaking, how.reason)},
+    {0, "now", CLI_FLAG, CLI_AT(breaking, how.now)},
+    {0, "wait", CLI_OWN_FLAG, .take = take_wait},
+    {0},
+};
 
 const cli_command cli_break = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "reason", CLI_TEXT, CLI_AT(breaking, how.reason)},
-            {0, "now", CLI_FLAG, CLI_AT(breaking, how.now)},
-            {0, "wait", CLI_OWN_FLAG, .take = take_wait},
-            {0},
-        },
-    .into = &breaking_now,
+    .options = options,
+    .into = CLI_INTO(breaking),
     .least = 1,
     .most = 1,
     .operands = "the lock's NAME",

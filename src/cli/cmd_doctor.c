@@ -37,35 +37,12 @@ typedef struct diagnosis {
     size_t width; /* of the terminal; 0: no wrapping */
 } diagnosis;
 
-static const char *level_word(rowlock_level level)
-{
-    switch (level) {
-    case ROWLOCK_FINE:
-        return "fine";
-    case ROWLOCK_NOTE:
-        return "note";
-    case ROWLOCK_CARE:
-        return "care";
-    case ROWLOCK_BROKEN:
-        return "BROKEN";
-    }
-    return "?";
-}
-
-static cli_colour level_colour(rowlock_level level)
-{
-    switch (level) {
-    case ROWLOCK_FINE:
-        return CLI_GREEN;
-    case ROWLOCK_NOTE:
-        return CLI_PLAIN;
-    case ROWLOCK_CARE:
-        return CLI_YELLOW;
-    case ROWLOCK_BROKEN:
-        return CLI_RED;
-    }
-    return CLI_PLAIN;
-}
+static const cli_named levels[] = {
+    [ROWLOCK_FINE] = {"fine", CLI_GREEN},
+    [ROWLOCK_NOTE] = {"note", CLI_PLAIN},
+    [ROWLOCK_CARE] = {"care", CLI_YELLOW},
+    [ROWLOCK_BROKEN] = {"BROKEN", CLI_RED},
+};
 
 /* Text in the columns right of INDENT, broken between words where a terminal ends. */
 static void print_wrapped(const char *text, size_t width)
@@ -122,51 +99,49 @@ static void print_remedy(const rowlock_finding *finding, size_t width)
 
 static void print_finding(const rowlock_finding *finding, size_t width)
 {
-    const char *word = level_word(finding->level);
-    cli_print_coloured(word, level_colour(finding->level));
+    const char *word = levels[finding->level].word;
+    cli_print_coloured(word, levels[finding->level].colour);
     printf("%*s%-13s ", 8 - (int)strlen(word), "", finding->check);
     print_wrapped(finding->found, width);
     print_part("so:  ", finding->follows, width);
     print_remedy(finding, width);
 }
 
-static void add_session(json_object *array, const rowlock_finding_session *session)
+#define SESSION(member) CELL_AT(rowlock_finding_session, member)
+static const cli_column session_columns[] = {
+    {"role", CELL_TEXT, SESSION(role)},       {"connection_id", CELL_COUNT, SESSION(connection_id)},
+    {"user", CELL_TEXT, SESSION(user)},       {"host", CELL_TEXT, SESSION(host)},
+    {"command", CELL_TEXT, SESSION(command)}, {"state", CELL_TEXT, SESSION(state)},
+    {"age_ms", CELL_MS, SESSION(age_ms)},     {"transaction_ms", CELL_MS, SESSION(transaction_ms)},
+    {"object", CELL_TEXT, SESSION(object)},   {"lock", CELL_TEXT, SESSION(lock)},
+    {"query", CELL_TEXT, SESSION(query)},     {0},
+};
+
+static void add_sessions(json_object *object, const char *key, const void *row)
 {
-    json_object *object = cli_json_new();
-    cli_json_text(object, "role", session->role);
-    cli_json_count(object, "connection_id", session->connection_id);
-    cli_json_text(object, "user", session->user);
-    cli_json_text(object, "host", session->host);
-    cli_json_text(object, "command", session->command);
-    cli_json_text(object, "state", session->state);
-    cli_json_int(object, "age_ms", true, session->age_ms);
-    cli_json_int(object, "transaction_ms", session->transaction_ms >= 0, session->transaction_ms);
-    cli_json_text(object, "object", session->object);
-    cli_json_text(object, "lock", session->lock);
-    cli_json_text(object, "query", session->query);
-    cli_json_append(array, object);
+    const rowlock_finding *finding = row;
+    json_object *array = cli_json_array(object, key);
+    for (size_t i = 0; i < finding->session_count; i++)
+        cli_json_append(array, cli_row_json(session_columns, &finding->sessions[i]));
 }
 
-static void add_json(const rowlock_finding *finding, size_t index)
-{
-    json_object *object = cli_json_new();
-    cli_json_text(object, "check", finding->check);
-    cli_json_text(object, "level", level_word(finding->level));
-    cli_json_text(object, "found", finding->found);
-    cli_json_text(object, "follows", finding->follows);
-    cli_json_text(object, "remedy", finding->remedy);
-    json_object *sessions = cli_json_array(object, "sessions");
-    for (size_t i = 0; i < finding->session_count; i++)
-        add_session(sessions, &finding->sessions[i]);
-    cli_json_item(object, index);
-}
+#define AT(member) CELL_AT(rowlock_finding, member)
+static const cli_column columns[] = {
+    {"check", CELL_TEXT, AT(check)},
+    {"level", CELL_NAMED, AT(level), .names = levels},
+    {"found", CELL_TEXT, AT(found)},
+    {"follows", CELL_TEXT, AT(follows)},
+    {"remedy", CELL_TEXT, AT(remedy)},
+    {"sessions", CELL_JSON, .json = add_sessions},
+    {0},
+};
 
 static void take_finding(void *data, const rowlock_finding *finding)
 {
     diagnosis *all = data;
     all->broken = all->broken || finding->level == ROWLOCK_BROKEN;
     if (all->json)
-        add_json(finding, all->count);
+        cli_json_item(cli_row_json(columns, finding), all->count);
     else
         print_finding(finding, all->width);
     all->count++;
@@ -194,18 +169,17 @@ static int diagnose(void *into)
     return all.broken ? 1 : 0;
 }
 
-static doctor doctor_now;
+static const cli_option options[] = {
+    {0, "role", CLI_TEXT, CLI_AT(doctor, how.role)},
+    {0, "ttl", CLI_DURATION, CLI_AT(doctor, how.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
+     .most = ROWLOCK_TTL_MAX_MS, .wants = "wants a duration from 500ms to 24h"},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_doctor = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "role", CLI_TEXT, CLI_AT(doctor, how.role)},
-            {0, "ttl", CLI_DURATION, CLI_AT(doctor, how.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
-             .most = ROWLOCK_TTL_MAX_MS, .wants = "wants a duration from 500ms to 24h"},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &doctor_now,
+    .options = options,
+    .into = CLI_INTO(doctor),
     .run = diagnose,
 };

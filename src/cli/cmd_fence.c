@@ -1,14 +1,11 @@
 /* cli/cmd_fence.c - fence install, list, remove: tables that want to be shown the lock's token. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "args.h"
 #include "cli.h"
 #include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { IDENTIFIER_BYTES = 256 };
 
@@ -86,11 +83,7 @@ static rowlock_status install(rowlock_client *client, const fencing *f, rowlock_
     rowlock_status status = rowlock_fence_install(client, schema_of(f), f->name, f->lock, err);
     if (status != ROWLOCK_OK)
         return status;
-    char *table = cli_need(cli_printable(f->table));
-    char *lock = cli_need(cli_printable(f->lock));
-    printf("%s is fenced: writing it takes the token of '%s'\n", table, lock);
-    free(lock);
-    free(table);
+    cli_line("%s is fenced: writing it takes the token of '%s'", f->table, f->lock);
     return ROWLOCK_OK;
 }
 
@@ -99,41 +92,27 @@ static rowlock_status take_away(rowlock_client *client, const fencing *f, rowloc
     rowlock_status status = rowlock_fence_remove(client, schema_of(f), f->name, err);
     if (status != ROWLOCK_OK)
         return status;
-    char *table = cli_need(cli_printable(f->table));
-    printf("%s is not fenced any more\n", table);
-    free(table);
+    cli_line("%s is not fenced any more", f->table);
     return ROWLOCK_OK;
 }
 
 /* ------------------------------------------------------------------------------------ list */
 
-static bool is_whole(const rowlock_fenced *fence)
-{
-    return fence->on_insert && fence->on_update && fence->on_delete;
-}
-
 /* What it does not guard, since somebody has dropped a trigger: "insert delete". */
-static const char *missing(const rowlock_fenced *fence, char text[32])
+static const char *missing(const void *row, char *text)
 {
-    snprintf(text, 32, "%s%s%s", fence->on_insert ? "" : "insert ",
-             fence->on_update ? "" : "update ", fence->on_delete ? "" : "delete ");
-    size_t n = strlen(text);
+    const rowlock_fenced *fence = row;
+    int n = snprintf(text, 32, "%s%s%s", fence->on_insert ? "" : "insert ",
+                     fence->on_update ? "" : "update ", fence->on_delete ? "" : "delete ");
     if (n > 0)
         text[n - 1] = '\0';
     return text;
 }
 
-static void print_item(const rowlock_fenced *fence, size_t index)
+static void add_whole(json_object *object, const char *key, const void *row)
 {
-    json_object *object = cli_json_new();
-    cli_json_text(object, "schema", fence->table_schema);
-    cli_json_text(object, "table", fence->table_name);
-    cli_json_text(object, "lock", fence->name);
-    cli_json_text(object, "definer", fence->definer);
-    json_object_object_add(object, "whole", json_object_new_boolean(is_whole(fence)));
-    char text[32];
-    cli_json_text(object, "unguarded", missing(fence, text));
-    cli_json_item(object, index);
+    const rowlock_fenced *fence = row;
+    cli_json_bool(object, key, fence->on_insert && fence->on_update && fence->on_delete);
 }
 
 /* As --table takes it; where the name goes on. */
@@ -153,43 +132,29 @@ static char *put_identifier(char *to, const char *name)
     return to;
 }
 
-static void add_row(cli_table *table, const rowlock_fenced *fence)
+static const char *whole_name(const void *row, char *text)
 {
-    char name[4 * IDENTIFIER_BYTES + 8];
-    char text[32];
-    char *end = put_identifier(name, fence->table_schema);
+    const rowlock_fenced *fence = row;
+    char *end = put_identifier(text, fence->table_schema);
     *end++ = '.';
     put_identifier(end, fence->table_name);
-    cli_table_add(table, name, CLI_PLAIN);
-    cli_table_add(table, fence->name, CLI_PLAIN);
-    cli_table_add(table, missing(fence, text), CLI_RED);
-    cli_table_add(table, fence->definer, CLI_PLAIN);
+    return text;
 }
 
-static void print_list(const rowlock_fences *fences, bool json)
-{
-    static const cli_column columns[] = {
-        {.title = "TABLE", .cut = 1},
-        {.title = "LOCK", .cut = 1},
-        {.title = "UNGUARDED"},
-        {.title = "DEFINER", .cut = 2},
-    };
-    size_t count = rowlock_fences_count(fences);
-    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < count; i++) {
-        if (json)
-            print_item(rowlock_fences_at(fences, i), i);
-        else
-            add_row(table, rowlock_fences_at(fences, i));
-    }
-    if (json)
-        cli_json_end(count);
-    else
-        cli_table_print(table);
-    cli_table_free(table);
-    if (count == 0 && !json && cli_terminal_width() > 0)
-        cli_say("no table is fenced, of those on which this user has TRIGGER");
-}
+/* Two identifiers, each character of which may be doubled. */
+_Static_assert(CELL_TEXT_MAX >= 4 * IDENTIFIER_BYTES + 8, "a table's name has room");
+
+#define AT(member) CELL_AT(rowlock_fenced, member)
+static const cli_column columns[] = {
+    {"schema", CELL_TEXT, AT(table_schema)},
+    {"table", CELL_TEXT, AT(table_name)},
+    {NULL, CELL_TEXT, .text = whole_name, .title = "TABLE", .place = 1, .cut = 1},
+    {"lock", CELL_TEXT, AT(name), .title = "LOCK", .place = 2, .cut = 1},
+    {"definer", CELL_TEXT, AT(definer), .title = "DEFINER", .place = 4, .cut = 2},
+    {"whole", CELL_JSON, .json = add_whole},
+    {"unguarded", CELL_TEXT, .text = missing, .title = "UNGUARDED", .place = 3, .colour = CLI_RED},
+    {0},
+};
 
 static rowlock_status list(rowlock_client *client, const fencing *f, rowlock_error *err)
 {
@@ -197,7 +162,10 @@ static rowlock_status list(rowlock_client *client, const fencing *f, rowlock_err
     rowlock_status status = rowlock_fences_get(client, &fences, err);
     if (status != ROWLOCK_OK)
         return status;
-    print_list(fences, f->context.json);
+    cli_rows rows = cli_rows_begin(columns, f->context.json);
+    for (size_t i = 0; i < rowlock_fences_count(fences); i++)
+        cli_rows_add(&rows, rowlock_fences_at(fences, i));
+    cli_rows_end(&rows, "no table is fenced, of those on which this user has TRIGGER");
     rowlock_fences_free(fences);
     return ROWLOCK_OK;
 }
@@ -252,18 +220,17 @@ static rowlock_status run_action(void *into, rowlock_client *client, rowlock_err
     return f->action->run(client, f, err);
 }
 
-static fencing fencing_now;
+static const cli_option options[] = {
+    {0, "table", CLI_TEXT, CLI_AT(fencing, table)},
+    {0, "lock", CLI_TEXT, CLI_AT(fencing, lock)},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_fence = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "table", CLI_TEXT, CLI_AT(fencing, table)},
-            {0, "lock", CLI_TEXT, CLI_AT(fencing, lock)},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &fencing_now,
+    .options = options,
+    .into = CLI_INTO(fencing),
     .least = 1,
     .most = 1,
     .operands = "install, list or remove",

@@ -274,17 +274,16 @@ static int grant(void *into)
     return exit_status;
 }
 
-static request request_now;
+static const cli_option options[] = {
+    {0, "role", CLI_OWN, .take = take_role},
+    {0, "into", CLI_OWN, .take = take_into},
+    {0},
+};
 
 const cli_command cli_grants = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "role", CLI_OWN, .take = take_role},
-            {0, "into", CLI_OWN, .take = take_into},
-            {0},
-        },
-    .into = &request_now,
+    .options = options,
+    .into = CLI_INTO(request),
     .least = 1,
     .most = 1,
     .operands = "the account, USER@HOST",

@@ -1,13 +1,7 @@
 /* cli/cmd_history.c - history: who held what, and how it ended. */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "args.h"
 #include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { MOST = 100000 };
 
@@ -24,70 +18,49 @@ static const char help[] =
     "the command that 'rowlock run' ran.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
-static cli_colour event_colour(const char *event)
+static cli_colour event_colour(const void *row)
 {
     /* What went as it should needs no colour. */
-    bool usual = event[0] == 'a' || event[0] == 'r';
-    return usual ? CLI_PLAIN : CLI_YELLOW;
+    const char *event = ((const rowlock_event *)row)->event;
+    return event[0] == 'a' || event[0] == 'r' ? CLI_PLAIN : CLI_YELLOW;
 }
 
-static void add_row(cli_table *table, const rowlock_event *event)
+static const char *holder_of(const void *row, char *text)
 {
-    char exit_status[12];
-    snprintf(exit_status, sizeof exit_status, "%d", event->exit_status);
-    cli_table_add_time(table, event->happened_at);
-    cli_table_add(table, event->event, event_colour(event->event));
-    cli_table_add(table, event->name, CLI_PLAIN);
-    cli_table_add_number(table, event->token);
-    cli_table_add(table, *event->owner_label ? event->owner_label : event->owner, CLI_PLAIN);
-    cli_table_add_duration(table, event->waited_ms);
-    cli_table_add_duration(table, event->held_ms);
-    cli_table_add(table, event->has_exit_status ? exit_status : "",
-                  event->exit_status != 0 ? CLI_RED : CLI_PLAIN);
-    cli_table_add(table, event->detail, CLI_PLAIN);
+    const rowlock_event *event = row;
+    (void)text;
+    return *event->owner_label ? event->owner_label : event->owner;
 }
 
-static void print_table(const rowlock_history *history)
+static int64_t exit_status_of(const void *row)
 {
-    static const cli_column columns[] = {
-        {"WHEN (UTC)", false, 0}, {"EVENT", false, 0},  {"NAME", false, 1},
-        {"TOKEN", true, 0},       {"HOLDER", false, 2}, {"WAITED", true, 0},
-        {"HELD", true, 0},        {"EXIT", true, 0},    {"DETAIL", false, 2},
-    };
-    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < rowlock_history_count(history); i++)
-        add_row(table, rowlock_history_at(history, i));
-    cli_table_print(table);
-    cli_table_free(table);
-    if (rowlock_history_count(history) == 0 && cli_terminal_width() > 0)
-        cli_say("nothing happened yet");
+    const rowlock_event *event = row;
+    return event->has_exit_status ? event->exit_status : -1;
 }
 
-static json_object *event_json(const rowlock_event *event)
+static cli_colour exit_colour(const void *row)
 {
-    json_object *object = cli_json_new();
-    cli_json_count(object, "id", event->id);
-    cli_json_text(object, "name", event->name);
-    cli_json_text(object, "mode", cli_mode_word(event->mode));
-    cli_json_text(object, "event", event->event);
-    cli_json_count(object, "token", event->token);
-    cli_json_text(object, "owner", event->owner);
-    cli_json_text(object, "owner_label", event->owner_label);
-    cli_json_time(object, "happened_at", event->happened_at);
-    cli_json_int(object, "waited_ms", event->waited_ms >= 0, event->waited_ms);
-    cli_json_int(object, "held_ms", event->held_ms >= 0, event->held_ms);
-    cli_json_int(object, "exit_status", event->has_exit_status, event->exit_status);
-    cli_json_text(object, "detail", event->detail);
-    return object;
+    return ((const rowlock_event *)row)->exit_status != 0 ? CLI_RED : CLI_PLAIN;
 }
 
-static void print_json(const rowlock_history *history)
-{
-    size_t count = rowlock_history_count(history);
-    for (size_t i = 0; i < count; i++)
-        cli_json_item(event_json(rowlock_history_at(history, i)), i);
-    cli_json_end(count);
-}
+#define AT(member) CELL_AT(rowlock_event, member)
+static const cli_column columns[] = {
+    {"id", CELL_COUNT, AT(id)},
+    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 3, .cut = 1},
+    {"mode", CELL_NAMED, AT(mode), .names = cli_modes},
+    {"event", CELL_TEXT, AT(event), .title = "EVENT", .place = 2, .colour_of = event_colour},
+    {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 4},
+    {"owner", CELL_TEXT, AT(owner)},
+    {"owner_label", CELL_TEXT, AT(owner_label)},
+    {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 5, .cut = 2},
+    {"happened_at", CELL_TIME, AT(happened_at), .title = "WHEN (UTC)", .place = 1},
+    {"waited_ms", CELL_MS, AT(waited_ms), .title = "WAITED", .place = 6},
+    {"held_ms", CELL_MS, AT(held_ms), .title = "HELD", .place = 7},
+    {"exit_status", CELL_MAYBE, .number = exit_status_of, .title = "EXIT", .place = 8,
+     .colour_of = exit_colour},
+    {"detail", CELL_TEXT, AT(detail), .title = "DETAIL", .place = 9, .cut = 2},
+    {0},
+};
 
 typedef struct asked {
     cli_context context;
@@ -105,25 +78,24 @@ static rowlock_status print_history(void *into, rowlock_client *client, rowlock_
     rowlock_status status = rowlock_history_get(client, &options, &history, err);
     if (status != ROWLOCK_OK)
         return status;
-    if (self->context.json)
-        print_json(history);
-    else
-        print_table(history);
+    cli_rows rows = cli_rows_begin(columns, self->context.json);
+    for (size_t i = 0; i < rowlock_history_count(history); i++)
+        cli_rows_add(&rows, rowlock_history_at(history, i));
+    cli_rows_end(&rows, "nothing happened yet");
     rowlock_history_free(history);
     return ROWLOCK_OK;
 }
 
-static asked asked_for;
+static const cli_option options[] = {
+    {'n', "limit", CLI_NUMBER, CLI_AT(asked, limit), .least = 1, .most = MOST},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_history = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {'n', "limit", CLI_NUMBER, CLI_AT(asked, limit), .least = 1, .most = MOST},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &asked_for,
+    .options = options,
+    .into = CLI_INTO(asked),
     .most = 1,
     .operands = "the lock's NAME",
     .work = print_history,

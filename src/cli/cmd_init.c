@@ -206,12 +206,10 @@ static const cli_option options[] = {
     {0},
 };
 
-static init_call init_now;
-
 const cli_command cli_init = {
     .help = help,
     .options = options,
-    .into = &init_now,
+    .into = CLI_INTO(init_call),
     .check = options_agree,
     .run = init,
 };

@@ -39,47 +39,18 @@ static const char show_help[] =
     "Exit status 66: no lock of that name was ever used (or it is purged).\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
-static const char *state_word(rowlock_state state)
-{
-    switch (state) {
-    case ROWLOCK_FREE:
-        return "free";
-    case ROWLOCK_HELD:
-        return "held";
-    case ROWLOCK_EXPIRED:
-        return "expired";
-    case ROWLOCK_SHUT:
-        return "shut";
-    }
-    return "?";
-}
+static const cli_named states[] = {
+    [ROWLOCK_FREE] = {"free", CLI_PLAIN},
+    [ROWLOCK_HELD] = {"held", CLI_GREEN},
+    [ROWLOCK_EXPIRED] = {"expired", CLI_RED},
+    [ROWLOCK_SHUT] = {"shut", CLI_YELLOW},
+};
 
-/* -1, nothing to say, once its time is over. */
-static int64_t left_of(const rowlock_info *info)
-{
-    return info->state == ROWLOCK_EXPIRED ? -1 : info->remaining_ms;
-}
-
-static cli_colour state_colour(rowlock_state state)
-{
-    switch (state) {
-    case ROWLOCK_HELD:
-        return CLI_GREEN;
-    case ROWLOCK_EXPIRED:
-        return CLI_RED;
-    case ROWLOCK_SHUT:
-        return CLI_YELLOW;
-    case ROWLOCK_FREE:
-        return CLI_PLAIN;
-    }
-    return CLI_PLAIN;
-}
-
-/* The label people know, else the owner id. */
-static const char *holder_of(const rowlock_info *info)
-{
-    return *info->owner_label ? info->owner_label : info->owner;
-}
+/* A row: a lock, and all who wait, for whatever lock. */
+typedef struct lock_row {
+    rowlock_info info;
+    const rowlock_waiters *waiters;
+} lock_row;
 
 static bool has_holder(const rowlock_info *info)
 {
@@ -114,83 +85,84 @@ static size_t end_of_waiters(const rowlock_waiters *waiters, size_t first, const
     return end;
 }
 
-static size_t count_waiters(const rowlock_waiters *waiters, const char *name)
+static void add_waiters(json_object *object, const char *key, const void *row)
 {
-    size_t first = first_waiter(waiters, name);
-    return end_of_waiters(waiters, first, name) - first;
-}
-
-static json_object *waiter_json(const rowlock_waiter *waiter)
-{
-    json_object *object = cli_json_new();
-    cli_json_text(object, "who", waiter->who);
-    cli_json_text(object, "owner", waiter->owner);
-    cli_json_count(object, "connection_id", waiter->connection_id);
-    cli_json_int(object, "waited_ms", true, waiter->waited_ms);
-    return object;
-}
-
-static void add_waiters(json_object *object, const rowlock_waiters *waiters, const char *name)
-{
-    json_object *array = cli_json_array(object, "waiters");
-    size_t first = first_waiter(waiters, name);
-    size_t end = end_of_waiters(waiters, first, name);
+    static const cli_column members[] = {
+        {"who", CELL_TEXT, CELL_AT(rowlock_waiter, who)},
+        {"owner", CELL_TEXT, CELL_AT(rowlock_waiter, owner)},
+        {"connection_id", CELL_COUNT, CELL_AT(rowlock_waiter, connection_id)},
+        {"waited_ms", CELL_MS, CELL_AT(rowlock_waiter, waited_ms)},
+        {0},
+    };
+    const lock_row *lock = row;
+    json_object *array = cli_json_array(object, key);
+    size_t first = first_waiter(lock->waiters, lock->info.name);
+    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
     for (size_t i = first; i < end; i++)
-        cli_json_append(array, waiter_json(rowlock_waiters_at(waiters, i)));
-    cli_json_text(object, "waiters_not_shown", rowlock_waiters_hidden(waiters));
+        cli_json_append(array, cli_row_json(members, rowlock_waiters_at(lock->waiters, i)));
 }
 
-static json_object *info_json(const rowlock_info *info, const rowlock_waiters *waiters)
+static void add_hidden(json_object *object, const char *key, const void *row)
 {
-    json_object *object = cli_json_new();
-    cli_json_text(object, "name", info->name);
-    cli_json_text(object, "mode", cli_mode_word(info->mode));
-    cli_json_text(object, "state", state_word(info->state));
-    cli_json_count(object, "token", info->token);
-    cli_json_text(object, "owner", info->owner);
-    cli_json_text(object, "owner_label", info->owner_label);
-    cli_json_time(object, "acquired_at", info->acquired_at);
-    cli_json_time(object, "expires_at", info->expires_at);
-    cli_json_int(object, "held_ms", info->held_ms >= 0, info->held_ms);
-    cli_json_int(object, "remaining_ms", info->remaining_ms >= 0, info->remaining_ms);
-    cli_json_int(object, "connection_id", info->connection_id != 0, (int64_t)info->connection_id);
-    cli_json_text(object, "description", info->description);
-    add_waiters(object, waiters, info->name);
-    return object;
+    cli_json_text(object, key, rowlock_waiters_hidden(((const lock_row *)row)->waiters));
 }
 
 /* ---------------------------------------------------------------------- ls */
 
-enum { WAITING = 7, COLUMNS };
+/* -1 where nobody waits. */
+static int64_t count_waiters(const void *row)
+{
+    const lock_row *lock = row;
+    size_t first = first_waiter(lock->waiters, lock->info.name);
+    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
+    return end > first ? (int64_t)(end - first) : -1;
+}
 
-/* The last one is left out where nobody waits. */
-static const cli_column columns[COLUMNS] = {
-    {"NAME", false, 1}, {"STATE", false, 0},
-    {"MODE", false, 0}, {"HOLDER", false, 2},
-    {"SINCE", true, 0}, {"REMAINING", true, 0},
-    {"TOKEN", true, 0}, [WAITING] = {"WAITING", true, 0},
+static int64_t connection_of(const void *row)
+{
+    const rowlock_info *info = &((const lock_row *)row)->info;
+    return info->connection_id ? (int64_t)info->connection_id : -1;
+}
+
+/* The label people know, else the owner id. */
+static const char *holder_of(const void *row, char *text)
+{
+    const rowlock_info *info = &((const lock_row *)row)->info;
+    if (!has_holder(info))
+        return text;
+    return *info->owner_label ? info->owner_label : info->owner;
+}
+
+/* Nothing to say once its time is over. */
+static const char *remaining_of(const void *row, char *text)
+{
+    const rowlock_info *info = &((const lock_row *)row)->info;
+    return cli_humane(info->state == ROWLOCK_EXPIRED ? -1 : info->remaining_ms, text,
+                      CELL_TEXT_MAX);
+}
+
+#define AT(member) CELL_AT(lock_row, info.member)
+static const cli_column columns[] = {
+    /* Left out where nobody waits. */
+    {NULL, CELL_MAYBE, .number = count_waiters, .title = "WAITING", .place = 8},
+    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1},
+    {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3},
+    {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
+    {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7},
+    {"owner", CELL_TEXT, AT(owner)},
+    {"owner_label", CELL_TEXT, AT(owner_label)},
+    {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2},
+    {"acquired_at", CELL_TIME, AT(acquired_at)},
+    {"expires_at", CELL_TIME, AT(expires_at)},
+    {"held_ms", CELL_MS, AT(held_ms), .title = "SINCE", .place = 5},
+    {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6,
+     .text = remaining_of},
+    {"connection_id", CELL_MAYBE, .number = connection_of},
+    {"description", CELL_TEXT, AT(description)},
+    {"waiters", CELL_JSON, .json = add_waiters},
+    {"waiters_not_shown", CELL_JSON, .json = add_hidden},
+    {0},
 };
-
-static void add_count(cli_table *table, size_t count)
-{
-    if (count > 0)
-        cli_table_add_number(table, count);
-    else
-        cli_table_add(table, "", CLI_PLAIN);
-}
-
-static void add_row(cli_table *table, const rowlock_info *info, const rowlock_waiters *waiters)
-{
-    cli_table_add(table, info->name, CLI_PLAIN);
-    cli_table_add(table, state_word(info->state), state_colour(info->state));
-    cli_table_add(table, cli_mode_word(info->mode), CLI_PLAIN);
-    cli_table_add(table, has_holder(info) ? holder_of(info) : "", CLI_PLAIN);
-    cli_table_add_duration(table, info->held_ms);
-    cli_table_add_duration(table, left_of(info));
-    cli_table_add_number(table, info->token);
-    if (rowlock_waiters_count(waiters) > 0)
-        add_count(table, count_waiters(waiters, info->name));
-}
 
 /* All that was found, page after page, and all who wait. */
 typedef struct listing {
@@ -226,28 +198,15 @@ static rowlock_status list_all(rowlock_client *client, bool all, listing *found,
     return rowlock_waiters_get(client, NULL, &found->waiters, err);
 }
 
-static void print_json(const listing *found)
-{
-    size_t count = 0;
-    for (size_t p = 0; p < found->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            cli_json_item(info_json(rowlock_list_at(found->pages[p], i), found->waiters), count++);
-    }
-    cli_json_end(count);
-}
-
-static void print_table(const listing *found, bool all)
+static void print_all(const listing *found, bool json, bool all)
 {
     bool waiting = rowlock_waiters_count(found->waiters) > 0;
-    cli_table *table = cli_table_new(columns, waiting ? COLUMNS : WAITING);
+    cli_rows rows = cli_rows_begin(columns + !waiting, json);
     for (size_t p = 0; p < found->page_count; p++) {
         for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            add_row(table, rowlock_list_at(found->pages[p], i), found->waiters);
+            cli_rows_add(&rows, &(lock_row){*rowlock_list_at(found->pages[p], i), found->waiters});
     }
-    cli_table_print(table);
-    cli_table_free(table);
-    if (rowlock_list_count(found->pages[0]) == 0 && cli_terminal_width() > 0)
-        cli_say(all ? "no lock was used yet" : "no lock is held");
+    cli_rows_end(&rows, all ? "no lock was used yet" : "no lock is held");
 }
 
 typedef struct listed {
@@ -260,25 +219,22 @@ static rowlock_status list(void *into, rowlock_client *client, rowlock_error *er
     const listed *self = into;
     listing found = {0};
     rowlock_status status = list_all(client, self->all, &found, err);
-    if (status == ROWLOCK_OK && self->context.json)
-        print_json(&found);
-    else if (status == ROWLOCK_OK)
-        print_table(&found, self->all);
+    if (status == ROWLOCK_OK)
+        print_all(&found, self->context.json, self->all);
     free_listing(&found);
     return status;
 }
 
-static listed listed_now;
+static const cli_option ls_options[] = {
+    {'a', "all", CLI_FLAG, CLI_AT(listed, all)},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_ls = {
     .help = ls_help,
-    .options =
-        (const cli_option[]){
-            {'a', "all", CLI_FLAG, CLI_AT(listed, all)},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &listed_now,
+    .options = ls_options,
+    .into = CLI_INTO(listed),
     .work = list,
 };
 
@@ -286,10 +242,8 @@ const cli_command cli_ls = {
 
 static void print_member(const char *key, const char *value)
 {
-    char *printable = cli_need(cli_printable(value));
-    if (*printable)
-        printf("%-12s %s\n", key, printable);
-    free(printable);
+    if (*value)
+        cli_line("%-12s %s", key, value);
 }
 
 static void print_number(const char *key, uint64_t value)
@@ -326,9 +280,9 @@ static void print_info(const rowlock_info *info)
     bool held = has_holder(info);
     print_member("name", info->name);
     printf("%-12s ", "state");
-    cli_print_coloured(state_word(info->state), state_colour(info->state));
+    cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
-    print_member("mode", cli_mode_word(info->mode));
+    print_member("mode", cli_modes[info->mode].word);
     print_member(held ? "holder" : "last holder", info->owner_label);
     print_member(held ? "owner" : "last owner", info->owner);
     print_number("token", info->token);
@@ -363,7 +317,7 @@ static void print_waiters(const rowlock_waiters *waiters)
 static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, bool json)
 {
     if (json) {
-        cli_json_print(info_json(info, waiters));
+        cli_json_print(cli_row_json(columns, &(lock_row){*info, waiters}));
         return;
     }
     print_info(info);
@@ -386,12 +340,15 @@ static rowlock_status show(void *into, rowlock_client *client, rowlock_error *er
     return status;
 }
 
-static cli_context shown_now;
+static const cli_option show_options[] = {
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_show = {
     .help = show_help,
-    .options = (const cli_option[]){{0, "json", CLI_FLAG, CLI_AT(cli_context, json)}, {0}},
-    .into = &shown_now,
+    .options = show_options,
+    .into = CLI_INTO(listed),
     .least = 1,
     .most = 1,
     .operands = "the lock's NAME",

@@ -137,12 +137,10 @@ static void show_line(migrating *m, const char *text)
 static void show_applied(migrating *m, const rowlock_migrations_progress *now)
 {
     char took[CLI_HUMANE];
-    char *name = cli_need(cli_printable(now->name));
     clear_line(m);
-    printf("%s: %u statement%s in %s\n", name, now->steps, now->steps == 1 ? "" : "s",
-           cli_humane(now->elapsed_ms, took, sizeof took));
+    cli_line("%s: %u statement%s in %s", now->name, now->steps, now->steps == 1 ? "" : "s",
+             cli_humane(now->elapsed_ms, took, sizeof took));
     fflush(stdout);
-    free(name);
 }
 
 static void note_applied(migrating *m, const rowlock_migrations_progress *now)
@@ -190,18 +188,6 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
         show_transient(m, now);
 }
 
-static void print_text(const char *before, const char *text, const char *behind)
-{
-    char *printable = cli_need(cli_printable(text));
-    printf("%s%s%s", before, printable, behind);
-    free(printable);
-}
-
-static void print_line(const char *before, const char *text)
-{
-    print_text(before, text, "\n");
-}
-
 /* ------------------------------------------------------------------------------ apply */
 
 static int end_of(rowlock_status status, const rowlock_error *err)
@@ -216,14 +202,14 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
 {
     if (m->quiet)
         return;
-    print_text("", m->options.schema, "");
+    const char *schema = m->options.schema;
     if (result->applied > 0)
-        printf(" is at %" PRIu64 " (%u file%s applied)\n", result->version, result->applied,
-               result->applied == 1 ? "" : "s");
+        cli_line("%s is at %" PRIu64 " (%u file%s applied)", schema, result->version,
+                 result->applied, result->applied == 1 ? "" : "s");
     else if (result->version > 0)
-        printf(" is up to date (%" PRIu64 ")\n", result->version);
+        cli_line("%s is up to date (%" PRIu64 ")", schema, result->version);
     else /* a folder that was mistyped, perhaps */
-        print_line(" is up to date: there is no .sql file in ", m->options.folder);
+        cli_line("%s is up to date: there is no .sql file in %s", schema, m->options.folder);
 }
 
 /* On every status: what was applied until then. Of a run that failed, no number may just mean that
@@ -274,15 +260,10 @@ static void print_statement(void *data, const rowlock_migrations_statement *stat
     const unsigned *done = data;
     if (statement->step <= *done)
         return;
-    size_t length = 0;
-    while (length < statement->length && statement->text[length] != '\n')
-        length++;
-    char *text = cli_need(strndup(statement->text, length));
-    char *line = cli_need(cli_printable(text));
-    printf("  %u (line %u): %s%s\n", statement->step, statement->line, line,
-           length < statement->length ? " ..." : "");
-    free(line);
-    free(text);
+    const char *end = memchr(statement->text, '\n', statement->length);
+    size_t length = end ? (size_t)(end - statement->text) : statement->length;
+    cli_line("  %u (line %u): %.*s%s", statement->step, statement->line, (int)length,
+             statement->text, length < statement->length ? " ..." : "");
 }
 
 static void add_statement(void *data, const rowlock_migrations_statement *statement)
@@ -318,10 +299,8 @@ static void print_file(const rowlock_migrations_list *list, size_t i)
 {
     const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
     unsigned done = done_of(file);
-    char *name = cli_need(cli_printable(file->name));
-    printf("%s: %u statement%s%s\n", name, file->steps - done, file->steps - done == 1 ? "" : "s",
-           done ? " left" : "");
-    free(name);
+    cli_line("%s: %u statement%s%s", file->name, file->steps - done,
+             file->steps - done == 1 ? "" : "s", done ? " left" : "");
     rowlock_migrations_statements(list, i, print_statement, &done);
 }
 
@@ -373,53 +352,47 @@ static int dry_run(migrating *m, rowlock_client *client)
 
 /* ----------------------------------------------------------------------------- status */
 
-static const char *state_word(rowlock_migrations_state state)
-{
-    switch (state) {
-    case ROWLOCK_MIGRATIONS_PENDING:
-        return "pending";
-    case ROWLOCK_MIGRATIONS_DONE:
-        return "applied";
-    case ROWLOCK_MIGRATIONS_STOPPED:
-        return "stopped";
-    case ROWLOCK_MIGRATIONS_UNKNOWN:
-        return "unknown";
-    case ROWLOCK_MIGRATIONS_CHANGED:
-        return "changed";
-    case ROWLOCK_MIGRATIONS_MISSING:
-        return "missing";
-    case ROWLOCK_MIGRATIONS_LATE:
-        return "late";
-    case ROWLOCK_MIGRATIONS_RUNNING:
-        return "running";
-    }
-    return "?";
-}
+static const cli_named states[] = {
+    [ROWLOCK_MIGRATIONS_PENDING] = {"pending", CLI_YELLOW},
+    [ROWLOCK_MIGRATIONS_DONE] = {"applied", CLI_GREEN},
+    [ROWLOCK_MIGRATIONS_STOPPED] = {"stopped", CLI_YELLOW},
+    [ROWLOCK_MIGRATIONS_UNKNOWN] = {"unknown", CLI_RED},
+    [ROWLOCK_MIGRATIONS_CHANGED] = {"changed", CLI_RED},
+    [ROWLOCK_MIGRATIONS_MISSING] = {"missing", CLI_RED},
+    [ROWLOCK_MIGRATIONS_LATE] = {"late", CLI_RED},
+    [ROWLOCK_MIGRATIONS_RUNNING] = {"running", CLI_GREEN},
+};
 
-static cli_colour state_colour(rowlock_migrations_state state)
+static const char *steps_of(const void *row, char *text)
 {
-    if (state == ROWLOCK_MIGRATIONS_DONE || state == ROWLOCK_MIGRATIONS_RUNNING)
-        return CLI_GREEN;
-    if (state == ROWLOCK_MIGRATIONS_PENDING || state == ROWLOCK_MIGRATIONS_STOPPED)
-        return CLI_YELLOW;
-    return CLI_RED;
-}
-
-static void add_row(cli_table *table, const rowlock_migrations_file *file)
-{
-    char steps[40];
+    const rowlock_migrations_file *file = row;
     if (file->state == ROWLOCK_MIGRATIONS_PENDING || file->state == ROWLOCK_MIGRATIONS_LATE)
-        snprintf(steps, sizeof steps, "%u", file->steps);
+        snprintf(text, CELL_TEXT_MAX, "%u", file->steps);
     else
-        snprintf(steps, sizeof steps, "%u of %u", file->steps_done, file->steps);
-    cli_table_add_number(table, file->version);
-    cli_table_add(table, file->name, CLI_PLAIN);
-    cli_table_add(table, state_word(file->state), state_colour(file->state));
-    cli_table_add(table, steps, CLI_PLAIN);
-    cli_table_add_time(table, file->applied_at);
-    cli_table_add_duration(table, file->duration_ms);
-    cli_table_add(table, file->applied_by, CLI_PLAIN);
+        snprintf(text, CELL_TEXT_MAX, "%u of %u", file->steps_done, file->steps);
+    return text;
 }
+
+#define FILE_AT(member) CELL_AT(rowlock_migrations_file, member)
+static const cli_column columns[] = {
+    {"number", CELL_COUNT, FILE_AT(version), .title = "NUMBER", .place = 1},
+    {"name", CELL_TEXT, FILE_AT(name), .title = "NAME", .place = 2, .cut = 2},
+    {"state", CELL_NAMED, FILE_AT(state), .names = states, .title = "STATE", .place = 3},
+    {"problem", CELL_TEXT, FILE_AT(problem)},
+    {"statements", CELL_UNSIGNED, FILE_AT(steps), .title = "STATEMENTS", .place = 4,
+     .text = steps_of},
+    {"done", CELL_UNSIGNED, FILE_AT(steps_done)},
+    {"running", CELL_UNSIGNED, FILE_AT(running)},
+    {"statement", CELL_TEXT, FILE_AT(statement)},
+    {"error", CELL_TEXT, FILE_AT(error)},
+    {"checksum", CELL_TEXT, FILE_AT(checksum)},
+    {"started_at", CELL_TIME, FILE_AT(started_at)},
+    {"applied_at", CELL_TIME, FILE_AT(applied_at), .title = "APPLIED (UTC)", .place = 5},
+    {"applied_by", CELL_TEXT, FILE_AT(applied_by), .title = "BY", .place = 7, .cut = 1},
+    {"token", CELL_COUNT, FILE_AT(token)},
+    {"duration_ms", CELL_MS, FILE_AT(duration_ms), .title = "TOOK", .place = 6},
+    {0},
+};
 
 /* Numbers that are small and near each other are meant to have no gaps; dates have. */
 static void print_gap(const rowlock_migrations_file *before, const rowlock_migrations_file *file)
@@ -433,24 +406,18 @@ static void print_gap(const rowlock_migrations_file *before, const rowlock_migra
 
 static void print_running(const rowlock_migrations_file *file)
 {
-    char *name = cli_need(cli_printable(file->name));
-    if (file->running > 0) {
-        printf("running: %s, statement %u of %u: ", name, file->running, file->steps);
-        print_line("", file->statement);
-    } else {
-        printf("running: %s\n", name);
-    }
-    free(name);
+    if (file->running > 0)
+        cli_line("running: %s, statement %u of %u: %s", file->name, file->running, file->steps,
+                 file->statement);
+    else
+        cli_line("running: %s", file->name);
 }
 
 static void print_stopped(const rowlock_migrations_file *file)
 {
-    print_text("stopped, the next run goes on: ", file->name, "");
-    if (*file->statement)
-        print_text(", `", file->statement, "`");
-    if (*file->error)
-        print_text(": ", file->error, "");
-    putchar('\n');
+    cli_line("stopped, the next run goes on: %s%s%s%s%s%s", file->name,
+             *file->statement ? ", `" : "", file->statement, *file->statement ? "`" : "",
+             *file->error ? ": " : "", file->error);
 }
 
 static void print_notes(const rowlock_migrations_list *list)
@@ -462,50 +429,10 @@ static void print_notes(const rowlock_migrations_list *list)
         if (file->state == ROWLOCK_MIGRATIONS_RUNNING)
             print_running(file);
         else if (*file->problem)
-            print_line("needs a decision: ", file->problem);
+            cli_line("needs a decision: %s", file->problem);
         else if (file->state == ROWLOCK_MIGRATIONS_STOPPED)
             print_stopped(file);
     }
-}
-
-static void print_table(const rowlock_migrations_list *list)
-{
-    static const cli_column columns[] = {
-        {"NUMBER", true, 0},     {"NAME", false, 2},          {"STATE", false, 0},
-        {"STATEMENTS", true, 0}, {"APPLIED (UTC)", false, 0}, {"TOOK", true, 0},
-        {"BY", false, 1}};
-    cli_table *table = cli_table_new(columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < rowlock_migrations_count(list); i++)
-        add_row(table, rowlock_migrations_at(list, i));
-    cli_table_print(table);
-    cli_table_free(table);
-}
-
-static json_object *file_json(const rowlock_migrations_file *file)
-{
-    json_object *object = cli_json_new();
-    cli_json_count(object, "number", file->version);
-    cli_json_text(object, "name", file->name);
-    cli_json_text(object, "state", state_word(file->state));
-    cli_json_text(object, "problem", file->problem);
-    cli_json_count(object, "statements", file->steps);
-    cli_json_count(object, "done", file->steps_done);
-    cli_json_count(object, "running", file->running);
-    cli_json_text(object, "statement", file->statement);
-    cli_json_text(object, "error", file->error);
-    cli_json_text(object, "checksum", file->checksum);
-    cli_json_time(object, "started_at", file->started_at);
-    cli_json_time(object, "applied_at", file->applied_at);
-    cli_json_text(object, "applied_by", file->applied_by);
-    cli_json_count(object, "token", file->token);
-    cli_json_int(object, "duration_ms", file->duration_ms >= 0, file->duration_ms);
-    return object;
-}
-
-static void say_nothing_there(const migrating *m)
-{
-    cli_say("no .sql file in %s, and nothing was applied to %s", m->options.folder,
-            m->options.schema);
 }
 
 static int status(migrating *m, rowlock_client *client)
@@ -515,16 +442,15 @@ static int status(migrating *m, rowlock_client *client)
     if (rowlock_migrations_get(client, &m->options, &list, &err) != ROWLOCK_OK)
         return cli_fail(&err);
     size_t count = rowlock_migrations_count(list);
-    if (m->context.json) {
-        for (size_t i = 0; i < count; i++)
-            cli_json_item(file_json(rowlock_migrations_at(list, i)), i);
-        cli_json_end(count);
-    } else {
-        print_table(list);
+    cli_rows rows = cli_rows_begin(columns, m->context.json);
+    for (size_t i = 0; i < count; i++)
+        cli_rows_add(&rows, rowlock_migrations_at(list, i));
+    cli_rows_end(&rows, NULL);
+    if (!m->context.json)
         print_notes(list);
-        if (count == 0 && cli_terminal_width() > 0)
-            say_nothing_there(m);
-    }
+    if (count == 0 && !m->context.json && cli_terminal_width() > 0)
+        cli_say("no .sql file in %s, and nothing was applied to %s", m->options.folder,
+                m->options.schema);
     int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR) : 0;
     rowlock_migrations_free(list);
     return exit_status;
@@ -653,12 +579,10 @@ static int migrate(void *into)
     return exit_status;
 }
 
-static migrating migrating_now;
-
 const cli_command cli_migrate = {
     .help = help,
     .options = options,
-    .into = &migrating_now,
+    .into = CLI_INTO(migrating),
     .most = INT_MAX,
     .check = check,
     .run = migrate,

@@ -225,22 +225,20 @@ static int sweep_all(void *into)
     return exit_status;
 }
 
-static sweeping sweeping_now;
+static const cli_option options[] = {
+    {0, "history", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.history_ms), .word = "forever"},
+    {0, "history-rows", CLI_NUMBER, CLI_AT(sweeping, options.history_rows), .least = 1,
+     .most = INT64_MAX},
+    {0, "unused", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.unused_ms), .word = "never"},
+    {0, "every", CLI_DURATION, CLI_AT(sweeping, every_ms), .least = 1,
+     .wants = "wants a duration above 0"},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
 
 const cli_command cli_sweep = {
     .help = help,
-    .options =
-        (const cli_option[]){
-            {0, "history", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.history_ms),
-             .word = "forever"},
-            {0, "history-rows", CLI_NUMBER, CLI_AT(sweeping, options.history_rows), .least = 1,
-             .most = INT64_MAX},
-            {0, "unused", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.unused_ms), .word = "never"},
-            {0, "every", CLI_DURATION, CLI_AT(sweeping, every_ms), .least = 1,
-             .wants = "wants a duration above 0"},
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {0},
-        },
-    .into = &sweeping_now,
+    .options = options,
+    .into = CLI_INTO(sweeping),
     .run = sweep_all,
 };

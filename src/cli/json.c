@@ -63,6 +63,19 @@ void cli_json_time(json_object *object, const char *key, const char *value)
     cli_json_text(object, key, iso);
 }
 
+void cli_json_bool(json_object *object, const char *key, bool value)
+{
+    add(object, key, json_object_new_boolean(value));
+}
+
+void cli_json_number(json_object *object, const char *key, const char *digits)
+{
+    if (*digits)
+        add(object, key, json_object_new_double_s(0, digits));
+    else
+        add_null(object, key);
+}
+
 void cli_json_count(json_object *object, const char *key, uint64_t value)
 {
     add(object, key, json_object_new_uint64(value));

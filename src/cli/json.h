@@ -13,6 +13,9 @@ json_object *cli_json_new(void);
 void cli_json_text(json_object *object, const char *key, const char *value);
 /* "2026-11-21 07:56:44.123456" as 2026-11-21T07:56:44.123456Z; "" as null. */
 void cli_json_time(json_object *object, const char *key, const char *value);
+void cli_json_bool(json_object *object, const char *key, bool value);
+/* The digits as they are; "" as null. */
+void cli_json_number(json_object *object, const char *key, const char *digits);
 void cli_json_count(json_object *object, const char *key, uint64_t value);
 /* null where it is not known. */
 void cli_json_int(json_object *object, const char *key, bool known, int64_t value);

@@ -170,23 +170,19 @@ static bool take_version(void *into, const char *value)
 }
 
 static cli_context whole_context = {.client = {.read_defaults = true}};
-static cli_context help_context;
+
+static const cli_option options[] = {
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {'V', "version", CLI_OWN_FLAG, .take = take_version},
+    {0},
+};
 
 /* What stands before the command; the rest is its own to read. */
-static cli_command whole = {
-    .options =
-        (const cli_option[]){
-            {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
-            {'V', "version", CLI_OWN_FLAG, .take = take_version},
-            {0},
-        },
-    .into = &whole_context,
-    .first_ends = true,
-};
+static cli_command whole = {.options = options, .into = &whole_context, .first_ends = true};
 
 static cli_command cli_help = {
     .options = (const cli_option[]){{0}},
-    .into = &help_context,
+    .into = &(cli_context){.json = false},
     .most = 1,
     .operands = "the command",
     .run = help,

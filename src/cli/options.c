@@ -322,14 +322,6 @@ const cli_word cli_mode_words[] = {
     {0},
 };
 
-const char *cli_mode_word(rowlock_mode mode)
-{
-    const cli_word *word = cli_mode_words;
-    while (word->word && word->value != (int)mode)
-        word++;
-    return word->word ? word->word : "?";
-}
-
 bool cli_open(cli_context *context, rowlock_client **client, int *exit_status)
 {
     rowlock_error err;

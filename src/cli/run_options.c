@@ -157,16 +157,15 @@ static const cli_option options[] = {
     {0},
 };
 
-static run_options options_now = {
-    .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
-    .not_got = 1, /* of ROWLOCK_BUSY */
-    .kill_after_ms = -1,
-};
-
 const cli_command cli_run = {
     .help = help,
     .options = options,
-    .into = &options_now,
+    .into =
+        &(run_options){
+            .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
+            .not_got = 1, /* of ROWLOCK_BUSY */
+            .kill_after_ms = -1,
+        },
     .first_ends = true,
     .check = check,
     .run = run_options_run,

@@ -50,6 +50,20 @@ void cli_say(const char *format, ...)
     va_end(args);
 }
 
+void cli_line(const char *format, ...)
+{
+    char *line = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&line, format, args) < 0)
+        cli_out_of_memory();
+    va_end(args);
+    char *printable = cli_need(cli_printable(line));
+    puts(printable);
+    free(printable);
+    free(line);
+}
+
 int cli_usage(const char *format, ...)
 {
     va_list args;

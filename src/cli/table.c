@@ -8,13 +8,20 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "say.h"
 #include "text.h"
+
+const cli_named cli_modes[] = {
+    [ROWLOCK_OPTIMISTIC] = {"lease", CLI_PLAIN},
+    [ROWLOCK_PESSIMISTIC] = {"pessimistic", CLI_PLAIN},
+};
 
 enum {
     GAP = 2,       /* blanks between columns */
     NARROWEST = 8, /* no column is cut below this */
-    DEFAULT_WIDTH = 80
+    DEFAULT_WIDTH = 80,
+    COLUMNS_MAX = 16
 };
 
 typedef struct table_cell {
@@ -22,13 +29,13 @@ typedef struct table_cell {
     cli_colour colour;
 } table_cell;
 
-struct cli_table {
-    const cli_column *columns;
+typedef struct cli_table {
+    const cli_column *columns[COLUMNS_MAX]; /* from left to right */
     size_t column_count;
     table_cell *cells; /* the titles, then row after row */
     size_t count;
     size_t room;
-};
+} cli_table;
 
 size_t cli_terminal_width(void)
 {
@@ -50,28 +57,14 @@ static bool colours_wanted(void)
            !(term && strcmp(term, "dumb") == 0);
 }
 
-static const char *colour_code(cli_colour colour)
-{
-    switch (colour) {
-    case CLI_PLAIN:
-        return "";
-    case CLI_GREEN:
-        return "\033[32m";
-    case CLI_YELLOW:
-        return "\033[33m";
-    case CLI_RED:
-        return "\033[31m";
-    case CLI_BOLD:
-        return "\033[1m";
-    }
-    return "";
-}
-
 static void print_coloured(const char *text, size_t length, cli_colour colour, bool colours)
 {
+    static const char *const codes[] = {[CLI_GREEN] = "\033[32m",
+                                        [CLI_YELLOW] = "\033[33m",
+                                        [CLI_RED] = "\033[31m",
+                                        [CLI_BOLD] = "\033[1m"};
     bool coloured = colours && colour != CLI_PLAIN;
-    printf("%s%.*s%s", coloured ? colour_code(colour) : "", (int)length, text,
-           coloured ? "\033[0m" : "");
+    printf("%s%.*s%s", coloured ? codes[colour] : "", (int)length, text, coloured ? "\033[0m" : "");
 }
 
 void cli_print_coloured(const char *text, cli_colour colour)
@@ -79,49 +72,136 @@ void cli_print_coloured(const char *text, cli_colour colour)
     print_coloured(text, strlen(text), colour, colours_wanted());
 }
 
-cli_table *cli_table_new(const cli_column *columns, size_t count)
-{
-    cli_table *table = cli_need(calloc(1, sizeof *table));
-    table->columns = columns;
-    table->column_count = count;
-    for (size_t i = 0; i < count; i++)
-        cli_table_add(table, columns[i].title, CLI_BOLD);
-    return table;
-}
+/* ---------------------------------------------------------------------- cells */
 
-static void make_room(cli_table *table)
-{
-    if (table->count < table->room)
-        return;
-    table->room = table->room ? table->room * 2 : 64;
-    table->cells = cli_need(reallocarray(table->cells, table->room, sizeof *table->cells));
-}
-
-void cli_table_add(cli_table *table, const char *text, cli_colour colour)
+static void add_cell(cli_table *table, const char *text, cli_colour colour)
 {
     char *printable = cli_need(cli_printable(*text ? text : "-"));
-    make_room(table);
+    if (table->count == table->room) {
+        table->room = table->room ? table->room * 2 : 64;
+        table->cells = cli_need(reallocarray(table->cells, table->room, sizeof *table->cells));
+    }
     table->cells[table->count++] = (table_cell){.text = printable, .colour = colour};
 }
 
-void cli_table_add_number(cli_table *table, uint64_t number)
+/* As a program reads it; "" where it is not known. In `text`, or in the row. */
+static const char *plain_text(const cli_column *column, const void *row, char *text)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, number);
-    cli_table_add(table, text, CLI_PLAIN);
+    const void *member = (const char *)row + column->at;
+    double real = 0;
+    int64_t number = 0;
+    text[0] = '\0';
+    switch (column->kind) {
+    case CELL_TEXT:
+    case CELL_TIME:
+        return column->text ? column->text(row, text) : *(const char *const *)member;
+    case CELL_NAMED:
+        return column->names[*(const unsigned *)member].word;
+    case CELL_UNSIGNED:
+        snprintf(text, CELL_TEXT_MAX, "%u", *(const unsigned *)member);
+        break;
+    case CELL_COUNT:
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, *(const uint64_t *)member);
+        break;
+    case CELL_MAYBE:
+    case CELL_MS:
+        number = column->number ? column->number(row) : *(const int64_t *)member;
+        if (number >= 0)
+            snprintf(text, CELL_TEXT_MAX, "%" PRId64, number);
+        break;
+    case CELL_US:
+    case CELL_REAL: /* with as many digits as are worth it */
+        real = *(const double *)member;
+        if (real >= 0)
+            snprintf(text, CELL_TEXT_MAX, "%.*f", real < 1000 ? 2 : 0, real);
+        break;
+    case CELL_JSON:
+        break;
+    }
+    return text;
 }
 
-void cli_table_add_duration(cli_table *table, int64_t ms)
+/* Three digits are all that can be believed. */
+static void write_us(double us, char *text)
 {
-    char text[CLI_HUMANE];
-    cli_table_add(table, cli_humane(ms, text, sizeof text), CLI_PLAIN);
+    if (us >= 999500)
+        snprintf(text, CELL_TEXT_MAX, "%.2f s", us / 1e6);
+    else if (us >= 999.5)
+        snprintf(text, CELL_TEXT_MAX, "%.*f ms", us < 9995 ? 2 : us < 99950 ? 1 : 0, us / 1e3);
+    else
+        snprintf(text, CELL_TEXT_MAX, "%.0f us", us);
 }
 
-void cli_table_add_time(cli_table *table, const char *time)
+/* As people read it. */
+static const char *table_text(const cli_column *column, const void *row, char *text)
 {
-    char text[sizeof "2026-11-21 07:56:44"];
-    snprintf(text, sizeof text, "%.19s", time);
-    cli_table_add(table, text, CLI_PLAIN);
+    const char *plain = plain_text(column, row, text);
+    if (column->text)
+        return column->text(row, text);
+    if (!*plain)
+        return plain;
+    if (column->kind == CELL_MS)
+        cli_humane(strtoll(plain, NULL, 10), text, CELL_TEXT_MAX);
+    else if (column->kind == CELL_US)
+        write_us(*(const double *)(const void *)((const char *)row + column->at), text);
+    else if (column->kind == CELL_TIME) /* without its fraction of a second */
+        snprintf(text, CELL_TEXT_MAX, "%.19s", plain);
+    else
+        return plain;
+    return text;
+}
+
+static cli_colour colour_of(const cli_column *column, const void *row)
+{
+    const void *member = (const char *)row + column->at;
+    if (column->names)
+        return column->names[*(const unsigned *)member].colour;
+    return column->colour_of ? column->colour_of(row) : column->colour;
+}
+
+static void add_json(json_object *object, const cli_column *column, const void *row)
+{
+    char buffer[CELL_TEXT_MAX];
+    const char *text = plain_text(column, row, buffer);
+    if (column->kind == CELL_JSON)
+        column->json(object, column->key, row);
+    else if (column->kind == CELL_TEXT || column->kind == CELL_NAMED)
+        cli_json_text(object, column->key, text);
+    else if (column->kind == CELL_TIME)
+        cli_json_time(object, column->key, text);
+    else
+        cli_json_number(object, column->key, text);
+}
+
+json_object *cli_row_json(const cli_column *columns, const void *row)
+{
+    json_object *object = cli_json_new();
+    for (; columns->kind; columns++) {
+        if (columns->key)
+            add_json(object, columns, row);
+    }
+    return object;
+}
+
+/* ----------------------------------------------------------------------- rows */
+
+static bool is_right(const cli_column *column)
+{
+    return column->kind != CELL_TEXT && column->kind != CELL_NAMED && column->kind != CELL_TIME;
+}
+
+static cli_table *new_table(const cli_column *columns)
+{
+    cli_table *table = cli_need(calloc(1, sizeof *table));
+    for (; columns->kind; columns++) {
+        if (!columns->title)
+            continue;
+        table->columns[columns->place - 1] = columns;
+        table->column_count++;
+    }
+    for (size_t i = 0; i < table->column_count; i++)
+        add_cell(table, table->columns[i]->title, CLI_BOLD);
+    return table;
 }
 
 /* How wide each column would like to be. */
@@ -141,7 +221,7 @@ static size_t most_to_spare(const cli_table *table, const size_t *widths)
     size_t best = table->column_count;
     size_t most = 0;
     for (size_t i = 0; i < table->column_count; i++) {
-        size_t spare = widths[i] * table->columns[i].cut;
+        size_t spare = widths[i] * table->columns[i]->cut;
         if (widths[i] > NARROWEST && spare > most) {
             best = i;
             most = spare;
@@ -189,42 +269,69 @@ static void print_cell(const table_cell *cell, size_t width, const cli_column *c
         print_cut(cell, width, last, colours);
         return;
     }
-    if (column->right)
+    if (is_right(column))
         print_blanks(width - natural);
     print_coloured(cell->text, strlen(cell->text), cell->colour, colours);
-    if (!column->right && !last)
+    if (!is_right(column) && !last)
         print_blanks(width - natural);
 }
 
-void cli_table_print(const cli_table *table)
+static void print_table(const cli_table *table)
 {
     size_t columns = table->column_count;
     size_t terminal = cli_terminal_width();
     bool colours = colours_wanted();
+    size_t widths[COLUMNS_MAX] = {0};
     if (table->count == columns)
         return; /* titles alone */
-    size_t *widths = cli_need(calloc(columns, sizeof *widths));
     natural_widths(table, widths);
     if (terminal > 0)
         fit_widths(table, widths, terminal);
     for (size_t i = 0; i < table->count; i++) {
         size_t column = i % columns;
         bool last = column == columns - 1;
-        print_cell(&table->cells[i], widths[column], &table->columns[column], last, colours);
+        print_cell(&table->cells[i], widths[column], table->columns[column], last, colours);
         if (last)
             putchar('\n');
         else
             print_blanks(GAP);
     }
-    free(widths);
 }
 
-void cli_table_free(cli_table *table)
+cli_rows cli_rows_begin(const cli_column *columns, bool json)
 {
-    if (!table)
+    return (cli_rows){.columns = columns, .json = json, .table = json ? NULL : new_table(columns)};
+}
+
+static void add_row(cli_table *table, const void *row)
+{
+    char text[CELL_TEXT_MAX];
+    for (size_t i = 0; i < table->column_count; i++)
+        add_cell(table, table_text(table->columns[i], row, text),
+                 colour_of(table->columns[i], row));
+}
+
+void cli_rows_add(cli_rows *rows, const void *row)
+{
+    if (rows->json)
+        cli_json_item(cli_row_json(rows->columns, row), rows->count);
+    else
+        add_row(rows->table, row);
+    rows->count++;
+}
+
+void cli_rows_end(cli_rows *rows, const char *none)
+{
+    cli_table *table = rows->table;
+    if (rows->json) {
+        cli_json_end(rows->count);
         return;
+    }
+    print_table(table);
     for (size_t i = 0; i < table->count; i++)
         free(table->cells[i].text);
     free(table->cells);
     free(table);
+    if (rows->count == 0 && none && cli_terminal_width() > 0)
+        cli_say("%s", none);
 }

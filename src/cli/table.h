@@ -1,4 +1,4 @@
-/* cli/table.h - tables for people. */
+/* cli/table.h - rows, as tables for people and as JSON for programs. */
 #ifndef RL_CLI_TABLE_H
 #define RL_CLI_TABLE_H
 
@@ -6,30 +6,71 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct cli_column {
-    const char *title;
-    bool right;   /* set to the right */
-    unsigned cut; /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
-} cli_column;
+#include "json.h"
 
 typedef enum cli_colour { CLI_PLAIN = 0, CLI_GREEN, CLI_YELLOW, CLI_RED, CLI_BOLD } cli_colour;
 
-typedef struct cli_table cli_table;
+/* The word for a value of an enum, by the value. */
+typedef struct cli_named {
+    const char *word;
+    cli_colour colour;
+} cli_named;
 
-/* `columns` must stay. Out of memory ends the program, in one line. */
-cli_table *cli_table_new(const cli_column *columns, size_t count);
-/* The next cell, from left to right, row after row. Any text: it is made harmless, and
- * "" stands as "-". */
-void cli_table_add(cli_table *table, const char *text, cli_colour colour);
-/* Cells that are plain: a number; "3m12s", "-" for a negative duration; of a time in UTC
- * what stands before its fraction of a second. */
-void cli_table_add_number(cli_table *table, uint64_t number);
-void cli_table_add_duration(cli_table *table, int64_t ms);
-void cli_table_add_time(cli_table *table, const char *time);
-/* In the width of the terminal where stdout is one, else as wide as it is. Nothing when
- * there is no row. */
-void cli_table_print(const cli_table *table);
-void cli_table_free(cli_table *table);
+extern const cli_named cli_modes[]; /* of rowlock_mode */
+
+/* What a member of a row is. */
+typedef enum cli_cell {
+    CELL_TEXT = 1, /* const char *; "" stands as "-" in a table */
+    CELL_NAMED,    /* an enum, by `names` */
+    CELL_UNSIGNED,
+    CELL_COUNT, /* uint64_t */
+    CELL_MAYBE, /* int64_t; a negative one is not known: null, and "-" */
+    CELL_MS,    /* the same, a duration: "3m12s" */
+    CELL_US,    /* double, microseconds; negative: not known */
+    CELL_REAL,  /* double; the same */
+    CELL_TIME,  /* const char *, in UTC: "" is not known */
+    CELL_JSON   /* no member: `json` adds it */
+} cli_cell;
+
+enum { CELL_TEXT_MAX = 1100 };
+
+/* A table of columns ends with an empty one. They are in the order of the JSON. */
+typedef struct cli_column {
+    const char *key; /* in JSON; NULL: not there */
+    cli_cell kind;
+    size_t at;         /* of the member in the row */
+    const char *title; /* in the table; NULL: not there */
+    unsigned place;    /* in the table, from 1 */
+    unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
+    const cli_named *names;
+    /* Instead of a member; of any other kind but CELL_TEXT for the table alone. */
+    const char *(*text)(const void *row, char buffer[CELL_TEXT_MAX]);
+    int64_t (*number)(const void *row); /* CELL_MAYBE, CELL_MS: instead of a member */
+    cli_colour colour;
+    cli_colour (*colour_of)(const void *row);
+    void (*json)(json_object *object, const char *key, const void *row);
+} cli_column;
+
+#define CELL_AT(type, member) .at = offsetof(type, member)
+
+/* Rows on their way out. Out of memory ends the program, in one line. */
+typedef struct cli_rows {
+    const cli_column *columns;
+    bool json;
+    size_t count;
+    struct cli_table *table;
+} cli_rows;
+
+/* `columns` must stay. */
+cli_rows cli_rows_begin(const cli_column *columns, bool json);
+/* JSON is printed as it comes, a table at the end: in the width of the terminal where stdout is
+ * one, else as wide as it is. Text that a terminal might obey is made harmless. */
+void cli_rows_add(cli_rows *rows, const void *row);
+/* `none` is said on a terminal where there was no row; NULL: nothing is. */
+void cli_rows_end(cli_rows *rows, const char *none);
+
+/* One row as an object. */
+json_object *cli_row_json(const cli_column *columns, const void *row);
 
 /* Columns of the terminal that stdout is; 0: it is none. */
 size_t cli_terminal_width(void);
