@@ -191,7 +191,7 @@ static bool take_number(const cli_option *option, void *to, const char *value)
 static bool take_duration(const cli_option *option, int64_t *ms, const char *value)
 {
     const char *word = option->word;
-    if (word && strcmp(value, word) == 0) {
+    if (word && value && strcmp(value, word) == 0) {
         *ms = -1;
         return true;
     }

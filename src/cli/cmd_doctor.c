@@ -76,14 +76,9 @@ static void print_part(const char *label, const char *text, size_t width)
 /* Statements, each on a line, as they are to be copied. */
 static void print_lines(const char *text)
 {
-    for (const char *line = text; *line;) {
-        const size_t size = strcspn(line, "\n");
-        char *one = cli_need(strndup(line, size));
-        char *printable = cli_need(cli_printable(one));
-        printf("%s\n", printable);
-        free(printable);
-        free(one);
-        line += size + (line[size] == '\n');
+    for (size_t size; *text; text += size + (text[size] == '\n')) {
+        size = strcspn(text, "\n");
+        cli_line("%.*s", (int)size, text);
     }
 }
 

@@ -6,27 +6,16 @@
  * in the library is done by a second thread, so that this one always hears signals.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
 #include <pwd.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "descendants.h"
-#include "run_options.h"
-#include "run_signals.h"
+#include "run.h"
 #include "run_sockets.h"
-#include "run_waiting.h"
-#include "supervisor.h"
-#include "text.h"
 
 enum {
     /* A command that is to end has this long from SIGTERM to SIGKILL, at most ... */
@@ -34,81 +23,11 @@ enum {
     /* ... and SIGKILL comes this long before the lock's end, for it takes its time too. */
     MARGIN_MIN_US = 50000,
     MARGIN_MAX_US = 1000000,
-    /* What the supervisor has not ended so long after it should have, we do. */
-    OVERDUE_US = 200000,
-    TICK_MIN_US = 20000,
-    TICK_MAX_US = 250000, /* a job that is stopped behind a renewal is to have the time of it */
     /* A wait worth a line with -v. */
     WAIT_SAID_US = 300000,
     /* How long a signal, or a loss, bears a server that does not answer. */
     PATIENCE_US = 2000000
 };
-
-typedef struct run {
-    run_options options;
-    run_signals signals;
-    descendants descendants;
-    supervisor supervisor;
-    int inherited_sockets[SUPERVISOR_SOCKETS];
-    size_t inherited_socket_count;
-    char label[ROWLOCK_LABEL_MAX + 1];
-
-    rowlock_client *client;
-    rowlock_hold *hold;
-    rowlock_cancel *cancel;
-    _Atomic(run_waiting *) waiting;
-
-    /* The second thread's work, ready to be looked at when `done` is readable. */
-    pthread_t worker;
-    int done;
-    atomic_bool connected;
-    rowlock_status status;
-    rowlock_error err;
-
-    pthread_mutex_t mutex;
-    char lost_because[256]; /* guarded by it: the keeper's thread writes */
-
-    int64_t margin_us;
-    int64_t grace_us;
-    int64_t acquired_us;
-    int64_t kill_at_us;
-    bool own_group;
-    bool lost;              /* seen while the command ran */
-    bool killed_here;       /* the supervisor did not, we did */
-    bool ended;             /* the command did not end by itself: the lock was being lost */
-    int supervisor_status;  /* how it ended where it should not have; -1: all is well */
-    supervisor_report stop; /* the last that was told of */
-    supervisor_report report;
-    int exit_status;
-    const char *note;
-} run;
-
-static const char *command_of(const run *self)
-{
-    return self->options.command[0];
-}
-
-static const char *name_of(const run *self)
-{
-    return self->options.name;
-}
-
-static bool is_verbose(const run *self)
-{
-    return self->options.context.verbose > 0;
-}
-
-static int64_t between(int64_t least, int64_t value, int64_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
-/* Milliseconds for poll(), rounded up: never awake too early. */
-static int until(int64_t at_us)
-{
-    int64_t ms = (at_us - supervisor_now_us() + 999) / 1000;
-    return (int)between(0, ms, 60000);
-}
 
 /* --------------------------------------------------------- the second thread */
 
@@ -245,7 +164,7 @@ static void wait_for_lock(run *self, int *deadly, bool *unsupervised)
         {.fd = self->supervisor.socket, .events = POLLIN},
     };
     while (!(fds[0].revents & POLLIN)) {
-        poll(fds, sizeof fds / sizeof fds[0], until(say_at < die_at ? say_at : die_at));
+        poll(fds, sizeof fds / sizeof fds[0], run_until(say_at < die_at ? say_at : die_at));
         *deadly = take_deadly_signal(self, *deadly);
         *unsupervised = *unsupervised || fds[2].revents != 0;
         if ((*deadly || *unsupervised) && die_at == INT64_MAX) {
@@ -265,291 +184,7 @@ static void wait_for_lock(run *self, int *deadly, bool *unsupervised)
     *deadly = take_deadly_signal(self, *deadly);
 }
 
-static void say_acquired(const run *self)
-{
-    char waited[CLI_HUMANE];
-    char token[40] = "no token";
-    if (!is_verbose(self))
-        return;
-    if (rowlock_hold_token(self->hold) > 0)
-        snprintf(token, sizeof token, "token %" PRIu64, rowlock_hold_token(self->hold));
-    cli_say("%s: acquired (%s, waited %s)", name_of(self), token,
-            cli_humane(rowlock_hold_waited_ms(self->hold), waited, sizeof waited));
-}
-
-/* ---------------------------------------------------- 2. watch the command */
-
-static bool has_terminal(void)
-{
-    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-    if (terminal >= 0)
-        close(terminal);
-    return terminal >= 0;
-}
-
-/* A shell with job control gave us a group of our own, and waits for what becomes of us. */
-static bool is_job(void)
-{
-    return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
-}
-
-/* The time is read first, so that what comes out is too early rather than too late. */
-static void move_deadline(run *self)
-{
-    int64_t now = supervisor_now_us();
-    int64_t kill_at = now + rowlock_hold_remaining_ms(self->hold) * 1000 - self->margin_us;
-    if (kill_at <= self->kill_at_us)
-        return;
-    self->kill_at_us = kill_at;
-    supervisor_set_deadline(&self->supervisor, kill_at);
-}
-
-/* False: too late, we were stopped since we got the lock. (The supervisor looks again.) */
-static bool begin_command(run *self)
-{
-    supervisor_go go = {
-        .own_group = self->own_group = !has_terminal(),
-        .is_job = !self->own_group && is_job(),
-        .grace_us = self->grace_us,
-        .token = rowlock_hold_token(self->hold),
-        .owner = rowlock_hold_owner(self->hold),
-    };
-    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
-     * the supervisor can have ended the command: so the supervisor keeps it open. */
-    if (rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC)
-        go.socket_count = run_sockets(self->inherited_sockets, self->inherited_socket_count,
-                                      go.sockets, SUPERVISOR_SOCKETS);
-    move_deadline(self);
-    self->report.too_late = supervisor_now_us() >= self->kill_at_us;
-    if (self->report.too_late)
-        return false;
-    if (go.is_job)
-        run_signals_follow(&self->signals);
-    supervisor_begin(&self->supervisor, &go);
-    return true;
-}
-
-/* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
-static bool goes_on_alone(const run *self, int number)
-{
-    return number == SIGCONT && self->stop.command > 0 && self->signals.is_led &&
-           descendants_is_stopped(self->stop.command, getpgrp());
-}
-
-/* What the kernel sent to the whole group, a command in our group has heard itself. */
-static void pass_signals_on(run *self)
-{
-    run_signal signal;
-    while (run_signals_next(&self->signals, &signal)) {
-        bool heard = !self->own_group && signal.of_terminal;
-        if (goes_on_alone(self, signal.number))
-            run_signals_stop(self->stop.status, self->stop.command);
-        else
-            supervisor_signal(&self->supervisor, signal.number, heard);
-    }
-}
-
-static bool reap(void *data)
-{
-    (void)data;
-    pid_t pid;
-    do {
-        pid = waitpid(-1, NULL, WNOHANG);
-    } while (pid > 0 || (pid < 0 && errno == EINTR));
-    return pid < 0;
-}
-
-/* Without the supervisor: its orphans are our children. */
-static void kill_here(run *self)
-{
-    self->killed_here = true;
-    self->supervisor_status = supervisor_finish(&self->supervisor);
-    self->report.left = descendants_end(&self->descendants, reap, NULL);
-}
-
-/* When the supervisor must have ended the command; INT64_MAX: need not. */
-static int64_t overdue_at(const run *self, int64_t lost_at)
-{
-    int64_t by_deadline = self->kill_at_us + self->margin_us / 2;
-    int64_t by_loss = self->lost ? lost_at + OVERDUE_US : INT64_MAX;
-    return by_deadline < by_loss ? by_deadline : by_loss;
-}
-
-/* True: it was the last that we hear of the command. */
-static bool hear_supervisor(run *self)
-{
-    supervisor_report report;
-    if (!supervisor_receive(&self->supervisor, &report)) {
-        kill_here(self);
-        return true;
-    }
-    switch (report.news) {
-    case NEWS_STOPPED:
-        self->stop = report;
-        run_signals_stop(report.status, report.command);
-        return false;
-    case NEWS_BEHIND:
-        run_signals_follow_no_more(&self->signals);
-        return false;
-    case NEWS_END:
-        self->report = report;
-        supervisor_finish(&self->supervisor);
-    }
-    return true;
-}
-
-static void watch_command(run *self)
-{
-    const int64_t tick =
-        between(TICK_MIN_US, self->options.acquire.ttl_ms * 1000 / 12, TICK_MAX_US);
-    int64_t lost_at = 0;
-    struct pollfd fds[] = {
-        {.fd = self->supervisor.socket, .events = POLLIN},
-        {.fd = self->signals.fd, .events = POLLIN},
-        {.fd = rowlock_hold_fd(self->hold), .events = POLLIN},
-    };
-    for (;;) {
-        int64_t next = supervisor_now_us() + tick;
-        int64_t overdue = overdue_at(self, lost_at);
-        poll(fds, sizeof fds / sizeof fds[0], until(next < overdue ? next : overdue));
-        pass_signals_on(self);
-        if (fds[0].revents && hear_supervisor(self))
-            return;
-        move_deadline(self);
-        if (!self->lost && rowlock_hold_check(self->hold) != ROWLOCK_OK) {
-            self->lost = true;
-            lost_at = supervisor_now_us();
-            fds[2].fd = -1; /* stays readable: once is enough */
-            supervisor_kill(&self->supervisor);
-        }
-        /* Looked at again: after we were stopped, what poll() said is old. */
-        if (supervisor_now_us() >= overdue_at(self, lost_at) && poll(fds, 1, 0) == 0) {
-            self->lost = true;
-            kill_here(self);
-            return;
-        }
-    }
-}
-
 /* ------------------------------------------------------ 3. let the lock go */
-
-/* The last deadline was as late as --max-hold lets any be (the library has a margin too, and counts
- * from earlier). */
-static bool is_at_max_hold(const run *self)
-{
-    const int64_t max_hold_us = self->options.acquire.max_hold_ms * 1000;
-    return max_hold_us > 0 && !self->lost &&
-           self->kill_at_us + 4 * self->margin_us >= self->acquired_us + max_hold_us;
-}
-
-/* Why the command was ended. */
-static void say_loss(run *self)
-{
-    char because[sizeof self->lost_because];
-    pthread_mutex_lock(&self->mutex);
-    memcpy(because, self->lost_because, sizeof because);
-    pthread_mutex_unlock(&self->mutex);
-    const char *fate = self->report.too_late ? "was not started" : "was ended";
-    self->note = self->report.too_late ? "the command was not started: the lock was being lost"
-                                       : "the command was ended: the lock was being lost";
-    if (is_at_max_hold(self)) {
-        self->note = "the command was ended: --max-hold";
-        cli_say("%s: would be held longer than --max-hold allows; %s %s", name_of(self),
-                command_of(self), fate);
-    } else if (because[0])
-        cli_say("%s: the lock was lost: %s; %s %s", name_of(self), because, command_of(self), fate);
-    else
-        cli_say("%s: the lock could not be renewed in time; %s %s", name_of(self), command_of(self),
-                fate);
-}
-
-static void say_unsupervised(run *self)
-{
-    int status = self->supervisor_status;
-    self->note = "the command was ended: its supervisor was killed";
-    cli_say("%s: the supervising process ended (%s %d); so %s was ended and the lock released",
-            name_of(self), WIFSIGNALED(status) ? "signal" : "status",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), command_of(self));
-}
-
-static int exit_status_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static int not_executed(run *self)
-{
-    int error = self->report.exec_error;
-    self->note = "the command could not be run";
-    cli_say("cannot run %s: %s", command_of(self), strerror(error));
-    return error == ENOENT ? 127 : 126;
-}
-
-static void say_processes(const run *self, int count, const char *text)
-{
-    cli_say("%s: %d process%s that %s started %s", name_of(self), count, count == 1 ? "" : "es",
-            command_of(self), text);
-}
-
-/* What became of what the command started. */
-static void say_children(const run *self)
-{
-    const supervisor_report *report = &self->report;
-    const bool lost = self->ended;
-    if (lost && report->left > 0)
-        cli_say("%s: not allowed to end %d process%s that %s started", name_of(self), report->left,
-                report->left == 1 ? "" : "es", command_of(self));
-    else if (!lost && report->forced > 0)
-        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", name_of(self),
-                report->forced, report->forced == 1 ? "" : "es", command_of(self));
-    else if (!lost && report->behind > 0 && is_verbose(self))
-        say_processes(self, report->behind, "outlived it; now all have ended");
-    else if (!lost && report->left > 0 && is_verbose(self))
-        say_processes(self, report->left, report->left == 1 ? "lives on" : "live on");
-}
-
-static void judge(run *self)
-{
-    self->ended =
-        self->report.killed || self->report.told || self->report.too_late || self->killed_here;
-    if (self->killed_here && !self->lost) {
-        say_unsupervised(self);
-        self->exit_status = exit_status_of(self->supervisor_status);
-    } else if (self->ended) {
-        say_loss(self);
-        self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
-    } else if (self->report.exec_error) {
-        self->exit_status = not_executed(self);
-    } else {
-        self->exit_status = exit_status_of(self->report.status);
-    }
-}
-
-/* The release came to nothing. After a loss that is no news. */
-static void judge_release(run *self)
-{
-    if (self->status == ROWLOCK_OK || self->exit_status == rowlock_status_exit(ROWLOCK_LOST))
-        return;
-    if (self->status == ROWLOCK_LOST) {
-        cli_say("%s: the lock was lost while %s still ran: %s", name_of(self), command_of(self),
-                self->err.message);
-        self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
-        return;
-    }
-    const char *stays = self->options.acquire.mode == ROWLOCK_PESSIMISTIC
-                            ? "the lock could not be released as it should"
-                            : "the lock may stay until its TTL is over";
-    cli_say("%s: %s has ended, but %s: %s", name_of(self), command_of(self), stays,
-            self->err.message);
-}
-
-static void say_released(const run *self, int64_t held_us)
-{
-    char held[CLI_HUMANE];
-    if (is_verbose(self) && self->status == ROWLOCK_OK)
-        cli_say("%s: released (held %s)", name_of(self),
-                cli_humane(held_us / 1000, held, sizeof held));
-}
 
 /* True when the worker has finished; not when a signal, or a loss, ran out of patience. */
 static bool wait_for_release(run *self, int64_t until_us, int *deadly)
@@ -559,7 +194,7 @@ static bool wait_for_release(run *self, int64_t until_us, int *deadly)
         {.fd = self->signals.fd, .events = POLLIN},
     };
     while (!(fds[0].revents & POLLIN) && supervisor_now_us() < until_us) {
-        poll(fds, sizeof fds / sizeof fds[0], until(until_us));
+        poll(fds, sizeof fds / sizeof fds[0], run_until(until_us));
         int came = take_deadly_signal(self, 0);
         if (came && !*deadly) {
             *deadly = came;
@@ -589,9 +224,7 @@ static void leave(run *self, bool hasty)
         _exit(self->exit_status);
     }
     if (held)
-        judge_release(self);
-    if (held)
-        say_released(self, now - self->acquired_us);
+        run_judge_release(self, now - self->acquired_us);
 }
 
 /* ------------------------------------------------------------- altogether */
@@ -695,13 +328,13 @@ static void guard_command(run *self)
         return;
     }
     self->acquired_us = supervisor_now_us();
-    say_acquired(self);
-    if (begin_command(self))
-        watch_command(self);
+    run_say_acquired(self);
+    if (run_begin_command(self))
+        run_watch_command(self);
     run_signals_follow_no_more(&self->signals);
-    judge(self);
+    run_judge(self);
     leave(self, self->exit_status == rowlock_status_exit(ROWLOCK_LOST));
-    say_children(self); /* the lock does not wait for a reader of it */
+    run_say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }
 

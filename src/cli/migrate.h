@@ -1,0 +1,25 @@
+/* cli/migrate.h - what the files of `rowlock migrate` share. */
+#ifndef RL_CLI_MIGRATE_H
+#define RL_CLI_MIGRATE_H
+
+#include "args.h"
+#include "json.h"
+#include "rowlock/rowlock_migrate.h"
+
+typedef struct migrating {
+    cli_context context;
+    rowlock_migrations_options options;
+    rowlock_migrations_repair_options repair;
+    bool relock;
+    int (*verb)(struct migrating *m, rowlock_client *client);
+    bool dry_run;
+    bool quiet;
+    bool shown;           /* a line of progress stands on the terminal */
+    json_object *applied; /* with --json: the files, as they are done */
+} migrating;
+
+/* migrate_show.c: what would be run; what was. Each returns the exit status. */
+int migrate_dry_run(migrating *m, rowlock_client *client);
+int migrate_status(migrating *m, rowlock_client *client);
+
+#endif

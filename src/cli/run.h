@@ -1,0 +1,94 @@
+/* cli/run.h - what the files of `rowlock run` share: see cmd_run.c. */
+#ifndef RL_CLI_RUN_H
+#define RL_CLI_RUN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "descendants.h"
+#include "run_options.h"
+#include "run_signals.h"
+#include "run_waiting.h"
+#include "supervisor.h"
+
+typedef struct run {
+    run_options options;
+    run_signals signals;
+    descendants descendants;
+    supervisor supervisor;
+    int inherited_sockets[SUPERVISOR_SOCKETS];
+    size_t inherited_socket_count;
+    char label[ROWLOCK_LABEL_MAX + 1];
+
+    rowlock_client *client;
+    rowlock_hold *hold;
+    rowlock_cancel *cancel;
+    _Atomic(run_waiting *) waiting;
+
+    /* The second thread's work, ready to be looked at when `done` is readable. */
+    pthread_t worker;
+    int done;
+    atomic_bool connected;
+    rowlock_status status;
+    rowlock_error err;
+
+    pthread_mutex_t mutex;
+    char lost_because[256]; /* guarded by it: the keeper's thread writes */
+
+    int64_t margin_us;
+    int64_t grace_us;
+    int64_t acquired_us;
+    int64_t kill_at_us;
+    bool own_group;
+    bool lost;              /* seen while the command ran */
+    bool killed_here;       /* the supervisor did not, we did */
+    bool ended;             /* the command did not end by itself: the lock was being lost */
+    int supervisor_status;  /* how it ended where it should not have; -1: all is well */
+    supervisor_report stop; /* the last that was told of */
+    supervisor_report report;
+    int exit_status;
+    const char *note;
+} run;
+
+static inline const char *command_of(const run *self)
+{
+    return self->options.command[0];
+}
+
+static inline const char *name_of(const run *self)
+{
+    return self->options.name;
+}
+
+static inline bool is_verbose(const run *self)
+{
+    return self->options.context.verbose > 0;
+}
+
+static inline int64_t between(int64_t least, int64_t value, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Milliseconds for poll(), rounded up: never awake too early. */
+static inline int run_until(int64_t at_us)
+{
+    int64_t ms = (at_us - supervisor_now_us() + 999) / 1000;
+    return (int)between(0, ms, 60000);
+}
+
+/* run_watch.c. False: too late, we were stopped since we got the lock. (The supervisor looks
+ * again.) */
+bool run_begin_command(run *self);
+/* Until nothing more is heard of the command. */
+void run_watch_command(run *self);
+
+/* run_judge.c: what happened, in words and as the exit status. */
+void run_say_acquired(const run *self);
+void run_judge(run *self);
+/* What became of what the command started. */
+void run_say_children(const run *self);
+/* The release came to nothing, or it is done. */
+void run_judge_release(run *self, int64_t held_us);
+
+#endif

@@ -1,0 +1,134 @@
+/* cli/run_judge.c - what became of a `rowlock run`, in words and as its exit status. See run.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "run.h"
+#include "text.h"
+
+void run_say_acquired(const run *self)
+{
+    char waited[CLI_HUMANE];
+    char token[40] = "no token";
+    if (!is_verbose(self))
+        return;
+    if (rowlock_hold_token(self->hold) > 0)
+        snprintf(token, sizeof token, "token %" PRIu64, rowlock_hold_token(self->hold));
+    cli_say("%s: acquired (%s, waited %s)", name_of(self), token,
+            cli_humane(rowlock_hold_waited_ms(self->hold), waited, sizeof waited));
+}
+
+/* The last deadline was as late as --max-hold lets any be (the library has a margin too, and counts
+ * from earlier). */
+static bool is_at_max_hold(const run *self)
+{
+    const int64_t max_hold_us = self->options.acquire.max_hold_ms * 1000;
+    return max_hold_us > 0 && !self->lost &&
+           self->kill_at_us + 4 * self->margin_us >= self->acquired_us + max_hold_us;
+}
+
+/* Why the command was ended. */
+static void say_loss(run *self)
+{
+    char because[sizeof self->lost_because];
+    pthread_mutex_lock(&self->mutex);
+    memcpy(because, self->lost_because, sizeof because);
+    pthread_mutex_unlock(&self->mutex);
+    const char *fate = self->report.too_late ? "was not started" : "was ended";
+    self->note = self->report.too_late ? "the command was not started: the lock was being lost"
+                                       : "the command was ended: the lock was being lost";
+    if (is_at_max_hold(self)) {
+        self->note = "the command was ended: --max-hold";
+        cli_say("%s: would be held longer than --max-hold allows; %s %s", name_of(self),
+                command_of(self), fate);
+    } else if (because[0])
+        cli_say("%s: the lock was lost: %s; %s %s", name_of(self), because, command_of(self), fate);
+    else
+        cli_say("%s: the lock could not be renewed in time; %s %s", name_of(self), command_of(self),
+                fate);
+}
+
+static void say_unsupervised(run *self)
+{
+    int status = self->supervisor_status;
+    self->note = "the command was ended: its supervisor was killed";
+    cli_say("%s: the supervising process ended (%s %d); so %s was ended and the lock released",
+            name_of(self), WIFSIGNALED(status) ? "signal" : "status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), command_of(self));
+}
+
+static int exit_status_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int not_executed(run *self)
+{
+    int error = self->report.exec_error;
+    self->note = "the command could not be run";
+    cli_say("cannot run %s: %s", command_of(self), strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+static void say_processes(const run *self, int count, const char *text)
+{
+    cli_say("%s: %d process%s that %s started %s", name_of(self), count, count == 1 ? "" : "es",
+            command_of(self), text);
+}
+
+void run_say_children(const run *self)
+{
+    const supervisor_report *report = &self->report;
+    const bool lost = self->ended;
+    if (lost && report->left > 0)
+        cli_say("%s: not allowed to end %d process%s that %s started", name_of(self), report->left,
+                report->left == 1 ? "" : "es", command_of(self));
+    else if (!lost && report->forced > 0)
+        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", name_of(self),
+                report->forced, report->forced == 1 ? "" : "es", command_of(self));
+    else if (!lost && report->behind > 0 && is_verbose(self))
+        say_processes(self, report->behind, "outlived it; now all have ended");
+    else if (!lost && report->left > 0 && is_verbose(self))
+        say_processes(self, report->left, report->left == 1 ? "lives on" : "live on");
+}
+
+void run_judge(run *self)
+{
+    self->ended =
+        self->report.killed || self->report.told || self->report.too_late || self->killed_here;
+    if (self->killed_here && !self->lost) {
+        say_unsupervised(self);
+        self->exit_status = exit_status_of(self->supervisor_status);
+    } else if (self->ended) {
+        say_loss(self);
+        self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
+    } else if (self->report.exec_error) {
+        self->exit_status = not_executed(self);
+    } else {
+        self->exit_status = exit_status_of(self->report.status);
+    }
+}
+
+/* After a loss a release that came to nothing is no news. */
+void run_judge_release(run *self, int64_t held_us)
+{
+    char held[CLI_HUMANE];
+    if (self->status == ROWLOCK_OK && is_verbose(self))
+        cli_say("%s: released (held %s)", name_of(self),
+                cli_humane(held_us / 1000, held, sizeof held));
+    if (self->status == ROWLOCK_OK || self->exit_status == rowlock_status_exit(ROWLOCK_LOST))
+        return;
+    if (self->status == ROWLOCK_LOST) {
+        cli_say("%s: the lock was lost while %s still ran: %s", name_of(self), command_of(self),
+                self->err.message);
+        self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
+        return;
+    }
+    const char *stays = self->options.acquire.mode == ROWLOCK_PESSIMISTIC
+                            ? "the lock could not be released as it should"
+                            : "the lock may stay until its TTL is over";
+    cli_say("%s: %s has ended, but %s: %s", name_of(self), command_of(self), stays,
+            self->err.message);
+}

@@ -1,0 +1,167 @@
+/* cli/run_watch.c - the second phase of `rowlock run`: the command works. See run.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "run_sockets.h"
+
+enum {
+    /* What the supervisor has not ended so long after it should have, we do. */
+    OVERDUE_US = 200000,
+    TICK_MIN_US = 20000,
+    TICK_MAX_US = 250000 /* a job that is stopped behind a renewal is to have the time of it */
+};
+
+static bool has_terminal(void)
+{
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    if (terminal >= 0)
+        close(terminal);
+    return terminal >= 0;
+}
+
+/* A shell with job control gave us a group of our own, and waits for what becomes of us. */
+static bool is_job(void)
+{
+    return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
+}
+
+/* The time is read first, so that what comes out is too early rather than too late. */
+static void move_deadline(run *self)
+{
+    int64_t now = supervisor_now_us();
+    int64_t kill_at = now + rowlock_hold_remaining_ms(self->hold) * 1000 - self->margin_us;
+    if (kill_at <= self->kill_at_us)
+        return;
+    self->kill_at_us = kill_at;
+    supervisor_set_deadline(&self->supervisor, kill_at);
+}
+
+bool run_begin_command(run *self)
+{
+    supervisor_go go = {
+        .own_group = self->own_group = !has_terminal(),
+        .is_job = !self->own_group && is_job(),
+        .grace_us = self->grace_us,
+        .token = rowlock_hold_token(self->hold),
+        .owner = rowlock_hold_owner(self->hold),
+    };
+    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
+     * the supervisor can have ended the command: so the supervisor keeps it open. */
+    if (rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC)
+        go.socket_count = run_sockets(self->inherited_sockets, self->inherited_socket_count,
+                                      go.sockets, SUPERVISOR_SOCKETS);
+    move_deadline(self);
+    self->report.too_late = supervisor_now_us() >= self->kill_at_us;
+    if (self->report.too_late)
+        return false;
+    if (go.is_job)
+        run_signals_follow(&self->signals);
+    supervisor_begin(&self->supervisor, &go);
+    return true;
+}
+
+/* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
+static bool goes_on_alone(const run *self, int number)
+{
+    return number == SIGCONT && self->stop.command > 0 && self->signals.is_led &&
+           descendants_is_stopped(self->stop.command, getpgrp());
+}
+
+/* What the kernel sent to the whole group, a command in our group has heard itself. */
+static void pass_signals_on(run *self)
+{
+    run_signal signal;
+    while (run_signals_next(&self->signals, &signal)) {
+        bool heard = !self->own_group && signal.of_terminal;
+        if (goes_on_alone(self, signal.number))
+            run_signals_stop(self->stop.status, self->stop.command);
+        else
+            supervisor_signal(&self->supervisor, signal.number, heard);
+    }
+}
+
+static bool reap(void *data)
+{
+    (void)data;
+    pid_t pid;
+    do {
+        pid = waitpid(-1, NULL, WNOHANG);
+    } while (pid > 0 || (pid < 0 && errno == EINTR));
+    return pid < 0;
+}
+
+/* Without the supervisor: its orphans are our children. */
+static void kill_here(run *self)
+{
+    self->killed_here = true;
+    self->supervisor_status = supervisor_finish(&self->supervisor);
+    self->report.left = descendants_end(&self->descendants, reap, NULL);
+}
+
+/* When the supervisor must have ended the command; INT64_MAX: need not. */
+static int64_t overdue_at(const run *self, int64_t lost_at)
+{
+    int64_t by_deadline = self->kill_at_us + self->margin_us / 2;
+    int64_t by_loss = self->lost ? lost_at + OVERDUE_US : INT64_MAX;
+    return by_deadline < by_loss ? by_deadline : by_loss;
+}
+
+/* True: it was the last that we hear of the command. */
+static bool hear_supervisor(run *self)
+{
+    supervisor_report report;
+    if (!supervisor_receive(&self->supervisor, &report)) {
+        kill_here(self);
+        return true;
+    }
+    switch (report.news) {
+    case NEWS_STOPPED:
+        self->stop = report;
+        run_signals_stop(report.status, report.command);
+        return false;
+    case NEWS_BEHIND:
+        run_signals_follow_no_more(&self->signals);
+        return false;
+    case NEWS_END:
+        self->report = report;
+        supervisor_finish(&self->supervisor);
+    }
+    return true;
+}
+
+void run_watch_command(run *self)
+{
+    const int64_t tick =
+        between(TICK_MIN_US, self->options.acquire.ttl_ms * 1000 / 12, TICK_MAX_US);
+    int64_t lost_at = 0;
+    struct pollfd fds[] = {
+        {.fd = self->supervisor.socket, .events = POLLIN},
+        {.fd = self->signals.fd, .events = POLLIN},
+        {.fd = rowlock_hold_fd(self->hold), .events = POLLIN},
+    };
+    for (;;) {
+        int64_t next = supervisor_now_us() + tick;
+        int64_t overdue = overdue_at(self, lost_at);
+        poll(fds, sizeof fds / sizeof fds[0], run_until(next < overdue ? next : overdue));
+        pass_signals_on(self);
+        if (fds[0].revents && hear_supervisor(self))
+            return;
+        move_deadline(self);
+        if (!self->lost && rowlock_hold_check(self->hold) != ROWLOCK_OK) {
+            self->lost = true;
+            lost_at = supervisor_now_us();
+            fds[2].fd = -1; /* stays readable: once is enough */
+            supervisor_kill(&self->supervisor);
+        }
+        /* Looked at again: after we were stopped, what poll() said is old. */
+        if (supervisor_now_us() >= overdue_at(self, lost_at) && poll(fds, 1, 0) == 0) {
+            self->lost = true;
+            kill_here(self);
+            return;
+        }
+    }
+}
