@@ -346,7 +346,8 @@ int main(int argc, char **argv)
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
     }
-    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64, a.lock, a.lease ? "lease" : "row",
-                a.ttl_ms * 1000);
+    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d", a.lock,
+                a.lease ? "lease" : "row", a.ttl_ms * 1000, a.poll,
+                strstr(a.socket, "proxy") != NULL);
     return is_work ? work(&a) : probe(&a);
 }

@@ -385,11 +385,51 @@ static void check_served(checking *c, const hold *h)
                  h->by->name, h->by->who, h->call, h->status, h->reply, since);
 }
 
+/* Its lease ended without a word: whoever waits then finds out by itself, in any order. */
+static bool died_holding(const hold *h, int64_t from, int64_t to)
+{
+    int64_t died = h->by->died;
+    return h->call < died && h->released > died && died > from - 3 * SECOND && died < to;
+}
+
+/* Is the order of the queue all that decided who got the lease of this waiter until then? */
+static bool orderly(const checking *c, const hold *waiter, int64_t at)
+{
+    const model *m = c->m;
+    const process *by = waiter->by;
+    if (!by->lease || by->polls || by->far || waiter->wait == 0 ||
+        lateness(c, waiter->call, at) > SECOND / 2 ||
+        model_disturbed(m, NULL, (span){waiter->call - 2 * SECOND, at}, SECOND))
+        return false;
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *h = &m->holds[i];
+        if (same_lock(h, waiter) && (h->by->polls || died_holding(h, waiter->call, at)))
+            return false;
+    }
+    return true;
+}
+
+static void check_order_of_waiters(checking *c, const hold *waiter)
+{
+    /* One that gave up may have done so just then. */
+    const int64_t until = waiter->reply - (hold_ok(waiter) ? 0 : QUEUED);
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *b = &c->m->holds[i];
+        if (hold_ok(b) && same_lock(b, waiter) && b->call > waiter->call + QUEUED &&
+            b->reply < until && orderly(c, waiter, b->reply))
+            complain(c, "wait-order",
+                     "%s: %u waited since %" PRId64 "; %u asked at %" PRId64
+                     " and got it at %" PRId64,
+                     b->by->name, waiter->by->who, waiter->call, b->by->who, b->call, b->reply);
+    }
+}
+
 static void check_waits(checking *c)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         check_wait_bound(c, &c->m->holds[i]);
         check_served(c, &c->m->holds[i]);
+        check_order_of_waiters(c, &c->m->holds[i]);
     }
 }
 

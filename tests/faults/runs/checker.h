@@ -38,6 +38,8 @@
  * Waiting
  *   wait-bound     an acquire took longer than its wait
  *   wait-served    a waiter did not get in though the lock had been free
+ *   wait-order     a lease went to one who had asked later than a waiter in the queue (only
+ *                  where nothing was broken, nobody polls, and all holders released)
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more
@@ -63,6 +65,7 @@ enum {
     SERVED = 3000000,         /* wait-served, where nothing is broken */
     SERVED_STOPPED = 5000000, /* more, where somebody in the queue was stopped: the others look
                                  every 4 s */
+    QUEUED = 250000,          /* after so long a waiter is in the queue */
     CLOCK_RATE = 2000         /* the clocks of server and client agree to 1 in so many */
 };
 

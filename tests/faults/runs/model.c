@@ -34,6 +34,8 @@ static bool on_begin(builder *b, const event *e)
     process *p = &b->m->processes[b->m->process_count++];
     *p = (process){.who = e->who,
                    .lease = event_has(e, "mode", "lease"),
+                   .polls = event_has(e, "polls", "1"),
+                   .far = event_has(e, "far", "1"),
                    .ttl = event_number(e, "ttl"),
                    .died = TIME_NEVER};
     event_copy(e, "name", p->name, sizeof p->name);

@@ -20,6 +20,8 @@ typedef struct process {
     unsigned who;
     char name[40]; /* of its lock */
     bool lease;
+    bool polls;
+    bool far; /* behind the proxy, where each answer takes its time */
     int64_t ttl;
     int64_t died; /* after it was reaped; TIME_NEVER: it was not */
     int status;   /* its exit status then, 128+n for a signal */

@@ -192,6 +192,17 @@ TS_ONCE(test_waits)
                                                          "4000100 1 acquired status=BUSY\n");
 }
 
+#define WAITS "110000 1 acquire wait=9000000\n"
+#define GETS  "2910000 1 acquired status=OK token=3 owner=o1 fenced=1\n"
+
+TS_ONCE(test_the_queue)
+{
+    breaks("wait-order",
+           GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
+    /* It had asked hardly later. */
+    keeps(GOT(100, 2, 0, 1) WAITS GAVE(300, 2) GOT(310, 2, 0, 2) GAVE(2900, 2) GETS);
+}
+
 TS_ONCE(test_statuses)
 {
     keeps("100000 1 acquire wait=0\n100100 1 acquired status=BUSY\n");
