@@ -422,23 +422,32 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_
     return a.status;
 }
 
+static rowlock_status end_once(const rl_site *site, rl_conn *conn, uint64_t connection_id,
+                               uint64_t age_s, bool *ended, const rl_io *io, rowlock_error *err)
+{
+    const rl_value id[] = {rl_u64(connection_id)};
+    const rl_value marker[] = {rl_text(site->marker)};
+    uint64_t holder = 0;
+    RL_TRY(rl_session_restarted(conn, io, (int64_t)age_s * 1000000, 0, ended, err));
+    if (!*ended) {
+        rowlock_status status = rl_run_text(conn, RL_SQL_KILL_CONNECTION, id, io, err);
+        if (status == ROWLOCK_OK || err->server_errno != NO_SUCH_THREAD)
+            return status;
+    }
+    *ended = false;
+    RL_TRY(rl_query_number(conn, RL_SQL_LEDGER_MARKED, marker, io, &holder, err));
+    *ended = holder != connection_id;
+    return ROWLOCK_OK;
+}
+
 rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
                            rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(connection_id)};
-    const int64_t age_us = (int64_t)age_s * 1000000;
     rowlock_error spare;
     err = rl_error_or(err, &spare);
     *ended = false;
     attempt a = begin_attempt(site, err);
-    while (try_again(&a)) {
-        a.status = rl_session_restarted(a.conn, &a.io, age_us, 0, ended, err);
-        if (a.status != ROWLOCK_OK || *ended)
-            continue;
-        a.status = rl_run_text(a.conn, RL_SQL_KILL_CONNECTION, values, &a.io, err);
-        *ended = a.status != ROWLOCK_OK && err->server_errno == NO_SUCH_THREAD;
-        if (*ended)
-            a.status = ROWLOCK_OK;
-    }
+    while (try_again(&a))
+        a.status = end_once(site, a.conn, connection_id, age_s, ended, &a.io, err);
     return a.status;
 }

@@ -128,8 +128,8 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id,
 
 /*
  * Ends a connection by its number, which it has had for `age_s` at the most: since the server has
- * started, the number may be a stranger's. *ended: there is none such any more, so that its
- * statement is undone, too. (The marker does not say so of a file that has released all its locks.)
+ * started, the number may be a stranger's. *ended: there is none such any more, nor has it the
+ * marker, so that its statement is undone, too. (A file may have released all its locks.)
  */
 rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
                            rowlock_error *err);

@@ -41,17 +41,6 @@ rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err)
 
 /* ------------------------------------------------------------------ the one before us */
 
-/* *ended: there is no such connection any more, and the marker is not its. */
-static rowlock_status end_connection(rl_site *site, uint64_t id, uint64_t age_s, bool *ended,
-                                     rowlock_error *err)
-{
-    uint64_t holder = 0;
-    RL_TRY(rl_site_end(site, id, age_s, ended, err));
-    RL_TRY(rl_marker_holder(site, &holder, err));
-    *ended = *ended && holder != id;
-    return ROWLOCK_OK;
-}
-
 static rowlock_status still_there(const rl_site *site, const rl_guard *before, const char *killing,
                                   rowlock_error *err)
 {
@@ -70,12 +59,13 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
         rowlock_error killing = {0};
         RL_TRY(rl_still_ours(site, err));
         rowlock_status status =
-            end_connection(site, before->connection_id, before->age_s, &ended, &killing);
+            rl_site_end(site, before->connection_id, before->age_s, &ended, &killing);
         if (ended)
             return ROWLOCK_OK;
         /* Who may not end it waits until it ends by itself. */
         if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
-            *err = killing;
+            if (err)
+                *err = killing;
             return status;
         }
         if (!told)
@@ -212,7 +202,7 @@ static bool has_ended(const rl_work *w, uint64_t id)
     const rl_budget pause = rl_budget_start(-1, 0, NULL);
     do {
         bool ended = false;
-        if (end_connection(w->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
+        if (rl_site_end(w->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
             return false;
         if (ended)
             return true;
