@@ -104,13 +104,13 @@ SELECT k.id, k.version, r.id IS NOT NULL
 
 -- Gives up a version in the server's memory, and rings. What is said stays true for ever: nobody
 -- else was ever the holder of that version. The name it says it by is made of the row, so that only
--- who may read the row could say it. `heir`: the connection that was woken, which has the bell
+-- who may read the row could say it. `successor`: the connection that was woken, which has the bell
 -- now; 0: nobody waits, and the row must be freed. `last` is what this connection waived
 -- before. The columns are evaluated in this order. No row: it was not the holder's to give.
 -- name: lease_waive
 -- via: own
 -- params: last text, bell text, id u64, version u64, owner text
--- columns: waived u64, waiver text(64), unsaid u64, rung u64, heir u64
+-- columns: waived u64, waiver text(64), unsaid u64, rung u64, successor u64
 SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
        {{waiver}},
        COALESCE(RELEASE_LOCK(:last), 0),

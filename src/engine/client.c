@@ -35,10 +35,8 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 {
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = rl_run(conn, id, values, &io, done, err);
+    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
+    rowlock_status status = rl_run(conn, id, values, &io, done, err);
     rl_pool_give(&client->pool, conn);
     return status;
 }
@@ -74,11 +72,9 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
     memcpy(trace->key, conn->key, sizeof trace->key);
     /* Preparing waits for no row: only the change itself is not to take long. */
     rl_io io = rl_budget_quick_io(budget);
-    rowlock_status status = rl_prepare(conn, id, &io, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_prepare(conn, id, &io, err));
     io = rl_budget_change_io(budget, patient);
-    status = rl_run(conn, id, values, &io, done, err);
+    rowlock_status status = rl_run(conn, id, values, &io, done, err);
     trace->stopped = conn->interrupted;
     return status;
 }
@@ -124,16 +120,12 @@ static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget,
     static const rl_request fresh = {.fresh = true};
     rl_io io = rl_budget_quick_io(budget);
     rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = read_on(conn, &io, what, err);
+    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
+    rowlock_status status = read_on(conn, &io, what, err);
     bool again = !what->begun && has_died(conn, status, budget, &io);
     rl_pool_give(&client->pool, conn);
     if (again) {
-        status = rl_pool_take(&client->pool, &fresh, &io, &conn, err);
-        if (status != ROWLOCK_OK)
-            return status;
+        RL_TRY(rl_pool_take(&client->pool, &fresh, &io, &conn, err));
         status = read_on(conn, &io, what, err);
         rl_pool_give(&client->pool, conn);
     }

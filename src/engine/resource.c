@@ -277,10 +277,7 @@ static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *er
     rl_rows rows;
     rl_done done = {0};
     bool found = false;
-    rowlock_status status =
-        rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, NULL, &c->io, &found, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, NULL, &c->io, &found, &rows, err));
     if (!found)
         return no_floor(c, err);
     if (rows.cells[0].u64 == 0)
@@ -294,13 +291,10 @@ static rowlock_status insert_rows(creation *c, rowlock_error *err)
     const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
     rl_done row = {0};
     rl_done done = {0};
-    rowlock_status status = change_one(c, RL_SQL_RESOURCE_CREATE, values, &row, err);
-    if (status == ROWLOCK_OK)
-        status = begin_at_floor(c, row.insert_id, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(change_one(c, RL_SQL_RESOURCE_CREATE, values, &row, err));
+    RL_TRY(begin_at_floor(c, row.insert_id, err));
     const companion made_of = companion_of(c->name, c->kind, c->fenced, row.insert_id);
-    status = change_one(c, made_of.id, made_of.values, &done, err);
+    rowlock_status status = change_one(c, made_of.id, made_of.values, &done, err);
     if (is_there_already(status, err))
         return orphaned(c->name, err);
     c->id = row.insert_id;
@@ -312,13 +306,9 @@ static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
     const rl_sql_id needed[] = {RL_SQL_RESOURCE_CREATE, RL_SQL_RESOURCE_FLOOR,
                                 RL_SQL_RESOURCE_BEGIN_AT,
                                 companion_of(c->name, c->kind, c->fenced, 0).id};
-    rowlock_status status =
-        rl_prepare_all(c->conn, needed, sizeof needed / sizeof needed[0], &c->io, err);
-    if (status == ROWLOCK_OK)
-        status = rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = insert_rows(c, err);
+    RL_TRY(rl_prepare_all(c->conn, needed, sizeof needed / sizeof needed[0], &c->io, err));
+    RL_TRY(rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err));
+    rowlock_status status = insert_rows(c, err);
     if (status == ROWLOCK_OK)
         return rl_run_text(c->conn, RL_SQL_COMMIT, NULL, &c->io, err);
     if (rl_run_text(c->conn, RL_SQL_ROLLBACK, NULL, &c->io, NULL) != ROWLOCK_OK)
@@ -339,10 +329,8 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
                              const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
 {
     creation c = {.name = name, .kind = kind, .fenced = fenced, .io = rl_budget_quick_io(budget)};
-    rowlock_status status = rl_pool_take(&client->pool, NULL, &c.io, &c.conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status = create_on(&c, err);
+    RL_TRY(rl_pool_take(&client->pool, NULL, &c.io, &c.conn, err));
+    rowlock_status status = create_on(&c, err);
     /* A COMMIT that failed may have left it in the transaction. */
     if (status != ROWLOCK_OK && rl_in_transaction(c.conn->mysql))
         c.conn->broken = true;
@@ -405,13 +393,10 @@ static rowlock_status id_of(rowlock_client *client, const rl_budget *budget, con
     rowlock_error spare;
     err = rl_error_or(err, &spare);
     found_resource resource = {0};
-    rowlock_status status = find_or_create(client, budget, name, kind, fenced, &resource, err);
-    if (status == ROWLOCK_OK && strcmp(resource.kind, kind) != 0)
+    RL_TRY(find_or_create(client, budget, name, kind, fenced, &resource, err));
+    if (strcmp(resource.kind, kind) != 0)
         return rl_resource_wrong_kind(name, resource.kind, kind, err);
-    if (status == ROWLOCK_OK)
-        status = create_companion(client, budget, name, fenced, &resource, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(create_companion(client, budget, name, fenced, &resource, err));
     touch(client, budget, &resource);
     remember(&client->names, identity, name, kind, resource.id);
     *id = resource.id;

@@ -29,11 +29,8 @@ static rowlock_status lost(const rl_lock *lock, rowlock_error *err)
 rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
-    rowlock_status status = check_hold(hold, err);
-    if (status == ROWLOCK_OK)
-        status = rl_tx_check(mysql, true, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_hold(hold, err));
+    RL_TRY(rl_tx_check(mysql, true, err));
     if (rl_hold_lost(hold))
         return lost(lock, err);
     rowlock_error spare = {0};
@@ -44,7 +41,8 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
     rl_io io = rl_budget_lock_io(&budget);
     uint64_t rows = 0;
-    status = rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
+    rowlock_status status =
+        rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
     /* Its procedure has rolled back what did not match. */
     if (status != ROWLOCK_OK || rows > 0 || !caller.via)
         status = rl_tx_outcome(&caller, lock->name, status, err);
@@ -69,9 +67,7 @@ void rl_presented_as(const char *schema, const char *name, char as[RL_PRESENTED_
 rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
-    rowlock_status status = check_hold(hold, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_hold(hold, err));
     if (!mysql)
         return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");
     if (rl_hold_lost(hold))
@@ -83,7 +79,8 @@ rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
     rl_io io = rl_budget_lock_io(&budget);
     uint64_t rows = 0;
-    status = rl_caller_run(&caller, RL_SQL_CALLER_PRESENT, values, &io, &rows, NULL, 0, err);
+    rowlock_status status =
+        rl_caller_run(&caller, RL_SQL_CALLER_PRESENT, values, &io, &rows, NULL, 0, err);
     if (status == ROWLOCK_UNKNOWN)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': the connection is gone", lock->name);
     return status;
