@@ -44,7 +44,7 @@ typedef struct looking {
     size_t row_lock_count;
     /* Why holders are not known; "": they are. */
     const char *hidden;
-    char show[1400]; /* how they can be */
+    const char *show; /* how they can be */
 } looking;
 
 /* ------------------------------------------------------------------------- reading */
@@ -97,16 +97,7 @@ static const person *find_person(const crowd *people, uint64_t id)
 static void hide(looking *l, const char *why, const char *remedy)
 {
     l->hidden = why;
-    snprintf(l->show, sizeof l->show, "%s", remedy);
-}
-
-static void hide_from_user(looking *l)
-{
-    char who[600];
-    l->hidden = "this user may not see who holds it";
-    rl_doctor_grantee(l->d, who, sizeof who);
-    snprintf(l->show, sizeof l->show,
-             "GRANT PROCESS ON *.* TO %s; GRANT SELECT ON performance_schema.* TO %s;", who, who);
+    l->show = remedy;
 }
 
 /* What performance_schema knows: all of it on MySQL; on MariaDB it is off, where nobody asked. */
@@ -116,7 +107,10 @@ static void ask_performance_schema(looking *l)
     l->hidden = "";
     rowlock_status status = read_people(l->d, RL_SQL_DOCTOR_HOLDERS, NULL, &l->holders, &err);
     if (status == ROWLOCK_DENIED)
-        hide_from_user(l);
+        hide(l, "this user may not see who holds it",
+             rl_doctor_text(
+                 l->d, "GRANT PROCESS ON *.* TO %s; GRANT SELECT ON performance_schema.* TO %s;",
+                 l->d->grantee, l->d->grantee));
     else if (status != ROWLOCK_OK || l->holders.count == 0)
         hide(l, "performance_schema does not show who holds it",
              "switch performance_schema on, with its instrument wait/lock/metadata/sql/mdl");
@@ -412,14 +406,11 @@ static void tell_prepared(rl_doctor *d)
 
 static void tell_unseen(const looking *l)
 {
-    char who[600];
-    char remedy[700];
-    rl_doctor_grantee(l->d, who, sizeof who);
-    snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
     rl_doctor_tell(l->d, "transactions", ROWLOCK_NOTE,
                    "what blocks a change of a table, and transactions of other users that are open "
                    "for long, are not told here",
-                   remedy, "other connections are hidden from this user (PROCESS)");
+                   rl_doctor_text(l->d, "GRANT PROCESS ON *.* TO %s;", l->d->grantee),
+                   "other connections are hidden from this user (PROCESS)");
 }
 
 void rl_doctor_check_blocked(rl_doctor *d)

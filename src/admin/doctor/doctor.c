@@ -15,17 +15,16 @@
 
 #define LOOK_US 60000000 /* the whole look */
 
-static void check_version(const rl_doctor *d)
+static void check_version(rl_doctor *d)
 {
     const rl_traits *traits = rl_traits_of(d->server->flavour);
-    char lacks[100];
-    snprintf(lacks, sizeof lacks, "it lacks %s", traits->too_old);
     if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
         rl_doctor_fine(d, "server", "%s %s (%s)", traits->name, d->server->version,
                        d->server->comment);
     else
-        rl_doctor_tell(d, "server", ROWLOCK_BROKEN, lacks, "use MariaDB 10.6, MySQL 8.0, or later",
-                       "%s %s", traits->name, d->server->version);
+        rl_doctor_tell(
+            d, "server", ROWLOCK_BROKEN, rl_doctor_text(d, "it lacks %s", traits->too_old),
+            "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name, d->server->version);
 }
 
 static void check_read_only(const rl_doctor *d)
@@ -57,19 +56,7 @@ static void check_isolation(const rl_doctor *d)
                    d->isolation, usual ? "" : " whatever the default");
 }
 
-static void tell_wait_timeout(const rl_doctor *d, uint64_t ttl_s)
-{
-    char remedy[64];
-    snprintf(remedy, sizeof remedy, "set the global wait_timeout to %" PRIu64 " or more",
-             ttl_s < 14400 ? 28800 : ttl_s * 2);
-    rl_doctor_tell(
-        d, "wait_timeout", ROWLOCK_CARE,
-        "rowlock sets its own; but your own transactions that wait so long between statements lose "
-        "the locks they took with rowlock_tx_acquire()",
-        remedy, "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
-}
-
-static void check_wait_timeout(const rl_doctor *d)
+static void check_wait_timeout(rl_doctor *d)
 {
     uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
     if (d->wait_timeout_s > ttl_s)
@@ -78,7 +65,13 @@ static void check_wait_timeout(const rl_doctor *d)
                        " s) where it holds a row lock",
                        d->wait_timeout_s, ttl_s);
     else
-        tell_wait_timeout(d, ttl_s);
+        rl_doctor_tell(
+            d, "wait_timeout", ROWLOCK_CARE,
+            "rowlock sets its own; but your own transactions that wait so long between statements "
+            "lose the locks they took with rowlock_tx_acquire()",
+            rl_doctor_text(d, "set the global wait_timeout to %" PRIu64 " or more",
+                           ttl_s < 14400 ? 28800 : ttl_s * 2),
+            "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
 }
 
 static void check_connections(const rl_doctor *d)
@@ -276,16 +269,12 @@ static void check_waiters(rl_doctor *d)
 {
     const rl_value nobodys[] = {rl_text("?")};
     const char *table = rl_traits_of(d->server->flavour)->waiters_table;
-    char who[600];
-    char remedy[1500];
+    char also[RL_GRANTEE_SIZE + 100] = "";
     rl_rows rows;
     bool found = false;
     rowlock_status status = rl_doctor_ask(d, RL_SQL_WAITERS_OF_ROWS, nobodys, &found, &rows, NULL);
-    rl_doctor_grantee(d, who, sizeof who);
-    int length = snprintf(remedy, sizeof remedy, "GRANT PROCESS ON *.* TO %s;", who);
     if (table)
-        snprintf(remedy + length, sizeof remedy - (size_t)length, " GRANT SELECT ON %s TO %s;",
-                 table, who);
+        snprintf(also, sizeof also, " GRANT SELECT ON %s TO %s;", table, d->grantee);
     if (status == ROWLOCK_OK)
         rl_doctor_fine(d, "waiters", "this user sees who waits");
     else
@@ -293,7 +282,8 @@ static void check_waiters(rl_doctor *d)
             d, "waiters", ROWLOCK_NOTE,
             "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
             "none of row locks",
-            remedy, "who waits is hidden from this user");
+            rl_doctor_text(d, "GRANT PROCESS ON *.* TO %s;%s", d->grantee, also),
+            "who waits is hidden from this user");
 }
 
 static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
@@ -306,7 +296,7 @@ static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
     snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
     d->max_connections = rows.cells[3].u64;
     d->server_us = rows.cells[4].i64;
-    snprintf(d->user, sizeof d->user, "%s", rows.cells[5].text);
+    rl_grantee(rows.cells[5].text, d->grantee, sizeof d->grantee);
     return ROWLOCK_OK;
 }
 
@@ -362,35 +352,34 @@ static void check_all(rl_doctor *d, bool with_schema)
     }
 }
 
-static void tell_no_schema(const rl_doctor *d)
+static void tell_no_schema(rl_doctor *d)
 {
-    char remedy[300];
-    snprintf(remedy, sizeof remedy,
-             "run `rowlock -D %s init`, once, as a user who may make it: sql/grants.sql "
-             "(share/rowlock/grants.sql)",
-             d->params->schema);
-    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there", remedy,
+    rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there",
+                   rl_doctor_text(d,
+                                  "run `rowlock -D %s init`, once, as a user who may make it: "
+                                  "sql/grants.sql (share/rowlock/grants.sql)",
+                                  d->params->schema),
                    "there is no schema '%s' on the server", d->params->schema);
 }
 
 /* Who has no right in a schema is not told whether it is there. */
-static void tell_hidden_schema(const rl_doctor *d)
+static void tell_hidden_schema(rl_doctor *d)
 {
-    char who[600];
-    char grant[800];
-    char remedy[1200];
-    rl_doctor_grantee(d, who, sizeof who);
-    if (d->params->via)
-        snprintf(grant, sizeof grant, "GRANT EXECUTE ON `%s`.* TO %s;", d->params->schema, who);
-    else
-        snprintf(grant, sizeof grant,
-                 "what sql/grants.sql (share/rowlock/grants.sql) has for this user's work");
-    snprintf(remedy, sizeof remedy,
-             "let an administrator run `rowlock -D %s init%s`, if nobody has, and then %s%s",
-             d->params->schema, d->params->via ? " --procedures" : "",
-             d->params->via ? "" : "give ", grant);
+    const char *schema = d->params->schema;
+    const char *remedy =
+        d->params->via
+            ? rl_doctor_text(d,
+                             "let an administrator run `rowlock -D %s init --procedures`, if "
+                             "nobody has, and then GRANT EXECUTE ON `%s`.* TO %s;",
+                             schema, schema, d->grantee)
+            : rl_doctor_text(
+                  d,
+                  "let an administrator run `rowlock -D %s init`, if nobody has, and "
+                  "then give what sql/grants.sql (share/rowlock/grants.sql) has for this "
+                  "user's work",
+                  schema);
     rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it has some", remedy,
-                   "%s has no rights in the schema '%s', if there is one", who, d->params->schema);
+                   "%s has no rights in the schema '%s', if there is one", d->grantee, schema);
 }
 
 typedef enum schema_sight { SCHEMA_SEEN, SCHEMA_HIDDEN, SCHEMA_NONE } schema_sight;

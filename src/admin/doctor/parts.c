@@ -3,8 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "db/denied.h"
-
 #define STOPS_MOST 20 /* in all that is looked at */
 
 bool rl_doctor_again(rl_doctor *d, rowlock_status status)
@@ -57,7 +55,11 @@ rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values,
     return status;
 }
 
-void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size)
+const char *rl_doctor_text(rl_doctor *d, const char *format, ...)
 {
-    rl_grantee(d->user, text, size);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(d->text, sizeof d->text, format, args);
+    va_end(args);
+    return d->text;
 }

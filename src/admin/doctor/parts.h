@@ -3,6 +3,7 @@
 #define RL_ADMIN_DOCTOR_PARTS_H
 
 #include "admin/doctor/doctor.h"
+#include "db/denied.h"
 #include "stmt/stmt.h"
 
 typedef struct rl_doctor {
@@ -18,8 +19,9 @@ typedef struct rl_doctor {
     uint64_t max_connections;
     int64_t server_us;
     char isolation[65];
-    char user[513];
-    unsigned stops; /* statements that somebody has stopped */
+    char grantee[RL_GRANTEE_SIZE]; /* this user as 'user'@'host' */
+    unsigned stops;                /* statements that somebody has stopped */
+    char text[2 * RL_GRANTEE_SIZE + 500];
 } rl_doctor;
 
 /* The statement was stopped (KILL QUERY): it is to be asked again, unless that goes on and on. */
@@ -39,8 +41,8 @@ void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ..
 rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
                              rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 
-/* This user as 'user'@'host', for GRANT. */
-void rl_doctor_grantee(const rl_doctor *d, char *text, size_t size);
+/* A remedy in words, which stays until the next one. */
+const char *rl_doctor_text(rl_doctor *d, const char *format, ...) RL_PRINTF(2, 3);
 
 /* Are there all rights of the role that was asked for? The GRANT statements of those that are not.
  * True: some are missing. `hidden`: no right in the schema at all. */

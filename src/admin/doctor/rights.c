@@ -165,8 +165,7 @@ static bool has(sight *s, unsigned right)
 
 typedef struct missing {
     rl_buffer grants; /* statements, each on a line */
-    const char *schema;
-    const char *grantee;
+    const rl_doctor *d;
     const rl_right *last; /* of the statement that is being written; NULL: none is */
     unsigned count;
 } missing;
@@ -176,11 +175,11 @@ static void end_statement(missing *m)
     if (!m->last)
         return;
     rl_buffer_puts(&m->grants, *m->last->column ? ") ON `" : " ON `");
-    rl_buffer_puts(&m->grants, m->schema);
+    rl_buffer_puts(&m->grants, m->d->params->schema);
     rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? "`." : "`.`");
     rl_buffer_puts(&m->grants, m->last->table);
     rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? " TO " : "` TO ");
-    rl_buffer_puts(&m->grants, m->grantee);
+    rl_buffer_puts(&m->grants, m->d->grantee);
     rl_buffer_puts(&m->grants, ";");
     m->last = NULL;
 }
@@ -314,23 +313,23 @@ static void tell_missing(const rl_doctor *d, const missing *m)
                    takes_locks(d->wants->role) ? "taking locks will answer DENIED"
                                                : "what the role is for will answer DENIED",
                    m->grants.failed ? "" : m->grants.text, "%s lacks rights of the role %s: %u",
-                   m->grantee, d->wants->role, m->count);
+                   d->grantee, d->wants->role, m->count);
 }
 
-static void tell_enough(const rl_doctor *d, const char *who)
+static void tell_enough(const rl_doctor *d)
 {
     if (takes_locks(d->wants->role))
-        rl_doctor_fine(d, "privileges", "%s may do what locks need", who);
+        rl_doctor_fine(d, "privileges", "%s may do what locks need", d->grantee);
     else
-        rl_doctor_fine(d, "privileges", "%s has the rights of the role %s", who, d->wants->role);
+        rl_doctor_fine(d, "privileges", "%s has the rights of the role %s", d->grantee,
+                       d->wants->role);
 }
 
-static void tell_others(const rl_doctor *d, const char *role)
+static void tell_others(rl_doctor *d, const char *role)
 {
-    char remedy[100];
     const char *command = strcmp(role, "sweeper") == 0 ? "sweep" : "history";
-    snprintf(remedy, sizeof remedy, "`rowlock doctor --role=%s` prints what that takes", role);
-    rl_doctor_tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that", remedy,
+    rl_doctor_tell(d, "privileges", ROWLOCK_NOTE, "fine, where another user does that",
+                   rl_doctor_text(d, "`rowlock doctor --role=%s` prints what that takes", role),
                    "this user may take locks, but not `rowlock %s`", command);
 }
 
@@ -353,10 +352,8 @@ static void tell_trial(rl_doctor *d, const trial *t, bool lacks)
 
 bool rl_doctor_check_rights(rl_doctor *d, bool hidden)
 {
-    char who[RL_GRANTEE_SIZE];
     sight *s = calloc(1, sizeof *s + rl_right_count * sizeof *s->rights);
-    missing m = {.schema = d->params->schema, .grantee = who};
-    rl_doctor_grantee(d, who, sizeof who);
+    missing m = {.d = d};
     if (!s)
         return false;
     s->d = d;
@@ -366,7 +363,7 @@ bool rl_doctor_check_rights(rl_doctor *d, bool hidden)
     if (lacks)
         tell_missing(d, &m);
     else
-        tell_enough(d, who);
+        tell_enough(d);
     rl_buffer_free(&m.grants);
     free(s);
     return lacks;

@@ -253,12 +253,7 @@ void rl_doctor_check_event(rl_doctor *d)
     event e = {0};
     bool found = false;
     rowlock_error err = {0};
-    char remedy[200];
     rowlock_status status = read_event(d, &e, &found, &err);
-    /* No statement: it would fail where the table is not there, and that is hidden, too. */
-    snprintf(remedy, sizeof remedy,
-             "where `rowlock init --event` was run, the right SELECT on `%s`.sweep_event",
-             d->params->schema);
     if (status == ROWLOCK_OK && found) {
         read_state(d, &e);
         put_words(&e);
@@ -266,8 +261,13 @@ void rl_doctor_check_event(rl_doctor *d)
     } else if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE) {
         rl_doctor_fine(d, "event", "the server does not sweep by itself (`rowlock init --event`)");
     } else if (status == ROWLOCK_DENIED) {
-        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "the table is there once the event was installed",
-                       remedy, "whether the server sweeps by itself is hidden from this user");
+        /* No statement: it would fail where the table is not there, and that is hidden, too. */
+        rl_doctor_tell(
+            d, "event", ROWLOCK_NOTE, "the table is there once the event was installed",
+            rl_doctor_text(
+                d, "where `rowlock init --event` was run, the right SELECT on `%s`.sweep_event",
+                d->params->schema),
+            "whether the server sweeps by itself is hidden from this user");
     } else {
         rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", "",
                        "whether the server sweeps by itself cannot be read: %s", err.message);
