@@ -79,10 +79,13 @@ rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *ta
 {
     char who[RL_GRANTEE_SIZE];
     bool login = err && (err->server_errno == NO_LOGIN || err->server_errno == NO_LOGIN_BY_SOCKET);
+    bool connected = m->conn != NULL; /* else a GRANT could name nobody */
     rl_session_grantee(m->conn, status, who, sizeof who);
     rl_conn_close(m->conn);
-    if (status == ROWLOCK_DENIED && !login)
+    if (status == ROWLOCK_DENIED && !login && connected)
         rl_error_prefix(err, "%s takes GRANT %s ON `%s`.* TO %s; ", task, rights, m->params->schema,
                         who);
+    else if (status == ROWLOCK_DENIED && !login)
+        rl_error_prefix(err, "%s takes %s on %s.*: ", task, rights, m->params->schema);
     return status;
 }
