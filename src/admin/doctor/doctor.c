@@ -282,6 +282,7 @@ static void check_waiters(rl_doctor *d)
             d, "waiters", ROWLOCK_NOTE,
             "`rowlock ls` and `rowlock_waiters_get()` show this user's own waiters of leases, and "
             "none of row locks",
+            /* not run */
             rl_doctor_text(d, "GRANT PROCESS ON *.* TO %s;%s", d->grantee, also),
             "who waits is hidden from this user");
 }
