@@ -106,6 +106,7 @@ CASES
     done
     fails 69 "*" "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u root ls
     fails 64 "*" rl -D 'no;schema' ls
+    fails 64 "*there is no role 'king'; there are *batch, *migrator*" "$ROWLOCK" --no-defaults doctor --role=king
 }
 
 @test "a user without rights: 77" {
