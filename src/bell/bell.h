@@ -5,23 +5,25 @@
  * keeps those who wait for it in the order in which they came, and takes it back from a connection
  * that ends. It proves nothing: whoever has the bell still has to swap the row.
  *
- *   the row                  who has the bell                        the others
- *   held                     its holder, on the connection that      wait in GET_LOCK, each on a
- *                            took the lease                          connection of its own
- *   free, for the next       the first who waited, woken, which      wait on; a newcomer finds the
- * bell takes the row now                       taken, and waits behind them given up (hand-over)
- * the same                                the same free                     nobody nobody waits
- *   held, without a bell     nobody: its holder lost its             the first who waits gets the
- * bell at connection, or never had one (polls)    once, and looks at the row
+ *   the row               who has the bell                    the others
+ *   held                  its holder, on the connection       wait in GET_LOCK, each on a
+ *                         that took the lease                 connection of its own
+ *   free, after a ring    the first who waited: it is woken   wait on; a newcomer finds the bell
+ *                         and takes the row now               taken, and waits behind them
+ *   given up (hand-over)  the same                            the same
+ *   free                  nobody                              nobody waits
+ *   held, without a bell  nobody: its holder lost its         the first who waits gets the bell
+ *                         connection, or polls                at once, and looks at the row
  *
  * What goes to the server (sql/bell.sql, sql/lease.sql):
  *
- *   take with    lease_acquire    row and bell in one statement: GET_LOCK(.., 0) in the WHERE
- * clause await        bell_wait        stands in the queue; looks at the row now and then
- * (bell/turn.h) inherit      lease_inherit    the first who waited takes the row; it has the bell
- * already ring         lease_release    RELEASE_LOCK in the SET clause that frees the row; or
- * bell_ring; or the end of the connection hand over    lease_waive      one write for two (below)
- *   seize        bell_holder      who has the bell and will not ring? That connection is ended
+ *   take with   lease_acquire   row and bell in one statement: GET_LOCK(.., 0) in the WHERE clause
+ *   await       bell_wait       stands in the queue, and looks at the row now and then (turn.h)
+ *   inherit     lease_inherit   the first who waited takes the row; it has the bell already
+ *   ring        lease_release   RELEASE_LOCK in the SET clause that frees the row; or bell_ring,
+ *                               or the end of the connection
+ *   hand over   lease_waive     one write for two (below)
+ *   seize       bell_holder     who has the bell and does not ring? That connection is ended
  *
  * A connection that has bells goes on to run other short statements, for other leases, too
  * (conn->pins counts its bells). If it is busy when its bell is to be rung, whoever has it rings

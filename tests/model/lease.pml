@@ -1,7 +1,7 @@
 /*
  * The lease and its bell, as a model for spin (Promela). What each piece stands for is said beside
- * it: a statement of sql/lease.sql or sql/bell.sql, a function of src/kind/lease.c, src/engine/turn.c
- * or src/keep/keeper.c. docs/model.md says how it is run and what it leaves out.
+ * it: a statement of sql/lease.sql or sql/bell.sql, a function of src/engine, src/kind/lease.c, src/bell
+ * or src/keep. docs/model.md says how it is run and what it leaves out.
  *
  * One name. A statement runs on the server in one step (one row, one UPDATE), at any time after it
  * was sent; its reply is another step. A client that is stopped is one that makes no step.
