@@ -5,18 +5,6 @@
 #
 # Strict: a clause that is defined twice, an argument that is missing or too many end the build.
 
-function fail(message) {
-    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
-    failed = 1
-    exit 1
-}
-
-function trim(s) {
-    sub(/^[ \t]+/, "", s)
-    sub(/[ \t]+$/, "", s)
-    return s
-}
-
 # Of "name(a, b)": the name; args[1..nargs].
 function read_reference(s,    open, i, c, depth, from, list) {
     nargs = 0

@@ -2,18 +2,6 @@
 # Strict: an unknown directive, an undeclared parameter or a missing declaration ends
 # the build with the file and line.
 
-function fail(message) {
-    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
-    failed = 1
-    exit 1
-}
-
-function trim(s) {
-    sub(/^[ \t]+/, "", s)
-    sub(/[ \t]+$/, "", s)
-    return s
-}
-
 function begin_statement(n) {
     finish_statement()
     if (n !~ /^[a-z][a-z0-9_]*$/ || length(n) > 47) fail("bad statement name '" n "'")

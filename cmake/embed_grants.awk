@@ -1,12 +1,6 @@
 # Turns the blocks of sql/grants.sql into C. Run with -v out=rights (what the doctor looks for) or
 # -v out=texts (what `rowlock grants` prints). Strict: what it cannot read ends the build with the line.
 
-function fail(message) {
-    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
-    failed = 1
-    exit 1
-}
-
 function c_string(s) {
     gsub(/\\/, "&&", s)
     gsub(/"/, "\\\"", s)

@@ -10,18 +10,6 @@
 # Strict: an unknown statement, a parameter that is missing or too many, a name used twice, a
 # text outside of a procedure end the build with the file and line.
 
-function fail(message) {
-    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
-    failed = 1
-    exit 1
-}
-
-function trim(s) {
-    sub(/^[ \t\n]+/, "", s)
-    sub(/[ \t\n]+$/, "", s)
-    return s
-}
-
 function c_string(s) {
     gsub(/\\/, "&&", s)
     gsub(/"/, "\\\"", s)

@@ -10,18 +10,6 @@
 # - works with autocommit alone and READ COMMITTED, whatever the session says: what it looked at and
 #   did not change stays locked for nobody.
 
-function fail(message) {
-    printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"
-    failed = 1
-    exit 1
-}
-
-function trim(s) {
-    sub(/^[ \t]+/, "", s)
-    sub(/[ \t]+$/, "", s)
-    return s
-}
-
 function note(line,    i) {
     for (i = 1; i <= length(line); i++) stamp = (stamp * 31 + code[substr(line, i, 1)] + 1) % 4294967291
 }

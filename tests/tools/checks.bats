@@ -88,8 +88,8 @@ refuses() {
     local make=$TOOLS/../cmake
     printf '%s\n' '-- clause: known(a, b?)' '{a}{b};' >clauses.sql
     printf '%s\n' '-- name: it' "${2%%|*}" "${2#*|}" >it.sql
-    run bash -c 'awk -f "$1/clauses.awk" clauses.sql it.sql >made.sql && awk -v out=source -f "$1/embed.awk" made.sql &&
-        awk -v out=templates -f "$1/via_procedures.awk" made.sql' - "$make"
+    run bash -c 'awk -f "$1/common.awk" -f "$1/clauses.awk" clauses.sql it.sql >made.sql && awk -v out=source -f "$1/common.awk" -f "$1/embed.awk" made.sql &&
+        awk -v out=templates -f "$1/common.awk" -f "$1/via_procedures.awk" made.sql' - "$make"
     echo "$2: $status: $output"
     if [ "$1" = nothing ]; then
         [ "$status" -eq 0 ]
