@@ -5,7 +5,6 @@
 #include "stmt/stmt.h"
 
 #define POLL_US       50000
-#define QUICK_POLL_US 5000
 #define GONE_LIMIT_US 10000000 /* for the end of a connection that we have ended ourselves */
 #define MARK_LIMIT_US 10000000
 #define STRANGER_US   2000000
@@ -145,7 +144,6 @@ static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* The file before has had it until a moment ago. */
 static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
 {
     const int64_t start_us = rl_now_us();
@@ -161,7 +159,7 @@ static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
                            w->site->schema);
         if (waited_us > STRANGER_US)
             RL_TRY(end_stranger(w, err));
-        (void)rl_budget_sleep(&w->site->budget, waited_us < STRANGER_US ? QUICK_POLL_US : POLL_US);
+        (void)rl_budget_sleep(&w->site->budget, POLL_US);
     }
 }
 
@@ -194,19 +192,23 @@ rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
     return take_mark(w, err);
 }
 
-/* A connection that was broken off may still have a statement at work. */
-static bool has_ended(const rl_work *w, uint64_t id)
+/* One that has answered has no statement any more, but may have a transaction to undo, for which it
+ * keeps its marker; one that was broken off (`at_work`) may have both. */
+static bool has_ended(const rl_work *w, uint64_t id, bool at_work)
 {
     const int64_t until_us = rl_now_us() + GONE_LIMIT_US;
     const uint64_t age_s = (uint64_t)(rl_now_us() - w->started_us) / 1000000;
     const rl_budget pause = rl_budget_start(-1, 0, NULL);
     do {
+        uint64_t holder = 0;
         bool ended = false;
-        if (rl_site_end(w->site, id, age_s, &ended, NULL) != ROWLOCK_OK)
+        rowlock_status status = at_work ? rl_site_end(w->site, id, age_s, &ended, NULL)
+                                        : rl_marker_holder(w->site, &holder, NULL);
+        if (status != ROWLOCK_OK)
             return false;
-        if (ended)
+        if (ended || (!at_work && holder != id))
             return true;
-        (void)rl_budget_sleep(&pause, QUICK_POLL_US);
+        (void)rl_budget_sleep(&pause, POLL_US / 10);
     } while (rl_now_us() < until_us);
     return false;
 }
@@ -219,7 +221,7 @@ void rl_work_close(rl_work *w)
     const bool at_work = w->conn->broken || w->conn->reply_due;
     rl_conn_close(w->conn);
     w->conn = NULL;
-    w->lingers = at_work && !has_ended(w, id);
+    w->lingers = !has_ended(w, id, at_work);
 }
 
 /* ------------------------------------------------------------------- before they are run */
