@@ -104,14 +104,10 @@ static rowlock_status check_file(const char *what, const char *path, rowlock_err
 
 static rowlock_status check_files(const rl_tls *tls, rowlock_error *err)
 {
-    rowlock_status status = check_file("CA file", tls->ca, err);
-    if (status == ROWLOCK_OK)
-        status = check_file("certificate", tls->cert, err);
-    if (status == ROWLOCK_OK)
-        status = check_file("key", tls->key, err);
-    if (status == ROWLOCK_OK)
-        status = check_file("list of revoked certificates", tls->crl, err);
-    return status;
+    RL_TRY(check_file("CA file", tls->ca, err));
+    RL_TRY(check_file("certificate", tls->cert, err));
+    RL_TRY(check_file("key", tls->key, err));
+    return check_file("list of revoked certificates", tls->crl, err);
 }
 
 static rowlock_status check_mode(const rl_tls *tls, rowlock_error *err)
@@ -154,6 +150,6 @@ rowlock_status rl_tls_check(rl_tls *tls, rowlock_error *err)
         tls->mode = ROWLOCK_TLS_VERIFY_IDENTITY;
     else if (tls->mode == ROWLOCK_TLS_DEFAULT && (tls->fingerprint || tls->cert))
         tls->mode = ROWLOCK_TLS_REQUIRED;
-    rowlock_status status = check_mode(tls, err);
-    return status == ROWLOCK_OK ? check_parts(tls, err) : status;
+    RL_TRY(check_mode(tls, err));
+    return check_parts(tls, err);
 }

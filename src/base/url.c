@@ -217,9 +217,7 @@ static rowlock_status parse_options(const char *from, const char *end, rl_url *u
 {
     while (from < end) {
         const char *stop = find(from, end, '&');
-        rowlock_status status = parse_option(from, stop, url, err);
-        if (status != ROWLOCK_OK)
-            return status;
+        RL_TRY(parse_option(from, stop, url, err));
         from = stop < end ? stop + 1 : end;
     }
     return ROWLOCK_OK;

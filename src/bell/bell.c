@@ -100,7 +100,7 @@ rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiv
                              const rl_io *io, rl_waived *waived, rowlock_error *err)
 {
     static const char nothing[] = "rowlock.-";
-    const rl_value values[] = {rl_text(conn->pin_note[0] ? conn->pin_note : nothing),
+    const rl_value values[] = {rl_text(conn->pooled.pin_note[0] ? conn->pooled.pin_note : nothing),
                                rl_text(bells->prefix), rl_u64(waiver->resource_id),
                                rl_u64(waiver->version), rl_text(waiver->owner)};
     rl_rows rows;
@@ -109,7 +109,7 @@ rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiv
     *waived = (rl_waived){.mine = found};
     if (found) {
         waived->successor = rows.cells[0].u64 == 1 && rows.cells[4].u64 != 0;
-        snprintf(conn->pin_note, sizeof conn->pin_note, "%s", rows.cells[1].text);
+        snprintf(conn->pooled.pin_note, sizeof conn->pooled.pin_note, "%s", rows.cells[1].text);
     }
     return ROWLOCK_OK;
 }
@@ -133,14 +133,16 @@ void rl_bell_note_successor(rl_bells *bells, bool inherited)
 
 void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for)
 {
-    *bell = (rl_bell){
-        .kept = true, .waited_for = waited_for, .serial = conn->serial, .connection_id = conn->id};
-    conn->pins += !waited_for;
+    *bell = (rl_bell){.kept = true,
+                      .waited_for = waited_for,
+                      .serial = conn->pooled.serial,
+                      .connection_id = conn->id};
+    conn->pooled.pins += !waited_for;
 }
 
 void rl_bell_rung(rl_bell *bell, rl_conn *conn)
 {
-    conn->pins--;
+    conn->pooled.pins--;
     bell->kept = false;
 }
 
@@ -162,7 +164,7 @@ void rl_bell_ring_on(rl_conn *conn, const rl_bells *bells, uint64_t resource_id)
 {
     if (rl_bell_ring_soon(conn, bells, resource_id) != ROWLOCK_OK)
         conn->broken = true;
-    conn->pins--;
+    conn->pooled.pins--;
 }
 
 /* Without memory it is closed when it is given back, which rings all its bells. */
@@ -174,7 +176,7 @@ static void note_ring(rl_bells *bells, rl_conn *conn, uint64_t resource_id)
         return;
     }
     *due = (rl_due_ring){.next = bells->due,
-                         .serial = conn->serial,
+                         .serial = conn->pooled.serial,
                          .connection_id = conn->id,
                          .resource_id = resource_id};
     bells->due = due;
@@ -212,7 +214,7 @@ static void ring_due(void *data, rl_conn *conn)
     rl_bells *bells = data;
     for (rl_due_ring **at = &bells->due; *at;) {
         rl_due_ring *due = *at;
-        if (due->serial != conn->serial) {
+        if (due->serial != conn->pooled.serial) {
             at = &due->next;
             continue;
         }

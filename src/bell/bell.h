@@ -26,8 +26,8 @@
  *   seize       bell_holder     who has the bell and does not ring? That connection is ended
  *
  * A connection that has bells goes on to run other short statements, for other leases, too
- * (conn->pins counts its bells). If it is busy when its bell is to be rung, whoever has it rings
- * when giving it back; the row was freed on another connection then (lease_release_apart).
+ * (conn->pooled.pins counts its bells). If it is busy when its bell is to be rung, whoever has it
+ * rings when giving it back; the row was freed on another connection then (lease_release_apart).
  *
  * Hand-over with one write. A holder that had to wait expects others to. In one statement it says
  * in the server's memory that it gives up this very version (another named lock,

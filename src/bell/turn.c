@@ -104,7 +104,7 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
         (void)rl_bell_refused(turn->bells, status, err);
     }
     if (got && !conn->interrupted) {
-        conn->pins++;
+        conn->pooled.pins++;
         turn->conn = conn;
         return ROWLOCK_OK;
     }

@@ -12,21 +12,13 @@
 
 /* ------------------------------------------------------------------------- errors */
 
-/* For its message the server is asked who this is. (What it answers takes the place of the error in
- * Connector/C.) */
-static rowlock_status refused_account(rl_conn *conn, const rl_refusal *refusal, rowlock_error *err)
+/* For its message the server is asked who this is. */
+static const char *account_of(void *data)
 {
-    rl_refusal kept = *refusal;
-    char sqlstate[8];
-    char text[1024];
-    snprintf(sqlstate, sizeof sqlstate, "%s", refusal->sqlstate);
-    snprintf(text, sizeof text, "%s", refusal->text);
-    kept.sqlstate = sqlstate;
-    kept.text = text;
-    if (!conn->account && conn->ask_account && !conn->broken)
-        conn->ask_account(conn);
-    kept.account = conn->account;
-    return rl_refused(&kept, ROWLOCK_DENIED, err);
+    rl_conn *conn = data;
+    if (!conn->session.account && conn->session.ask_account && !conn->broken)
+        conn->session.ask_account(conn);
+    return conn->session.account;
 }
 
 rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
@@ -43,7 +35,7 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(number))
-        return refused_account(conn, &refusal, err);
+        return rl_refused_account(&refusal, account_of, conn, err);
     if (status != ROWLOCK_CANCELLED)
         return rl_refused(&refusal, status, err);
     refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";
@@ -71,11 +63,11 @@ rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const 
 static int resume_ping(rl_conn *conn, int ready)
 {
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping_pending = conn->probing
-                             ? mysql_real_query_cont(&conn->ping_result, conn->mysql, ready)
-                             : mysql_ping_cont(&conn->ping_result, conn->mysql, ready);
+    conn->ping.pending = conn->ping.probing
+                             ? mysql_real_query_cont(&conn->ping.result, conn->mysql, ready)
+                             : mysql_ping_cont(&conn->ping.result, conn->mysql, ready);
     rl_hush_end(&hush);
-    return conn->ping_pending;
+    return conn->ping.pending;
 }
 
 /*
@@ -115,9 +107,9 @@ static void destroy(rl_conn *conn)
     rl_hush hush = rl_hush_begin(conn);
     mysql_close(conn->mysql);
     rl_hush_end(&hush);
-    if (conn->free_statements)
-        conn->free_statements(conn);
-    free(conn->account);
+    if (conn->session.free_statements)
+        conn->session.free_statements(conn);
+    free(conn->session.account);
     free(conn);
 }
 
@@ -126,7 +118,7 @@ void rl_conn_drop(rl_conn *conn)
     if (!conn)
         return;
     detach_socket(conn);
-    while (conn->ping_pending)
+    while (conn->ping.pending)
         resume_ping(conn, MYSQL_WAIT_TIMEOUT);
     destroy(conn);
 }
@@ -135,7 +127,7 @@ void rl_conn_close(rl_conn *conn)
 {
     if (!conn)
         return;
-    if (conn->broken || conn->ping_pending || conn->reply_due || conn->pid != getpid())
+    if (conn->broken || conn->ping.pending || conn->reply_due || conn->pid != getpid())
         rl_conn_drop(conn);
     else
         destroy(conn);
@@ -169,7 +161,7 @@ static rowlock_status finish_reply(rl_conn *conn, const rl_io *io, rowlock_error
  * on MariaDB 10.11, 11.8 and MySQL 9.7); the probe is a statement. */
 static rl_pong judge(const rl_conn *conn)
 {
-    if (conn->ping_result == 0)
+    if (conn->ping.result == 0)
         return RL_PONG_GOOD;
     unsigned number = mysql_errno(conn->mysql);
     rowlock_status status = rl_server_status(number, conn->flavour);
@@ -182,15 +174,15 @@ static rl_pong judge(const rl_conn *conn)
 
 static void note_pong(rl_conn *conn)
 {
-    conn->pong = judge(conn);
-    conn->demoted = conn->demoted || conn->pong == RL_PONG_DEMOTED;
+    conn->ping.pong = judge(conn);
+    conn->demoted = conn->demoted || conn->ping.pong == RL_PONG_DEMOTED;
 }
 
 /* An answer of any kind is enough for whoever only wants to go on. */
 static rowlock_status pinged(rl_conn *conn, rowlock_error *err)
 {
     note_pong(conn);
-    bool goes_on = conn->pong == RL_PONG_GOOD || conn->pong == RL_PONG_STOPPED;
+    bool goes_on = conn->ping.pong == RL_PONG_GOOD || conn->ping.pong == RL_PONG_STOPPED;
     return goes_on ? ROWLOCK_OK : rl_conn_command_failed(conn, "ping", err);
 }
 
@@ -200,11 +192,11 @@ rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err
         return rl_fail(err, ROWLOCK_UNKNOWN, "the connection is gone");
     if (conn->reply_due)
         return finish_reply(conn, io, err);
-    if (!conn->ping_pending)
+    if (!conn->ping.pending)
         return ROWLOCK_OK;
     rowlock_status ended;
-    RL_EXCHANGE(ended, conn, io, conn->ping_pending, resume_ping(conn, ready));
-    conn->ping_pending = 0;
+    RL_EXCHANGE(ended, conn, io, conn->ping.pending, resume_ping(conn, ready));
+    conn->ping.pending = 0;
     if (ended != ROWLOCK_OK)
         return rl_conn_stopped(conn, ended, "ping", err);
     return pinged(conn, err);
@@ -216,7 +208,7 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
     rowlock_status ended;
     int failed = 0;
     RL_TRY(rl_conn_settle(conn, io, err));
-    conn->calling = false;
+    conn->session.calling = false;
     RL_EXCHANGE(ended, conn, io, mysql_real_query_start(&failed, conn->mysql, text, strlen(text)),
                 mysql_real_query_cont(&failed, conn->mysql, ready));
     /* Stopped by us and answered "interrupted": the caller wants to hear why. */
@@ -235,7 +227,7 @@ bool rl_in_transaction(MYSQL *mysql)
 
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
 {
-    if (conn->broken || conn->ping_pending || conn->reply_due)
+    if (conn->broken || conn->ping.pending || conn->reply_due)
         return ROWLOCK_UNKNOWN;
     rl_hush hush = rl_hush_begin(conn);
     int failed = mysql_send_query(conn->mysql, text, strlen(text));
@@ -258,7 +250,7 @@ rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
 
 static bool ping_is_over(rl_conn *conn)
 {
-    if (conn->ping_pending)
+    if (conn->ping.pending)
         return false;
     note_pong(conn);
     return true;
@@ -266,36 +258,36 @@ static bool ping_is_over(rl_conn *conn)
 
 bool rl_conn_ping_begin(rl_conn *conn)
 {
-    conn->probing = false;
-    conn->ping_result = 1;
+    conn->ping.probing = false;
+    conn->ping.result = 1;
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping_pending = mysql_ping_start(&conn->ping_result, conn->mysql);
+    conn->ping.pending = mysql_ping_start(&conn->ping.result, conn->mysql);
     rl_hush_end(&hush);
     return ping_is_over(conn);
 }
 
 bool rl_conn_probe_begin(rl_conn *conn)
 {
-    if (!conn->probe)
+    if (!conn->ping.probe)
         return rl_conn_ping_begin(conn);
-    conn->probing = true;
-    conn->ping_result = 1;
+    conn->ping.probing = true;
+    conn->ping.result = 1;
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping_pending =
-        mysql_real_query_start(&conn->ping_result, conn->mysql, conn->probe, strlen(conn->probe));
+    conn->ping.pending = mysql_real_query_start(&conn->ping.result, conn->mysql, conn->ping.probe,
+                                                strlen(conn->ping.probe));
     rl_hush_end(&hush);
     return ping_is_over(conn);
 }
 
 bool rl_conn_ping_resume(rl_conn *conn, short revents)
 {
-    resume_ping(conn, rl_ready_flags(revents, conn->ping_pending));
+    resume_ping(conn, rl_ready_flags(revents, conn->ping.pending));
     return ping_is_over(conn);
 }
 
 short rl_conn_ping_events(const rl_conn *conn)
 {
-    return rl_poll_events(conn->ping_pending);
+    return rl_poll_events(conn->ping.pending);
 }
 
 rl_peer rl_peer_of(int fd)

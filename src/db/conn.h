@@ -70,50 +70,64 @@ typedef struct rl_conn rl_conn;
 
 #define RL_KEY_SIZE 45
 
-struct rl_conn {
-    MYSQL *mysql;
-    rl_conn *next; /* in the pool's list of idle or of busy ones */
+/* The pool's part. */
+typedef struct rl_pooled {
+    rl_conn *next; /* in the list of idle or of busy ones */
     rl_conn *previous;
-    int purpose; /* an rl_purpose, the pool's business */
-    /* The pool's own number for it. The server's `id` may be another connection's tomorrow. */
-    uint64_t serial;
+    int purpose;     /* an rl_purpose */
+    uint64_t serial; /* its own number for it; the server's may be another connection's tomorrow */
+    int64_t used_us; /* when it was given back last; 0: never */
     /* How many things the server keeps for a layer above as long as the connection lives (bells:
      * bell/bell.h), and that layer's note. With pins it is kept open when it is idle. */
     unsigned pins;
     char pin_note[65];
-    int64_t used_us;   /* when it was given back last */
-    int64_t opened_us; /* before the server was asked for it */
-    uint64_t id;       /* the server's number for it */
-    rl_peer peer;      /* which server that is */
-    rl_flavour flavour;
-    rl_server server;      /* found by the pool's set-up */
-    pid_t pid;             /* of the process that opened it */
-    uint64_t idle_limit_s; /* session wait_timeout, as set last; 0: not set */
-    bool tls;              /* encrypted: see db/exchange.h */
-    bool local;            /* over a unix socket */
-    bool proven;           /* the server has shown who it is, by its certificate */
-    bool via;              /* works through procedures: see stmt/stmt.h */
-    char key[RL_KEY_SIZE]; /* then: who knows it may stop it (sql/session.sql, session_key) */
-    bool calling;          /* what runs, or ran last, is a procedure */
-    bool broken;           /* no statement may follow */
-    bool demoted;          /* it said that it is read-only, or not the primary (any more) */
-    bool interrupted;      /* KILL QUERY went out; it might hit a later statement */
-    bool reply_due;        /* a COMMIT was sent whose reply nobody has read */
-    int ping_pending;      /* a ping is under way: what it waits for */
-    int ping_result;
+} rl_pooled;
+
+/* A ping of what is held, or the probe. */
+typedef struct rl_ping {
+    int pending; /* it is under way: what it waits for */
+    int result;
     rl_pong pong; /* what the last one was answered */
-    /* Asked instead of a ping of what is held: fails where the server is not to be written to any
-     * more. Set by the pool's set-up; NULL: a ping. */
+    /* Asked instead of a ping: fails where the server is not to be written to any more. Set by the
+     * pool's set-up; NULL: a ping. */
     const char *probe;
     bool probing; /* it is a probe that is under way */
-    /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
-    void (*interrupt)(void *data, const rl_conn *conn);
-    void *interrupt_data;
+} rl_ping;
+
+/* The stmt layer's part. */
+typedef struct rl_session {
+    uint64_t idle_limit_s; /* wait_timeout, as set last; 0: not set */
+    bool via;              /* works through procedures: see stmt/stmt.h */
+    bool calling;          /* what runs, or ran last, is a procedure */
+    char key[RL_KEY_SIZE]; /* then: who knows it may stop it (sql/session.sql, session_key) */
     char *account; /* what CURRENT_USER() says; NULL: not asked yet. Who is refused wants to know */
     void (*ask_account)(rl_conn *conn); /* fills `account`, if it can; NULL: cannot */
     const char *table; /* what {table} is in its statements; NULL: none of them has it */
-    void **statements; /* the stmt layer's, one slot for each named statement */
+    void **statements; /* one slot for each named statement */
     void (*free_statements)(rl_conn *conn);
+} rl_session;
+
+struct rl_conn {
+    MYSQL *mysql;
+    rl_pooled pooled;
+    rl_session session;
+    rl_ping ping;
+    uint64_t id;  /* the server's number for it */
+    rl_peer peer; /* which server that is */
+    rl_flavour flavour;
+    rl_server server;  /* found by the pool's set-up */
+    int64_t opened_us; /* before the server was asked for it */
+    pid_t pid;         /* of the process that opened it */
+    bool tls;          /* encrypted: see db/exchange.h */
+    bool local;        /* over a unix socket */
+    bool proven;       /* the server has shown who it is, by its certificate */
+    bool broken;       /* no statement may follow */
+    bool demoted;      /* it said that it is read-only, or not the primary (any more) */
+    bool interrupted;  /* KILL QUERY went out; it might hit a later statement */
+    bool reply_due;    /* a COMMIT was sent whose reply nobody has read */
+    /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
+    void (*interrupt)(void *data, const rl_conn *conn);
+    void *interrupt_data;
 };
 
 /*

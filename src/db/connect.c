@@ -14,27 +14,18 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "db/conn.h"
+#include "db/connect.h"
 #include "db/tls.h"
 
 /* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is
  * used; pages that are not used cost nothing. */
 #define CONNECT_STACK ((size_t)256 * 1024)
-
-/* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so
- * many waits for the end of one. */
-#define HELPERS_MOST    64
-#define HELPERS_LOOK_US 5000
-
-static atomic_int helpers; /* threads that are opening a connection now */
 
 void rl_params_free(rl_params *params)
 {
@@ -51,12 +42,29 @@ void rl_params_free(rl_params *params)
     *params = (rl_params){0};
 }
 
-/* --------------------------------------------------------------------- in this thread */
-
-static void forget_helpers(void)
+static bool copy_text(char **to, const char *from)
 {
-    atomic_store(&helpers, 0); /* a child process has none of its parent's threads */
+    *to = from ? strdup(from) : NULL;
+    return !from || *to;
 }
+
+bool rl_params_copy(rl_params *to, const rl_params *from)
+{
+    *to = (rl_params){.port = from->port,
+                      .protocol = from->protocol,
+                      .read_defaults = from->read_defaults,
+                      .via = from->via,
+                      .connect_timeout_ms = from->connect_timeout_ms,
+                      .retry_ms = from->retry_ms};
+    return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
+           copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
+           copy_text(&to->schema, from->schema) &&
+           copy_text(&to->defaults_file, from->defaults_file) &&
+           copy_text(&to->defaults_extra_file, from->defaults_extra_file) &&
+           rl_tls_copy(&to->tls, &from->tls);
+}
+
+/* --------------------------------------------------------------------- in this thread */
 
 /*
  * mysql_library_init() sets SIGPIPE to be ignored for the whole process (Connector/C's
@@ -68,7 +76,7 @@ static void init_connector(void)
     sigaction(SIGPIPE, NULL, &was);
     mysql_library_init(0, NULL, NULL);
     sigaction(SIGPIPE, &was, NULL);
-    pthread_atfork(NULL, NULL, forget_helpers);
+    pthread_atfork(NULL, NULL, rl_connect_forget_helpers);
 }
 
 /*
@@ -183,8 +191,8 @@ static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_
     read_option_files(mysql, params);
     set_firm_options(mysql, params);
     set_protocol(mysql, params->protocol);
-    rowlock_status status = rl_tls_settle(mysql, params, plan, err);
-    return status == ROWLOCK_OK ? check_protocol(params, plan, err) : status;
+    RL_TRY(rl_tls_settle(mysql, params, plan, err));
+    return check_protocol(params, plan, err);
 }
 
 /* Connector/C opens its sockets without SOCK_CLOEXEC (3.3), one for each address of a name. */
@@ -216,7 +224,7 @@ static int wait_while_connecting(my_socket fd, my_bool reads, int timeout_ms)
     return waited_last == RL_READY;
 }
 
-static rowlock_status gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err)
+rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err)
 {
     if (ended == ROWLOCK_CANCELLED)
         rl_fail(err, ended, "%s while connecting", rowlock_status_text(ended));
@@ -272,8 +280,8 @@ static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const 
                                    params->schema, params->port, params->socket, CLIENT_FOUND_ROWS);
     connecting = NULL;
     if (!good && waited_last != RL_READY)
-        return gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us,
-                       err);
+        return rl_connect_gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT,
+                                  since_us, err);
     if (!good)
         return refused(conn, plan, err);
     close_on_exec(rl_conn_fd(conn));
@@ -293,15 +301,15 @@ static void note_session(rl_conn *conn)
 }
 
 /* Blocks in the resolver where the host is a name. */
-static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_conn **out,
-                                rowlock_error *err)
+rowlock_status rl_connect_here(const rl_params *params, const rl_io *io, rl_conn **out,
+                               rowlock_error *err)
 {
     rl_tls_plan plan = {0};
     rl_conn *conn = calloc(1, sizeof *conn);
     if (!conn)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     conn->pid = getpid();
-    conn->via = params->via;
+    conn->session.via = params->via;
     conn->mysql = mysql_init(NULL);
     if (!conn->mysql) {
         free(conn);
@@ -323,178 +331,7 @@ static rowlock_status open_here(const rl_params *params, const rl_io *io, rl_con
     return ROWLOCK_OK;
 }
 
-/* ---------------------------------------------------------------- in a thread of its own */
-
-/*
- * Between the one who wants a connection and the thread that opens it. The last of the two
- * frees it. It has all that the thread needs: the client may be closed meanwhile.
- */
-typedef struct handover {
-    pthread_mutex_t mutex;
-    pthread_t thread;
-    int fd; /* eventfd, readable when it is done */
-    bool done;
-    bool left;            /* nobody waits any more */
-    rowlock_cancel leave; /* fired then: the thread ends as soon as the resolver lets it */
-    rl_params params;
-    rl_conn *conn;
-    rowlock_status status;
-    rowlock_error err;
-} handover;
-
-static void free_handover(handover *h)
-{
-    rl_conn_close(h->conn);
-    rl_params_free(&h->params);
-    if (h->fd >= 0)
-        close(h->fd);
-    if (h->leave.fd >= 0)
-        close(h->leave.fd);
-    pthread_mutex_destroy(&h->mutex);
-    free(h);
-}
-
-static bool copy_text(char **to, const char *from)
-{
-    *to = from ? strdup(from) : NULL;
-    return !from || *to;
-}
-
-bool rl_params_copy(rl_params *to, const rl_params *from)
-{
-    *to = (rl_params){.port = from->port,
-                      .protocol = from->protocol,
-                      .read_defaults = from->read_defaults,
-                      .via = from->via,
-                      .connect_timeout_ms = from->connect_timeout_ms,
-                      .retry_ms = from->retry_ms};
-    return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
-           copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
-           copy_text(&to->schema, from->schema) &&
-           copy_text(&to->defaults_file, from->defaults_file) &&
-           copy_text(&to->defaults_extra_file, from->defaults_extra_file) &&
-           rl_tls_copy(&to->tls, &from->tls);
-}
-
-static handover *new_handover(const rl_params *params)
-{
-    handover *h = calloc(1, sizeof *h);
-    if (!h)
-        return NULL;
-    if (pthread_mutex_init(&h->mutex, NULL) != 0) {
-        free(h);
-        return NULL;
-    }
-    h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    h->leave.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->fd >= 0 && h->leave.fd >= 0 && rl_params_copy(&h->params, params))
-        return h;
-    free_handover(h);
-    return NULL;
-}
-
-static void *open_there(void *arg)
-{
-    pthread_setname_np(pthread_self(), "rowlock-connect");
-    handover *h = arg;
-    int64_t limit_ms = h->params.connect_timeout_ms;
-    rl_budget budget = rl_budget_start(limit_ms, limit_ms, &h->leave);
-    rl_io io = rl_budget_lock_io(&budget);
-    h->status = open_here(&h->params, &io, &h->conn, &h->err);
-    atomic_fetch_sub(&helpers, 1);
-    pthread_mutex_lock(&h->mutex);
-    bool left = h->left;
-    h->done = true;
-    eventfd_write(h->fd, 1);
-    pthread_mutex_unlock(&h->mutex);
-    if (left)
-        free_handover(h);
-    return NULL;
-}
-
-/* No signal is for this thread: the program's handlers run in its own. */
-static bool start_thread(handover *h)
-{
-    sigset_t all, was;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    bool started = pthread_create(&h->thread, NULL, open_there, h) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return started;
-}
-
-/* OK, TIMEOUT or CANCELLED. */
-static rowlock_status take_helper(const rl_io *io)
-{
-    while (atomic_fetch_add(&helpers, 1) >= HELPERS_MOST) {
-        atomic_fetch_sub(&helpers, 1);
-        int64_t now = rl_now_us();
-        int64_t look = rl_time_add(now, HELPERS_LOOK_US);
-        short none = 0;
-        if (now >= io->deadline_us)
-            return ROWLOCK_TIMEOUT;
-        if (io->wait(io->self, -1, 0, &none, look < io->deadline_us ? look : io->deadline_us) ==
-            RL_CANCELLED)
-            return ROWLOCK_CANCELLED;
-    }
-    return ROWLOCK_OK;
-}
-
-static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_us,
-                                   rowlock_error *err)
-{
-    rowlock_status status = take_helper(io);
-    if (status != ROWLOCK_OK)
-        return gave_up(status, since_us, err);
-    if (start_thread(h))
-        return ROWLOCK_OK;
-    atomic_fetch_sub(&helpers, 1);
-    return rl_fail(err, ROWLOCK_SYSTEM, "cannot start a thread");
-}
-
-/* True when the thread is done, and ended: a host may unload us once its last client is closed.
- * Else it is left alone, and frees everything. */
-static bool done_or_left(handover *h)
-{
-    pthread_t thread = h->thread; /* which may be the one that frees h */
-    pthread_mutex_lock(&h->mutex);
-    bool done = h->done;
-    h->left = !done;
-    if (!done)
-        eventfd_write(h->leave.fd, 1);
-    pthread_mutex_unlock(&h->mutex);
-    if (done)
-        pthread_join(thread, NULL);
-    else
-        pthread_detach(thread);
-    return done;
-}
-
-static rowlock_status open_elsewhere(const rl_params *params, const rl_io *io, rl_conn **out,
-                                     rowlock_error *err)
-{
-    int64_t since_us = rl_now_us();
-    handover *h = new_handover(params);
-    if (!h)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
-    rowlock_status status = start_helper(h, io, since_us, err);
-    if (status != ROWLOCK_OK) {
-        free_handover(h);
-        return status;
-    }
-    short revents = 0;
-    rl_waited waited = io->wait(io->self, h->fd, POLLIN, &revents, io->deadline_us);
-    if (!done_or_left(h))
-        return gave_up(waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT, since_us, err);
-    status = h->status;
-    if (status == ROWLOCK_OK)
-        *out = h->conn;
-    else if (err)
-        *err = h->err;
-    h->conn = NULL;
-    free_handover(h);
-    return status;
-}
+/* ------------------------------------------------------------------- with or without it */
 
 /*
  * An option file may name a host, an address of ours to bind to, and TLS; it is read while
@@ -515,8 +352,6 @@ static bool may_block(const rl_params *params)
            inet_pton(AF_INET6, params->host, address) != 1;
 }
 
-/* ------------------------------------------------------------------------------- both */
-
 rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
                             rowlock_error *err)
 {
@@ -527,8 +362,8 @@ rowlock_status rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **
     int64_t limit = rl_time_add(now_us, params->connect_timeout_ms * 1000);
     if (limit < bounded.deadline_us)
         bounded.deadline_us = limit;
-    rowlock_status status = may_block(params) ? open_elsewhere(params, &bounded, conn, err)
-                                              : open_here(params, &bounded, conn, err);
+    rowlock_status status = may_block(params) ? rl_connect_aside(params, &bounded, conn, err)
+                                              : rl_connect_here(params, &bounded, conn, err);
     if (status == ROWLOCK_OK)
         (*conn)->opened_us = now_us;
     return status;

@@ -25,6 +25,11 @@ bool rl_refusal_names_account(unsigned number);
  * the account; where that is not known, to the user and host that the server's text has. */
 rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err);
 
+/* The same of DENIED, with the account that `account_of` asks the server for, once the refusal has
+ * been kept: the answer takes the place of the error in Connector/C. */
+rowlock_status rl_refused_account(const rl_refusal *refusal, const char *(*account_of)(void *data),
+                                  void *data, rowlock_error *err);
+
 #define RL_GRANTEE_SIZE 900
 
 /* 'user'@'host', quoted, for a GRANT, of what CURRENT_USER() says. */

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 /* ------------------------------------------------------------------- the differences */
 
 /*
@@ -173,12 +175,10 @@ rl_question rl_sketch_asks(const rl_sketch *sketch)
 
 /* ------------------------------------------------------------------- what it follows */
 
-/* FNV-1a; never 0. */
+/* Never 0. */
 static uint64_t number_of(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    uint64_t hash = rl_hash(text);
     return hash ? hash : 1;
 }
 

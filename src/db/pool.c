@@ -18,7 +18,7 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
 
 static void interrupt_through_pool(void *data, const rl_conn *conn)
 {
-    const char *key = conn->calling ? conn->key : "";
+    const char *key = conn->session.calling ? conn->session.key : "";
     (void)rl_pool_kill_query(data, &conn->peer, conn->id, key, KILL_LIMIT_US);
 }
 
@@ -26,45 +26,46 @@ static void interrupt_through_pool(void *data, const rl_conn *conn)
 
 static void push(rl_conn **first, rl_conn *conn)
 {
-    conn->previous = NULL;
-    conn->next = *first;
+    conn->pooled.previous = NULL;
+    conn->pooled.next = *first;
     if (*first)
-        (*first)->previous = conn;
+        (*first)->pooled.previous = conn;
     *first = conn;
 }
 
 static void unlink_from(rl_conn **first, rl_conn *conn)
 {
-    if (conn->previous)
-        conn->previous->next = conn->next;
+    if (conn->pooled.previous)
+        conn->pooled.previous->pooled.next = conn->pooled.next;
     else
-        *first = conn->next;
-    if (conn->next)
-        conn->next->previous = conn->previous;
-    conn->next = conn->previous = NULL;
+        *first = conn->pooled.next;
+    if (conn->pooled.next)
+        conn->pooled.next->pooled.previous = conn->pooled.previous;
+    conn->pooled.next = conn->pooled.previous = NULL;
 }
 
 static bool fits(const rl_pool *pool, const rl_conn *conn, const rl_request *wanted)
 {
     bool few = wanted->pins == RL_PINS_NONE || wanted->pins == RL_PINS_NOT_LONG
-                   ? conn->pins == 0
-                   : conn->pins == 0 || conn->pins < pool->pins_most;
+                   ? conn->pooled.pins == 0
+                   : conn->pooled.pins == 0 || conn->pooled.pins < pool->pins_most;
     return few && (!wanted->peer || rl_peer_same(&conn->peer, wanted->peer));
 }
 
 static bool is_better(const rl_conn *conn, const rl_conn *best, const rl_request *wanted)
 {
-    return wanted->pins == RL_PINS_MANY ? conn->pins > best->pins : conn->pins < best->pins;
+    return wanted->pins == RL_PINS_MANY ? conn->pooled.pins > best->pooled.pins
+                                        : conn->pooled.pins < best->pooled.pins;
 }
 
 /* With the mutex. Of equally good ones, the one used last: its caches are warm. */
 static rl_conn *find_idle(const rl_pool *pool, const rl_request *wanted)
 {
     rl_conn *best = NULL;
-    for (rl_conn *conn = pool->idle[wanted->purpose]; conn; conn = conn->next) {
+    for (rl_conn *conn = pool->idle[wanted->purpose]; conn; conn = conn->pooled.next) {
         if (fits(pool, conn, wanted) && (!best || is_better(conn, best, wanted)))
             best = conn;
-        if (best && best->pins == 0 && wanted->pins != RL_PINS_MANY)
+        if (best && best->pooled.pins == 0 && wanted->pins != RL_PINS_MANY)
             break;
     }
     return best;
@@ -72,8 +73,8 @@ static rl_conn *find_idle(const rl_pool *pool, const rl_request *wanted)
 
 static rl_conn *find_serial(rl_conn *list, uint64_t serial)
 {
-    while (list && list->serial != serial)
-        list = list->next;
+    while (list && list->pooled.serial != serial)
+        list = list->pooled.next;
     return list;
 }
 
@@ -87,15 +88,15 @@ rl_conn *rl_pool_find(const rl_pool *pool, uint64_t serial, bool *busy)
 /* With the mutex. */
 static void make_busy(rl_pool *pool, rl_conn *conn)
 {
-    if (conn->purpose == RL_WORK)
+    if (conn->pooled.purpose == RL_WORK)
         push(&pool->busy, conn);
 }
 
 /* With the mutex. */
 static void leave_idle(rl_pool *pool, rl_conn *conn)
 {
-    unlink_from(&pool->idle[conn->purpose], conn);
-    pool->idle_count[conn->purpose] -= conn->pins == 0;
+    unlink_from(&pool->idle[conn->pooled.purpose], conn);
+    pool->idle_count[conn->pooled.purpose] -= conn->pooled.pins == 0;
 }
 
 /* With the mutex. Takes NULL. */
@@ -116,7 +117,7 @@ bool rl_pool_is_current(const rl_pool *pool, const rl_server *server, bool exact
 
 static bool is_current(const rl_pool *pool, const rl_conn *conn)
 {
-    return rl_pool_is_current(pool, &conn->server, conn->purpose == RL_HOLD);
+    return rl_pool_is_current(pool, &conn->server, conn->pooled.purpose == RL_HOLD);
 }
 
 /* With the mutex: those that lead elsewhere, or to `node`, in a list of their own. */
@@ -125,7 +126,7 @@ static rl_conn *take_out_stale(rl_pool *pool, uint64_t node)
     rl_conn *stale = NULL;
     for (int purpose = 0; purpose < RL_PURPOSES; purpose++)
         for (rl_conn *next, *conn = pool->idle[purpose]; conn; conn = next) {
-            next = conn->next;
+            next = conn->pooled.next;
             if (is_current(pool, conn) && conn->server.node != node)
                 continue;
             leave_idle(pool, conn);
@@ -138,7 +139,7 @@ static void close_all(rl_conn *list)
 {
     while (list) {
         rl_conn *conn = list;
-        list = conn->next;
+        list = conn->pooled.next;
         rl_conn_close(conn);
     }
 }
@@ -182,7 +183,7 @@ static void adopt(rl_pool *pool, rl_conn *conn)
     atomic_store(&pool->cluster, (int)conn->server.cluster);
     atomic_store(&pool->identity, conn->server.identity);
     atomic_store(&pool->node, conn->server.node);
-    conn->serial = ++pool->serial;
+    conn->pooled.serial = ++pool->serial;
     make_busy(pool, conn);
     if (moved)
         stale = take_out_stale(pool, 0);
@@ -197,7 +198,7 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
 {
     rl_conn *conn = NULL;
     RL_TRY(rl_conn_open(&pool->params, io, &conn, err));
-    conn->purpose = (int)purpose;
+    conn->pooled.purpose = (int)purpose;
     rowlock_status status = pool->hooks.setup(conn, purpose, io, err);
     if (status != ROWLOCK_OK) {
         rl_conn_close(conn);
@@ -236,7 +237,7 @@ rowlock_status rl_pool_take(rl_pool *pool, const rl_request *wanted, const rl_io
 
 bool rl_pool_keeps(const rl_pool *pool, const rl_conn *conn)
 {
-    return !conn->broken && !conn->interrupted && !conn->ping_pending && !conn->demoted &&
+    return !conn->broken && !conn->interrupted && !conn->ping.pending && !conn->demoted &&
            is_current(pool, conn);
 }
 
@@ -253,17 +254,17 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn)
 {
     if (!conn)
         return;
-    conn->used_us = rl_now_us();
+    conn->pooled.used_us = rl_now_us();
     pthread_mutex_lock(&pool->mutex);
-    if (conn->pins)
+    if (conn->pooled.pins)
         pool->returned(pool->returned_data, conn);
     bool keep = rl_pool_keeps(pool, conn) &&
-                (conn->pins || pool->idle_count[conn->purpose] < pool->max_idle);
-    if (conn->purpose == RL_WORK)
+                (conn->pooled.pins || pool->idle_count[conn->pooled.purpose] < pool->max_idle);
+    if (conn->pooled.purpose == RL_WORK)
         unlink_from(&pool->busy, conn);
     if (keep) {
-        push(&pool->idle[conn->purpose], conn);
-        pool->idle_count[conn->purpose] += conn->pins == 0;
+        push(&pool->idle[conn->pooled.purpose], conn);
+        pool->idle_count[conn->pooled.purpose] += conn->pooled.pins == 0;
     }
     pthread_mutex_unlock(&pool->mutex);
     if (keep)
@@ -277,8 +278,8 @@ static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)
 {
     pthread_mutex_lock(&pool->mutex);
     rl_conn *conn = pool->idle[RL_WORK];
-    while (conn && !(conn->pins && conn->used_us < before_us))
-        conn = conn->next;
+    while (conn && !(conn->pooled.pins && conn->pooled.used_us < before_us))
+        conn = conn->pooled.next;
     make_taken(pool, conn);
     pthread_mutex_unlock(&pool->mutex);
     return conn;
@@ -329,7 +330,7 @@ void rl_pool_destroy(rl_pool *pool, bool forked)
     for (int purpose = 0; purpose < RL_PURPOSES; purpose++) {
         while (pool->idle[purpose]) {
             rl_conn *conn = pool->idle[purpose];
-            pool->idle[purpose] = conn->next;
+            pool->idle[purpose] = conn->pooled.next;
             if (forked)
                 rl_conn_drop(conn);
             else

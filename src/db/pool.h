@@ -48,7 +48,7 @@ typedef struct rl_pool {
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
                             unsigned max_idle, rowlock_error *err) RL_MUST_USE;
 
-/* Of a connection with pins (conn->pins), somebody may want one back at any time. */
+/* Of a connection with pins (conn->pooled.pins), somebody may want one back at any time. */
 typedef enum rl_pins {
     RL_PINS_FEW,      /* as few as can be had, and not the most that one may have */
     RL_PINS_NONE,     /* it may wait in a statement: nobody needs it meanwhile */

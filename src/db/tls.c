@@ -175,9 +175,7 @@ rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan 
     /* Connector/C has forgotten it by the time that it fails. */
     const char *ca = text_option(mysql, MYSQL_OPT_SSL_CA);
     snprintf(plan->ca, sizeof plan->ca, "%s", ca ? ca : "");
-    rowlock_status status = check_possible(mysql, plan, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(check_possible(mysql, plan, err));
     if (plan->mode != ROWLOCK_TLS_OFF)
         set_mode(mysql, plan->mode);
     plan->proven = server_must_prove_itself(mysql, plan->mode);

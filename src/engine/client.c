@@ -69,7 +69,7 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
                         .peer = conn->peer,
                         .identity = conn->server.identity,
                         .sent_us = rl_now_us()};
-    memcpy(trace->key, conn->key, sizeof trace->key);
+    memcpy(trace->key, conn->session.key, sizeof trace->key);
     /* Preparing waits for no row: only the change itself is not to take long. */
     rl_io io = rl_budget_quick_io(budget);
     RL_TRY(rl_prepare(conn, id, &io, err));

@@ -318,7 +318,7 @@ static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
 
 static rowlock_status create_on(creation *c, rowlock_error *err)
 {
-    if (!c->conn->via)
+    if (!c->conn->session.via)
         return create_in_transaction(c, err);
     const rl_value values[] = {rl_text(c->name), rl_text(c->kind)};
     return rl_run(c->conn, RL_SQL_RESOURCE_CREATE, values, &c->io, NULL, err);

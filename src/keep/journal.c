@@ -205,7 +205,8 @@ static void settle(rl_journal *journal, size_t taken, size_t dropped)
 static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_t count,
                              const rl_io *io, rowlock_error *err)
 {
-    rl_buffer json = {0};
+    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
     int64_t now = rl_now_us();
     const rl_journal_entry *entry = first;
     for (size_t i = 0; i < count; i++, entry = entry->next) {
@@ -213,21 +214,17 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
         event_json(&json, entry, now);
     }
     rl_buffer_puts(&json, "]");
-    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
+    if (json.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rl_done done = {0};
     rl_conn *conn = NULL;
-    rowlock_status status = json.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory")
-                                        : rl_pool_take(pool, &aside, io, &conn, err);
-    if (status == ROWLOCK_OK) {
-        const rl_value values[] = {rl_text_n(json.text, json.length), rl_text(""),
-                                   rl_u64(UINT64_MAX)};
-        status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, &done, err);
-        /* MariaDB's JSON_TABLE ends too early without an error when KILL QUERY meets it. */
-        if (status == ROWLOCK_OK && done.rows < count)
-            status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the INSERT was stopped by somebody");
-    }
+    RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
+    const rl_value values[] = {rl_text_n(json.text, json.length), rl_text(""), rl_u64(UINT64_MAX)};
+    rowlock_status status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, &done, err);
     rl_pool_give(pool, conn);
-    rl_buffer_free(&json);
+    /* MariaDB's JSON_TABLE ends too early without an error when KILL QUERY meets it. */
+    if (status == ROWLOCK_OK && done.rows < count)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the INSERT was stopped by somebody");
     return status;
 }
 

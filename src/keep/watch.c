@@ -7,7 +7,7 @@
 
 static void ping_over(rl_keeper *keeper, rl_held *held)
 {
-    switch (held->conn->pong) {
+    switch (held->conn->ping.pong) {
     case RL_PONG_NONE:
         rl_mark_lost(keeper, held, "the connection that holds it has ended");
         return;
@@ -22,7 +22,7 @@ static void ping_over(rl_keeper *keeper, rl_held *held)
     if (!rl_pool_is_current(keeper->pool, &held->conn->server, true))
         rl_mark_lost(keeper, held, RL_MOVED);
     /* It lives, but may hold a lock at a server that is the primary no more: asked again. */
-    else if (held->conn->pong == RL_PONG_STOPPED)
+    else if (held->conn->ping.pong == RL_PONG_STOPPED)
         held->next_beat_us = rl_now_us() + PROBE_AGAIN_US;
     else
         rl_extend_in_time(keeper, held, held->ping_sent_us, held->ttl_us);
@@ -31,7 +31,7 @@ static void ping_over(rl_keeper *keeper, rl_held *held)
 
 int64_t rl_watch_due(rl_keeper *keeper, rl_held *held, int64_t now)
 {
-    if (!held->conn->ping_pending && now >= held->next_beat_us) {
+    if (!held->conn->ping.pending && now >= held->next_beat_us) {
         held->ping_sent_us = now;
         held->next_beat_us = RL_NEVER;
         if (rl_conn_probe_begin(held->conn))
@@ -43,7 +43,7 @@ int64_t rl_watch_due(rl_keeper *keeper, rl_held *held, int64_t now)
 
 static void serve(rl_keeper *keeper, rl_held *held, short revents)
 {
-    if (held->conn->ping_pending) {
+    if (held->conn->ping.pending) {
         if (rl_conn_ping_resume(held->conn, revents))
             ping_over(keeper, held);
     } else if (!rl_conn_looks_alive(held->conn)) {
@@ -64,10 +64,10 @@ void rl_watch_fill(rl_keeper *keeper, int64_t now)
     for (rl_held *next, *held = keeper->rows.first; held; held = next) {
         next = held->next;
         held->slot = 0;
-        if (now < held->watch_from_us && !held->conn->ping_pending)
+        if (now < held->watch_from_us && !held->conn->ping.pending)
             continue;
         struct pollfd look = {.fd = rl_conn_fd(held->conn), .events = POLLIN};
-        if (held->conn->ping_pending)
+        if (held->conn->ping.pending)
             look.events = rl_conn_ping_events(held->conn);
         w->wanted++;
         if (w->count < w->capacity) {

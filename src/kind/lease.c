@@ -42,7 +42,7 @@ static rowlock_status may_be_silent(const rl_acquisition *a, rl_conn *conn, rowl
 {
     uint64_t ttl_s = (uint64_t)(a->ttl_us / 1000000) + 1;
     rl_io io = rl_budget_quick_io(a->budget);
-    if (conn->idle_limit_s >= ttl_s)
+    if (conn->session.idle_limit_s >= ttl_s)
         return ROWLOCK_OK;
     return rl_no_effect(rl_set_idle_limit(conn, ttl_s, &io, err), err);
 }

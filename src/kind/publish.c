@@ -48,7 +48,7 @@ static rowlock_status renew_ticket(rl_row_call *call, rl_lock *lock, rowlock_err
     rl_rows rows;
     bool found = false;
     int64_t sent_us = rl_now_us();
-    if (!call->conn->via)
+    if (!call->conn->session.via)
         return ROWLOCK_OK;
     if (rl_query_one(call->conn, RL_SQL_ROW_TICKET, values, &io, &found, &rows, err) != ROWLOCK_OK)
         return rl_row_stopped(call, ROWLOCK_UNKNOWN, err);
@@ -136,7 +136,7 @@ static rowlock_status publish_over(rl_row_call *call, rl_lock *lock, rl_trace *t
     }
     /* Alive after the look, and so the last to have the row's lock before the swap: the holder that
      * is published is not one who got the lock when our own connection died. */
-    RL_TRY(call->conn->via ? renew_ticket(call, lock, err) : confirm(call, err));
+    RL_TRY(call->conn->session.via ? renew_ticket(call, lock, err) : confirm(call, err));
     /* What we sent before has come to pass after all: the server is slow, and no transaction has
      * fenced a token that nobody knows yet. */
     call->patient = call->patient || seen.ours;

@@ -163,7 +163,7 @@ static rowlock_status prepare_conn(const rl_row_call *call, const rl_io *io, row
     const bool unfenced = call->hold->unfenced;
     const rl_sql_id needed[] = {RL_SQL_ROW_COMMIT, unfenced ? RL_SQL_ROW_STALE : RL_SQL_ROW_FENCE,
                                 RL_SQL_ROW_TICKET};
-    return rl_prepare_all(call->conn, needed, call->conn->via ? 3 : 2, io, err);
+    return rl_prepare_all(call->conn, needed, call->conn->session.via ? 3 : 2, io, err);
 }
 
 static rowlock_status open_conn(rl_row_call *call, rowlock_error *err)
@@ -172,7 +172,7 @@ static rowlock_status open_conn(rl_row_call *call, rowlock_error *err)
     rl_pool *pool = &call->hold->client->pool;
     static const rl_request hold = {.purpose = RL_HOLD};
     rowlock_status status = rl_pool_take(pool, &hold, &io, &call->conn, err);
-    if (status == ROWLOCK_OK && call->conn->used_us == 0) /* just made */
+    if (status == ROWLOCK_OK && call->conn->pooled.used_us == 0) /* just made */
         call->reached_us = rl_now_us();
     if (status == ROWLOCK_OK)
         status =

@@ -45,7 +45,7 @@ static rowlock_status note(rl_work *w, rowlock_error *err)
 static rowlock_status begin_whole(rl_work *w, rowlock_error *err)
 {
     rl_io io = rl_ledger_io();
-    w->conn->table = w->site->table;
+    w->conn->session.table = w->site->table;
     RL_TRY(rl_prepare(w->conn, RL_SQL_LEDGER_NOTE, &io, err));
     RL_TRY(note(w, err));
     return rl_run_text(w->conn, RL_SQL_BEGIN, NULL, &io, err);

@@ -20,7 +20,7 @@ static rowlock_status take_control(rl_site *site, const rl_io *io, rl_conn **con
                                    rowlock_error *err)
 {
     RL_TRY(rl_pool_take(&site->pool, NULL, io, conn, err));
-    (*conn)->table = site->table;
+    (*conn)->session.table = site->table;
     return ROWLOCK_OK;
 }
 

@@ -104,7 +104,7 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
                                  unsigned *version, rowlock_error *err)
 {
     rl_versions all = {.count = 0};
-    if (conn->via)
+    if (conn->session.via)
         RL_TRY(check_procedures(conn, schema, io, err));
     rowlock_status status = rl_versions_read(conn, io, &all, err);
     if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0))
@@ -203,7 +203,7 @@ static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status
 static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
     /* The procedures see them. */
-    for (size_t i = 0; i < TABLES && !conn->via; i++) {
+    for (size_t i = 0; i < TABLES && !conn->session.via; i++) {
         const rl_value table[] = {rl_quoted(tables[i].name)};
         rowlock_status status =
             rl_query_text(conn, RL_SQL_SCHEMA_SEE, table, io, no_row, NULL, err);
@@ -223,7 +223,7 @@ rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *i
     rl_procedures_seen seen;
     rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
     /* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
-    if (status == ROWLOCK_DENIED && err && !conn->via &&
+    if (status == ROWLOCK_DENIED && err && !conn->session.via &&
         rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)
         rl_error_prefix(err, "this user may EXECUTE rowlock's procedures: use via=procedures; for "
                              "the tables, ");

@@ -1,7 +1,7 @@
 /*
- * stmt/call.c - working through procedures (conn->via): the CALL of a statement's procedure in its
- * place, with the same answers. A statement without columns is answered by one row, done_columns,
- * since the OK packet of a CALL tells nothing.
+ * stmt/call.c - working through procedures (conn->session.via): the CALL of a statement's procedure
+ * in its place, with the same answers. A statement without columns is answered by one row,
+ * done_columns, since the OK packet of a CALL tells nothing.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id)
 {
     const rl_sql *sql = &rl_sql_table[id];
     bool changed = true;
-    if (!conn->via || !sql->call || sql->column_count > 0)
+    if (!conn->session.via || !sql->call || sql->column_count > 0)
         return false;
     if (!strstr(sql->text, "LAST_INSERT_ID("))
         return true;

@@ -16,34 +16,24 @@ static rl_flavour flavour_of(MYSQL *mysql)
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
 }
 
+typedef struct asked {
+    MYSQL *mysql;
+    char account[700];
+} asked;
+
 /* Which account it is, of which the server's text has the host of the connection. */
-static void ask_account(MYSQL *mysql, char *account, size_t size)
+static const char *account_of(void *data)
 {
+    asked *a = data;
     const char *sql = rl_sql_table[RL_SQL_SESSION_ACCOUNT].text;
     MYSQL_RES *result = NULL;
-    if (mysql_real_query(mysql, sql, (unsigned long)strlen(sql)) == 0)
-        result = mysql_store_result(mysql);
+    if (mysql_real_query(a->mysql, sql, (unsigned long)strlen(sql)) == 0)
+        result = mysql_store_result(a->mysql);
     MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
     if (row && row[0])
-        snprintf(account, size, "%s", row[0]);
+        snprintf(a->account, sizeof a->account, "%s", row[0]);
     mysql_free_result(result);
-}
-
-/* The answer takes the place of the error in Connector/C. */
-static rowlock_status caller_refused(MYSQL *mysql, const rl_refusal *refusal, rowlock_error *err)
-{
-    rl_refusal kept = *refusal;
-    char sqlstate[8];
-    char text[1024];
-    char account[700] = "";
-    snprintf(sqlstate, sizeof sqlstate, "%s", refusal->sqlstate);
-    snprintf(text, sizeof text, "%s", refusal->text);
-    kept.sqlstate = sqlstate;
-    kept.text = text;
-    ask_account(mysql, account, sizeof account);
-    if (*account)
-        kept.account = account;
-    return rl_refused(&kept, ROWLOCK_DENIED, err);
+    return *a->account ? a->account : NULL;
 }
 
 static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
@@ -60,8 +50,9 @@ static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlo
                        "the connection has a result that was not read to its end");
     rowlock_status status =
         rl_answer_status(refusal.number, refusal.sqlstate, refusal.text, flavour_of(mysql));
+    asked who = {.mysql = mysql};
     if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(refusal.number))
-        return caller_refused(mysql, &refusal, err);
+        return rl_refused_account(&refusal, account_of, &who, err);
     return rl_refused(&refusal, status, err);
 }
 

@@ -40,16 +40,12 @@ static rowlock_status find_server(rl_conn *conn, const rl_io *io, rowlock_error 
 {
     rl_sketch sketch;
     rl_sketch_begin(&sketch, &conn->server, conn->flavour);
-    rowlock_status status =
-        rl_query_text(conn, RL_SQL_SESSION_SERVER, NULL, io, note, &sketch, err);
-    if (status == ROWLOCK_OK)
-        status = ask_cluster(conn, io, &sketch, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_TRY(rl_query_text(conn, RL_SQL_SESSION_SERVER, NULL, io, note, &sketch, err));
+    RL_TRY(ask_cluster(conn, io, &sketch, err));
     rl_sketch_end(&sketch, conn->id);
     conn->peer.node = conn->server.node;
     bool may_be_cut_off = rl_cluster_traits_of(conn->server.cluster)->says_cut_off;
-    conn->probe =
+    conn->ping.probe =
         rl_sql_table[may_be_cut_off ? RL_SQL_SESSION_PROBE_NODE : RL_SQL_SESSION_PROBE].text;
     return ROWLOCK_OK;
 }
@@ -64,9 +60,9 @@ bool rl_key_make(char key[RL_KEY_SIZE])
 
 static rowlock_status give_key(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    if (!rl_key_make(conn->key))
+    if (!rl_key_make(conn->session.key))
         return rl_fail(err, ROWLOCK_SYSTEM, "the system gives no random number");
-    const rl_value values[] = {rl_text(conn->key)};
+    const rl_value values[] = {rl_text(conn->session.key)};
     return rl_run_text(conn, RL_SQL_SESSION_KEY, values, io, err);
 }
 
@@ -81,17 +77,17 @@ static void keep_account(void *data, const char *const *cells)
 static void ask_account(rl_conn *conn)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), ASK_ACCOUNT_US));
-    rowlock_status ignored =
-        rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_account, &conn->account, NULL);
+    rowlock_status ignored = rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_account,
+                                           &conn->session.account, NULL);
     (void)ignored; /* then the message has what the server said */
 }
 
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size)
 {
-    if (status == ROWLOCK_DENIED && conn && !conn->account && !conn->broken)
+    if (status == ROWLOCK_DENIED && conn && !conn->session.account && !conn->broken)
         ask_account(conn);
-    if (conn && conn->account)
-        rl_grantee(conn->account, text, size);
+    if (conn && conn->session.account)
+        rl_grantee(conn->session.account, text, size);
     else
         snprintf(text, size, "this user");
 }
@@ -100,16 +96,15 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
                                 rowlock_error *err)
 {
     bool hold = purpose == RL_HOLD;
-    conn->ask_account = ask_account;
+    conn->session.ask_account = ask_account;
     const rl_value values[] = {rl_u64(hold ? 0 : 1),
                                rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
                                rl_u64(WORK_IDLE_S)};
-    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err);
-    if (status == ROWLOCK_OK)
-        conn->idle_limit_s = WORK_IDLE_S;
-    if (status == ROWLOCK_OK && conn->via)
-        status = give_key(conn, io, err);
-    return status == ROWLOCK_OK ? find_server(conn, io, err) : status;
+    RL_TRY(rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err));
+    conn->session.idle_limit_s = WORK_IDLE_S;
+    if (conn->session.via)
+        RL_TRY(give_key(conn, io, err));
+    return find_server(conn, io, err);
 }
 
 static void copy_schema(void *data, const char *const *cells)
@@ -128,7 +123,7 @@ rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl
     rowlock_status status =
         rl_query_text(conn, RL_SQL_SESSION_SCHEMA, NULL, io, copy_schema, &name, err);
     if (status == ROWLOCK_OK && !name)
-        status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     if (status != ROWLOCK_OK) {
         free(name);
         return status;
@@ -141,9 +136,9 @@ rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl
 static rowlock_status setup_joined(rl_conn *conn, rl_purpose purpose, const rl_io *io,
                                    rowlock_error *err)
 {
-    rowlock_status status = rl_session_setup(conn, purpose, io, err);
+    RL_TRY(rl_session_setup(conn, purpose, io, err));
     /* Not kept, so that it is asked again by the next call: it may join. */
-    return status == ROWLOCK_OK ? rl_server_join_check(&conn->server, err) : status;
+    return rl_server_join_check(&conn->server, err);
 }
 
 static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const char *key,
@@ -161,13 +156,12 @@ const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_joined, .kill_query = k
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err)
 {
-    if (conn->idle_limit_s == seconds)
+    if (conn->session.idle_limit_s == seconds)
         return ROWLOCK_OK;
     const rl_value values[] = {rl_u64(seconds)};
-    rowlock_status status = rl_run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err);
-    if (status == ROWLOCK_OK)
-        conn->idle_limit_s = seconds;
-    return status;
+    RL_TRY(rl_run_text(conn, RL_SQL_SESSION_IDLE_LIMIT, values, io, err));
+    conn->session.idle_limit_s = seconds;
+    return ROWLOCK_OK;
 }
 
 /*

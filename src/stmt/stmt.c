@@ -56,10 +56,10 @@ static void free_prepared(rl_prepared *p)
 
 static void free_statements(rl_conn *conn)
 {
-    for (int i = 0; conn->statements && i < RL_SQL_COUNT; i++)
-        free_prepared(conn->statements[i]);
-    free(conn->statements);
-    conn->statements = NULL;
+    for (int i = 0; conn->session.statements && i < RL_SQL_COUNT; i++)
+        free_prepared(conn->session.statements[i]);
+    free(conn->session.statements);
+    conn->session.statements = NULL;
 }
 
 static bool bind_columns(rl_prepared *p)
@@ -107,11 +107,11 @@ static void put_table(const char *text, const char *table, rl_buffer *out)
 static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_prepared *p,
                                   rowlock_error *err)
 {
-    p->shape = rl_shape_of(conn->via, id);
+    p->shape = rl_shape_of(conn->session.via, id);
     const rl_shape *sql = &p->shape;
     rl_buffer text = {0};
     p->handle = mysql_stmt_init(conn->mysql);
-    put_table(sql->text, conn->table, &text);
+    put_table(sql->text, conn->session.table, &text);
     if (!p->handle || text.failed || !bind_columns(p)) {
         rl_buffer_free(&text);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -174,20 +174,20 @@ static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io,
                                    rowlock_error *err)
 {
     RL_TRY(rl_conn_settle(conn, io, err));
-    if (!conn->statements) {
-        conn->statements = calloc(RL_SQL_COUNT, sizeof *conn->statements);
-        conn->free_statements = free_statements;
+    if (!conn->session.statements) {
+        conn->session.statements = calloc(RL_SQL_COUNT, sizeof *conn->session.statements);
+        conn->session.free_statements = free_statements;
     }
-    if (!conn->statements)
+    if (!conn->session.statements)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rl_prepared *p = conn->statements[id];
+    rl_prepared *p = conn->session.statements[id];
     if (p && p->failed) {
         discard(conn, p);
-        conn->statements[id] = p = NULL;
+        conn->session.statements[id] = p = NULL;
     }
     if (!p)
         RL_TRY(prepare(conn, id, io, &p, err));
-    conn->statements[id] = p;
+    conn->session.statements[id] = p;
     *out = p;
     return ROWLOCK_OK;
 }
@@ -264,7 +264,7 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
         return rl_stmt_failed(conn, id, p->handle, err);
     rowlock_status ended;
     int result = 0;
-    conn->calling = p->shape.call;
+    conn->session.calling = p->shape.call;
     RL_EXCHANGE(ended, conn, io, mysql_stmt_execute_start(&result, p->handle),
                 mysql_stmt_execute_cont(&result, p->handle, ready));
     *out = p;
@@ -356,7 +356,7 @@ bool rl_next(rl_rows *rows)
 {
     if (!rows->conn || rows->status != ROWLOCK_OK)
         return false;
-    rl_prepared *p = rows->conn->statements[rows->id];
+    rl_prepared *p = rows->conn->session.statements[rows->id];
     if (p->shape.call && rl_call_next(p, rows->cells))
         return true;
     int result = p->shape.call ? MYSQL_NO_DATA : mysql_stmt_fetch(p->handle);
@@ -374,7 +374,7 @@ void rl_end(rl_rows *rows)
 {
     if (!rows->conn)
         return;
-    rl_prepared *p = rows->conn->statements[rows->id];
+    rl_prepared *p = rows->conn->session.statements[rows->id];
     if (!p->shape.call)
         mysql_stmt_free_result(p->handle);
     rows->conn = NULL;

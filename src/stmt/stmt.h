@@ -4,8 +4,8 @@
  * Values are given in the order of the statement's `-- params:`. Prepared statements are
  * prepared once for each connection, with buffers that live as long; anew after an execution that
  * failed (but for BUSY). In a transaction none is prepared, but refused: prepare before it begins
- * what will run in it. On a connection that works through procedures (conn->via), a statement that
- * has one is its CALL; its answers are the same.
+ * what will run in it. On a connection that works through procedures (conn->session.via), a
+ * statement that has one is its CALL; its answers are the same.
  */
 #ifndef RL_STMT_H
 #define RL_STMT_H

@@ -113,7 +113,7 @@ rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, 
                            rowlock_error *err)
 {
     const rl_sql *sql = &rl_sql_table[id];
-    const rl_shape as = rl_shape_of(conn->via, id);
+    const rl_shape as = rl_shape_of(conn->session.via, id);
     if (sql->use_count == 0)
         return rl_conn_command(conn, sql->name, sql->text, io, err);
     RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};

@@ -147,7 +147,7 @@ static bool has(sight *s, unsigned right)
 {
     const rl_right *wanted = &rl_rights[right];
     const bool on_schema = strcmp(wanted->table, "*") == 0;
-    if (on_schema && !s->d->conn->via)
+    if (on_schema && !s->d->conn->session.via)
         return s->rights[right] == THERE;
     if (s->nothing)
         return false;
@@ -291,7 +291,7 @@ static void try_statements(rl_doctor *d, trial *t)
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         rowlock_error err = {0};
         rowlock_status status = ROWLOCK_OK;
-        if (!everyday((rl_sql_id)id) || (d->conn->via && !rl_sql_table[id].call))
+        if (!everyday((rl_sql_id)id) || (d->conn->session.via && !rl_sql_table[id].call))
             continue;
         do
             status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
