@@ -267,11 +267,10 @@ void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_i
                    uint64_t connection_id)
 {
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     if (connection_id == 0 || rl_pool_take(bells->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
         return;
     end_keeper(conn, bells->prefix, resource_id, connection_id, &io);
-    rl_pool_give(bells->pool, conn);
 }
 
 /* 1105: Percona's strict mode; 1235: not supported; 1305: no such function; 1370: may not call it.

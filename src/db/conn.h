@@ -72,6 +72,7 @@ typedef struct rl_conn rl_conn;
 
 /* The pool's part. */
 typedef struct rl_pooled {
+    struct rl_pool *pool;
     rl_conn *next; /* in the list of idle or of busy ones */
     rl_conn *previous;
     int purpose;     /* an rl_purpose */

@@ -208,7 +208,7 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
         return status;
     }
     conn->interrupt = interrupt_through_pool;
-    conn->interrupt_data = pool;
+    conn->interrupt_data = conn->pooled.pool = pool;
     adopt(pool, conn);
     *out = conn;
     return ROWLOCK_OK;
@@ -272,6 +272,12 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn)
     if (conn->demoted)
         drop_node(pool, conn->server.node);
     rl_conn_close(conn);
+}
+
+void rl_pool_give_back(rl_conn **conn)
+{
+    if (*conn)
+        rl_pool_give((*conn)->pooled.pool, *conn);
 }
 
 static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)

@@ -88,6 +88,10 @@ bool rl_pool_keeps(const rl_pool *pool, const rl_conn *conn);
  * Takes NULL. */
 void rl_pool_give(rl_pool *pool, rl_conn *conn);
 
+/* A connection that is given back by itself. */
+#define RL_BORROWED RL_CLEANUP(rl_pool_give_back) rl_conn *
+void rl_pool_give_back(rl_conn **conn);
+
 /* Pings idle connections with pins that were last used before `before_us`: the server ends what
  * it has not heard of for long. */
 void rl_pool_touch_pinned(rl_pool *pool, int64_t before_us, const rl_io *io);

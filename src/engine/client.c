@@ -34,11 +34,9 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
                              const rl_value *values, rl_done *done, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    rowlock_status status = rl_run(conn, id, values, &io, done, err);
-    rl_pool_give(&client->pool, conn);
-    return status;
+    return rl_run(conn, id, values, &io, done, err);
 }
 
 rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
@@ -48,17 +46,12 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
 {
     /* The connection may take its time; the change may not. */
     rl_io open_io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, NULL, &open_io, &conn, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    RL_BORROWED conn = NULL;
+    RL_TRY(rl_pool_take(&client->pool, NULL, &open_io, &conn, err));
     if (beside && beside->server.node != conn->server.node)
-        status = rl_fail(err, ROWLOCK_UNAVAILABLE,
-                         "two connections led to different servers (a failover?)");
-    else
-        status = rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
-    rl_pool_give(&client->pool, conn);
-    return status;
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "two connections led to different servers (a failover?)");
+    return rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
 }
 
 rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
@@ -90,9 +83,8 @@ typedef struct reading {
 static rowlock_status read_on(rl_conn *conn, const rl_io *io, reading *what, rowlock_error *err)
 {
     rl_rows rows;
-    rowlock_status status = rl_query(conn, what->id, what->values, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    rowlock_status status = ROWLOCK_OK;
+    RL_TRY(rl_query(conn, what->id, what->values, io, &rows, err));
     while (status == ROWLOCK_OK && rl_next(&rows)) {
         what->begun = true;
         status = what->each(what->data, rows.cells, err);
@@ -117,19 +109,14 @@ static bool has_died(const rl_conn *conn, rowlock_status status, const rl_budget
 static rowlock_status read_rows(rowlock_client *client, const rl_budget *budget, reading *what,
                                 rowlock_error *err)
 {
-    static const rl_request fresh = {.fresh = true};
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    rowlock_status status = read_on(conn, &io, what, err);
-    bool again = !what->begun && has_died(conn, status, budget, &io);
-    rl_pool_give(&client->pool, conn);
-    if (again) {
-        RL_TRY(rl_pool_take(&client->pool, &fresh, &io, &conn, err));
-        status = read_on(conn, &io, what, err);
-        rl_pool_give(&client->pool, conn);
+    for (rl_request wanted = {0};; wanted.fresh = true) {
+        RL_BORROWED conn = NULL;
+        RL_TRY(rl_pool_take(&client->pool, &wanted, &io, &conn, err));
+        rowlock_status status = read_on(conn, &io, what, err);
+        if (wanted.fresh || what->begun || !has_died(conn, status, budget, &io))
+            return rl_no_effect(status, err);
     }
-    return rl_no_effect(status, err);
 }
 
 typedef struct one_row {

@@ -21,12 +21,9 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
                                   uint64_t connection_id, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
-    rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
-    if (status == ROWLOCK_OK)
-        status = rl_kill_on(conn, &io, connection_id, err);
-    rl_pool_give(&client->pool, conn);
-    return status;
+    RL_BORROWED conn = NULL;
+    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
+    return rl_kill_on(conn, &io, connection_id, err);
 }
 
 /* end_on() for one that works through procedures. While it runs one it can be ended by its key
@@ -75,19 +72,13 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
     err = rl_error_or(err, &spare);
     rl_io io = rl_budget_quick_io(budget);
     const rl_request there = {.peer = trace->callers ? NULL : &trace->peer};
-    rl_conn *conn = NULL;
-    if (rl_pool_take(&client->pool, &there, &io, &conn, err) != ROWLOCK_OK)
-        conn = NULL;
+    RL_BORROWED conn = NULL;
     /* At another server the connection's number is a stranger's. */
-    if (conn && trace->callers && conn->server.node != trace->node) {
-        rl_pool_give(&client->pool, conn);
-        conn = NULL;
-    }
-    if (!conn)
+    if (rl_pool_take(&client->pool, &there, &io, &conn, err) != ROWLOCK_OK ||
+        (trace->callers && conn->server.node != trace->node))
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server that was sent a request whose reply was lost cannot be reached");
     rowlock_status status = end_on(conn, &io, trace, err);
-    rl_pool_give(&client->pool, conn);
     if (status != ROWLOCK_BUSY)
         return rl_no_effect(status, err);
     err->status = ROWLOCK_UNAVAILABLE;
@@ -100,12 +91,11 @@ void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const
     rl_io io = rl_budget_quick_io(budget);
     int64_t pause_us = FIRST_LOOK_US;
     const rl_request there = {.peer = &trace->peer};
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     if (rl_pool_take(&client->pool, &there, &io, &conn, NULL) != ROWLOCK_OK)
         return;
-    while (conn && end_on(conn, &io, trace, &err) == ROWLOCK_BUSY && !rl_budget_spent(budget)) {
+    while (end_on(conn, &io, trace, &err) == ROWLOCK_BUSY && !rl_budget_spent(budget)) {
         rl_give_time(budget, pause_us);
         pause_us = pause_us < MOST_LOOK_US / 2 ? 2 * pause_us : MOST_LOOK_US;
     }
-    rl_pool_give(&client->pool, conn);
 }

@@ -217,15 +217,14 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
     if (json.failed)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rl_done done = {0};
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
     const rl_value values[] = {rl_text_n(json.text, json.length), rl_text(""), rl_u64(UINT64_MAX)};
-    rowlock_status status = rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, &done, err);
-    rl_pool_give(pool, conn);
+    RL_TRY(rl_run(conn, RL_SQL_EVENT_ADD_MANY, values, io, &done, err));
     /* MariaDB's JSON_TABLE ends too early without an error when KILL QUERY meets it. */
-    if (status == ROWLOCK_OK && done.rows < count)
+    if (done.rows < count)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the INSERT was stopped by somebody");
-    return status;
+    return ROWLOCK_OK;
 }
 
 /*
