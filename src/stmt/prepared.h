@@ -28,10 +28,8 @@ static inline unsigned rl_shape_used(const rl_shape *shape, unsigned i)
 typedef struct rl_prepared {
     MYSQL_STMT *handle;
     rl_shape shape;
-    bool bound;  /* all values are numbers, and Connector/C knows where they are */
     bool failed; /* not to be executed again */
     MYSQL_BIND in[RL_SQL_MAX_VALUES];
-    uint64_t given[RL_SQL_MAX_VALUES];
     MYSQL_BIND out[RL_SQL_MAX_VALUES];
     uint64_t numbers[RL_SQL_MAX_VALUES];
     unsigned long lengths[RL_SQL_MAX_VALUES];

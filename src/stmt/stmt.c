@@ -208,49 +208,29 @@ rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count,
 
 /* -------------------------------------------------------------------------- running */
 
-static void bind_value(MYSQL_BIND *bind, const rl_value *value, uint64_t *given)
-{
-    *bind = (MYSQL_BIND){0};
-    if (value->type == RL_TYPE_TEXT) {
-        bind->buffer_type = MYSQL_TYPE_STRING;
-        bind->buffer = (void *)(uintptr_t)value->text;
-        bind->buffer_length = value->length;
-    } else {
-        bind->buffer_type = MYSQL_TYPE_LONGLONG;
-        bind->buffer = given;
-        bind->is_unsigned = value->type == RL_TYPE_U64;
-    }
-}
-
-/* Numbers have their place for as long as the statement; texts are bound where they are, each
- * time. False: Connector/C refuses. */
+/* Where they are, each time. False: Connector/C refuses. */
 static bool give_values(rl_prepared *p, const rl_value *values)
 {
     const rl_shape *sql = &p->shape;
-    bool texts = false;
     for (unsigned i = 0; i < sql->use_count; i++) {
         const rl_value *value = &values[rl_shape_used(sql, i)];
-        p->given[i] = value->number;
-        texts = texts || value->type == RL_TYPE_TEXT;
+        const bool text = value->type == RL_TYPE_TEXT;
+        const void *at = text ? (const void *)value->text : &value->number;
+        p->in[i] = (MYSQL_BIND){.buffer_type = text ? MYSQL_TYPE_STRING : MYSQL_TYPE_LONGLONG,
+                                .buffer = (void *)(uintptr_t)at,
+                                .buffer_length = text ? value->length : 0,
+                                .is_unsigned = value->type == RL_TYPE_U64};
     }
-    if (p->bound || sql->use_count == 0)
-        return true;
-    for (unsigned i = 0; i < sql->use_count; i++)
-        bind_value(&p->in[i], &values[rl_shape_used(sql, i)], &p->given[i]);
-    p->bound = !texts;
-    return mysql_stmt_bind_param(p->handle, p->in) == 0;
+    return sql->use_count == 0 || mysql_stmt_bind_param(p->handle, p->in) == 0;
 }
 
 /*
  * MariaDB 10.11 (Galera) crashed when a statement that had ended with 1213 was executed again on
  * its old handle. A row that somebody else has locked says nothing against the handle, and is the
- * everyday answer to a try; but a proxy that answered by itself has kept the types of the values
- * from the server.
+ * everyday answer to a try.
  */
 static void note_failure(rl_prepared *p, rowlock_status status)
 {
-    if (status != ROWLOCK_OK)
-        p->bound = false;
     if (status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         p->failed = true;
 }
