@@ -15,6 +15,7 @@
 #include "base/text.h"
 
 #define SQL_MODE_MOST 200
+#define FILE_MOST     ((size_t)1 << 30) /* bytes */
 
 static rowlock_status out_of_memory(rowlock_error *err)
 {
@@ -106,7 +107,7 @@ static rowlock_status read_text(FILE *stream, rl_file *file, rowlock_error *err)
         return cannot_read(file->name, errno, err);
     if (!S_ISREG(about.st_mode))
         return rl_fail(err, ROWLOCK_INVALID, "%s is not a file", file->name);
-    if ((size_t)about.st_size > RL_FILE_MOST)
+    if ((size_t)about.st_size > FILE_MOST)
         return rl_fail(err, ROWLOCK_INVALID, "%s is larger than 1 GiB", file->name);
     file->text = malloc((size_t)about.st_size + 1);
     if (!file->text)

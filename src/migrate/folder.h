@@ -8,8 +8,6 @@
 #include "base/sha256.h"
 #include "migrate/statement.h"
 
-#define RL_FILE_MOST ((size_t)1 << 30) /* bytes */
-
 typedef struct rl_file {
     uint64_t version; /* its number, at least 1 */
     char *name;       /* without the folder */

@@ -12,6 +12,7 @@
 #define NO_SUCH_THREAD 1094
 #define DUPLICATE_KEY  1062
 #define PAUSE_US       20000
+#define LIMIT_US       10000000
 
 /* ------------------------------------------------------------------------ connecting */
 
@@ -109,7 +110,7 @@ static bool may_pass(rowlock_status status)
 
 rl_io rl_ledger_io(void)
 {
-    return rl_io_until(rl_time_add(rl_now_us(), RL_LEDGER_LIMIT_US));
+    return rl_io_until(rl_time_add(rl_now_us(), LIMIT_US));
 }
 
 /*

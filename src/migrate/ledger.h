@@ -13,9 +13,6 @@
 #include "rowlock/rowlock_migrate.h"
 #include "stmt/stmt.h"
 
-/* How long a change of the history may take in all, outages and waits for its rows included. */
-#define RL_LEDGER_LIMIT_US 10000000
-
 /* A file's row. Its texts as long as the table's columns may be. */
 typedef struct rl_record {
     uint64_t version;
@@ -78,7 +75,8 @@ typedef struct rl_site {
     uint64_t server;
 } rl_site;
 
-/* For a change of the history, or what takes no longer. */
+/* For a change of the history, outages and waits for its rows included; and for what takes no
+ * longer. */
 rl_io rl_ledger_io(void);
 
 /*
