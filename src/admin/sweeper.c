@@ -82,13 +82,12 @@ static bool left_to_others(rowlock_status status)
 static rowlock_status work_on_batch(sweep *s, const part *p, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(s->budget);
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&s->client->pool, NULL, &io, &conn, err));
     rowlock_status status = p->work(s, conn, &io, err);
     /* A COMMIT that failed may have left it in the transaction. */
     if (status != ROWLOCK_OK && rl_in_transaction(conn->mysql))
         conn->broken = true;
-    rl_pool_give(&s->client->pool, conn);
     return status;
 }
 
@@ -417,11 +416,10 @@ static rowlock_status not_there(rowlock_client *client, const rl_budget *budget,
     static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_NAMES,
                                        RL_SQL_PURGE_ROW_LOCKS};
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);
     if (status == ROWLOCK_OK)
         status = rl_prepare_all(conn, needed, sizeof needed / sizeof needed[0], &io, err);
-    rl_pool_give(&client->pool, conn);
     return status == ROWLOCK_DENIED
                ? status
                : rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'", name);

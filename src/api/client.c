@@ -85,28 +85,20 @@ static void settle_in(rowlock_client *client, const rl_conn *conn)
 }
 
 /* Is this a server and a schema to work with? */
-static rowlock_status look_over(rowlock_client *client, rl_conn *conn, const rl_io *io,
-                                rowlock_error *err)
-{
-    rowlock_status status = rl_server_check(&conn->server, err);
-    /* Another attempt asks anew. */
-    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
-    RL_TRY(status);
-    RL_TRY(name_schema(client, conn, io, err));
-    RL_TRY(rl_schema_check(conn, client->schema, io, err));
-    settle_in(client, conn);
-    return ROWLOCK_OK;
-}
-
 static rowlock_status look_at_server(rowlock_client *client, const rl_budget *budget,
                                      rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
-    rl_conn *conn = NULL;
+    RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    rowlock_status status = look_over(client, conn, &io, err);
-    rl_pool_give(&client->pool, conn);
-    return status;
+    rowlock_status status = rl_server_check(&conn->server, err);
+    /* Another attempt asks anew. */
+    conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
+    RL_TRY(status);
+    RL_TRY(name_schema(client, conn, &io, err));
+    RL_TRY(rl_schema_check(conn, client->schema, &io, err));
+    settle_in(client, conn);
+    return ROWLOCK_OK;
 }
 
 static rowlock_status explain(const rowlock_client *client, rowlock_status status,
