@@ -70,7 +70,7 @@ UPDATE resource r
    AND r.version = :seen
    AND {{expired}};
 
--- All leases of a client in one statement. `leases` is [[id, version, ttl_us], ...].
+-- All leases of a client in one statement. `leases` is [[id, version, ttl_us, owner], ...].
 -- The resource row is not read: a transaction may have it locked (a fence), and an
 -- UPDATE over two tables locks both (seen on MariaDB 10.11). It need not be: whoever
 -- takes a lease away raises l.version above its holder's. FORCE INDEX: of a small table MariaDB 10.11

@@ -10,11 +10,11 @@
 
 /* What an option takes, and what becomes of it. */
 typedef enum cli_kind {
-    CLI_FLAG = 1,       /* no value: a bool is set */
-    CLI_TEXT,           /* a const char * */
-    CLI_UNSIGNED,       /* an unsigned, from `least` to `most` */
-    CLI_NUMBER,         /* an uint64_t, the same */
-    CLI_DURATION,       /* an int64_t, milliseconds, the same (`most` 0: no bound); -1 is `word` */
+    CLI_FLAG = 1, /* no value: a bool is set */
+    CLI_TEXT,     /* a const char * */
+    CLI_UNSIGNED, /* an unsigned, from `least` to `most` */
+    CLI_NUMBER,   /* an uint64_t, the same */
+    CLI_DURATION, /* an int64_t, milliseconds, the same (`most` 0: no bound); `word` gives -1 */
     CLI_GIVEN_DURATION, /* the same, but 0 gives 1: the library takes 0 for its default */
     CLI_WORD,           /* an enum: the value of one of `words` */
     CLI_SWITCH,         /* the same in --name=WORD; --name alone: CLI_ON */
@@ -29,7 +29,7 @@ typedef enum cli_kind {
 typedef struct cli_word {
     const char *word;
     int value;
-    bool any_case; /* A is a */
+    bool any_case; /* upper and lower case are the same */
 } cli_word;
 
 /* A table of options ends with an empty one. */
@@ -48,7 +48,7 @@ typedef struct cli_option {
 
 #define CLI_AT(type, member) .at = offsetof(type, member)
 
-/* A zeroed struct that lasts, for `into`. */
+/* A zeroed struct with static storage, for `into`. */
 #define CLI_INTO(type) (&(type){.context.json = false})
 
 struct cli_command {
@@ -66,9 +66,9 @@ struct cli_command {
 
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,
- * before and behind the command's own, go into the context. Options may stand between and after
- * the operands, up to "--". False: exit with *exit_status: --help was answered (0), or it has
- * complained (64), without telling a secret.
+ * which may stand anywhere among the command's own, go into the context. Options may stand between
+ * and after the operands, up to "--". False: exit with *exit_status: --help was answered (0), or it
+ * has complained (64), without telling a secret.
  */
 bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_status);
 
@@ -89,7 +89,7 @@ extern const cli_option cli_connection_options[];
 const char *cli_connection_instead(const char *name, size_t length);
 /* Notes that it was given; called before it is taken. */
 void cli_connection_note(cli_context *context, const cli_option *option, const char *value);
-/* When all are read. */
+/* Called once after all options are read: works out tls.mode, and sets client.tls. */
 void cli_connection_settle(cli_context *context);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct cli_context {
     rowlock_tls_options tls;       /* where client.tls points to */
     unsigned verbose;              /* -v, -vv; client.log already says so much */
     bool json;
-    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is what all come to */
+    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is the result of all */
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */

@@ -1,4 +1,6 @@
 /* cli/cmd_history.c - history: who held what, and how it ended. */
+#include <stdio.h>
+
 #include "args.h"
 #include "cli.h"
 #include "table.h"
@@ -32,10 +34,19 @@ static const char *holder_of(const void *row, char *text)
     return *event->owner_label ? event->owner_label : event->owner;
 }
 
-static int64_t exit_status_of(const void *row)
+/* Of a program's own release it may be negative. */
+static const char *exit_text(const void *row, char *text)
 {
     const rowlock_event *event = row;
-    return event->has_exit_status ? event->exit_status : -1;
+    if (event->has_exit_status)
+        snprintf(text, CELL_TEXT_MAX, "%d", event->exit_status);
+    return text;
+}
+
+static void add_exit_status(json_object *object, const char *key, const void *row)
+{
+    const rowlock_event *event = row;
+    cli_json_int(object, key, event->has_exit_status, event->exit_status);
 }
 
 static cli_colour exit_colour(const void *row)
@@ -56,8 +67,8 @@ static const cli_column columns[] = {
     {"happened_at", CELL_TIME, AT(happened_at), .title = "WHEN (UTC)", .place = 1},
     {"waited_ms", CELL_MS, AT(waited_ms), .title = "WAITED", .place = 6},
     {"held_ms", CELL_MS, AT(held_ms), .title = "HELD", .place = 7},
-    {"exit_status", CELL_MAYBE, .number = exit_status_of, .title = "EXIT", .place = 8,
-     .colour_of = exit_colour},
+    {"exit_status", CELL_JSON, .json = add_exit_status, .text = exit_text, .title = "EXIT",
+     .place = 8, .colour_of = exit_colour},
     {"detail", CELL_TEXT, AT(detail), .title = "DETAIL", .place = 9, .cut = 2},
     {0},
 };

@@ -113,7 +113,8 @@ static void join_worker(run *self)
     eventfd_read(self->done, &ignored);
 }
 
-/* ----------------------------------------------------- 1. wait for the lock */
+/* ----------------------------------------------------- 1. wait for the lock (2, the command:
+ * run_watch.c) */
 
 /* The last signal that has come and would end us; else `before`. */
 static int take_deadly_signal(run *self, int before)

@@ -88,7 +88,7 @@ void run_say_acquired(const run *self);
 void run_judge(run *self);
 /* What became of what the command started. */
 void run_say_children(const run *self);
-/* The release came to nothing, or it is done. */
+/* How the release ended; it may make the exit status 75. */
 void run_judge_release(run *self, int64_t held_us);
 
 #endif

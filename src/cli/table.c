@@ -136,8 +136,10 @@ static void write_us(double us, char *text)
 static const char *table_text(const cli_column *column, const void *row, char *text)
 {
     const char *plain = plain_text(column, row, text);
-    if (column->text)
+    if (column->text) {
+        text[0] = '\0';
         return column->text(row, text);
+    }
     if (!*plain)
         return plain;
     if (column->kind == CELL_MS)

@@ -43,7 +43,8 @@ typedef struct cli_column {
     unsigned place;    /* in the table, from 1 */
     unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
     const cli_named *names;
-    /* Instead of a member; of any other kind but CELL_TEXT for the table alone. */
+    /* Gives the text instead of the member: of CELL_TEXT and CELL_TIME in table and JSON, of other
+     * kinds in the table alone. `buffer` is "" on entry. */
     const char *(*text)(const void *row, char buffer[CELL_TEXT_MAX]);
     int64_t (*number)(const void *row); /* CELL_MAYBE, CELL_MS: instead of a member */
     cli_colour colour;

@@ -1,7 +1,7 @@
 #include "db/pool.h"
 
 /* What stopping a statement of our own may take: the waiting call is to end within 100 ms of its
- * deadline all the same (see STOPPED_GRACE_US in conn.c). */
+ * deadline all the same (see STOPPED_GRACE_US in exchange.c). */
 #define KILL_LIMIT_US 30000
 
 rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,

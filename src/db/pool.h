@@ -50,9 +50,9 @@ rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hook
 
 /* Of a connection with pins (conn->pooled.pins), somebody may want one back at any time. */
 typedef enum rl_pins {
-    RL_PINS_FEW,      /* as few as can be had, and not the most that one may have */
+    RL_PINS_FEW,      /* the one with the fewest, and never one that is full (pins_most) */
     RL_PINS_NONE,     /* it may wait in a statement: nobody needs it meanwhile */
-    RL_PINS_NOT_LONG, /* none if that can be had */
+    RL_PINS_NOT_LONG, /* without any if one can be had or made, else whichever */
     RL_PINS_MANY      /* it is to get another: so the others stay quiet */
 } rl_pins;
 

@@ -142,7 +142,7 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_held(seen) && seen->ours;
-    a->stage = RL_STAGE_TAKE;
+    a->stage = a->turn.unrung ? RL_STAGE_LOOK : RL_STAGE_TAKE;
     if (granted) {
         a->lock->version = seen->version;
         return ROWLOCK_OK;

@@ -17,6 +17,8 @@ typedef struct rl_row_call {
     int64_t sent_us;    /* before the last request on conn that was answered */
     int64_t reached_us; /* when the server was there for sure, last */
     bool patient;       /* nobody is published, or we are: only the server is slow */
+    bool fresh;         /* a new connection is wanted */
+    bool locked;        /* the rows are ours: what fails now is not that somebody holds them */
     const char *event;
     char detail[RL_DETAIL_MAX]; /* "": none */
 } rl_row_call;

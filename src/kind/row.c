@@ -170,7 +170,7 @@ static rowlock_status open_conn(rl_row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
     rl_pool *pool = &call->hold->client->pool;
-    static const rl_request hold = {.purpose = RL_HOLD};
+    const rl_request hold = {.purpose = RL_HOLD, .fresh = call->fresh};
     rowlock_status status = rl_pool_take(pool, &hold, &io, &call->conn, err);
     if (status == ROWLOCK_OK && call->conn->pooled.used_us == 0) /* just made */
         call->reached_us = rl_now_us();
@@ -203,16 +203,32 @@ static rowlock_status find_rows_and_open(rl_row_call *call, rowlock_error *err)
 
 static rowlock_status lock_and_publish(rl_row_call *call, rowlock_error *err)
 {
+    call->locked = false;
     RL_TRY(find_rows_and_open(call, err));
     RL_TRY(lock_rows(call, err));
+    call->locked = true;
     RL_TRY(rl_row_publish(call, err));
     return is_current(call, err);
+}
+
+/* The pool may not have seen that it had ended: of one that has a reply to come (no_reply) it
+ * cannot be seen, and a KILL returns before the server has ended what it kills. */
+static bool was_dead(const rl_row_call *call, rowlock_status status)
+{
+    return status == ROWLOCK_UNAVAILABLE && call->conn && call->conn->broken &&
+           call->conn->used_us != 0;
 }
 
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     rl_row_call *call = data;
+    call->fresh = false;
     rowlock_status status = lock_and_publish(call, err);
+    if (was_dead(call, status)) {
+        let_go(call);
+        call->fresh = true;
+        status = lock_and_publish(call, err);
+    }
     if (status == ROWLOCK_OK)
         return status;
     let_go(call);
@@ -249,7 +265,7 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
                              .reached_us = &call.reached_us,
                              .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
     rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
-    if (err && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
+    if (err && !call.locked && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
         return not_got(&call, status, err);
     RL_TRY(status);
     hold->held.conn = call.conn;

@@ -98,7 +98,7 @@ static void read_first(MYSQL_RES *result, char *text, size_t size)
         snprintf(text, size, "%s", row[0] ? row[0] : "");
 }
 
-/* Of a procedure: a change answers one row with how many it changed (src/stmt/stmt.c). */
+/* Of a procedure: a change answers one row with how many it changed (src/stmt/call.c). */
 static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *text, size_t size)
 {
     char number[24] = "";

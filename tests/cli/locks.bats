@@ -160,8 +160,12 @@ an_event() {
     jq -e '.[1] | .name == "nightly" and .mode == "lease" and .token == 42 and .waited_ms == 12
            and .held_ms == null and .exit_status == 3 and .detail == "done well"
            and (.happened_at | endswith("Z")) and (.id | type == "number")' <<<"$output"
+    # A program's own exit status may be negative.
+    sql "UPDATE lock_event SET exit_status = -15 WHERE event = 'released'"
     run rl history -n 1 --json
-    [ "$(jq -c '[.[].event]' <<<"$output")" = '["released"]' ]
+    [ "$(jq -c '[.[] | [.event, .exit_status]]' <<<"$output")" = '[["released",-15]]' ]
+    works rl history -n 1
+    [[ "${lines[1]}" =~ -\ +-15\ +"done well"$ ]]
     run rl history -n2 --json
     [ "$(jq -c '[.[].name]' <<<"$output")" = '["other","nightly"]' ]
     run -0 rl history none-such

@@ -321,6 +321,7 @@ TS_BOTH(test_a_wait_ends_on_time_at_a_fence)
     bool unknown = false;
     int64_t stood = ts_stood_ms();
     WANT_WITHIN(BUSY, 0, 200, ts_try(other, name, mode));
+    assert_non_null(strstr(ts_err.message, "transaction"));
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
         rowlock_hold *none = NULL;
         rowlock_acquire_options options = {.mode = mode, .wait_ms = waits[i]};
