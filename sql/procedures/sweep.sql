@@ -290,7 +290,8 @@ BEGIN
     END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     {{purge_floor_raise(version = p_highest)}};
-    SET v_floor = ({{resource_floor()}});
+    -- Not with SET: a subquery there locks what it reads.
+    SELECT MAX(f.version) INTO v_floor FROM ({{resource_floor()}}) AS f;
     IF v_floor IS NULL THEN
         CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
     END IF;

@@ -216,7 +216,7 @@ static rowlock_status lock_and_publish(rl_row_call *call, rowlock_error *err)
 static bool was_dead(const rl_row_call *call, rowlock_status status)
 {
     return status == ROWLOCK_UNAVAILABLE && call->conn && call->conn->broken &&
-           call->conn->used_us != 0;
+           call->conn->pooled.used_us != 0;
 }
 
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)

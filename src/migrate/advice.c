@@ -36,7 +36,7 @@ bool rl_advice_make(rl_advice *advice, const char *const *words, const char *loc
         put_word(&where, "--history-table=", table);
     put_word(&where, *folder == '-' ? "./" : "", folder);
     *advice = (rl_advice){.program = program.text, .lock = name.text, .where = where.text};
-    return !program.failed && !name.failed && !where.failed;
+    return program.text && !program.failed && !name.failed && !where.failed;
 }
 
 void rl_advice_free(rl_advice *advice)

@@ -287,12 +287,11 @@ static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
     rl_work_close(w);
-    if (w->lingers) {
+    if (w->lingers || rl_ledger_read(w->site, &ledger, err) != ROWLOCK_OK) {
         rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", w->file->name);
         say_status(w, err);
         return ROWLOCK_UNKNOWN;
     }
-    RL_TRY(rl_ledger_read(w->site, &ledger, err));
     for (size_t i = 0; i < ledger.count; i++)
         if (ledger.records[i].version == w->file->version)
             *applied = ledger.records[i].applied;
