@@ -108,11 +108,9 @@ static rowlock_status begin(job *j, rowlock_client *client,
 
 static void end(job *j)
 {
-    /* The outcome of the work stands; that the lock could not be given back costs others its TTL.
-     */
+    /* The outcome of the work stands; a lock that is not given back costs others its TTL. */
     if (j->hold)
         (void)rowlock_release(j->hold, NULL);
-    j->hold = NULL;
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
@@ -184,20 +182,6 @@ static uint64_t newest_applied(const rl_plan *plan)
     return version;
 }
 
-static rowlock_status apply_all(job *j, rowlock_migrations_result *result, rowlock_error *err)
-{
-    for (size_t i = 0; i < j->plan.count; i++) {
-        const rl_entry *entry = &j->plan.entries[i];
-        if (!entry->wanted)
-            continue;
-        RL_TRY(rl_apply_entry(&j->site, entry, err));
-        result->applied++;
-        if (entry->version > result->version)
-            result->version = entry->version;
-    }
-    return ROWLOCK_OK;
-}
-
 /* Under which token somebody has the lock; 0: nobody. */
 static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
 {
@@ -233,7 +217,16 @@ static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, ro
     RL_TRY(rl_plan_check(&j->plan, err));
     RL_TRY(rl_apply_check(&j->site, &j->plan, err));
     j->site.files = j->plan.wanted;
-    return apply_all(j, result, err);
+    for (size_t i = 0; i < j->plan.count; i++) {
+        const rl_entry *entry = &j->plan.entries[i];
+        if (!entry->wanted)
+            continue;
+        RL_TRY(rl_apply_entry(&j->site, entry, err));
+        result->applied++;
+        if (entry->version > result->version)
+            result->version = entry->version;
+    }
+    return ROWLOCK_OK;
 }
 
 static rowlock_status apply(job *j, rowlock_migrations_result *result, rowlock_error *err)
