@@ -20,10 +20,11 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 -- clause: open(r?)
 ({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
 
--- Its holder rang the bell so lately that the waiter who was woken is still to come for it.
+-- Its holder rang the bell so lately that the waiter who was woken is still to come for it. It may have done so
+-- after now: now is when this statement began, which may have waited for the row's lock until the release was done.
 -- clause: reserved(r?)
 ({r}connection_id <> 0
- AND {r}update_time BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6));
+ AND {r}update_time BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6) + INTERVAL 1 SECOND);
 
 -- Is it still held by this owner, with this token?
 -- clause: ours

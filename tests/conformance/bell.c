@@ -277,6 +277,12 @@ TS_ONCE(test_nobody_passes_who_was_woken)
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(hold, &ts_err));
         (void)passes_by(tries, name, released);
+        /* Nor one whose statement began before the release, and waited for the row. */
+        ts_sql(mysql,
+               "UPDATE resource SET update_time = UTC_TIMESTAMP(6) + INTERVAL 500000 MICROSECOND"
+               " WHERE status = 'free' AND resource_name = %s",
+               ts_quote(name));
+        (void)passes_by(tries, name, released);
         ts_proxy_flow(proxy);
         WANT(OK, ts_waiter_join(&waiter, 10000));
         finish(waiter.hold, name);
