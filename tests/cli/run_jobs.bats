@@ -119,7 +119,7 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 
 @test "a job that stays stopped loses its lock in time, and ends" {
     at_shell 'type:./rw run --ttl=8s "$L" -- sh reader.sh &\n' "$STOPPED" 'until:rl run -n "$L" -- true' \
-        'wait:sh was ended' 'type:\n' 'wait:Exit 75'
+        'wait:sh was ended' 'type:wait %1; echo left=$?\n' 'wait:left=75'
 }
 
 @test "waiting for the lock in the background, then fg, ^Z, fg, and the lock" {

@@ -343,12 +343,16 @@ TS_ONCE(test_a_take_over_is_overtaken)
     for (int by_another = 0; by_another < 2; by_another++) {
         const char *name = ts_name(by_another ? "two-take-over" : "renewed");
         TS_CLIENT *client = through_open();
+        rowlock_cancel *cancel = NULL;
+        WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
         print_message("# %s\n", name);
         rowlock_hold *old = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
         WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
         ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
         ts_proxy_arm(proxy, TS_DELAY_COMMAND, "lease_take_over", 1, false);
-        ts_waiter waiter = ts_wait(client, name, ROWLOCK_OPTIMISTIC, 4000, 0);
+        ts_waiter waiter = {
+            .client = client, .name = name, .options = {.wait_ms = 60000, .cancel = cancel}};
+        ts_waiter_start(&waiter);
         assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
         rowlock_hold *hold = by_another ? ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000) : old;
         if (!by_another)
@@ -358,13 +362,18 @@ TS_ONCE(test_a_take_over_is_overtaken)
                    "       l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 60 SECOND"
                    " WHERE r.resource_name = '%s'",
                    name);
+        uint64_t commands = ts_proxy_commands(proxy);
         ts_proxy_flow(proxy);
-        WANT(TIMEOUT, ts_waiter_join(&waiter, 10000));
+        /* It came to nothing, and the waiter goes on waiting. */
+        assert_true(POLL_UNTIL(ts_proxy_commands(proxy) > commands + 2, 10000));
+        rowlock_cancel_fire(cancel);
+        WANT(CANCELLED, ts_waiter_join(&waiter, 10000));
         assert_held(hold);
         assert_int_equal(version_of(name), rowlock_hold_token(hold));
         if (by_another)
             WANT(LOST, rowlock_release(old, &ts_err));
         WANT(OK, rowlock_release(hold, &ts_err));
+        rowlock_cancel_free(cancel);
     }
 }
 
