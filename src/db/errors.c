@@ -5,100 +5,50 @@
 
 /* What both flavours mean the same by; each one's own numbers are in db/flavour.c. */
 typedef struct meaning {
-    unsigned short number;
-    unsigned char status; /* a rowlock_status */
+    rowlock_status status;
+    unsigned short numbers[20]; /* 0 behind the last */
 } meaning;
 
 static const meaning meanings[] = {
-    /* a lock could not be had: lock wait timeout (also MariaDB's NOWAIT), MySQL's NOWAIT */
-    {1205, ROWLOCK_BUSY},
-    /* the whole transaction is rolled back: deadlock, changed since the snapshot (MariaDB),
-     * group replication, error at commit, deadlock among user locks */
-    {1213, ROWLOCK_DEADLOCK},
-    {1020, ROWLOCK_DEADLOCK},
-    {1180, ROWLOCK_DEADLOCK},
+    /* a lock could not be had: lock wait timeout (also MariaDB's NOWAIT) */
+    {ROWLOCK_BUSY, {1205}},
+    /* the whole transaction is rolled back: deadlock, changed since the snapshot (MariaDB), error
+     * at commit */
+    {ROWLOCK_DEADLOCK, {1213, 1020, 1180}},
     /* interrupted: KILL QUERY, the flavours' statement time limits; while it waited for a table's
      * auto-increment lock (MariaDB) */
-    {1317, ROWLOCK_CANCELLED},
-    {1467, ROWLOCK_CANCELLED},
+    {ROWLOCK_CANCELLED, {1317, 1467}},
     /* the connection is gone; whether the statement ran is not known */
-    {2006, ROWLOCK_UNKNOWN},
-    {2013, ROWLOCK_UNKNOWN},
-    {2055, ROWLOCK_UNKNOWN},
-    {2026, ROWLOCK_UNKNOWN},
-    {2014, ROWLOCK_UNKNOWN},
-    {2027, ROWLOCK_UNKNOWN},
-    {2030, ROWLOCK_UNKNOWN},
-    {1053, ROWLOCK_UNKNOWN},
-    {1152, ROWLOCK_UNKNOWN},
-    {1158, ROWLOCK_UNKNOWN},
-    {1159, ROWLOCK_UNKNOWN},
-    {1160, ROWLOCK_UNKNOWN},
-    {1161, ROWLOCK_UNKNOWN},
-    {1184, ROWLOCK_UNKNOWN},
-    {1927, ROWLOCK_UNKNOWN},
+    {ROWLOCK_UNKNOWN, {2006, 2013, 2055, 2026, 2014, 2027, 2030, 1053, 1152, 1158, 1159, 1160, 1161,
+                       1184, 1927}},
     /* cannot be reached */
-    {2002, ROWLOCK_UNAVAILABLE},
-    {2003, ROWLOCK_UNAVAILABLE},
-    {2005, ROWLOCK_UNAVAILABLE},
-    {2012, ROWLOCK_UNAVAILABLE},
-    {1040, ROWLOCK_UNAVAILABLE},
-    {1203, ROWLOCK_UNAVAILABLE},
-    {1226, ROWLOCK_UNAVAILABLE},
-    {1129, ROWLOCK_UNAVAILABLE},
+    {ROWLOCK_UNAVAILABLE, {2002, 2003, 2005, 2012, 1040, 1203, 1226, 1129}},
     /* the wrong node */
-    {1290, ROWLOCK_READONLY},
-    {1792, ROWLOCK_READONLY},
-    {1836, ROWLOCK_READONLY},
-    {1047, ROWLOCK_READONLY},
-    {1036, ROWLOCK_READONLY},
+    {ROWLOCK_READONLY, {1290, 1792, 1836, 1047, 1036}},
     /* not allowed */
-    {1044, ROWLOCK_DENIED},
-    {1045, ROWLOCK_DENIED},
-    {1095, ROWLOCK_DENIED},
-    {1130, ROWLOCK_DENIED},
-    {1142, ROWLOCK_DENIED},
-    {1143, ROWLOCK_DENIED},
-    {1227, ROWLOCK_DENIED},
-    {1251, ROWLOCK_DENIED},
-    {1370, ROWLOCK_DENIED},
-    {1410, ROWLOCK_DENIED},
-    {1419, ROWLOCK_DENIED},
-    {1698, ROWLOCK_DENIED},
-    {1820, ROWLOCK_DENIED},
-    {1862, ROWLOCK_DENIED},
-    {2058, ROWLOCK_DENIED},
-    {2059, ROWLOCK_DENIED},
-    {2061, ROWLOCK_DENIED},
+    {ROWLOCK_DENIED, {1044, 1045, 1095, 1130, 1142, 1143, 1227, 1251, 1370, 1410, 1419, 1698, 1820,
+                      1862, 2058, 2059, 2061}},
     /* no such schema, table, routine */
-    {1049, ROWLOCK_SCHEMA},
-    {1146, ROWLOCK_SCHEMA},
-    {1305, ROWLOCK_SCHEMA},
+    {ROWLOCK_SCHEMA, {1049, 1146, 1305}},
     /* a table is there and is not what it was: columns, keys, what fits into them, its engine */
-    {1048, ROWLOCK_DAMAGED},
-    {1054, ROWLOCK_DAMAGED},
-    {1062, ROWLOCK_DAMAGED},
-    {1136, ROWLOCK_DAMAGED},
-    {1176, ROWLOCK_DAMAGED},
-    {1264, ROWLOCK_DAMAGED},
-    {1265, ROWLOCK_DAMAGED},
-    {1292, ROWLOCK_DAMAGED},
-    {1364, ROWLOCK_DAMAGED},
-    {1366, ROWLOCK_DAMAGED},
-    {1406, ROWLOCK_DAMAGED},
-    {1452, ROWLOCK_DAMAGED},
-    {1644, ROWLOCK_DAMAGED},
+    {ROWLOCK_DAMAGED, {1048, 1054, 1062, 1136, 1176, 1264, 1265, 1292, 1364, 1366, 1406, 1452,
+                       1644}},
     /* a trigger on a table of the server's own */
-    {1465, ROWLOCK_INVALID},
+    {ROWLOCK_INVALID, {1465}},
     /* READ COMMITTED with binlog_format = STATEMENT */
-    {1665, ROWLOCK_UNSUPPORTED},
-    /* this machine; no number at all is what Connector/C says when mysql_stmt_prepare() had no
-     * memory (3.3) */
-    {0, ROWLOCK_SYSTEM},
-    {2008, ROWLOCK_SYSTEM},
-    {2001, ROWLOCK_SYSTEM},
+    {ROWLOCK_UNSUPPORTED, {1665}},
+    /* this machine */
+    {ROWLOCK_SYSTEM, {2008, 2001}},
 };
 
+static bool is_one_of(unsigned number, const unsigned short *numbers)
+{
+    while (*numbers && *numbers != number)
+        numbers++;
+    return *numbers != 0;
+}
+
+/* No number at all is what Connector/C says when mysql_stmt_prepare() had no memory (3.3). */
 rowlock_status rl_server_status(unsigned number, rl_flavour flavour)
 {
     const rl_traits *traits = rl_traits_of(flavour);
@@ -106,9 +56,9 @@ rowlock_status rl_server_status(unsigned number, rl_flavour flavour)
         if (traits->own_numbers[i].number == number)
             return (rowlock_status)traits->own_numbers[i].status;
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
-        if (meanings[i].number == number)
-            return (rowlock_status)meanings[i].status;
-    return ROWLOCK_SERVER;
+        if (is_one_of(number, meanings[i].numbers))
+            return meanings[i].status;
+    return number == 0 ? ROWLOCK_SYSTEM : ROWLOCK_SERVER;
 }
 
 /* A Galera node that has just lost its quorum, at a commit (10.11: "Error while appending streaming
