@@ -1,6 +1,5 @@
 #include "admin/doctor/doctor.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,25 @@
 
 #define LOOK_US 60000000 /* the whole look */
 
+static rowlock_status check_settings(rl_doctor *d, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(d->server->read_only),
+                               rl_u64((uint64_t)(d->wants->ttl_ms + 999) / 1000),
+                               rl_u64(d->server->binlog), rl_text(d->server->binlog_format)};
+    unsigned told = 0;
+    return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_SETTINGS, values, &told, err);
+}
+
+static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const rl_value values[] = {
+        rl_u64((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000)};
+    unsigned told = 0;
+    return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_CLOCK, values, &told, err);
+}
+
 static void check_version(rl_doctor *d)
 {
     const rl_traits *traits = rl_traits_of(d->server->flavour);
@@ -25,74 +43,6 @@ static void check_version(rl_doctor *d)
         rl_doctor_tell(
             d, "server", ROWLOCK_BROKEN, rl_doctor_text(d, "it lacks %s", traits->too_old),
             "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name, d->server->version);
-}
-
-static void check_read_only(const rl_doctor *d)
-{
-    if (d->server->read_only)
-        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN,
-                       "only who may write to it all the same can take locks on it",
-                       "connect to the primary", "the server is read-only");
-    else
-        rl_doctor_fine(d, "read-only", "the server takes writes");
-}
-
-static void check_flush(const rl_doctor *d)
-{
-    if (d->flush == 1)
-        rl_doctor_fine(d, "flush", "innodb_flush_log_at_trx_commit is 1");
-    else
-        rl_doctor_tell(
-            d, "flush", ROWLOCK_CARE,
-            "a crash of the server can lose the newest lease and take a token back: two holders",
-            "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-            "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
-}
-
-static void check_isolation(const rl_doctor *d)
-{
-    bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
-    rl_doctor_fine(d, "isolation", "%s by default; rowlock's own connections use READ-COMMITTED%s",
-                   d->isolation, usual ? "" : " whatever the default");
-}
-
-static void check_wait_timeout(rl_doctor *d)
-{
-    uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
-    if (d->wait_timeout_s > ttl_s)
-        rl_doctor_fine(d, "wait_timeout",
-                       "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
-                       " s) where it holds a row lock",
-                       d->wait_timeout_s, ttl_s);
-    else
-        rl_doctor_tell(
-            d, "wait_timeout", ROWLOCK_CARE,
-            "rowlock sets its own; but your own transactions that wait so long between statements "
-            "lose the locks they took with rowlock_tx_acquire()",
-            rl_doctor_text(d, "set the global wait_timeout to %" PRIu64 " or more",
-                           ttl_s < 14400 ? 28800 : ttl_s * 2),
-            "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
-}
-
-static void check_connections(const rl_doctor *d)
-{
-    rl_doctor_tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
-                   d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
-                   d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
-                   "max_connections is %" PRIu64, d->max_connections);
-}
-
-static void check_clock(const rl_doctor *d)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t here_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-    double ahead = (double)(here_us - d->server_us) / 1e6;
-    bool far = ahead > 1 || ahead < -1;
-    rl_doctor_tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
-                   far ? "no lock depends on it; times in your own logs will differ" : "",
-                   far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
-                   ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
 }
 
 static void check_cluster(const rl_doctor *d)
@@ -165,17 +115,6 @@ static void check_tls(const rl_doctor *d)
                        "--tls=verify-identity, with --tls-ca where the system does not know the "
                        "server's CA",
                        "the connection is not encrypted");
-}
-
-static void check_binlog(const rl_doctor *d)
-{
-    if (d->server->binlog && strcasecmp(d->server->binlog_format, "STATEMENT") == 0)
-        rl_doctor_tell(d, "binlog", ROWLOCK_BROKEN,
-                       "the server refuses changes at READ-COMMITTED, which rowlock needs",
-                       "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
-    else
-        rl_doctor_fine(d, "binlog", "%s",
-                       d->server->binlog ? "the binary log takes rows" : "no binary log");
 }
 
 /* A bell of a schema that cannot be: nobody's. */
@@ -287,20 +226,6 @@ static void check_waiters(rl_doctor *d)
             "who waits is hidden from this user");
 }
 
-static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
-{
-    rl_rows rows;
-    bool found = false;
-    RL_TRY(rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err));
-    d->flush = rows.cells[0].u64;
-    d->wait_timeout_s = rows.cells[1].u64;
-    snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
-    d->max_connections = rows.cells[3].u64;
-    d->server_us = rows.cells[4].i64;
-    rl_grantee(rows.cells[5].text, d->grantee, sizeof d->grantee);
-    return ROWLOCK_OK;
-}
-
 static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms,
                                 rowlock_error *err)
 {
@@ -329,20 +254,15 @@ static rowlock_status reach_server(rl_doctor *d, rowlock_error *err)
     return rl_reach_server(&how, try_to_open, d, err);
 }
 
-static void check_all(rl_doctor *d, bool with_schema)
+static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *err)
 {
     check_version(d);
-    check_read_only(d);
-    check_flush(d);
-    check_isolation(d);
-    check_wait_timeout(d);
-    check_connections(d);
-    check_binlog(d);
+    RL_TRY(check_settings(d, err));
     check_cluster(d);
     check_tls(d);
     check_identity(d);
     check_waiting(d);
-    check_clock(d);
+    RL_TRY(check_clock(d, err));
     rl_doctor_check_blocked(d);
     if (with_schema && check_schema(d)) {
         check_kinds(d);
@@ -351,6 +271,7 @@ static void check_all(rl_doctor *d, bool with_schema)
         rl_doctor_check_procedures(d);
         rl_doctor_check_event(d);
     }
+    return ROWLOCK_OK;
 }
 
 static void tell_no_schema(rl_doctor *d)
@@ -414,14 +335,15 @@ static void check_unseen(rl_doctor *d, schema_sight seen)
         (void)rl_doctor_check_rights(d, true);
 }
 
-static void examine(rl_doctor *d, schema_sight seen)
+static rowlock_status examine(rl_doctor *d, schema_sight seen, rowlock_error *err)
 {
     if (!d->wants->rights_only)
-        check_all(d, seen == SCHEMA_SEEN);
+        RL_TRY(check_all(d, seen == SCHEMA_SEEN, err));
     else if (seen == SCHEMA_SEEN)
         (void)rl_doctor_check_rights(d, false);
     if (seen != SCHEMA_SEEN)
         check_unseen(d, seen);
+    return ROWLOCK_OK;
 }
 
 /* Who has the role procedures works through them, and who works through them has that role. */
@@ -439,10 +361,10 @@ static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
     schema_sight seen = SCHEMA_SEEN;
     RL_TRY(open_somehow(d, &seen, err));
     d->server = &d->conn->server;
-    RL_TRY(read_settings(d, err));
-    examine(d, seen);
+    rl_session_grantee(d->conn, ROWLOCK_DENIED, d->grantee, sizeof d->grantee);
+    rowlock_status status = examine(d, seen, err);
     if (rl_doctor_could_look(d))
-        return ROWLOCK_OK;
+        return status;
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
                    d->conn->broken ? "the connection to the server was lost"
                                    : "statements are stopped again and again (KILL QUERY)");

@@ -55,6 +55,24 @@ rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values,
     return status;
 }
 
+rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *values,
+                                   unsigned *told, rowlock_error *err)
+{
+    rl_rows rows;
+    rowlock_status status;
+    do
+        status = rl_query(d->conn, id, values, &d->io, &rows, err);
+    while (rl_doctor_again(d, status));
+    RL_TRY(status);
+    for (*told = 0; rl_next(&rows); ++*told) {
+        const bool fine = rows.cells[1].u64 == ROWLOCK_FINE;
+        rl_doctor_tell(d, rows.cells[0].text, (rowlock_level)rows.cells[1].u64,
+                       fine ? "" : rows.cells[3].text, fine ? "" : rows.cells[4].text, "%s",
+                       rows.cells[2].text);
+    }
+    return rows.status;
+}
+
 const char *rl_doctor_text(rl_doctor *d, const char *format, ...)
 {
     va_list args;

@@ -14,11 +14,6 @@ typedef struct rl_doctor {
     rl_conn *conn;
     rl_io io;
     const rl_server *server;
-    uint64_t flush;
-    uint64_t wait_timeout_s;
-    uint64_t max_connections;
-    int64_t server_us;
-    char isolation[65];
     char grantee[RL_GRANTEE_SIZE]; /* this user as 'user'@'host' */
     unsigned stops;                /* statements that somebody has stopped */
     char text[2 * RL_GRANTEE_SIZE + 500];
@@ -40,6 +35,10 @@ void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ..
 /* rl_query_one(), again where it was stopped. */
 rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
                              rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+
+/* Tells the findings that the statement's rows are (sql/doctor.sql); *told: how many. */
+rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *values,
+                                   unsigned *told, rowlock_error *err) RL_MUST_USE;
 
 /* A remedy in words, which stays until the next one. */
 const char *rl_doctor_text(rl_doctor *d, const char *format, ...) RL_PRINTF(2, 3);
