@@ -1,4 +1,4 @@
-#include "admin/fences.h"
+#include "admin/admin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "db/denied.h"
 #include "kind/fence.h"
 
@@ -400,41 +399,31 @@ rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
 
 /* -------------------------------------------------------------------------------- list */
 
-typedef struct listing {
-    rowlock_client *client;
-    rowlock_fences *fences;
-} listing;
-
-static bool is_same(const rowlock_fenced *item, const rl_cell *cells, const char *name)
+/* The last, where it is of the same table and lock: a fence's triggers come one after the other. */
+static rowlock_fenced *find_item(rl_list *list, const rl_cell *cells, rowlock_error *err)
 {
-    return strcmp(item->table_schema, cells[0].text) == 0 &&
-           strcmp(item->table_name, cells[1].text) == 0 && strcmp(item->name, name) == 0;
+    rowlock_fenced *items = list->items;
+    rowlock_fenced *last = list->count ? &items[list->count - 1] : NULL;
+    if (last && strcmp(last->table_schema, cells[0].text) == 0 &&
+        strcmp(last->table_name, cells[1].text) == 0 && strcmp(last->name, cells[5].text) == 0)
+        return last;
+    rowlock_fenced *item = rl_list_add(list, err);
+    if (item)
+        *item = (rowlock_fenced){.table_schema = rl_list_keep(list, &cells[0]),
+                                 .table_name = rl_list_keep(list, &cells[1]),
+                                 .name = rl_list_keep(list, &cells[5]),
+                                 .definer = rl_list_keep(list, &cells[3])};
+    return item;
 }
 
-static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, const char *name,
-                               rowlock_error *err)
-{
-    if (!RL_GROW(fences->items, fences->count, fences->capacity))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_fenced *item = &fences->items[fences->count++];
-    *item = (rowlock_fenced){.table_schema = rl_texts_keep(&fences->texts, cells[0].text),
-                             .table_name = rl_texts_keep(&fences->texts, cells[1].text),
-                             .name = rl_texts_keep(&fences->texts, name),
-                             .definer = rl_texts_keep(&fences->texts, cells[3].text)};
-    return fences->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
-}
-
-/* Its triggers come one after the other. */
 static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    listing *to = data;
-    rowlock_fences *fences = to->fences;
-    const char *name = cells[5].text;
-    if (!*name || strcmp(cells[4].text, to->client->schema) != 0)
+    rl_list *list = data;
+    if (!*cells[5].text || strcmp(cells[4].text, list->client->schema) != 0)
         return ROWLOCK_OK;
-    if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
-        RL_TRY(new_item(fences, cells, name, err));
-    rowlock_fenced *item = &fences->items[fences->count - 1];
+    rowlock_fenced *item = find_item(list, cells, err);
+    if (!item)
+        return ROWLOCK_SYSTEM;
     int event = event_number(cells[2].text);
     item->on_insert = item->on_insert || event == 0;
     item->on_update = item->on_update || event == 1;
@@ -442,26 +431,15 @@ static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *
     return ROWLOCK_OK;
 }
 
-rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences, rowlock_error *err)
+rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **out, rowlock_error *err)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    listing to = {.client = client, .fences = calloc(1, sizeof *to.fences)};
-    if (!to.fences)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_status status =
-        rl_client_read_all(client, &budget, RL_SQL_FENCE_LIST, NULL, add_item, &to, err);
-    if (status == ROWLOCK_OK)
-        *fences = to.fences;
-    else
-        rl_fences_free(to.fences);
-    return status;
-}
-
-void rl_fences_free(rowlock_fences *fences)
-{
+    rowlock_fences *fences = rl_list_new(client, sizeof *fences, sizeof(rowlock_fenced), err);
     if (!fences)
-        return;
-    rl_texts_free(&fences->texts);
-    free(fences->items);
-    free(fences);
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = rl_list_read(&fences->all, RL_SQL_FENCE_LIST, NULL, add_item, err);
+    if (status == ROWLOCK_OK)
+        *out = fences;
+    else
+        rl_list_free(fences);
+    return status;
 }
