@@ -8,17 +8,7 @@
 
 #include "base/text.h"
 
-#define SHA1_DIGITS 40
-
-void rl_tls_free(rl_tls *tls)
-{
-    free(tls->ca);
-    free(tls->cert);
-    free(tls->key);
-    free(tls->fingerprint);
-    free(tls->crl);
-    *tls = (rl_tls){0};
-}
+#define SHA1_BYTES 20
 
 static bool override(char **to, const char *with)
 {
@@ -36,18 +26,6 @@ bool rl_tls_override(rl_tls *tls, const rowlock_tls_options *members)
     return override(&tls->ca, members->ca) && override(&tls->cert, members->cert) &&
            override(&tls->key, members->key) && override(&tls->fingerprint, members->fingerprint) &&
            override(&tls->crl, members->crl);
-}
-
-bool rl_tls_copy(rl_tls *to, const rl_tls *from)
-{
-    const rowlock_tls_options members = {.mode = from->mode,
-                                         .ca = from->ca,
-                                         .cert = from->cert,
-                                         .key = from->key,
-                                         .fingerprint = from->fingerprint,
-                                         .crl = from->crl};
-    *to = (rl_tls){0};
-    return rl_tls_override(to, &members);
 }
 
 static const struct {
@@ -81,17 +59,15 @@ const char *rl_tls_mode_word(rowlock_tls_mode mode)
 /* 40 hexadecimal digits, or 20 pairs of them with colons between. */
 static bool is_sha1(const char *text)
 {
-    size_t digits = 0;
-    bool colons = strchr(text, ':');
-    for (; *text; text++) {
-        bool pair_ends = digits > 0 && digits % 2 == 0 && digits < SHA1_DIGITS;
-        if (colons && pair_ends && *text == ':' && text[-1] != ':')
-            continue;
-        if (!isxdigit((unsigned char)*text) || (colons && pair_ends && text[-1] != ':'))
+    const bool colons = strchr(text, ':');
+    for (int i = 0; i < SHA1_BYTES; i++) {
+        if (i > 0 && colons && *text++ != ':')
             return false;
-        digits++;
+        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
+            return false;
+        text += 2;
     }
-    return digits == SHA1_DIGITS;
+    return !*text;
 }
 
 static rowlock_status check_file(const char *what, const char *path, rowlock_error *err)

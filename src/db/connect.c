@@ -14,12 +14,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "db/connect.h"
 #include "db/tls.h"
 
@@ -27,41 +29,48 @@
  * used; pages that are not used cost nothing. */
 #define CONNECT_STACK ((size_t)256 * 1024)
 
+/* What they own. */
+static const size_t texts[] = {
+    offsetof(rl_params, host),
+    offsetof(rl_params, socket),
+    offsetof(rl_params, user),
+    offsetof(rl_params, password),
+    offsetof(rl_params, schema),
+    offsetof(rl_params, defaults_file),
+    offsetof(rl_params, defaults_extra_file),
+    offsetof(rl_params, tls.ca),
+    offsetof(rl_params, tls.cert),
+    offsetof(rl_params, tls.key),
+    offsetof(rl_params, tls.fingerprint),
+    offsetof(rl_params, tls.crl),
+};
+#define TEXTS (sizeof texts / sizeof texts[0])
+
+static char **text_of(rl_params *params, size_t i)
+{
+    return (char **)(void *)((char *)params + texts[i]);
+}
+
 void rl_params_free(rl_params *params)
 {
     if (params->password)
         explicit_bzero(params->password, strlen(params->password));
-    free(params->host);
-    free(params->socket);
-    free(params->user);
-    free(params->password);
-    free(params->schema);
-    free(params->defaults_file);
-    free(params->defaults_extra_file);
-    rl_tls_free(&params->tls);
+    for (size_t i = 0; i < TEXTS; i++)
+        free(*text_of(params, i));
     *params = (rl_params){0};
-}
-
-static bool copy_text(char **to, const char *from)
-{
-    *to = from ? strdup(from) : NULL;
-    return !from || *to;
 }
 
 bool rl_params_copy(rl_params *to, const rl_params *from)
 {
-    *to = (rl_params){.port = from->port,
-                      .protocol = from->protocol,
-                      .read_defaults = from->read_defaults,
-                      .via = from->via,
-                      .connect_timeout_ms = from->connect_timeout_ms,
-                      .retry_ms = from->retry_ms};
-    return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
-           copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
-           copy_text(&to->schema, from->schema) &&
-           copy_text(&to->defaults_file, from->defaults_file) &&
-           copy_text(&to->defaults_extra_file, from->defaults_extra_file) &&
-           rl_tls_copy(&to->tls, &from->tls);
+    bool whole = true;
+    *to = *from;
+    for (size_t i = 0; i < TEXTS; i++) {
+        char **text = text_of(to, i);
+        const char *theirs = *text;
+        *text = rl_strdup(theirs);
+        whole = whole && (*text || !theirs);
+    }
+    return whole;
 }
 
 /* --------------------------------------------------------------------- in this thread */
