@@ -13,9 +13,8 @@
 /* ------------------------------------------------------------------------- errors */
 
 /* For its message the server is asked who this is. */
-static const char *account_of(void *data)
+static const char *account_of(rl_conn *conn)
 {
-    rl_conn *conn = data;
     if (!conn->session.account && conn->session.ask_account && !conn->broken)
         conn->session.ask_account(conn);
     return conn->session.account;
@@ -25,17 +24,15 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
     rowlock_status status = rl_answer_status(number, sqlstate, text, conn->flavour);
-    rl_refusal refusal = {.statement = name,
-                          .schema = conn->mysql->db,
-                          .number = number,
-                          .sqlstate = sqlstate,
-                          .text = text};
+    rl_refusal refusal = {.statement = name, .schema = conn->mysql->db, .number = number};
+    snprintf(refusal.sqlstate, sizeof refusal.sqlstate, "%s", sqlstate);
+    snprintf(refusal.text, sizeof refusal.text, "%s", text);
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(number))
-        return rl_refused_account(&refusal, account_of, conn, err);
+        refusal.account = account_of(conn);
     if (status != ROWLOCK_CANCELLED)
         return rl_refused(&refusal, status, err);
     refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";

@@ -149,20 +149,6 @@ rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowl
     return status;
 }
 
-rowlock_status rl_refused_account(const rl_refusal *refusal, const char *(*account_of)(void *data),
-                                  void *data, rowlock_error *err)
-{
-    rl_refusal kept = *refusal;
-    char sqlstate[8];
-    char text[1024];
-    snprintf(sqlstate, sizeof sqlstate, "%s", refusal->sqlstate);
-    snprintf(text, sizeof text, "%s", refusal->text);
-    kept.sqlstate = sqlstate;
-    kept.text = text;
-    kept.account = account_of(data);
-    return rl_refused(&kept, ROWLOCK_DENIED, err);
-}
-
 /* As a string of SQL: a quote and a backslash are doubled. */
 static void put_quoted(const char *from, size_t length, char *text, size_t size)
 {

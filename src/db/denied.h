@@ -12,8 +12,9 @@ typedef struct rl_refusal {
     const char *statement; /* its name */
     const char *schema;    /* NULL: not known. MySQL does not say it where a right is missing */
     unsigned number;
-    const char *sqlstate;
-    const char *text;
+    /* Kept: who asks for the account has another answer in Connector/C's place for errors. */
+    char sqlstate[8];
+    char text[1024];
     const char *account; /* what CURRENT_USER() says: "user@host"; NULL: not known */
     const char *meaning; /* in front of that text; NULL: what the status says */
 } rl_refusal;
@@ -24,11 +25,6 @@ bool rl_refusal_names_account(unsigned number);
 /* Fills err, and returns the status. Where a right is missing (DENIED), the GRANT that gives it: to
  * the account; where that is not known, to the user and host that the server's text has. */
 rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowlock_error *err);
-
-/* The same of DENIED, with the account that `account_of` asks the server for, once the refusal has
- * been kept: the answer takes the place of the error in Connector/C. */
-rowlock_status rl_refused_account(const rl_refusal *refusal, const char *(*account_of)(void *data),
-                                  void *data, rowlock_error *err);
 
 #define RL_GRANTEE_SIZE 900
 

@@ -85,11 +85,16 @@ typedef struct rl_server {
  * (rl_sketch_asks) whose answers are notes too.
  */
 typedef struct rl_sketch {
-    rl_server *server;
-    uint64_t connection_id; /* as the server knows it */
-    bool wsrep_on;
-    bool single_primary;
-    bool unseen; /* this user may not see what the cluster says of the node */
+    rl_server *out;   /* where it is to be in the end */
+    rl_server server; /* so far */
+    bool unseen;      /* this user may not see what the cluster says of the node */
+    char connection_id[24]; /* as the server knows it */
+    char wsrep_on[17];
+    char single_primary[17];
+    char read_only[17];
+    char super_read_only[17];
+    char log_bin[17];
+    char lower_case_table_names[17];
     char server_id[33];
     char domain[33];
     char uuid[65];
