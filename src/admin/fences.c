@@ -109,8 +109,7 @@ static rowlock_status read_triggers(fencing *f, rowlock_error *err)
     rowlock_status status = ROWLOCK_OK;
     while (status == ROWLOCK_OK && rl_next(&rows))
         status = read_trigger(f, rows.cells, err);
-    rl_end(&rows);
-    return status == ROWLOCK_OK ? rows.status : status;
+    return status;
 }
 
 /* A connection to a server that takes writes, the table, its triggers. End it with fencing_end(),

@@ -248,8 +248,7 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
             put(ledger->lock_name, sizeof ledger->lock_name, &rows.cells[1]);
         else
             memory = add_record(ledger, rows.cells);
-    rl_end(&rows);
-    return memory ? rows.status : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return memory ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
 /* One schema's locks are told by their names alone. */

@@ -48,25 +48,22 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
                       rl_done *done, rowlock_error *err) RL_MUST_USE;
 
 /*
- * A statement with a result, which is read whole. Then rl_next() for each row: its cells
- * are valid until the next call on this connection. rl_end() is allowed any time.
+ * A statement with a result, which is read whole; DAMAGED when a value does not fit. Then rl_next()
+ * for each row: its cells are valid until the next one, or until the statement is run again on this
+ * connection.
  */
 typedef struct rl_rows {
-    rl_conn *conn;
-    rl_sql_id id;
+    struct rl_prepared *from;
     rl_cell cells[RL_SQL_MAX_VALUES];
-    rowlock_status status; /* of the reading; DAMAGED when a value does not fit */
-    rowlock_error *err;
 } rl_rows;
 
 rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                         rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 bool rl_next(rl_rows *rows);
-void rl_end(rl_rows *rows);
 
 /*
  * The usual case: at most one row is of interest. *found says whether there was one; the
- * cells are valid until the next call on this connection.
+ * cells are valid as long as those of rl_next().
  */
 rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                             bool *found, rl_rows *rows, rowlock_error *err) RL_MUST_USE;

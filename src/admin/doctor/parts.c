@@ -70,7 +70,7 @@ rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *v
                        fine ? "" : rows.cells[3].text, fine ? "" : rows.cells[4].text, "%s",
                        rows.cells[2].text);
     }
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 const char *rl_doctor_text(rl_doctor *d, const char *format, ...)

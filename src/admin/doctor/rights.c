@@ -54,8 +54,7 @@ static rowlock_status read_columns(sight *s)
     RL_TRY(rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL));
     while (rl_next(&rows))
         note_column(s, rows.cells);
-    rl_end(&rows);
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 /* The statement is prepared alone. Anything else than "denied" says nothing of rights. */
