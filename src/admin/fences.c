@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/text.h"
 #include "base/random.h"
-#include "db/denied.h"
 #include "kind/fence.h"
+#include "stmt/session.h"
 
 /*
  * A fence is three triggers, and nothing else: they go with the table when it is renamed or
@@ -51,6 +51,7 @@ typedef struct fencing {
     char schema[257]; /* as the server has them */
     char table[257];
     char type[65];
+    bool own; /* one of rowlock's */
     char shown[520];
     trigger *triggers; /* in the order in which they run */
     size_t count;
@@ -96,6 +97,7 @@ static rowlock_status find_table(fencing *f, rowlock_error *err)
     snprintf(f->schema, sizeof f->schema, "%s", rows.cells[0].text);
     snprintf(f->table, sizeof f->table, "%s", rows.cells[1].text);
     snprintf(f->type, sizeof f->type, "%s", rows.cells[2].text);
+    f->own = rows.cells[3].u64 != 0;
     snprintf(f->shown, sizeof f->shown, "%s.%s", f->schema, f->table);
     return ROWLOCK_OK;
 }
@@ -144,13 +146,8 @@ static rowlock_status fencing_end(fencing *f, rowlock_status status, rowlock_err
 
 static void tell_missing_right(const fencing *f, rowlock_error *err)
 {
-    char who[600] = "this user";
-    bool found = false;
-    rl_rows rows;
-    rl_io io = rl_budget_quick_io(&f->budget);
-    if (rl_query_one(f->conn, RL_SQL_FENCE_USER, NULL, &io, &found, &rows, NULL) == ROWLOCK_OK &&
-        found)
-        rl_grantee(rows.cells[0].text, who, sizeof who);
+    char who[RL_GRANTEE_SIZE];
+    rl_session_grantee(f->conn, ROWLOCK_DENIED, who, sizeof who);
     rl_fail(err, ROWLOCK_DENIED,
             "'%s': this user may not make or drop its triggers; let an administrator run "
             /* not run */
@@ -213,26 +210,13 @@ static void describe(guard *g, const fencing *f, const char *name)
              g->presented_as);
 }
 
-static bool is_own_table(const fencing *f)
-{
-    static const char *const own[] = {"resource",      "resource_lock", "lease_renewal",
-                                      "version_floor", "lock_event",    "rowlock_schema_version",
-                                      "sweep_event"};
-    if (strcmp(f->schema, f->client->schema) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strcmp(f->table, own[i]) == 0)
-            return true;
-    return false;
-}
-
 static rowlock_status check_table(const fencing *f, rowlock_error *err)
 {
     if (strcmp(f->type, "BASE TABLE") != 0 && strcmp(f->type, "SYSTEM VERSIONED") != 0)
         return rl_fail(
             err, ROWLOCK_INVALID, "'%s' is a %s: only tables can be fenced%s", f->shown, f->type,
             strcmp(f->type, "VIEW") == 0 ? ", and a view through the tables under it" : "");
-    if (is_own_table(f))
+    if (f->own)
         return rl_fail(err, ROWLOCK_INVALID, "'%s' is one of rowlock's own tables", f->shown);
     return ROWLOCK_OK;
 }

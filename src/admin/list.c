@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "admin/admin.h"
-#include "base/array.h"
+#include "base/text.h"
 
 void *rl_list_new(rowlock_client *client, size_t size, size_t item_size, rowlock_error *err)
 {

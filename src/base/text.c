@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,4 +140,53 @@ void rl_put_hex(char *to, const char *text)
         *to++ = digits[(unsigned char)*text & 15];
     }
     *to = '\0';
+}
+
+/* `items` points to a pointer of any type: so it is copied. */
+bool rl_array_grow(void *items, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return true;
+    size_t more = *capacity ? *capacity * 2 : 32;
+    void *grown = NULL;
+    memcpy(&grown, items, sizeof grown);
+    grown = reallocarray(grown, more, size);
+    if (!grown)
+        return false;
+    memcpy(items, &grown, sizeof grown);
+    *capacity = more;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------- JSON */
+
+void rl_json_u64(rl_buffer *buffer, uint64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, value);
+    rl_buffer_append(buffer, digits, (size_t)n);
+}
+
+void rl_json_i64(rl_buffer *buffer, int64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value);
+    rl_buffer_append(buffer, digits, (size_t)n);
+}
+
+void rl_json_string(rl_buffer *buffer, const char *text)
+{
+    rl_buffer_append(buffer, "\"", 1);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        char escaped[8];
+        if (c == '"' || c == '\\')
+            snprintf(escaped, sizeof escaped, "\\%c", c);
+        else if (c < 0x20)
+            snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        else
+            snprintf(escaped, sizeof escaped, "%c", c);
+        rl_buffer_puts(buffer, escaped);
+    }
+    rl_buffer_append(buffer, "\"", 1);
 }

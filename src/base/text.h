@@ -1,4 +1,4 @@
-/* base/text.h - strings of bounded or growing size. */
+/* base/text.h - strings of bounded or growing size, arrays that grow, JSON. */
 #ifndef RL_TEXT_H
 #define RL_TEXT_H
 
@@ -49,5 +49,16 @@ void rl_texts_free(rl_texts *texts);
 
 /* The bytes of `text` as two digits each; `to` has room for 2 * strlen(text) + 1. */
 void rl_put_hex(char *to, const char *text);
+
+/* Room behind the first `count` of `items`, a pointer that may change, for one more. False: no
+ * memory, and all is as it was. */
+#define RL_GROW(items, count, capacity) rl_array_grow(&(items), count, &(capacity), sizeof *(items))
+bool rl_array_grow(void *items, size_t count, size_t *capacity, size_t size);
+
+/* The JSON that carries many rows in one bound parameter. */
+void rl_json_u64(rl_buffer *buffer, uint64_t value);
+void rl_json_i64(rl_buffer *buffer, int64_t value);
+/* A quoted, escaped string; `text` is valid UTF-8. */
+void rl_json_string(rl_buffer *buffer, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* The renewal of leases: all that a client holds in one statement, from its keeper's thread. */
-#include "base/json.h"
+#include "base/text.h"
 #include "kind/lease.h"
 
 #define TOUCH_AFTER_US 15000000 /* connections with bells that were idle for so long */

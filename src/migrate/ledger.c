@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/text.h"
 #include "stmt/session.h"
 
 #define NO_SUCH_TABLE  1146

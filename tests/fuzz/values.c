@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text.h"
 #include "cli/json.h"
 #include "fuzz.h"
 #include "migrate/script.h"
