@@ -253,27 +253,26 @@ static bool ping_is_over(rl_conn *conn)
     return true;
 }
 
-bool rl_conn_ping_begin(rl_conn *conn)
+static bool begin_ping(rl_conn *conn, const char *probe)
 {
-    conn->ping.probing = false;
+    conn->ping.probing = probe;
     conn->ping.result = 1;
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping.pending = mysql_ping_start(&conn->ping.result, conn->mysql);
+    conn->ping.pending =
+        probe ? mysql_real_query_start(&conn->ping.result, conn->mysql, probe, strlen(probe))
+              : mysql_ping_start(&conn->ping.result, conn->mysql);
     rl_hush_end(&hush);
     return ping_is_over(conn);
 }
 
+bool rl_conn_ping_begin(rl_conn *conn)
+{
+    return begin_ping(conn, NULL);
+}
+
 bool rl_conn_probe_begin(rl_conn *conn)
 {
-    if (!conn->ping.probe)
-        return rl_conn_ping_begin(conn);
-    conn->ping.probing = true;
-    conn->ping.result = 1;
-    rl_hush hush = rl_hush_begin(conn);
-    conn->ping.pending = mysql_real_query_start(&conn->ping.result, conn->mysql, conn->ping.probe,
-                                                strlen(conn->ping.probe));
-    rl_hush_end(&hush);
-    return ping_is_over(conn);
+    return begin_ping(conn, conn->ping.probe);
 }
 
 bool rl_conn_ping_resume(rl_conn *conn, short revents)

@@ -20,56 +20,34 @@
 /* A user has 128 characters at most, a host 255. */
 #define ACCOUNT_PART 512
 
-typedef struct piece {
-    const char *text;
-    int size;
-} piece;
-
-/* Between two words, the first of them where `*at` stands or behind it; moves it behind. */
-static bool cut(const char **at, const char *before, const char *after, piece *out)
+/* Ends the text where `mark` stands; what is behind that, or NULL where it stands nowhere. */
+static char *cut(char *text, const char *mark)
 {
-    const char *from = strstr(*at, before);
-    if (!from)
-        return false;
-    from += strlen(before);
-    const char *end = *after ? strstr(from, after) : from + strlen(from);
-    if (!end || end == from)
-        return false;
-    *out = (piece){.text = from, .size = (int)(end - from)};
-    *at = end;
-    return true;
+    char *found = text ? strstr(text, mark) : NULL;
+    if (!found)
+        return NULL;
+    *found = '\0';
+    return found + strlen(mark);
 }
 
 /* 'name' and `name` without what is around them. */
-static piece bare(piece p)
+static char *bare(char *name)
 {
-    if (p.size > 1 && (*p.text == '\'' || *p.text == '`') && p.text[p.size - 1] == *p.text)
-        return (piece){.text = p.text + 1, .size = p.size - 2};
-    return p;
+    const size_t length = strlen(name);
+    if (length < 2 || (*name != '\'' && *name != '`') || name[length - 1] != *name)
+        return name;
+    name[length - 1] = '\0';
+    return name + 1;
 }
 
-static bool put_table(piece table, const char *schema, char *text, size_t size)
+static bool put_table(char *table, const char *schema, char *text, size_t size)
 {
-    if (memmem(table.text, (size_t)table.size, "`.`", 3))
-        snprintf(text, size, "%.*s", table.size, table.text);
+    if (strstr(table, "`.`"))
+        snprintf(text, size, "%s", table);
     else if (schema && *schema)
-        snprintf(text, size, "`%s`.`%.*s`", schema, bare(table).size, bare(table).text);
+        snprintf(text, size, "`%s`.`%s`", schema, bare(table));
     else
         return false;
-    return true;
-}
-
-/* No schema of ours has a dot in its name. */
-static bool put_routine(piece routine, const char *grantee, char *grant, size_t size)
-{
-    routine = bare(routine);
-    const char *dot = memchr(routine.text, '.', (size_t)routine.size);
-    if (!dot)
-        return false;
-    int schema_size = (int)(dot - routine.text);
-    /* not run: for people */
-    snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%.*s`.`%.*s` TO %s", schema_size,
-             routine.text, routine.size - schema_size - 1, dot + 1, grantee);
     return true;
 }
 
@@ -82,17 +60,16 @@ static bool is_of_account(const char *user, const char *account)
            strncmp(user + 1 + length, "'@'", 3) == 0;
 }
 
-/* Behind " denied to user ": 'user'@'host', and nothing in it is escaped. */
-static bool put_grantee(const char *user, const char *account, char *grantee, size_t size)
+/* Of 'user'@'host'; nothing in it is escaped. */
+static bool put_grantee(char *user, const char *account, char *grantee, size_t size)
 {
     char said[RL_GRANTEE_SIZE];
-    const char *middle = *user == '\'' ? strstr(user, "'@'") : NULL;
-    const char *end = middle ? strchr(middle + 3, '\'') : NULL;
-    if (!end)
+    const bool known = is_of_account(user, account);
+    char *host = *user == '\'' ? cut(user + 1, "'@'") : NULL;
+    if (!host || !cut(host, "'"))
         return false;
-    snprintf(said, sizeof said, "%.*s@%.*s", (int)(middle - user - 1), user + 1,
-             (int)(end - middle - 3), middle + 3);
-    rl_grantee(is_of_account(user, account) ? account : said, grantee, size);
+    snprintf(said, sizeof said, "%s@%s", user + 1, host);
+    rl_grantee(known ? account : said, grantee, size);
     return true;
 }
 
@@ -100,27 +77,31 @@ static bool put_grantee(const char *user, const char *account, char *grantee, si
  * False: it says something else. */
 static bool missing_grant(const rl_refusal *refusal, char *grant, size_t size)
 {
-    piece right, column, table, routine;
+    char right[sizeof refusal->text];
     char where[300];
     char grantee[RL_GRANTEE_SIZE];
-    const char *at = refusal->text;
-    if (!cut(&at, "", " command denied to user ", &right) ||
-        !put_grantee(at + strlen(" command denied to user "), refusal->account, grantee,
-                     sizeof grantee))
+    memcpy(right, refusal->text, sizeof right);
+    char *user = cut(right, " command denied to user ");
+    char *routine = cut(user, " for routine ");
+    char *column = cut(user, " for column ");
+    char *table = column ? cut(column, " in table ") : cut(user, " for table ");
+    if (!user || !*right || !put_grantee(user, refusal->account, grantee, sizeof grantee))
         return false;
-    const char *of_routine = at;
-    if (cut(&of_routine, " for routine ", "", &routine))
-        return put_routine(routine, grantee, grant, size);
-    if (memmem(right.text, (size_t)right.size, " with locking", 13))
-        right = (piece){.text = "UPDATE", .size = 6}; /* not run */
-    bool of_column = cut(&at, " for column ", " in table ", &column);
-    if (!cut(&at, of_column ? " in table " : " for table ", "", &table) ||
-        !put_table(table, refusal->schema, where, sizeof where))
+    if (routine) {
+        /* No schema of ours has a dot in its name. */
+        char *schema = bare(routine);
+        char *procedure = cut(schema, ".");
+        /* not run: for people */
+        snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%s`.`%s` TO %s", schema,
+                 procedure ? procedure : "", grantee);
+        return procedure;
+    }
+    if (!table || !put_table(table, refusal->schema, where, sizeof where))
         return false;
-    column = of_column ? bare(column) : (piece){.text = ""};
     /* not run: for people */
-    snprintf(grant, size, "GRANT %.*s%s%.*s%s ON %s TO %s", right.size, right.text,
-             of_column ? " (" : "", column.size, column.text, of_column ? ")" : "", where, grantee);
+    snprintf(grant, size, "GRANT %s%s%s%s ON %s TO %s",
+             strstr(right, " with locking") ? "UPDATE" : right, /* not run */
+             column ? " (" : "", column ? bare(column) : "", column ? ")" : "", where, grantee);
     return true;
 }
 
