@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,20 @@ void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length)
 void rl_buffer_puts(rl_buffer *buffer, const char *text)
 {
     rl_buffer_append(buffer, text, strlen(text));
+}
+
+void rl_buffer_printf(rl_buffer *buffer, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (size < 0 || !grow(buffer, buffer->length + (size_t)size + 1))
+        return;
+    va_start(args, format);
+    vsnprintf(buffer->text + buffer->length, (size_t)size + 1, format, args);
+    va_end(args);
+    buffer->length += (size_t)size;
 }
 
 void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value)

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 /* A growing string. After an allocation failed, `failed` stays true and appends do nothing. */
 typedef struct rl_buffer {
     char *text; /* NUL-terminated once anything was appended */
@@ -16,6 +18,7 @@ typedef struct rl_buffer {
 
 void rl_buffer_append(rl_buffer *buffer, const char *text, size_t length);
 void rl_buffer_puts(rl_buffer *buffer, const char *text);
+void rl_buffer_printf(rl_buffer *buffer, const char *format, ...) RL_PRINTF(2, 3);
 /* The text with `value` for each `mark`. */
 void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value);
 void rl_buffer_free(rl_buffer *buffer);

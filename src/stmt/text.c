@@ -1,6 +1,4 @@
 /* stmt/text.c - values, and statements that are sent as text. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "db/exchange.h"
@@ -70,9 +68,7 @@ static bool render_value(const rl_value *value, rl_buffer *text)
         rl_buffer_append(text, value->text, value->length);
         return harmless(value->text, value->length);
     }
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value->number);
-    rl_buffer_puts(text, digits);
+    rl_json_u64(text, value->number);
     return true;
 }
 

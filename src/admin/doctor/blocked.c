@@ -1,8 +1,6 @@
 /* admin/doctor/blocked.c - who waits for a metadata lock, who has it, and transactions that are
  * open for long. */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "admin/doctor/parts.h"
@@ -146,18 +144,6 @@ typedef struct report {
     size_t count;
 } report;
 
-static void put(rl_buffer *text, const char *format, ...) RL_PRINTF(2, 3);
-
-static void put(rl_buffer *text, const char *format, ...)
-{
-    char part[1200];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(part, sizeof part, format, args);
-    va_end(args);
-    rl_buffer_puts(text, part);
-}
-
 static void add_session(report *r, const person *p, const char *role)
 {
     r->sessions[r->count] = p->session;
@@ -170,12 +156,12 @@ static void add_person(report *r, const person *p, const char *role)
     const rowlock_finding_session *s = &p->session;
     const bool idle = strcmp(s->command, "Sleep") == 0;
     add_session(r, p, role);
-    put(&r->found, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s", s->connection_id, s->user,
+    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s", s->connection_id, s->user,
         s->host, idle ? "idle" : "running", s->age_ms / 1000);
     if (s->transaction_ms != UNKNOWN_MS)
-        put(&r->found, " in a transaction of %" PRId64 " s", s->transaction_ms / 1000);
+        rl_buffer_printf(&r->found, " in a transaction of %" PRId64 " s", s->transaction_ms / 1000);
     if (*s->query)
-        put(&r->found, "%s%s", idle ? ", last: " : ": ", s->query);
+        rl_buffer_printf(&r->found, "%s%s", idle ? ", last: " : ": ", s->query);
     rl_buffer_puts(&r->found, ")");
 }
 
@@ -183,7 +169,7 @@ static void add_waiter(report *r, const person *waiter)
 {
     const rowlock_finding_session *s = &waiter->session;
     add_session(r, waiter, "waits");
-    put(&r->found, "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64 " s: %s",
+    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64 " s: %s",
         s->connection_id, s->user, s->host, s->age_ms / 1000, s->query);
 }
 
@@ -209,16 +195,16 @@ static void add_holders(looking *l, report *r, const person *waiter)
         const person *holder = &l->holders.all[i];
         if (!is_root(l, holder, waiter))
             continue;
-        put(&r->found, "%s %s is held by ", r->count == 1 ? ";" : ",", holder->session.object);
+        rl_buffer_printf(&r->found, "%s %s is held by ", r->count == 1 ? ";" : ",", holder->session.object);
         add_person(r, holder, "holds");
-        put(&r->remedy, " KILL %" PRIu64 ";", holder->session.connection_id); /* not run */
+        rl_buffer_printf(&r->remedy, " KILL %" PRIu64 ";", holder->session.connection_id); /* not run */
     }
 }
 
 /* Of every transaction that is open: it may be the one. */
 static void add_suspects(looking *l, report *r)
 {
-    put(&r->found, "; %s", l->hidden);
+    rl_buffer_printf(&r->found, "; %s", l->hidden);
     rl_buffer_puts(&r->remedy, l->show);
     for (size_t i = 0; i < l->open.count; i++) {
         const person *p = &l->open.all[i];
@@ -265,7 +251,7 @@ static void tell_waiters(looking *l)
     }
     if (behind.count == 0)
         return;
-    put(&behind.found, "%zu more wait for metadata locks, behind these", behind.count);
+    rl_buffer_printf(&behind.found, "%zu more wait for metadata locks, behind these", behind.count);
     rl_buffer_puts(&behind.remedy, "as for those before them");
     tell(l, &behind, "blocked", ROWLOCK_CARE, "they go on when those before them do");
 }
@@ -320,8 +306,8 @@ static void tell_transaction(looking *l, person *p)
     add_used(l, p);
     add_person(&r, p, "open");
     if (*p->session.object)
-        put(&r.found, " has used %s", p->session.object);
-    put(&r.remedy, "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
+        rl_buffer_printf(&r.found, " has used %s", p->session.object);
+    rl_buffer_printf(&r.remedy, "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
         p->session.connection_id);
     tell(l, &r, "transactions", ROWLOCK_NOTE,
          "a change of a table that it has used waits until it ends, and old versions of rows are "

@@ -25,12 +25,13 @@ static bool is_of_role(unsigned right, const char *role)
     return strcmp(rl_rights[right].role, role) == 0;
 }
 
-static bool list_has(const char *list, const char *right)
+/* Is it one of those in [list, end), with a comma between? */
+static bool list_has(const char *list, const char *end, const char *right)
 {
     const size_t length = strlen(right);
-    for (const char *at = list; *at; at += strcspn(at, ",")) {
-        at += *at == ',';
-        if (strncasecmp(at, right, length) == 0 && (at[length] == ',' || !at[length]))
+    for (const char *at = list; at < end; at += strcspn(at, ",")) {
+        at += strspn(at, ", ");
+        if (strncasecmp(at, right, length) == 0 && (at[length] == ',' || at + length == end))
             return true;
     }
     return false;
@@ -39,11 +40,12 @@ static bool list_has(const char *list, const char *right)
 /* A right on no column by name is one on each that is seen. */
 static void note_column(sight *s, const rl_cell *cells)
 {
+    const char *rights = cells[2].text;
     for (unsigned i = 0; i < rl_right_count; i++) {
         const rl_right *wanted = &rl_rights[i];
         if (strcmp(wanted->table, cells[0].text) == 0 && s->rights[i] != LACKING &&
             (!*wanted->column || strcmp(wanted->column, cells[1].text) == 0))
-            s->rights[i] = list_has(cells[2].text, wanted->right) ? THERE : LACKING;
+            s->rights[i] = list_has(rights, rights + strlen(rights), wanted->right) ? THERE : LACKING;
     }
 }
 
@@ -106,16 +108,9 @@ static bool is_of_schema(const char *line, const char *schema)
 
 static bool line_has(const char *line, const char *right)
 {
+    const char *list = line + strlen("GRANT "); /* not run */
     const char *end = strstr(line, " ON ");
-    const size_t length = strlen(right);
-    for (const char *at = line + 5; at < end; at += strcspn(at, ",")) {
-        at += strspn(at, ", ");
-        if (strncmp(at, "ALL PRIVILEGES ", 15) == 0)
-            return true;
-        if (strncmp(at, right, length) == 0 && (at[length] == ',' || at + length == end))
-            return true;
-    }
-    return false;
+    return list_has(list, end, "ALL PRIVILEGES") || list_has(list, end, right);
 }
 
 static void note_grant(void *data, const char *const *cells)
@@ -173,13 +168,9 @@ static void end_statement(missing *m)
 {
     if (!m->last)
         return;
-    rl_buffer_puts(&m->grants, *m->last->column ? ") ON `" : " ON `");
-    rl_buffer_puts(&m->grants, m->d->params->schema);
-    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? "`." : "`.`");
-    rl_buffer_puts(&m->grants, m->last->table);
-    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? " TO " : "` TO ");
-    rl_buffer_puts(&m->grants, m->d->grantee);
-    rl_buffer_puts(&m->grants, ";");
+    const char *quote = strcmp(m->last->table, "*") == 0 ? "" : "`";
+    rl_buffer_printf(&m->grants, "%s ON `%s`.%s%s%s TO %s;", *m->last->column ? ")" : "",
+                     m->d->params->schema, quote, m->last->table, quote, m->d->grantee);
     m->last = NULL;
 }
 
@@ -197,14 +188,11 @@ static void add(missing *m, const rl_right *right)
         end_statement(m);
     const bool goes_on =
         m->last && *m->last->column && *right->column && strcmp(m->last->right, right->right) == 0;
-    if (goes_on) {
-        rl_buffer_puts(&m->grants, ", ");
-    } else {
-        rl_buffer_puts(&m->grants, before(m));
-        rl_buffer_puts(&m->grants, right->right);
-        rl_buffer_puts(&m->grants, *right->column ? " (" : "");
-    }
-    rl_buffer_puts(&m->grants, right->column);
+    if (goes_on)
+        rl_buffer_printf(&m->grants, ", %s", right->column);
+    else
+        rl_buffer_printf(&m->grants, "%s%s%s%s", before(m), right->right,
+                         *right->column ? " (" : "", right->column);
     m->last = right;
     m->count++;
 }
