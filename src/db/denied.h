@@ -13,7 +13,7 @@ typedef struct rl_refusal {
     const char *schema;    /* NULL: not known. MySQL does not say it where a right is missing */
     unsigned number;
     /* Kept: who asks for the account has another answer in Connector/C's place for errors. */
-    char sqlstate[8];
+    char sqlstate[6];
     char text[1024];
     const char *account; /* what CURRENT_USER() says: "user@host"; NULL: not known */
     const char *meaning; /* in front of that text; NULL: what the status says */
