@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "kind/fence.h"
 #include "stmt/session.h"
 

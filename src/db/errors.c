@@ -19,20 +19,21 @@ static const meaning meanings[] = {
      * auto-increment lock (MariaDB) */
     {ROWLOCK_CANCELLED, {1317, 1467}},
     /* the connection is gone; whether the statement ran is not known */
-    {ROWLOCK_UNKNOWN, {2006, 2013, 2055, 2026, 2014, 2027, 2030, 1053, 1152, 1158, 1159, 1160, 1161,
-                       1184, 1927}},
+    {ROWLOCK_UNKNOWN,
+     {2006, 2013, 2055, 2026, 2014, 2027, 2030, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927}},
     /* cannot be reached */
     {ROWLOCK_UNAVAILABLE, {2002, 2003, 2005, 2012, 1040, 1203, 1226, 1129}},
     /* the wrong node */
     {ROWLOCK_READONLY, {1290, 1792, 1836, 1047, 1036}},
     /* not allowed */
-    {ROWLOCK_DENIED, {1044, 1045, 1095, 1130, 1142, 1143, 1227, 1251, 1370, 1410, 1419, 1698, 1820,
-                      1862, 2058, 2059, 2061}},
+    {ROWLOCK_DENIED,
+     {1044, 1045, 1095, 1130, 1142, 1143, 1227, 1251, 1370, 1410, 1419, 1698, 1820, 1862, 2058,
+      2059, 2061}},
     /* no such schema, table, routine */
     {ROWLOCK_SCHEMA, {1049, 1146, 1305}},
     /* a table is there and is not what it was: columns, keys, what fits into them, its engine */
-    {ROWLOCK_DAMAGED, {1048, 1054, 1062, 1136, 1176, 1264, 1265, 1292, 1364, 1366, 1406, 1452,
-                       1644}},
+    {ROWLOCK_DAMAGED,
+     {1048, 1054, 1062, 1136, 1176, 1264, 1265, 1292, 1364, 1366, 1406, 1452, 1644}},
     /* a trigger on a table of the server's own */
     {ROWLOCK_INVALID, {1465}},
     /* READ COMMITTED with binlog_format = STATEMENT */

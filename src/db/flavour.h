@@ -85,9 +85,9 @@ typedef struct rl_server {
  * (rl_sketch_asks) whose answers are notes too.
  */
 typedef struct rl_sketch {
-    rl_server *out;   /* where it is to be in the end */
-    rl_server server; /* so far */
-    bool unseen;      /* this user may not see what the cluster says of the node */
+    rl_server *out;         /* where it is to be in the end */
+    rl_server server;       /* so far */
+    bool unseen;            /* this user may not see what the cluster says of the node */
     char connection_id[24]; /* as the server knows it */
     char wsrep_on[17];
     char single_primary[17];

@@ -67,10 +67,8 @@ static rowlock_status end_call(rl_conn *conn, rl_sql_id id, rl_prepared *p, cons
 {
     rowlock_status ended;
     int result = 0;
-    RL_EXCHANGE(
-        ended, conn, io,
-        mysql_stmt_next_result_start(&result, p->handle),
-        mysql_stmt_next_result_cont(&result, p->handle, ready));
+    RL_EXCHANGE(ended, conn, io, mysql_stmt_next_result_start(&result, p->handle),
+                mysql_stmt_next_result_cont(&result, p->handle, ready));
     RL_TRY(rl_stmt_outcome(conn, id, ended, p->handle, result, err));
     if (!conn->broken && mysql_stmt_more_results(p->handle)) {
         conn->broken = true;

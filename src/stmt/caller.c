@@ -35,9 +35,8 @@ static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlo
 {
     MYSQL *mysql = caller->mysql;
     char account[700];
-    rl_refusal refusal = {.statement = rl_sql_table[id].name,
-                          .schema = caller->schema,
-                          .number = mysql_errno(mysql)};
+    rl_refusal refusal = {
+        .statement = rl_sql_table[id].name, .schema = caller->schema, .number = mysql_errno(mysql)};
     snprintf(refusal.sqlstate, sizeof refusal.sqlstate, "%s", mysql_sqlstate(mysql));
     snprintf(refusal.text, sizeof refusal.text, "%s", mysql_error(mysql));
     /* Commands out of sync: nothing was sent. */

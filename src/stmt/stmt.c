@@ -375,8 +375,8 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
 {
     rl_prepared *p = NULL;
     RL_TRY(execute(conn, id, values, io, &p, err));
-    rowlock_status status = p->shape.call ? rl_call_read(conn, id, p, io, err)
-                                          : rl_stmt_read(conn, id, p, io, err);
+    rowlock_status status =
+        p->shape.call ? rl_call_read(conn, id, p, io, err) : rl_stmt_read(conn, id, p, io, err);
     note_failure(p, status);
     rows->from = p;
     return status;

@@ -156,8 +156,9 @@ static void add_person(report *r, const person *p, const char *role)
     const rowlock_finding_session *s = &p->session;
     const bool idle = strcmp(s->command, "Sleep") == 0;
     add_session(r, p, role);
-    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s", s->connection_id, s->user,
-        s->host, idle ? "idle" : "running", s->age_ms / 1000);
+    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s",
+                     s->connection_id, s->user, s->host, idle ? "idle" : "running",
+                     s->age_ms / 1000);
     if (s->transaction_ms != UNKNOWN_MS)
         rl_buffer_printf(&r->found, " in a transaction of %" PRId64 " s", s->transaction_ms / 1000);
     if (*s->query)
@@ -169,8 +170,10 @@ static void add_waiter(report *r, const person *waiter)
 {
     const rowlock_finding_session *s = &waiter->session;
     add_session(r, waiter, "waits");
-    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64 " s: %s",
-        s->connection_id, s->user, s->host, s->age_ms / 1000, s->query);
+    rl_buffer_printf(&r->found,
+                     "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64
+                     " s: %s",
+                     s->connection_id, s->user, s->host, s->age_ms / 1000, s->query);
 }
 
 static void tell(const looking *l, report *r, const char *check, rowlock_level level,
@@ -195,9 +198,11 @@ static void add_holders(looking *l, report *r, const person *waiter)
         const person *holder = &l->holders.all[i];
         if (!is_root(l, holder, waiter))
             continue;
-        rl_buffer_printf(&r->found, "%s %s is held by ", r->count == 1 ? ";" : ",", holder->session.object);
+        rl_buffer_printf(&r->found, "%s %s is held by ", r->count == 1 ? ";" : ",",
+                         holder->session.object);
         add_person(r, holder, "holds");
-        rl_buffer_printf(&r->remedy, " KILL %" PRIu64 ";", holder->session.connection_id); /* not run */
+        rl_buffer_printf(&r->remedy, " KILL %" PRIu64 ";", /* not run */
+                         holder->session.connection_id);
     }
 }
 
@@ -288,8 +293,8 @@ static void find_row_locks(looking *l)
 static void add_used(looking *l, person *p)
 {
     const rl_value values[] = {rl_u64(p->session.connection_id)};
-    const rl_sql_id id = l->d->server->flavour == RL_MARIADB ? RL_SQL_DOCTOR_USED_PLUGIN
-                                                             : RL_SQL_DOCTOR_USED;
+    const rl_sql_id id =
+        l->d->server->flavour == RL_MARIADB ? RL_SQL_DOCTOR_USED_PLUGIN : RL_SQL_DOCTOR_USED;
     rl_rows rows;
     bool found = false;
     if (rl_query_one(l->d->conn, id, values, &l->d->io, &found, &rows, NULL) != ROWLOCK_OK ||
@@ -307,8 +312,9 @@ static void tell_transaction(looking *l, person *p)
     add_person(&r, p, "open");
     if (*p->session.object)
         rl_buffer_printf(&r.found, " has used %s", p->session.object);
-    rl_buffer_printf(&r.remedy, "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
-        p->session.connection_id);
+    rl_buffer_printf(&r.remedy,
+                     "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
+                     p->session.connection_id);
     tell(l, &r, "transactions", ROWLOCK_NOTE,
          "a change of a table that it has used waits until it ends, and old versions of rows are "
          "kept for it");

@@ -45,7 +45,8 @@ static void note_column(sight *s, const rl_cell *cells)
         const rl_right *wanted = &rl_rights[i];
         if (strcmp(wanted->table, cells[0].text) == 0 && s->rights[i] != LACKING &&
             (!*wanted->column || strcmp(wanted->column, cells[1].text) == 0))
-            s->rights[i] = list_has(rights, rights + strlen(rights), wanted->right) ? THERE : LACKING;
+            s->rights[i] =
+                list_has(rights, rights + strlen(rights), wanted->right) ? THERE : LACKING;
     }
 }
 
