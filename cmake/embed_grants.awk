@@ -90,7 +90,7 @@ END {
     if (statement != "") fail("a statement has no end")
     print "/* Made from sql/grants.sql by cmake/embed_grants.awk. Do not edit. */"
     if (out == "rights") {
-        print "#include \"admin/rights.h\"\n\nconst rl_right rl_rights[] = {"
+        print "#include \"admin/admin.h\"\n\nconst rl_right rl_rights[] = {"
         for (i = 0; i < nroles; i++) {
             if (!given[roles[i]]) fail("the role '" roles[i] "' has no statement")
             printf "%s", rights[roles[i]]

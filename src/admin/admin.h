@@ -90,4 +90,31 @@ size_t rl_sweep_pace(size_t size, size_t changed, int64_t took_us);
 
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err) RL_MUST_USE;
 
+/* ------------------------------------------------------------------------- the doctor */
+
+/* What is wanted of the server. */
+typedef struct rl_wants {
+    int64_t ttl_ms;
+    bool polls;         /* no bell */
+    bool single_writer; /* no other node of a cluster is used */
+    const char *role;   /* whose rights are looked for (sql/grants.sql); NULL: who takes locks */
+    bool rights_only;   /* nothing else is looked at */
+} rl_wants;
+
+/* INVALID: there is no such role. */
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+                           void *data, rowlock_error *err) RL_MUST_USE;
+
+/* A right that sql/grants.sql gives a role. */
+typedef struct rl_right {
+    const char *role;
+    const char *table;  /* "*": every table of the schema, or the schema itself */
+    const char *right;  /* "SELECT", "CREATE ROUTINE" */
+    const char *column; /* "": all of them */
+} rl_right;
+
+/* Made by cmake/embed_grants.awk. Those of a role, and of a table, stand together. */
+extern const rl_right rl_rights[];
+extern const unsigned rl_right_count;
+
 #endif

@@ -1,7 +1,6 @@
 #include <inttypes.h>
 
 #include "admin/admin.h"
-#include "admin/doctor/doctor.h"
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"

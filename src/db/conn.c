@@ -1,4 +1,3 @@
-#include "db/denied.h"
 #include "db/exchange.h"
 
 #include <errno.h>

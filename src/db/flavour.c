@@ -13,23 +13,23 @@
  * Numbers are written out: the two flavours' headers disagree about names. What both mean the
  * same by is in db/errors.c.
  */
-static const rl_own_number mariadb_numbers[] = {
-    {1969, ROWLOCK_CANCELLED}, /* max_statement_time */
-    {4151, ROWLOCK_DENIED},    /* the account is locked */
-    {1932, ROWLOCK_DAMAGED},   /* the table is not in the engine */
-    {4025, ROWLOCK_DAMAGED},   /* a CHECK constraint */
+static const rl_meaning mariadb_numbers[] = {
+    {ROWLOCK_CANCELLED, {1969}},     /* max_statement_time */
+    {ROWLOCK_DENIED, {4151}},        /* the account is locked */
+    {ROWLOCK_DAMAGED, {1932, 4025}}, /* the table is not in the engine; a CHECK constraint */
+    {0},
 };
 
-static const rl_own_number mysql_numbers[] = {
-    {3572, ROWLOCK_BUSY},      /* NOWAIT; MariaDB says 1205, as for any wait that ended */
-    {3058, ROWLOCK_DEADLOCK},  /* among named locks; MariaDB says 1213 */
-    {3101, ROWLOCK_DEADLOCK},  /* Group Replication rolled it back at commit */
-    {3024, ROWLOCK_CANCELLED}, /* max_execution_time */
-    {4031, ROWLOCK_UNKNOWN},   /* ended for being idle; MariaDB has another 4031 */
-    {3100, ROWLOCK_READONLY},  /* a member that has left its group refuses at commit */
-    {3118, ROWLOCK_DENIED},    /* the account is locked */
-    {3159, ROWLOCK_DENIED},    /* TLS is demanded */
-    {3819, ROWLOCK_DAMAGED},   /* a CHECK constraint */
+static const rl_meaning mysql_numbers[] = {
+    {ROWLOCK_BUSY, {3572}}, /* NOWAIT; MariaDB says 1205, as for any wait that ended */
+    /* among named locks (MariaDB says 1213); Group Replication rolled it back at commit */
+    {ROWLOCK_DEADLOCK, {3058, 3101}},
+    {ROWLOCK_CANCELLED, {3024}},    /* max_execution_time */
+    {ROWLOCK_UNKNOWN, {4031}},      /* ended for being idle; MariaDB has another 4031 */
+    {ROWLOCK_READONLY, {3100}},     /* a member that has left its group refuses at commit */
+    {ROWLOCK_DENIED, {3118, 3159}}, /* the account is locked; TLS is demanded */
+    {ROWLOCK_DAMAGED, {3819}},      /* a CHECK constraint */
+    {0},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -40,7 +40,6 @@ static const rl_traits flavours[RL_FLAVOURS] = {
                     .oldest_minor = 6,
                     .too_old = "SKIP LOCKED or JSON_TABLE",
                     .own_numbers = mariadb_numbers,
-                    .own_number_count = COUNT(mariadb_numbers),
                     .bell_name_max = 192,
                     .identity_is = "server_id, GTID domain, host name, port and data folder"},
     [RL_MYSQL] = {.name = "MySQL",
@@ -48,7 +47,6 @@ static const rl_traits flavours[RL_FLAVOURS] = {
                   .oldest_minor = 0,
                   .too_old = "SKIP LOCKED or JSON_TABLE",
                   .own_numbers = mysql_numbers,
-                  .own_number_count = COUNT(mysql_numbers),
                   .bell_name_max = 64,
                   .waiters_table = "performance_schema.data_locks",
                   .identity_is = "server_uuid"},

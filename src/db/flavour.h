@@ -15,19 +15,20 @@
 
 typedef enum rl_flavour { RL_MARIADB, RL_MYSQL, RL_FLAVOURS } rl_flavour;
 
-/* A number that the other flavour does not have, or means something else by. */
-typedef struct rl_own_number {
-    unsigned short number;
-    unsigned char status; /* a rowlock_status */
-} rl_own_number;
+/* The server's numbers that mean a status. */
+typedef struct rl_meaning {
+    rowlock_status status;
+    unsigned short numbers[20]; /* 0 behind the last */
+} rl_meaning;
 
 typedef struct rl_traits {
     const char *name;
     unsigned oldest_major; /* that rowlock works with */
     unsigned oldest_minor;
     const char *too_old; /* what older ones lack */
-    const rl_own_number *own_numbers;
-    size_t own_number_count;
+    /* That the other flavour does not have, or means something else by; one without any is the end.
+     */
+    const rl_meaning *own_numbers;
     unsigned bell_name_max; /* characters in a name of GET_LOCK */
     const char
         *waiters_table; /* who waits for a row lock is shown to who may read it, too; or NULL */

@@ -1,5 +1,4 @@
 #include "stmt/caller.h"
-#include "db/denied.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -1,5 +1,3 @@
-#include "admin/doctor/doctor.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,7 @@
 #ifndef RL_ADMIN_DOCTOR_PARTS_H
 #define RL_ADMIN_DOCTOR_PARTS_H
 
-#include "admin/doctor/doctor.h"
-#include "db/denied.h"
+#include "admin/admin.h"
 #include "stmt/stmt.h"
 
 typedef struct rl_doctor {

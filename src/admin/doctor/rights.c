@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "admin/doctor/parts.h"
-#include "admin/rights.h"
 #include "base/text.h"
 #include "stmt/session.h"
 
