@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/name.h"
-
 static bool grow(rl_buffer *buffer, size_t need)
 {
     if (buffer->failed)
@@ -68,26 +66,6 @@ void rl_buffer_free(rl_buffer *buffer)
 {
     free(buffer->text);
     *buffer = (rl_buffer){0};
-}
-
-void rl_copy_label(char *to, size_t size, const char *from)
-{
-    size_t used = 0;
-    while (from && *from) {
-        unsigned c = 0;
-        size_t length = rl_utf8_decode(from, &c);
-        bool plain = length > 0 && !rl_is_control(c);
-        size_t width = plain ? length : 1;
-        if (used + width + 1 > size)
-            break;
-        if (plain)
-            memcpy(to + used, from, length);
-        else
-            to[used] = '?';
-        used += width;
-        from += length ? length : 1;
-    }
-    to[used] = '\0';
 }
 
 char *rl_put_u64(char *to, uint64_t number)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/name.h"
 
 /* A growing string. After an allocation failed, `failed` stays true and appends do nothing. */
 typedef struct rl_buffer {
@@ -22,12 +22,6 @@ void rl_buffer_printf(rl_buffer *buffer, const char *format, ...) RL_PRINTF(2, 3
 /* The text with `value` for each `mark`. */
 void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value);
 void rl_buffer_free(rl_buffer *buffer);
-
-/*
- * Copies UTF-8 for people: at most size - 1 bytes, cut between characters, control
- * characters and what is not UTF-8 as '?'.
- */
-void rl_copy_label(char *to, size_t size, const char *from);
 
 /* The digits of a number, and an end; returns where that is. At most 21 bytes. */
 char *rl_put_u64(char *to, uint64_t number);
