@@ -378,10 +378,8 @@ static void test_one_end_is_not_everyones(void **state)
 int main(void)
 {
     const struct CMUnitTest bytes[] = {
-        ONCE(test_no_tls_gets_nothing),
-        ONCE(test_an_option_file_means_it),
-        ONCE(test_no_bare_password),
-        ONCE(test_no_file_is_sent),
+        ONCE(test_no_tls_gets_nothing),       ONCE(test_an_option_file_means_it),
+        ONCE(test_no_bare_password),          ONCE(test_no_file_is_sent),
         ONCE(test_a_listener_hears_no_login),
     };
     const struct CMUnitTest encrypted_tests[] = {
