@@ -96,6 +96,9 @@ END {
             printf "%s", rights[roles[i]]
         }
         print "};\n\nconst unsigned rl_right_count = sizeof rl_rights / sizeof rl_rights[0];"
+        printf "\nconst char rl_roles[] = \""
+        for (i = 0; i < nroles; i++) printf "%s%s", i ? ", " : "", roles[i]
+        print "\";"
     } else {
         print "#include \"grants.h\"\n\nconst cli_role cli_roles[] = {"
         for (i = 0; i < nroles; i++) {

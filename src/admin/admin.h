@@ -116,5 +116,6 @@ typedef struct rl_right {
 /* Made by cmake/embed_grants.awk. Those of a role, and of a table, stand together. */
 extern const rl_right rl_rights[];
 extern const unsigned rl_right_count;
+extern const char rl_roles[]; /* with commas between */
 
 #endif

@@ -11,8 +11,7 @@
 
 /* ------------------------------------------------------------------------- errors */
 
-/* For its message the server is asked who this is. */
-static const char *account_of(rl_conn *conn)
+const char *rl_conn_account(rl_conn *conn)
 {
     if (!conn->session.account && conn->session.ask_account && !conn->broken)
         conn->session.ask_account(conn);
@@ -31,7 +30,7 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(number))
-        refusal.account = account_of(conn);
+        refusal.account = rl_conn_account(conn);
     if (status != ROWLOCK_CANCELLED)
         return rl_refused(&refusal, status, err);
     refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";

@@ -73,8 +73,7 @@ typedef struct rl_conn rl_conn;
 /* The pool's part. */
 typedef struct rl_pooled {
     struct rl_pool *pool;
-    rl_conn *next; /* in the list of idle or of busy ones */
-    rl_conn *previous;
+    rl_conn *next;   /* in the list of idle or of busy ones */
     int purpose;     /* an rl_purpose */
     uint64_t serial; /* its own number for it; the server's may be another connection's tomorrow */
     int64_t used_us; /* when it was given back last; 0: never */
@@ -195,6 +194,9 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
 
 /* The same, from what the connection said last to a text. */
 rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_error *err);
+
+/* What CURRENT_USER() says, for a message: asked at the first time. NULL: nobody knows. */
+const char *rl_conn_account(rl_conn *conn);
 
 /* What was interrupted (`ended`) by us. */
 rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,

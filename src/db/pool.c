@@ -26,22 +26,16 @@ static void interrupt_through_pool(void *data, const rl_conn *conn)
 
 static void push(rl_conn **first, rl_conn *conn)
 {
-    conn->pooled.previous = NULL;
     conn->pooled.next = *first;
-    if (*first)
-        (*first)->pooled.previous = conn;
     *first = conn;
 }
 
 static void unlink_from(rl_conn **first, rl_conn *conn)
 {
-    if (conn->pooled.previous)
-        conn->pooled.previous->pooled.next = conn->pooled.next;
-    else
-        *first = conn->pooled.next;
-    if (conn->pooled.next)
-        conn->pooled.next->pooled.previous = conn->pooled.previous;
-    conn->pooled.next = conn->pooled.previous = NULL;
+    while (*first != conn)
+        first = &(*first)->pooled.next;
+    *first = conn->pooled.next;
+    conn->pooled.next = NULL;
 }
 
 static bool fits(const rl_pool *pool, const rl_conn *conn, const rl_request *wanted)

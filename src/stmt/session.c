@@ -85,10 +85,9 @@ static void ask_account(rl_conn *conn)
 
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size)
 {
-    if (status == ROWLOCK_DENIED && conn && !conn->session.account && !conn->broken)
-        ask_account(conn);
-    if (conn && conn->session.account)
-        rl_grantee(conn->session.account, text, size);
+    const char *account = status == ROWLOCK_DENIED && conn ? rl_conn_account(conn) : NULL;
+    if (account)
+        rl_grantee(account, text, size);
     else
         snprintf(text, size, "this user");
 }

@@ -91,27 +91,17 @@ static bool bind_columns(rl_prepared *p)
     return true;
 }
 
-/* The text with the connection's table, [A-Za-z0-9_$], where {table} stands. */
-static void put_table(const char *text, const char *table, rl_buffer *out)
-{
-    static const char place[] = "{table}";
-    for (const char *at; (at = strstr(text, place)); text = at + sizeof place - 1) {
-        rl_buffer_append(out, text, (size_t)(at - text));
-        rl_buffer_puts(out, "`");
-        rl_buffer_puts(out, table ? table : "");
-        rl_buffer_puts(out, "`");
-    }
-    rl_buffer_puts(out, text);
-}
-
 static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_prepared *p,
                                   rowlock_error *err)
 {
     p->shape = rl_shape_of(conn->session.via, id);
     const rl_shape *sql = &p->shape;
+    const char *table = conn->session.table; /* [A-Za-z0-9_$] */
+    char quoted[70];
     rl_buffer text = {0};
+    snprintf(quoted, sizeof quoted, "`%s`", table ? table : "");
+    rl_buffer_fill_in(&text, sql->text, "{table}", quoted);
     p->handle = mysql_stmt_init(conn->mysql);
-    put_table(sql->text, conn->session.table, &text);
     if (!p->handle || text.failed || !bind_columns(p)) {
         rl_buffer_free(&text);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");

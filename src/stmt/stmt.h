@@ -98,8 +98,8 @@ rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, c
                             const rl_value *values, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
 
-/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL).
- */
+/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL),
+ * where it is not NULL. */
 typedef void (*rl_text_row)(void *data, const char *const *cells);
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err) RL_MUST_USE;

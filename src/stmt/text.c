@@ -144,7 +144,7 @@ rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values
                 mysql_store_result_cont(&result, conn->mysql, ready));
     if (!result && ended == ROWLOCK_OK)
         return rl_conn_command_failed(conn, rl_sql_table[id].name, err);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result));)
+    for (MYSQL_ROW row; each && result && (row = mysql_fetch_row(result));)
         each(data, (const char *const *)row);
     mysql_free_result(result);
     return ended == ROWLOCK_OK ? ROWLOCK_OK : rl_fail(err, ended, "%s", rowlock_status_text(ended));

@@ -67,9 +67,7 @@ static rowlock_status read_people(looking *l, rl_sql_id id, const rl_value *valu
     rl_rows rows;
     people->count = 0;
     rowlock_status status;
-    do
-        status = rl_query(l->d->conn, id, values, &l->d->io, &rows, err);
-    while (rl_doctor_again(l->d, status));
+    RL_UNTIL_HEARD(l->d, status, rl_query(l->d->conn, id, values, &l->d->io, &rows, err));
     RL_TRY(status);
     while (people->count < MOST && rl_next(&rows))
         keep_person(l, &people->all[people->count++], rows.cells);

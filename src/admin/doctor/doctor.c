@@ -170,9 +170,7 @@ static bool check_schema(rl_doctor *d)
         return status != ROWLOCK_SCHEMA;
     }
     rl_doctor_fine(d, "schema", "'%s' has version %u", d->params->schema, version);
-    do
-        status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(d, status, rl_schema_check(d->conn, d->params->schema, &d->io, &err));
     if (status == ROWLOCK_OK)
         rl_doctor_fine(d, "engine", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)

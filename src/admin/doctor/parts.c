@@ -49,9 +49,7 @@ rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values,
                              rl_rows *rows, rowlock_error *err)
 {
     rowlock_status status;
-    do
-        status = rl_query_one(d->conn, id, values, &d->io, found, rows, err);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, id, values, &d->io, found, rows, err));
     return status;
 }
 
@@ -60,9 +58,7 @@ rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *v
 {
     rl_rows rows;
     rowlock_status status;
-    do
-        status = rl_query(d->conn, id, values, &d->io, &rows, err);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(d, status, rl_query(d->conn, id, values, &d->io, &rows, err));
     RL_TRY(status);
     for (*told = 0; rl_next(&rows); ++*told) {
         const bool fine = rows.cells[1].u64 == ROWLOCK_FINE;

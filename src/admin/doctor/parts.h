@@ -20,6 +20,10 @@ typedef struct rl_doctor {
 
 /* The statement was stopped (KILL QUERY): it is to be asked again, unless that goes on and on. */
 bool rl_doctor_again(rl_doctor *d, rowlock_status status);
+#define RL_UNTIL_HEARD(d, status, call)                                                            \
+    do                                                                                             \
+        (status) = (call);                                                                         \
+    while (rl_doctor_again(d, status))
 /* False: that went on, or the connection is lost. What follows from it says nothing of the server.
  */
 bool rl_doctor_could_look(const rl_doctor *d);

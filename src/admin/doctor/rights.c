@@ -64,9 +64,7 @@ static bool may(sight *s, rl_sql_id id, const char *table)
 {
     const rl_value values[] = {rl_quoted(table)};
     rowlock_status status;
-    do
-        status = rl_run_text(s->d->conn, id, values, &s->d->io, NULL);
-    while (rl_doctor_again(s->d, status));
+    RL_UNTIL_HEARD(s->d, status, rl_run_text(s->d->conn, id, values, &s->d->io, NULL));
     return status != ROWLOCK_DENIED;
 }
 
@@ -128,13 +126,10 @@ static void note_grant(void *data, const char *const *cells)
 static void look(sight *s)
 {
     rowlock_status status;
-    do
-        status = read_columns(s);
-    while (rl_doctor_again(s->d, status));
-    do
-        status =
-            rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, note_grant, s, NULL);
-    while (rl_doctor_again(s->d, status));
+    RL_UNTIL_HEARD(s->d, status, read_columns(s));
+    RL_UNTIL_HEARD(
+        s->d, status,
+        rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, note_grant, s, NULL));
 }
 
 static bool has(sight *s, unsigned right)
@@ -208,18 +203,10 @@ static void find_missing(sight *s, const char *role, missing *m)
 
 rowlock_status rl_role_check(const char *role, rowlock_error *err)
 {
-    char names[200] = "";
-    const char *last = "";
-    for (unsigned i = 0; i < rl_right_count; i++) {
+    for (unsigned i = 0; i < rl_right_count; i++)
         if (is_of_role(i, role))
             return ROWLOCK_OK;
-        const size_t length = strlen(names);
-        if (strcmp(rl_rights[i].role, last) != 0)
-            snprintf(names + length, sizeof names - length, "%s%s", *last ? ", " : "",
-                     rl_rights[i].role);
-        last = rl_rights[i].role;
-    }
-    return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'; there are %s", role, names);
+    return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'; there are %s", role, rl_roles);
 }
 
 bool rl_role_is_of_schema(const char *role)
@@ -280,9 +267,7 @@ static void try_statements(rl_doctor *d, trial *t)
         rowlock_status status = ROWLOCK_OK;
         if (!everyday((rl_sql_id)id) || (d->conn->session.via && !rl_sql_table[id].call))
             continue;
-        do
-            status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
-        while (rl_doctor_again(d, status));
+        RL_UNTIL_HEARD(d, status, rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err));
         note_trial(t, (rl_sql_id)id, status, &err);
     }
 }

@@ -10,9 +10,7 @@ void rl_doctor_check_procedures(rl_doctor *d)
 {
     rl_procedures_seen seen;
     rowlock_status status;
-    do
-        status = rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(d, status, rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL));
     if (status != ROWLOCK_OK)
         return;
     if (seen.there == 0)
@@ -45,26 +43,15 @@ void rl_doctor_check_procedures(rl_doctor *d)
 
 /* -------------------------------------------------------------------------- the event */
 
-static void count_one(void *data, const char *const *cells)
-{
-    (void)cells;
-    ++*(unsigned *)data;
-}
-
-/* information_schema has no row of it for who lacks the privilege EVENT; this is refused then. */
-static bool event_is_hidden(rl_doctor *d)
-{
-    unsigned count = 0;
-    rowlock_status status =
-        rl_query_text(d->conn, RL_SQL_DOCTOR_EVENT_RIGHT, NULL, &d->io, count_one, &count, NULL);
-    return status != ROWLOCK_OK || count > 0;
-}
-
 void rl_doctor_check_event(rl_doctor *d)
 {
+    /* information_schema has no row of it for who lacks the privilege EVENT; this is refused then.
+     */
+    const rowlock_status shown =
+        rl_query_text(d->conn, RL_SQL_DOCTOR_EVENT_RIGHT, NULL, &d->io, NULL, NULL, NULL);
     const rl_value values[] = {rl_u64(d->server->read_only),
                                rl_u64(rl_many_writers(d->server->cluster, false)),
-                               rl_u64(event_is_hidden(d))};
+                               rl_u64(shown != ROWLOCK_OK)};
     unsigned told = 0;
     rowlock_error err = {0};
     rowlock_status status = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_EVENT, values, &told, &err);
