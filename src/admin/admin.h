@@ -42,6 +42,7 @@ struct rowlock_history {
 
 struct rowlock_waiters {
     rl_list all;
+    rowlock_mode mode;  /* of those that are being read */
     const char *hidden; /* a constant */
 };
 

@@ -8,9 +8,9 @@ enum { COLUMN_NAME, COLUMN_WHO, COLUMN_OWNER, COLUMN_CONNECTION, COLUMN_WAITED_M
 
 static const char not_shown[] = "waiters, which this server does not show";
 
-static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_cell *cells,
-                          rowlock_error *err)
+static rowlock_status add(void *data, const rl_cell *cells, rowlock_error *err)
 {
+    rowlock_waiters *waiters = data;
     if (cells[COLUMN_CONNECTION].u64 == 0) {
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
@@ -21,23 +21,13 @@ static rowlock_status add(rowlock_waiters *waiters, rowlock_mode mode, const rl_
     /* The server knows any bytes: what gets out is clean, as labels are. */
     char who[ROWLOCK_LABEL_MAX + 1];
     rl_copy_label(who, sizeof who, cells[COLUMN_WHO].text);
-    *waiter = (rowlock_waiter){.mode = mode,
+    *waiter = (rowlock_waiter){.mode = waiters->mode,
                                .name = rl_list_keep(&waiters->all, &cells[COLUMN_NAME]),
                                .who = rl_texts_keep(&waiters->all.texts, who),
                                .owner = rl_list_keep(&waiters->all, &cells[COLUMN_OWNER]),
                                .connection_id = cells[COLUMN_CONNECTION].u64,
                                .waited_ms = cells[COLUMN_WAITED_MS].i64};
     return ROWLOCK_OK;
-}
-
-static rowlock_status add_of_lease(void *data, const rl_cell *cells, rowlock_error *err)
-{
-    return add(data, ROWLOCK_OPTIMISTIC, cells, err);
-}
-
-static rowlock_status add_of_row(void *data, const rl_cell *cells, rowlock_error *err)
-{
-    return add(data, ROWLOCK_PESSIMISTIC, cells, err);
 }
 
 static int by_name_and_turn(const void *a, const void *b)
@@ -64,11 +54,12 @@ static const char *hidden_by(rl_sql_id id, rowlock_status status)
     return "";
 }
 
-static rowlock_status read_some(rowlock_waiters *waiters, rl_sql_id id, const rl_value *values,
-                                rl_each_row each, rowlock_error *err)
+static rowlock_status read_some(rowlock_waiters *waiters, rowlock_mode mode, rl_sql_id id,
+                                const rl_value *values, rowlock_error *err)
 {
     rowlock_error why;
-    rowlock_status status = rl_list_read(&waiters->all, id, values, each, &why);
+    waiters->mode = mode;
+    rowlock_status status = rl_list_read(&waiters->all, id, values, add, &why);
     const char *hidden = hidden_by(id, status);
     if (*hidden) {
         waiters->hidden = hidden;
@@ -90,9 +81,9 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
         return ROWLOCK_SYSTEM;
     waiters->hidden = "";
     rowlock_status status =
-        read_some(waiters, RL_SQL_WAITERS_OF_LEASES, at_bells, add_of_lease, err);
+        read_some(waiters, ROWLOCK_OPTIMISTIC, RL_SQL_WAITERS_OF_LEASES, at_bells, err);
     if (status == ROWLOCK_OK)
-        status = read_some(waiters, RL_SQL_WAITERS_OF_ROWS, &name, add_of_row, err);
+        status = read_some(waiters, ROWLOCK_PESSIMISTIC, RL_SQL_WAITERS_OF_ROWS, &name, err);
     if (waiters->all.count > 1)
         qsort(waiters->all.items, waiters->all.count, sizeof(rowlock_waiter), by_name_and_turn);
     if (status == ROWLOCK_OK)

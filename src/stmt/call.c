@@ -10,8 +10,8 @@
 
 #define ASK_LIMIT_US 20000 /* a stopped call's question what became of it */
 
-static const rl_sql_column done_columns[] = {{"rows", RL_TYPE_I64, 0},
-                                             {"insert_id", RL_TYPE_U64, 0}};
+/* rows, insert_id */
+static const rl_sql_column done_columns[] = {{RL_TYPE_I64, 0}, {RL_TYPE_U64, 0}};
 
 rl_shape rl_shape_of(bool via, rl_sql_id id)
 {
