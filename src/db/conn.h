@@ -202,4 +202,21 @@ const char *rl_conn_account(rl_conn *conn);
 rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
                                rowlock_error *err);
 
+/* ------------------------------------------------ the two ways of rl_conn_open(), for src/db alone
+ */
+
+/* In this thread: blocks in the resolver where the host is a name. */
+rowlock_status rl_connect_here(const rl_params *params, const rl_io *io, rl_conn **out,
+                               rowlock_error *err) RL_MUST_USE;
+
+/* In a thread of its own, which is left behind when the io's time is over. */
+rowlock_status rl_connect_aside(const rl_params *params, const rl_io *io, rl_conn **out,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* A child process has none of its parent's threads. */
+void rl_connect_forget_helpers(void);
+
+/* What it means that a connect was ended (TIMEOUT, CANCELLED), which began at `since_us`. */
+rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err);
+
 #endif

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "db/connect.h"
+#include "db/conn.h"
 #include "db/tls.h"
 
 /* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is

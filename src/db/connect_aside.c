@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "db/connect.h"
+#include "db/conn.h"
 
 /* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so
  * many waits for the end of one. */

@@ -130,11 +130,6 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value)
             snprintf((char *)sketch + places[i].offset, places[i].size, "%s", value);
 }
 
-void rl_sketch_unseen(rl_sketch *sketch)
-{
-    sketch->unseen = true;
-}
-
 rl_question rl_sketch_asks(const rl_sketch *sketch)
 {
     if (is_on(sketch->wsrep_on))

@@ -113,7 +113,6 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value);
 
 typedef enum rl_question { RL_ASK_NOTHING, RL_ASK_GALERA, RL_ASK_GROUP } rl_question;
 rl_question rl_sketch_asks(const rl_sketch *sketch);
-void rl_sketch_unseen(rl_sketch *sketch);
 
 /* `connection_id`: as the client knows it. */
 void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);

@@ -139,7 +139,7 @@ static void absorb_kill(const rl_caller *caller)
     const rl_value values[] = {rl_text(caller->key)};
     rl_sql_id id = caller->via ? RL_SQL_SESSION_FORGET_KEY : RL_SQL_CALLER_NOTHING;
     rl_buffer sql = {0};
-    if (rl_render(id, "", values, &sql))
+    if (rl_render(false, id, "", values, &sql))
         (void)mysql_real_query(caller->mysql, sql.text, sql.length);
     rl_buffer_free(&sql);
 }
@@ -159,8 +159,7 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
 {
     rl_sql_id id = wait_or_try(caller, wanted);
     rl_buffer sql = {0};
-    bool call = caller->via && rl_sql_table[id].call;
-    if (!(call ? rl_render_call : rl_render)(id, caller->schema, values, &sql)) {
+    if (!rl_render(caller->via, id, caller->schema, values, &sql)) {
         rl_buffer_free(&sql);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }

@@ -32,7 +32,7 @@ static rowlock_status ask_cluster(rl_conn *conn, const rl_io *io, rl_sketch *ske
     rowlock_status status = rl_query_text(conn, id, NULL, io, note, sketch, err);
     if (status != ROWLOCK_DENIED)
         return status;
-    rl_sketch_unseen(sketch);
+    sketch->unseen = true;
     return ROWLOCK_OK;
 }
 

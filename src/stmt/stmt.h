@@ -110,13 +110,10 @@ rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count,
 
 /*
  * A statement as text, put behind what is there: numbers, identifiers of rowlock's making only
- * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. False: a value
- * is not such, or no memory.
+ * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. `via`: the CALL
+ * of its procedure, where it has one. False: a value is not such, or no memory.
  */
-bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
-
-/* The CALL of its procedure, likewise; the statement has one. */
-bool rl_render_call(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
+bool rl_render(bool via, rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
 
 /* A text statement of numbers alone, on a connection of rowlock's own: COMMIT, KILL, SET ... */
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,

@@ -59,8 +59,4 @@ bool rl_role_is_of_schema(const char *role);
 /* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
 void rl_doctor_check_blocked(rl_doctor *d);
 
-/* What rowlock has in the server. */
-void rl_doctor_check_procedures(rl_doctor *d);
-void rl_doctor_check_event(rl_doctor *d);
-
 #endif
