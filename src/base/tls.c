@@ -28,32 +28,24 @@ bool rl_tls_override(rl_tls *tls, const rowlock_tls_options *members)
            override(&tls->crl, members->crl);
 }
 
-static const struct {
-    rowlock_tls_mode mode;
-    const char *word;
-} words[] = {
-    {ROWLOCK_TLS_DEFAULT, "default"},     {ROWLOCK_TLS_OFF, "off"},
-    {ROWLOCK_TLS_PREFERRED, "preferred"}, {ROWLOCK_TLS_REQUIRED, "required"},
-    {ROWLOCK_TLS_VERIFY_CA, "verify-ca"}, {ROWLOCK_TLS_VERIFY_IDENTITY, "verify-identity"},
+static const char *const words[] = {
+    [ROWLOCK_TLS_DEFAULT] = "default",     [ROWLOCK_TLS_OFF] = "off",
+    [ROWLOCK_TLS_PREFERRED] = "preferred", [ROWLOCK_TLS_REQUIRED] = "required",
+    [ROWLOCK_TLS_VERIFY_CA] = "verify-ca", [ROWLOCK_TLS_VERIFY_IDENTITY] = "verify-identity",
 };
 
 bool rl_tls_mode_of(const char *word, rowlock_tls_mode *mode)
 {
-    for (size_t i = 1; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i].word) == 0) {
-            *mode = words[i].mode;
-            return true;
-        }
-    }
-    return false;
+    int i = ROWLOCK_TLS_VERIFY_IDENTITY;
+    while (i > ROWLOCK_TLS_DEFAULT && strcmp(word, words[i]) != 0)
+        i--;
+    *mode = (rowlock_tls_mode)i;
+    return i > ROWLOCK_TLS_DEFAULT;
 }
 
 const char *rl_tls_mode_word(rowlock_tls_mode mode)
 {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].mode == mode)
-            return words[i].word;
-    return "?";
+    return words[mode];
 }
 
 /* 40 hexadecimal digits, or 20 pairs of them with colons between. */

@@ -237,7 +237,7 @@ static void set_nonblocking(rl_conn *conn)
 {
     int fd = rl_conn_fd(conn);
     int flags = fcntl(fd, F_GETFL);
-    conn->tls = rl_tls_used(conn->mysql);
+    conn->tls = mysql_get_ssl_cipher(conn->mysql);
     if (conn->tls && flags >= 0)
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }

@@ -81,7 +81,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    RL_TRY(rl_pool_init(&site->pool, &params, &rl_stmt_pool_hooks, 2, err));
+    rl_pool_init(&site->pool, &params, &rl_stmt_pool_hooks, 2);
     site->open = true;
     rl_io io = rl_ledger_io();
     rowlock_status status = take_control(site, &io, &conn, err);

@@ -193,7 +193,8 @@ static void check_kinds(rl_doctor *d)
     bool found = false;
     rowlock_error err = {0};
     const rl_kind *kind = NULL;
-    rowlock_status status = rl_doctor_ask(d, RL_SQL_DOCTOR_KINDS, NULL, &found, &rows, NULL);
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL));
     if (status == ROWLOCK_OK && found &&
         rl_kind_find(rows.cells[1].text, rows.cells[0].text, &kind, &err) != ROWLOCK_OK)
         rl_doctor_tell(d, "kinds", ROWLOCK_BROKEN,
@@ -209,7 +210,8 @@ static void check_waiters(rl_doctor *d)
     char also[RL_GRANTEE_SIZE + 100] = "";
     rl_rows rows;
     bool found = false;
-    rowlock_status status = rl_doctor_ask(d, RL_SQL_WAITERS_OF_ROWS, nobodys, &found, &rows, NULL);
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL));
     if (table)
         snprintf(also, sizeof also, " GRANT SELECT ON %s TO %s;", table, d->grantee);
     if (status == ROWLOCK_OK)

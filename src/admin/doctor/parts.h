@@ -33,11 +33,7 @@ void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, 
                     const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
 
 /* What is well, and nothing follows from it. */
-void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ...) RL_PRINTF(3, 4);
-
-/* rl_query_one(), again where it was stopped. */
-rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
-                             rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+#define rl_doctor_fine(d, check, ...) rl_doctor_tell(d, check, ROWLOCK_FINE, "", "", __VA_ARGS__)
 
 /* Tells the findings that the statement's rows are (sql/doctor.sql); *told: how many. */
 rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *values,

@@ -72,7 +72,10 @@ static bool may_execute(sight *s)
 {
     rl_rows rows;
     bool found = false;
-    return rl_doctor_ask(s->d, RL_SQL_VIA_STAMP, NULL, &found, &rows, NULL) != ROWLOCK_DENIED;
+    rowlock_status status;
+    RL_UNTIL_HEARD(s->d, status,
+                   rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL));
+    return status != ROWLOCK_DENIED;
 }
 
 /* A name of a schema as GRANT has it: % and _ stand for others, unless behind a backslash. */
