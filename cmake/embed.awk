@@ -8,7 +8,7 @@ function begin_statement(n) {
     if (n in seen) fail("statement '" n "' is defined twice")
     seen[n] = 1
     name = n; text = ""; kind = "prepared"; ender = ""; via = ""; nparams = 0; ncolumns = 0; done = 0
-    delete params; delete ptypes; delete columns; delete ctypes; delete csizes
+    delete params; delete columns; delete ctypes; delete csizes
 }
 
 function parse_params(list,    parts, n, i, words) {
@@ -16,8 +16,7 @@ function parse_params(list,    parts, n, i, words) {
     for (i = 1; i <= n; i++) {
         if (split(trim(parts[i]), words, /[ \t]+/) != 2 || words[2] !~ /^(u64|i64|text|name|word)$/)
             fail("bad parameter '" parts[i] "'")
-        params[nparams] = words[1]
-        ptypes[nparams++] = words[2]
+        params[nparams++] = words[1]
     }
 }
 
@@ -95,20 +94,15 @@ function finish_statement(    sql, i, list, found, j) {
     if (ncolumns) {
         printf "static const rl_sql_column %s_columns[] = {\n", name
         for (i = 0; i < ncolumns; i++)
-            printf "    {\"%s\", RL_TYPE_%s, %d},\n", columns[i], upper(ctypes[i]), csizes[i]
-        print "};"
-    }
-    if (nparams) {
-        printf "static const rl_sql_param %s_params[] = {\n", name
-        for (i = 0; i < nparams; i++) printf "    {\"%s\", RL_TYPE_%s},\n", params[i], upper(ptypes[i])
+            printf "    {RL_TYPE_%s, %d}, /* %s */\n", upper(ctypes[i]), csizes[i], columns[i]
         print "};"
     }
     list = ""
     for (i = 0; i < nused; i++) list = list (i ? ", " : "") used[i]
     if (nused) printf "static const unsigned char %s_uses[] = {%s};\n", name, list
-    table = table sprintf("    [RL_SQL_%s] = {\"%s\", \"%s\", %s, %s, %d, %s, %d, %s, %d, %s},\n", \
+    table = table sprintf("    [RL_SQL_%s] = {\"%s\", \"%s\", %s, %s, %d, %d, %s, %d, %s},\n", \
         upper(name), name, c_string(sql), call_text(), kind == "text" ? "true" : "false", \
-        nparams, nparams ? name "_params" : "NULL", nused, nused ? name "_uses" : "NULL", \
+        nparams, nused, nused ? name "_uses" : "NULL", \
         ncolumns, ncolumns ? name "_columns" : "NULL")
     name = ""
 }
@@ -121,7 +115,7 @@ BEGIN {
         print ""
         print "typedef enum rl_sql_id {"
     } else {
-        print "#include \"stmt/sql.h\""
+        print "#include \"stmt/stmt.h\""
         print ""
     }
 }

@@ -90,12 +90,15 @@ END {
     if (statement != "") fail("a statement has no end")
     print "/* Made from sql/grants.sql by cmake/embed_grants.awk. Do not edit. */"
     if (out == "rights") {
-        print "#include \"admin/rights.h\"\n\nconst rl_right rl_rights[] = {"
+        print "#include \"admin/admin.h\"\n\nconst rl_right rl_rights[] = {"
         for (i = 0; i < nroles; i++) {
             if (!given[roles[i]]) fail("the role '" roles[i] "' has no statement")
             printf "%s", rights[roles[i]]
         }
         print "};\n\nconst unsigned rl_right_count = sizeof rl_rights / sizeof rl_rights[0];"
+        printf "\nconst char rl_roles[] = \""
+        for (i = 0; i < nroles; i++) printf "%s%s", i ? ", " : "", roles[i]
+        print "\";"
     } else {
         print "#include \"grants.h\"\n\nconst cli_role cli_roles[] = {"
         for (i = 0; i < nroles; i++) {

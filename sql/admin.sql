@@ -46,12 +46,3 @@ SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALES
 -- params: table name
 -- columns: one text(8)
 SELECT 1 FROM :table LIMIT 0;
-
--- name: doctor_settings
--- columns: flush u64, wait_timeout u64, isolation text(64), max_connections u64, server_us i64, user text(512)
-SELECT @@global.innodb_flush_log_at_trx_commit,
-       @@global.wait_timeout,
-       /*M! @@global.tx_isolation */ /*!80000 @@global.transaction_isolation */,
-       @@global.max_connections,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
-       CURRENT_USER();

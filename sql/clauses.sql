@@ -116,6 +116,10 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description;
 
+-- What follows where no event sweeps (doctor_event).
+-- clause: not_swept
+expired leases stay in `rowlock ls`, the history and unused names grow; locks are right without it;
+
 -- The marker in a trigger of a fence (src/admin/fences.c).
 -- clause: fence_marker
 SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1);

@@ -1,5 +1,55 @@
--- What the doctor looks for in the server: who waits for a metadata lock, and who has it. Statements about
--- connections have the same columns; `waiter` is whom it holds up, else 0.
+-- What the doctor looks for in the server. Statements with a level answer with findings as they are told
+-- (rowlock_level: 0 fine, 1 note, 2 care, 3 broken); what follows, and the remedy, are not told of what is fine.
+
+-- How the server is set. `ttl_s`: of the leases that are to be taken.
+-- name: doctor_settings
+-- params: read_only u64, ttl_s u64, binlog u64, binlog_format text
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'read-only', IF(:read_only, 3, 0), IF(:read_only, 'the server is read-only', 'the server takes writes'),
+       'only who may write to it all the same can take locks on it', 'connect to the primary'
+UNION ALL
+SELECT 'flush', IF(@@global.innodb_flush_log_at_trx_commit = 1, 0, 2),
+       CONCAT('innodb_flush_log_at_trx_commit is ', @@global.innodb_flush_log_at_trx_commit),
+       'a crash of the server can lose the newest lease and take a token back: two holders',
+       'SET GLOBAL innodb_flush_log_at_trx_commit = 1;'
+UNION ALL
+SELECT 'isolation', 0,
+       CONCAT(s.isolation, ' by default; rowlock''s own connections use READ-COMMITTED',
+              IF(s.isolation = 'READ-COMMITTED', '', ' whatever the default')), '', ''
+  FROM (SELECT CAST(/*M! @@global.tx_isolation */ /*!80000 @@global.transaction_isolation */ AS CHAR) AS isolation) s
+UNION ALL
+SELECT 'wait_timeout', IF(s.idle_s > s.ttl_s, 0, 2),
+       IF(s.idle_s > s.ttl_s,
+          CONCAT(s.idle_s, ' s by default; rowlock sets the TTL (', s.ttl_s, ' s) where it holds a row lock'),
+          CONCAT(s.idle_s, ' s, not above the TTL of ', s.ttl_s, ' s')),
+       'rowlock sets its own; but your own transactions that wait so long between statements
+        lose the locks they took with rowlock_tx_acquire()',
+       CONCAT('set the global wait_timeout to ', IF(s.ttl_s < 14400, 28800, s.ttl_s * 2), ' or more')
+  FROM (SELECT @@global.wait_timeout AS idle_s, CAST(:ttl_s AS UNSIGNED) AS ttl_s) s
+UNION ALL
+SELECT 'connections', IF(@@global.max_connections < 50, 2, 0),
+       CONCAT('max_connections is ', @@global.max_connections),
+       'each held or awaited row lock takes one', 'SET GLOBAL max_connections = 151;'
+UNION ALL
+SELECT 'binlog', IF(:binlog AND :binlog_format = 'STATEMENT', 3, 0),
+       CASE
+           WHEN NOT :binlog THEN 'no binary log'
+           WHEN :binlog_format = 'STATEMENT' THEN 'binlog_format is STATEMENT'
+           ELSE 'the binary log takes rows'
+       END,
+       'the server refuses changes at READ-COMMITTED, which rowlock needs', 'SET GLOBAL binlog_format = ''ROW'';';
+
+-- name: doctor_clock
+-- params: here_us u64
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'clock', IF(ABS(s.ahead_us) > 1000000, 1, 0),
+       CONCAT('this host is ', CAST(ABS(s.ahead_us) / 1000000 AS DECIMAL(20, 3)), ' s ',
+              IF(s.ahead_us < 0, 'behind', 'ahead of'), ' the server'),
+       'no lock depends on it; times in your own logs will differ', 'let NTP run on both'
+  FROM (SELECT CAST(:here_us AS SIGNED) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS ahead_us) s;
+
+-- Who waits for a metadata lock, and who has it. Statements about connections have the same columns; `waiter` is
+-- whom it holds up, else 0.
 
 -- Whoever changes a table waits for every transaction that has used it, and everybody who comes
 -- later waits behind. Without the privilege PROCESS the server shows connections of the same user.
@@ -110,13 +160,21 @@ SELECT 0, p.id, p.user, p.host, p.command, COALESCE(p.state, ''),
 -- undone after a crash has none, too.)
 -- name: doctor_prepared
 -- params: older_s u64
--- columns: count u64, oldest_s i64
-SELECT COUNT(*),
-       COALESCE(MAX(TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP())), 0)
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'prepared', 2,
+       CONCAT(COUNT(*), ' prepared (XA) transactions have no connection; the oldest began ',
+              MAX(TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP())), ' s ago'),
+       'what they have locked stays locked, over a restart of the server, too: where that is a lock''s row
+        (rowlock_fence), nobody takes, gives back or breaks it',
+       /*M! 'XA RECOVER FORMAT=''SQL''; lists them; those that their coordinator has forgotten, end with
+             XA COMMIT or XA ROLLBACK and that text' */
+       /*!80000 'XA RECOVER CONVERT XID; lists them (it takes XA_RECOVER_ADMIN); those that their coordinator
+                 has forgotten, end with XA COMMIT or XA ROLLBACK' */
   FROM information_schema.innodb_trx t
  WHERE t.trx_mysql_thread_id = 0
    AND t.trx_state <> 'ROLLING BACK'
-   AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND;
+   AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
+HAVING COUNT(*) > 0;
 
 -- A name that this program leaves alone.
 -- name: doctor_kinds
@@ -155,40 +213,124 @@ SELECT COALESCE(LEFT(GROUP_CONCAT(DISTINCT CONCAT(m.table_schema, '.', m.table_n
  WHERE m.thread_id = :id
    AND m.lock_type = 'Table metadata lock';
 
--- The last run of the event that sweeps. NULL: not yet.
+-- The event that sweeps, by what is noted of its last run (sweep_event) and by what it is now: since it was installed,
+-- ALTER EVENT and DROP EVENT may have come. Told is the first reason for which nobody sweeps; each stands once, below,
+-- with marks in <> that are filled in. A server that takes no writes does not sweep; of many that do, the one where the
+-- event was made; what that one notes of its runs gets here. `hidden`: this user lacks the privilege EVENT.
+--
+-- An interval that ALTER EVENT gave it may be of a unit that is not counted here: then the one that was installed counts.
+-- Accounts are seen by who may read the schema mysql; who sees but one sees its own. An event that was made at another
+-- server is SLAVESIDE_DISABLED or REPLICA_SIDE_DISABLED.
 -- name: doctor_event
--- columns: every_s u64, installed_s i64, started_s i64, running u64, runs u64, failures u64, expired u64, events u64, purged u64, error text(1600), scheduler text(16)
-SELECT every_s,
-       TIMESTAMPDIFF(SECOND, installed_at, UTC_TIMESTAMP(6)),
-       TIMESTAMPDIFF(SECOND, started_at, UTC_TIMESTAMP(6)),
-       started_at IS NOT NULL AND (ended_at IS NULL OR ended_at < started_at),
-       runs, failures, expired, events, purged, error,
-       @@global.event_scheduler
-  FROM sweep_event
- WHERE id = 1;
-
--- No row: there is none, or this user lacks the privilege EVENT. Accounts are seen by who may read
--- the schema mysql. An interval that ALTER EVENT gave it may be of a unit that is not counted here: 0.
--- name: doctor_event_state
--- columns: status text(64), definer text(1200), every_s u64, definer_there u64, accounts u64
-SELECT e.status, e.definer,
-       CAST(e.interval_value *
-            CASE e.interval_field
-                WHEN 'SECOND' THEN 1
-                WHEN 'MINUTE' THEN 60
-                WHEN 'HOUR' THEN 3600
-                WHEN 'DAY' THEN 86400
-                WHEN 'WEEK' THEN 604800
-                ELSE 0
-            END AS UNSIGNED),
-       (SELECT COUNT(*) > 0
-          FROM information_schema.user_privileges u
-         WHERE u.grantee = CONCAT("'", LEFT(e.definer, CHAR_LENGTH(e.definer) - CHAR_LENGTH(SUBSTRING_INDEX(e.definer, '@', -1)) - 1),
-                                  "'@'", SUBSTRING_INDEX(e.definer, '@', -1), "'")),
-       (SELECT COUNT(DISTINCT u.grantee) FROM information_schema.user_privileges u)
-  FROM information_schema.events e
- WHERE e.event_schema = DATABASE()
-   AND e.event_name = 'rowlock_sweep';
+-- params: read_only u64, many_writers u64, hidden u64
+-- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
+SELECT 'event', t.level,
+       REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(
+           t.found, '<every>', x.every_s), '<ago>', COALESCE(x.started_s, 0)), '<failures>', x.failures), '<last>', x.last_run),
+           '<run>', x.run_did), '<status>', x.status), '<definer>', x.definer), '<error>', x.error),
+       t.follows, t.remedy
+  FROM (SELECT y.*,
+               CAST(IF(y.started_s IS NULL,
+                       CONCAT('it has never run, since it was installed ', y.installed_s, ' s ago'),
+                       CONCAT('it ran last ', y.started_s, ' s ago')) AS CHAR) AS last_run,
+               CAST(CASE
+                        WHEN y.started_s IS NULL THEN 'it has not run yet'
+                        WHEN y.running THEN CONCAT('a run began ', y.started_s, ' s ago')
+                        ELSE CONCAT('last ', y.started_s, ' s ago: expired locks freed: ', y.expired,
+                                    ', events forgotten: ', y.events, ', names purged: ', y.purged)
+                    END AS CHAR) AS run_did,
+               CASE
+                   WHEN y.is_late AND y.failures = 0 AND :read_only THEN 'late at the primary'
+                   WHEN y.is_late AND y.failures = 0 AND y.is_anothers AND :many_writers THEN 'late elsewhere'
+                   WHEN y.failures = 0 AND y.is_anothers AND (:read_only OR :many_writers) THEN 'made elsewhere'
+                   WHEN y.failures = 0 AND :read_only THEN 'runs elsewhere'
+                   WHEN :read_only OR (y.is_anothers AND :many_writers) THEN 'fails'
+                   WHEN @@global.event_scheduler <> 'ON' THEN 'not scheduled'
+                   WHEN y.definer_gone THEN 'without definer'
+                   WHEN y.is_anothers THEN 'disabled elsewhere'
+                   WHEN y.status NOT IN ('', 'ENABLED') THEN 'disabled'
+                   WHEN y.status = '' AND NOT :hidden THEN 'gone'
+                   WHEN y.failures > 0 THEN 'fails'
+                   WHEN y.is_late THEN 'late'
+                   WHEN y.status = '' THEN 'hidden'
+                   ELSE 'runs'
+               END AS reason
+          FROM (SELECT z.*,
+                       z.status LIKE '%SIDE_DISABLED' AS is_anothers,
+                       LEAST(z.installed_s, COALESCE(z.started_s, z.installed_s)) > 3 * z.every_s + 60 AS is_late
+                  FROM (SELECT TIMESTAMPDIFF(SECOND, s.installed_at, UTC_TIMESTAMP(6)) AS installed_s,
+                               TIMESTAMPDIFF(SECOND, s.started_at, UTC_TIMESTAMP(6)) AS started_s,
+                               s.ended_at IS NULL OR s.ended_at < s.started_at AS running,
+                               s.failures, s.expired, s.events, s.purged,
+                               CAST(s.error AS CHAR) AS error,
+                               COALESCE(NULLIF(e.every_s, 0), s.every_s) AS every_s,
+                               CAST(COALESCE(e.status, '') AS CHAR) AS status,
+                               CAST(COALESCE(e.definer, '') AS CHAR) AS definer,
+                               COALESCE(e.accounts > 1 AND e.definers = 0, FALSE) AS definer_gone
+                          FROM sweep_event s
+                          LEFT JOIN (SELECT e.status, e.definer,
+                                            CAST(e.interval_value *
+                                                 CASE e.interval_field
+                                                     WHEN 'SECOND' THEN 1
+                                                     WHEN 'MINUTE' THEN 60
+                                                     WHEN 'HOUR' THEN 3600
+                                                     WHEN 'DAY' THEN 86400
+                                                     WHEN 'WEEK' THEN 604800
+                                                     ELSE 0
+                                                 END AS UNSIGNED) AS every_s,
+                                            (SELECT COUNT(*)
+                                               FROM information_schema.user_privileges u
+                                              WHERE u.grantee = CONCAT("'", LEFT(e.definer, CHAR_LENGTH(e.definer) - CHAR_LENGTH(SUBSTRING_INDEX(e.definer, '@', -1)) - 1),
+                                                                       "'@'", SUBSTRING_INDEX(e.definer, '@', -1), "'")) AS definers,
+                                            (SELECT COUNT(DISTINCT u.grantee)
+                                               FROM information_schema.user_privileges u) AS accounts
+                                       FROM information_schema.events e
+                                      WHERE e.event_schema = DATABASE()
+                                        AND e.event_name = 'rowlock_sweep') e ON TRUE
+                         WHERE s.id = 1) z) y) x
+  JOIN (SELECT 'late at the primary' AS reason, 2 AS level,
+               'another server is to sweep every <every> s, and does not: <last>' AS found,
+               '{{not_swept}}' AS follows, 'at the primary: ALTER EVENT rowlock_sweep ENABLE;' AS remedy
+        UNION ALL
+        SELECT 'late elsewhere', 2, 'another server is to sweep every <every> s, and does not: <last>',
+               '{{not_swept}}', 'ALTER EVENT rowlock_sweep ENABLE;'
+        UNION ALL
+        SELECT 'made elsewhere', 1, 'another server sweeps every <every> s; <run>',
+               'when that server is gone, or is the primary no more, nobody sweeps',
+               'then, at one that takes writes: ALTER EVENT rowlock_sweep ENABLE;'
+        UNION ALL
+        SELECT 'runs elsewhere', 0, 'another server sweeps every <every> s; <run>', '', ''
+        UNION ALL
+        SELECT 'not scheduled', 2,
+               'the event that sweeps is there, but the server runs no events: event_scheduler is off; <last>',
+               '{{not_swept}}',
+               'event_scheduler=ON in the server''s option file, and now: SET GLOBAL event_scheduler = ON;'
+        UNION ALL
+        SELECT 'without definer', 2, 'the event that sweeps runs as <definer>, and there is no such account; <last>',
+               '{{not_swept}}', '`rowlock init --event` by a user that stays'
+        UNION ALL
+        SELECT 'disabled elsewhere', 2, 'the event that sweeps is <status>; <last>',
+               'it was made at another server; nobody sweeps, unless that one still is the primary',
+               'ALTER EVENT rowlock_sweep ENABLE;'
+        UNION ALL
+        SELECT 'disabled', 2, 'the event that sweeps is <status>; <last>', '{{not_swept}}',
+               'ALTER EVENT rowlock_sweep ENABLE;'
+        UNION ALL
+        SELECT 'gone', 2, 'the event that sweeps was installed, and is not there any more; <last>', '{{not_swept}}',
+               '`rowlock init --event`; or, if it is to be so, `rowlock init --remove-event`'
+        UNION ALL
+        SELECT 'fails', 2, 'the event that sweeps has failed <failures> times in a row, last <ago> s ago: <error>',
+               '{{not_swept}}', 'as it says; `rowlock init --event` makes procedures and event anew'
+        UNION ALL
+        SELECT 'late', 2, 'the event that sweeps is to run every <every> s, and <last>', '{{not_swept}}',
+               'the server''s error log has the reason; `rowlock init --event` makes it anew'
+        UNION ALL
+        SELECT 'hidden', 1,
+               'an event sweeps every <every> s, as it was installed; <last>; the event itself is hidden from this user',
+               'that it is disabled or gone shows here only when its runs are late',
+               'let a user look who has the privilege EVENT on the schema'
+        UNION ALL
+        SELECT 'runs', 0, 'the server sweeps every <every> s; <run>', '', '') t ON t.reason = x.reason;
 
 -- Refused without the privilege EVENT, where information_schema has no row.
 -- name: doctor_event_right

@@ -5,8 +5,11 @@
 -- The table by its very name (a MariaDB's information_schema takes 'T' for 't').
 -- name: fence_table
 -- params: table_schema text, table_name text
--- columns: table_schema text(256), table_name text(256), table_type text(64), engine text(256)
-SELECT t.table_schema, t.table_name, t.table_type, COALESCE(t.engine, '')
+-- columns: table_schema text(256), table_name text(256), table_type text(64), is_own u64
+SELECT t.table_schema, t.table_name, t.table_type,
+       t.table_schema = DATABASE()
+       AND CAST(t.table_name AS BINARY) IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
+                                            'rowlock_schema_version', 'sweep_event')
   FROM information_schema.tables t
  WHERE t.table_schema = :table_schema
    AND t.table_name = :table_name
@@ -49,11 +52,6 @@ SELECT version FROM resource WHERE resource_name = :name;
 -- name: fence_may_write
 -- params: name text
 UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AND status = 'held';
-
--- For the GRANT that a user lacks.
--- name: fence_user
--- columns: user text(512)
-SELECT CURRENT_USER();
 
 -- The guard, in parts: head, one of the two checks, end. In the first check the row of the lock is
 -- read under a shared lock: what is committed, whatever the transaction's snapshot; and whoever

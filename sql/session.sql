@@ -50,8 +50,8 @@ SHOW VARIABLES WHERE Variable_name IN (
 -- What the server calls the schema. Asked only where it makes names lower case (lower_case_table_names = 1).
 -- name: session_schema
 -- kind: text
--- columns: name text(256), value text(512)
-SELECT 'schema', DATABASE();
+-- columns: name text(256)
+SELECT DATABASE();
 
 -- Which account this is, for a GRANT: a refusal names the host of the connection, not the account's.
 -- name: session_account

@@ -1,4 +1,4 @@
-#include "admin/break.h"
+#include "admin/admin.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
-#include "admin/catalog.h"
+#include "admin/admin.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/text.h"
 #include "kind/row.h"
 
@@ -29,6 +28,57 @@ enum {
     COLUMN_DESCRIPTION
 };
 
+/* ------------------------------------------------------------------ what is read whole */
+
+void *rl_list_new(rowlock_client *client, size_t size, size_t item_size, rowlock_error *err)
+{
+    rl_list *list = calloc(1, size);
+    if (!list) {
+        rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        return NULL;
+    }
+    list->client = client;
+    list->budget = rl_budget_start(0, client->limit_ms, NULL);
+    list->item_size = item_size;
+    return list;
+}
+
+void rl_list_free(void *given)
+{
+    rl_list *list = given;
+    if (!list)
+        return;
+    rl_texts_free(&list->texts);
+    free(list->items);
+    free(list);
+}
+
+rowlock_status rl_list_read(rl_list *list, rl_sql_id id, const rl_value *values, rl_each_row each,
+                            rowlock_error *err)
+{
+    RL_TRY(rl_client_read_all(list->client, &list->budget, id, values, each, list, err));
+    return list->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
+}
+
+void *rl_list_add(rl_list *list, rowlock_error *err)
+{
+    if (!rl_array_grow(&list->items, list->count, &list->capacity, list->item_size)) {
+        rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        return NULL;
+    }
+    return memset((char *)list->items + list->item_size * list->count++, 0, list->item_size);
+}
+
+const char *rl_list_keep(rl_list *list, const rl_cell *text)
+{
+    return rl_texts_keep(&list->texts, text->text);
+}
+
+const void *rl_list_at(const rl_list *list, size_t i)
+{
+    return i < list->count ? (const char *)list->items + list->item_size * i : NULL;
+}
+
 /* ------------------------------------------------------------------------------ locks */
 
 static int64_t milliseconds(const rl_cell *us)
@@ -47,66 +97,75 @@ static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
     return ROWLOCK_HELD;
 }
 
-static void fill_info(rowlock_info *info, rl_texts *texts, const rl_kind *kind,
-                      const rl_cell *cells)
-{
-    const rowlock_state state = state_of(cells, kind);
-    const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool shut = state == ROWLOCK_SHUT;
-    const char *expires = shut   ? cells[COLUMN_SHUT_UNTIL].text
-                          : held ? cells[COLUMN_EXPIRES].text
-                                 : "";
-    *info = (rowlock_info){.mode = kind->mode,
-                           .state = state,
-                           .token = cells[COLUMN_VERSION].u64,
-                           .name = rl_texts_keep(texts, cells[COLUMN_NAME].text),
-                           .owner = rl_texts_keep(texts, cells[COLUMN_OWNER].text),
-                           .owner_label = rl_texts_keep(texts, cells[COLUMN_LABEL].text),
-                           .acquired_at = rl_texts_keep(texts, cells[COLUMN_ACQUIRED].text),
-                           .expires_at = rl_texts_keep(texts, expires),
-                           .description = rl_texts_keep(texts, cells[COLUMN_DESCRIPTION].text),
-                           /* A lease's is the one that it was taken on, of no meaning to others. */
-                           .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,
-                           .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
-                           .remaining_ms = -1};
-    if (shut || (held && !kind->of_connection))
-        info->remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
-}
-
-/* The ids beside the infos, for the probe. */
-typedef struct listing {
-    rowlock_list *list;
-    uint64_t *ids;
-    size_t id_capacity;
-} listing;
+/* The id is for the probe. */
+typedef struct listed {
+    rowlock_info info;
+    uint64_t id;
+} listed;
 
 static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    listing *to = data;
-    rowlock_list *list = to->list;
+    rl_list *list = data;
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(cells[COLUMN_KIND].text, cells[COLUMN_NAME].text, &kind, err));
-    if (!RL_GROW(list->infos, list->count, list->capacity) ||
-        !RL_GROW(to->ids, list->count, to->id_capacity))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    to->ids[list->count] = cells[COLUMN_ID].u64;
-    fill_info(&list->infos[list->count++], &list->texts, kind, cells);
-    return list->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
+    listed *to = rl_list_add(list, err);
+    if (!to)
+        return ROWLOCK_SYSTEM;
+    const rowlock_state state = state_of(cells, kind);
+    const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
+    const bool shut = state == ROWLOCK_SHUT;
+    to->id = cells[COLUMN_ID].u64;
+    to->info =
+        (rowlock_info){.mode = kind->mode,
+                       .state = state,
+                       .token = cells[COLUMN_VERSION].u64,
+                       .name = rl_list_keep(list, &cells[COLUMN_NAME]),
+                       .owner = rl_list_keep(list, &cells[COLUMN_OWNER]),
+                       .owner_label = rl_list_keep(list, &cells[COLUMN_LABEL]),
+                       .acquired_at = rl_list_keep(list, &cells[COLUMN_ACQUIRED]),
+                       .expires_at = "",
+                       .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
+                       /* A lease's is the one that it was taken on, of no meaning to others. */
+                       .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,
+                       .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
+                       .remaining_ms = -1};
+    if (held || shut)
+        to->info.expires_at = rl_list_keep(list, &cells[shut ? COLUMN_SHUT_UNTIL : COLUMN_EXPIRES]);
+    if (shut || (held && !kind->of_connection))
+        to->info.remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
+    return ROWLOCK_OK;
 }
 
 /* A row lock that says it is held: only its row knows. */
-static rowlock_status probe_row_locks(rowlock_client *client, const rl_budget *budget, listing *to,
-                                      rowlock_error *err)
+static rowlock_status probe_row_locks(rl_list *list, rowlock_error *err)
 {
-    for (size_t i = 0; i < to->list->count; i++) {
-        rowlock_info *info = &to->list->infos[i];
+    listed *items = list->items;
+    for (size_t i = 0; i < list->count; i++) {
+        rowlock_info *info = &items[i].info;
         if (info->mode != ROWLOCK_PESSIMISTIC || info->state != ROWLOCK_HELD)
             continue;
         bool locked = true;
-        RL_TRY(rl_row_probe(client, budget, to->ids[i], &locked, err));
+        RL_TRY(rl_row_probe(list->client, &list->budget, items[i].id, &locked, err));
         if (!locked)
             info->state = ROWLOCK_EXPIRED;
     }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status read_infos(rl_list *list, const char *name,
+                                 const rowlock_list_options *options, rowlock_error *err)
+{
+    uint64_t open = !rl_client_via(list->client);
+    const rl_value one[] = {rl_text(name ? name : ""), rl_u64(open)};
+    const rl_value many[] = {rl_text(options->after ? options->after : ""),
+                             rl_u64(options->all ? 1 : 0),
+                             rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
+    RL_TRY(rl_list_read(list, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES, name ? one : many,
+                        add_info, err));
+    RL_TRY(probe_row_locks(list, err));
+    if (name && list->count == 0)
+        return rl_fail(err, ROWLOCK_NOT_FOUND,
+                       "there is no lock '%s' (it was never used, or is purged)", name);
     return ROWLOCK_OK;
 }
 
@@ -114,46 +173,28 @@ rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
                                const rowlock_list_options *options, rowlock_list **out,
                                rowlock_error *err)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    listing to = {.list = calloc(1, sizeof *to.list)};
-    if (!to.list)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    uint64_t open = !rl_client_via(client);
-    const rl_value one[] = {rl_text(name ? name : ""), rl_u64(open)};
-    const rl_value many[] = {rl_text(options->after ? options->after : ""),
-                             rl_u64(options->all ? 1 : 0),
-                             rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
-    rowlock_status status =
-        rl_client_read_all(client, &budget, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES,
-                           name ? one : many, add_info, &to, err);
-    if (status == ROWLOCK_OK)
-        status = probe_row_locks(client, &budget, &to, err);
-    if (status == ROWLOCK_OK && name && to.list->count == 0)
-        status = rl_fail(err, ROWLOCK_NOT_FOUND,
-                         "there is no lock '%s' (it was never used, or is purged)", name);
-    free(to.ids);
-    if (status == ROWLOCK_OK)
-        *out = to.list;
-    else
-        rl_catalog_list_free(to.list);
-    return rl_no_effect(status, err);
-}
-
-void rl_catalog_list_free(rowlock_list *list)
-{
+    rowlock_list *list = rl_list_new(client, sizeof *list, sizeof(listed), err);
     if (!list)
-        return;
-    rl_texts_free(&list->texts);
-    free(list->infos);
-    free(list);
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = read_infos(&list->all, name, options, err);
+    if (status == ROWLOCK_OK)
+        *out = list;
+    else
+        rl_list_free(list);
+    return rl_no_effect(status, err);
 }
 
 /* ---------------------------------------------------------------------------- history */
 
 /* The columns of event_list and event_list_of. */
-static void fill_event(rowlock_event *event, rl_texts *texts, const rl_kind *kind,
-                       const rl_cell *cells)
+static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
 {
+    rl_list *list = data;
+    const rl_kind *kind = NULL;
+    RL_TRY(rl_kind_find(cells[2].text, cells[1].text, &kind, err));
+    rowlock_event *event = rl_list_add(list, err);
+    if (!event)
+        return ROWLOCK_SYSTEM;
     *event = (rowlock_event){.id = cells[0].u64,
                              .mode = kind->mode,
                              .token = cells[4].u64,
@@ -161,57 +202,30 @@ static void fill_event(rowlock_event *event, rl_texts *texts, const rl_kind *kin
                              .held_ms = cells[9].null ? -1 : cells[9].i64,
                              .has_exit_status = !cells[10].null,
                              .exit_status = (int)cells[10].i64,
-                             .name = rl_texts_keep(texts, cells[1].text),
-                             .event = rl_texts_keep(texts, cells[3].text),
-                             .owner = rl_texts_keep(texts, cells[5].text),
-                             .owner_label = rl_texts_keep(texts, cells[6].text),
-                             .happened_at = rl_texts_keep(texts, cells[7].text),
-                             .detail = rl_texts_keep(texts, cells[11].text)};
-}
-
-static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error *err)
-{
-    rowlock_history *history = data;
-    const rl_kind *kind = NULL;
-    RL_TRY(rl_kind_find(cells[2].text, cells[1].text, &kind, err));
-    if (!RL_GROW(history->events, history->count, history->capacity))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    fill_event(&history->events[history->count++], &history->texts, kind, cells);
-    return history->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
-}
-
-static rowlock_status read_events(rowlock_client *client, const rl_budget *budget,
-                                  const rowlock_history_options *options, rowlock_history *history,
-                                  rowlock_error *err)
-{
-    uint64_t limit = options->limit ? options->limit : HISTORY_DEFAULT;
-    const rl_value all[] = {rl_u64(limit)};
-    const rl_value some[] = {rl_text(options->name ? options->name : ""), rl_u64(limit)};
-    return rl_client_read_all(client, budget,
-                              options->name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
-                              options->name ? some : all, add_event, history, err);
+                             .name = rl_list_keep(list, &cells[1]),
+                             .event = rl_list_keep(list, &cells[3]),
+                             .owner = rl_list_keep(list, &cells[5]),
+                             .owner_label = rl_list_keep(list, &cells[6]),
+                             .happened_at = rl_list_keep(list, &cells[7]),
+                             .detail = rl_list_keep(list, &cells[11])};
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_options *options,
                                   rowlock_history **out, rowlock_error *err)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    rowlock_history *history = calloc(1, sizeof *history);
+    const char *name = options->name;
+    const rl_value limit = rl_u64(options->limit ? options->limit : HISTORY_DEFAULT);
+    const rl_value of_name[] = {rl_text(name ? name : ""), limit};
+    rowlock_history *history = rl_list_new(client, sizeof *history, sizeof(rowlock_event), err);
     if (!history)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_status status = read_events(client, &budget, options, history, err);
+        return ROWLOCK_SYSTEM;
+    rowlock_status status =
+        rl_list_read(&history->all, name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
+                     name ? of_name : &limit, add_event, err);
     if (status == ROWLOCK_OK)
         *out = history;
     else
-        rl_catalog_history_free(history);
+        rl_list_free(history);
     return status;
-}
-
-void rl_catalog_history_free(rowlock_history *history)
-{
-    if (!history)
-        return;
-    rl_texts_free(&history->texts);
-    free(history->events);
-    free(history);
 }

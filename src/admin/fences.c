@@ -1,14 +1,13 @@
-#include "admin/fences.h"
+#include "admin/admin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "db/denied.h"
 #include "kind/fence.h"
+#include "stmt/session.h"
 
 /*
  * A fence is three triggers, and nothing else: they go with the table when it is renamed or
@@ -52,6 +51,7 @@ typedef struct fencing {
     char schema[257]; /* as the server has them */
     char table[257];
     char type[65];
+    bool own; /* one of rowlock's */
     char shown[520];
     trigger *triggers; /* in the order in which they run */
     size_t count;
@@ -97,6 +97,7 @@ static rowlock_status find_table(fencing *f, rowlock_error *err)
     snprintf(f->schema, sizeof f->schema, "%s", rows.cells[0].text);
     snprintf(f->table, sizeof f->table, "%s", rows.cells[1].text);
     snprintf(f->type, sizeof f->type, "%s", rows.cells[2].text);
+    f->own = rows.cells[3].u64 != 0;
     snprintf(f->shown, sizeof f->shown, "%s.%s", f->schema, f->table);
     return ROWLOCK_OK;
 }
@@ -110,8 +111,7 @@ static rowlock_status read_triggers(fencing *f, rowlock_error *err)
     rowlock_status status = ROWLOCK_OK;
     while (status == ROWLOCK_OK && rl_next(&rows))
         status = read_trigger(f, rows.cells, err);
-    rl_end(&rows);
-    return status == ROWLOCK_OK ? rows.status : status;
+    return status;
 }
 
 /* A connection to a server that takes writes, the table, its triggers. End it with fencing_end(),
@@ -146,13 +146,8 @@ static rowlock_status fencing_end(fencing *f, rowlock_status status, rowlock_err
 
 static void tell_missing_right(const fencing *f, rowlock_error *err)
 {
-    char who[600] = "this user";
-    bool found = false;
-    rl_rows rows;
-    rl_io io = rl_budget_quick_io(&f->budget);
-    if (rl_query_one(f->conn, RL_SQL_FENCE_USER, NULL, &io, &found, &rows, NULL) == ROWLOCK_OK &&
-        found)
-        rl_grantee(rows.cells[0].text, who, sizeof who);
+    char who[RL_GRANTEE_SIZE];
+    rl_session_grantee(f->conn, ROWLOCK_DENIED, who, sizeof who);
     rl_fail(err, ROWLOCK_DENIED,
             "'%s': this user may not make or drop its triggers; let an administrator run "
             /* not run */
@@ -215,26 +210,13 @@ static void describe(guard *g, const fencing *f, const char *name)
              g->presented_as);
 }
 
-static bool is_own_table(const fencing *f)
-{
-    static const char *const own[] = {"resource",      "resource_lock", "lease_renewal",
-                                      "version_floor", "lock_event",    "rowlock_schema_version",
-                                      "sweep_event"};
-    if (strcmp(f->schema, f->client->schema) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strcmp(f->table, own[i]) == 0)
-            return true;
-    return false;
-}
-
 static rowlock_status check_table(const fencing *f, rowlock_error *err)
 {
     if (strcmp(f->type, "BASE TABLE") != 0 && strcmp(f->type, "SYSTEM VERSIONED") != 0)
         return rl_fail(
             err, ROWLOCK_INVALID, "'%s' is a %s: only tables can be fenced%s", f->shown, f->type,
             strcmp(f->type, "VIEW") == 0 ? ", and a view through the tables under it" : "");
-    if (is_own_table(f))
+    if (f->own)
         return rl_fail(err, ROWLOCK_INVALID, "'%s' is one of rowlock's own tables", f->shown);
     return ROWLOCK_OK;
 }
@@ -400,41 +382,31 @@ rowlock_status rl_fence_remove(rowlock_client *client, const char *table_schema,
 
 /* -------------------------------------------------------------------------------- list */
 
-typedef struct listing {
-    rowlock_client *client;
-    rowlock_fences *fences;
-} listing;
-
-static bool is_same(const rowlock_fenced *item, const rl_cell *cells, const char *name)
+/* The last, where it is of the same table and lock: a fence's triggers come one after the other. */
+static rowlock_fenced *find_item(rl_list *list, const rl_cell *cells, rowlock_error *err)
 {
-    return strcmp(item->table_schema, cells[0].text) == 0 &&
-           strcmp(item->table_name, cells[1].text) == 0 && strcmp(item->name, name) == 0;
+    rowlock_fenced *items = list->items;
+    rowlock_fenced *last = list->count ? &items[list->count - 1] : NULL;
+    if (last && strcmp(last->table_schema, cells[0].text) == 0 &&
+        strcmp(last->table_name, cells[1].text) == 0 && strcmp(last->name, cells[5].text) == 0)
+        return last;
+    rowlock_fenced *item = rl_list_add(list, err);
+    if (item)
+        *item = (rowlock_fenced){.table_schema = rl_list_keep(list, &cells[0]),
+                                 .table_name = rl_list_keep(list, &cells[1]),
+                                 .name = rl_list_keep(list, &cells[5]),
+                                 .definer = rl_list_keep(list, &cells[3])};
+    return item;
 }
 
-static rowlock_status new_item(rowlock_fences *fences, const rl_cell *cells, const char *name,
-                               rowlock_error *err)
-{
-    if (!RL_GROW(fences->items, fences->count, fences->capacity))
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_fenced *item = &fences->items[fences->count++];
-    *item = (rowlock_fenced){.table_schema = rl_texts_keep(&fences->texts, cells[0].text),
-                             .table_name = rl_texts_keep(&fences->texts, cells[1].text),
-                             .name = rl_texts_keep(&fences->texts, name),
-                             .definer = rl_texts_keep(&fences->texts, cells[3].text)};
-    return fences->texts.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
-}
-
-/* Its triggers come one after the other. */
 static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *err)
 {
-    listing *to = data;
-    rowlock_fences *fences = to->fences;
-    const char *name = cells[5].text;
-    if (!*name || strcmp(cells[4].text, to->client->schema) != 0)
+    rl_list *list = data;
+    if (!*cells[5].text || strcmp(cells[4].text, list->client->schema) != 0)
         return ROWLOCK_OK;
-    if (fences->count == 0 || !is_same(&fences->items[fences->count - 1], cells, name))
-        RL_TRY(new_item(fences, cells, name, err));
-    rowlock_fenced *item = &fences->items[fences->count - 1];
+    rowlock_fenced *item = find_item(list, cells, err);
+    if (!item)
+        return ROWLOCK_SYSTEM;
     int event = event_number(cells[2].text);
     item->on_insert = item->on_insert || event == 0;
     item->on_update = item->on_update || event == 1;
@@ -442,26 +414,15 @@ static rowlock_status add_item(void *data, const rl_cell *cells, rowlock_error *
     return ROWLOCK_OK;
 }
 
-rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences, rowlock_error *err)
+rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **out, rowlock_error *err)
 {
-    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
-    listing to = {.client = client, .fences = calloc(1, sizeof *to.fences)};
-    if (!to.fences)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    rowlock_status status =
-        rl_client_read_all(client, &budget, RL_SQL_FENCE_LIST, NULL, add_item, &to, err);
-    if (status == ROWLOCK_OK)
-        *fences = to.fences;
-    else
-        rl_fences_free(to.fences);
-    return status;
-}
-
-void rl_fences_free(rowlock_fences *fences)
-{
+    rowlock_fences *fences = rl_list_new(client, sizeof *fences, sizeof(rowlock_fenced), err);
     if (!fences)
-        return;
-    rl_texts_free(&fences->texts);
-    free(fences->items);
-    free(fences);
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = rl_list_read(&fences->all, RL_SQL_FENCE_LIST, NULL, add_item, err);
+    if (status == ROWLOCK_OK)
+        *out = fences;
+    else
+        rl_list_free(fences);
+    return status;
 }

@@ -1,4 +1,4 @@
-#include "admin/sweeper.h"
+#include "admin/admin.h"
 
 #include <stdio.h>
 #include <stdlib.h>

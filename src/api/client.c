@@ -146,7 +146,7 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
                             rl_params *params, opened *done, rowlock_error *err)
 {
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
-    RL_TRY(rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle, err));
+    rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle);
     *done = OPENED_POOL;
     RL_TRY(rl_journal_init(&client->journal, options->no_history, err));
     *done = OPENED_JOURNAL;

@@ -1,4 +1,4 @@
-#include "admin/fences.h"
+#include "admin/admin.h"
 #include "api/options.h"
 #include "base/name.h"
 
@@ -59,15 +59,15 @@ rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fence
 
 size_t rowlock_fences_count(const rowlock_fences *fences)
 {
-    return fences ? fences->count : 0;
+    return fences ? fences->all.count : 0;
 }
 
 const rowlock_fenced *rowlock_fences_at(const rowlock_fences *fences, size_t i)
 {
-    return fences && i < fences->count ? &fences->items[i] : NULL;
+    return fences ? rl_list_at(&fences->all, i) : NULL;
 }
 
 void rowlock_fences_free(rowlock_fences *fences)
 {
-    rl_fences_free(fences);
+    rl_list_free(fences);
 }

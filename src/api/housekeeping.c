@@ -1,8 +1,6 @@
 #include <inttypes.h>
 
-#include "admin/break.h"
-#include "admin/doctor/doctor.h"
-#include "admin/sweeper.h"
+#include "admin/admin.h"
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"

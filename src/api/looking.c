@@ -1,5 +1,4 @@
-#include "admin/catalog.h"
-#include "admin/waiters.h"
+#include "admin/admin.h"
 #include "api/options.h"
 #include "base/name.h"
 
@@ -35,17 +34,17 @@ rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowloc
 
 size_t rowlock_list_count(const rowlock_list *list)
 {
-    return list ? list->count : 0;
+    return list ? list->all.count : 0;
 }
 
 const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i)
 {
-    return list && i < list->count ? &list->infos[i] : NULL;
+    return list ? rl_list_at(&list->all, i) : NULL;
 }
 
 void rowlock_list_free(rowlock_list *list)
 {
-    rl_catalog_list_free(list);
+    rl_list_free(list);
 }
 
 rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *given,
@@ -62,12 +61,12 @@ rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters
 
 size_t rowlock_waiters_count(const rowlock_waiters *waiters)
 {
-    return waiters ? waiters->count : 0;
+    return waiters ? waiters->all.count : 0;
 }
 
 const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i)
 {
-    return waiters && i < waiters->count ? &waiters->items[i] : NULL;
+    return waiters ? rl_list_at(&waiters->all, i) : NULL;
 }
 
 const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
@@ -77,7 +76,7 @@ const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
 
 void rowlock_waiters_free(rowlock_waiters *waiters)
 {
-    rl_waiters_free(waiters);
+    rl_list_free(waiters);
 }
 
 rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,
@@ -100,15 +99,15 @@ rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history
 
 size_t rowlock_history_count(const rowlock_history *history)
 {
-    return history ? history->count : 0;
+    return history ? history->all.count : 0;
 }
 
 const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i)
 {
-    return history && i < history->count ? &history->events[i] : NULL;
+    return history ? rl_list_at(&history->all, i) : NULL;
 }
 
 void rowlock_history_free(rowlock_history *history)
 {
-    rl_catalog_history_free(history);
+    rl_list_free(history);
 }

@@ -36,16 +36,11 @@ static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
 }
 
 /* The member where it is set, else the URL's part. */
-static bool choose(char **to, const char *member, char **part, const char *otherwise)
+static bool choose(char **to, const char *member, const char *part)
 {
-    if (member || !*part) {
-        const char *from = member ? member : otherwise;
-        *to = rl_strdup(from);
-        return !from || *to;
-    }
-    *to = *part;
-    *part = NULL;
-    return true;
+    const char *from = member ? member : part;
+    *to = rl_strdup(from);
+    return !from || *to;
 }
 
 static rowlock_status merge_times(const rowlock_client_options *options, const rl_url *url,
@@ -68,17 +63,17 @@ static rowlock_status merge_times(const rowlock_client_options *options, const r
     return ROWLOCK_OK;
 }
 
-static rowlock_status merge(const rowlock_client_options *options, rl_url *url, rl_params *params,
-                            rowlock_error *err)
+static rowlock_status merge(const rowlock_client_options *options, const rl_url *url,
+                            rl_params *params, rowlock_error *err)
 {
-    char *none = NULL;
-    bool good = choose(&params->host, options->host, &url->host, NULL) &&
-                choose(&params->socket, options->socket, &url->socket, NULL) &&
-                choose(&params->user, options->user, &url->user, NULL) &&
-                choose(&params->password, options->password, &url->password, NULL) &&
-                choose(&params->schema, options->schema, &url->schema, SCHEMA_DEFAULT) &&
-                choose(&params->defaults_file, options->defaults_file, &none, NULL) &&
-                choose(&params->defaults_extra_file, options->defaults_extra_file, &none, NULL);
+    const char *schema = url->schema ? url->schema : SCHEMA_DEFAULT;
+    bool good = choose(&params->host, options->host, url->host) &&
+                choose(&params->socket, options->socket, url->socket) &&
+                choose(&params->user, options->user, url->user) &&
+                choose(&params->password, options->password, url->password) &&
+                choose(&params->schema, options->schema, schema) &&
+                choose(&params->defaults_file, options->defaults_file, NULL) &&
+                choose(&params->defaults_extra_file, options->defaults_extra_file, NULL);
     if (!good)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     params->port = options->port ? options->port : url->port;
@@ -133,16 +128,15 @@ static rowlock_status choose_ways(const rowlock_client_options *options, const r
     return ROWLOCK_OK;
 }
 
-static rowlock_status merge_tls(const rowlock_client_options *options, rl_url *url, rl_tls *tls,
-                                rowlock_error *err)
+static rowlock_status merge_tls(const rowlock_client_options *options, const rl_url *url,
+                                rl_tls *tls, rowlock_error *err)
 {
-    *tls = url->tls;
-    url->tls = (rl_tls){0};
-    if (url->tls_mode && !rl_tls_mode_of(url->tls_mode, &tls->mode))
+    rowlock_tls_options of_url = url->tls;
+    if (url->tls_mode && !rl_tls_mode_of(url->tls_mode, &of_url.mode))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's tls is neither off, preferred, required, verify-ca nor "
                        "verify-identity");
-    if (options->tls && !rl_tls_override(tls, options->tls))
+    if (!rl_tls_override(tls, &of_url) || (options->tls && !rl_tls_override(tls, options->tls)))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return rl_tls_check(tls, err);
 }

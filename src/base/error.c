@@ -6,51 +6,20 @@
 
 #include "base/name.h"
 
-/* What came from outside may hold anything: each such character, and each byte that is not
- * UTF-8, becomes a '?'. It gets no longer. */
-static void one_line(char *text)
-{
-    char *to = text;
-    for (size_t length; *text; text += length) {
-        unsigned c = 0;
-        length = rl_utf8_decode(text, &c);
-        bool plain = length > 0 && !rl_is_control(c);
-        length = length ? length : 1;
-        if (plain)
-            memmove(to, text, length);
-        else
-            *to = '?';
-        to += plain ? length : 1;
-    }
-    *to = '\0';
-}
-
-/* A cut must not leave half a character. */
-static void trim_utf8(char *text)
-{
-    size_t n = strlen(text);
-    size_t start = n;
-    while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
-        start--;
-    if (start == 0)
-        return;
-    unsigned char lead = (unsigned char)text[start - 1];
-    size_t need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-    if (need > n - start + 1)
-        text[start - 1] = '\0';
-}
+/* Before it is cut between two characters, and what came from outside is cleaned. */
+typedef char whole[4096];
 
 rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *format, ...)
 {
     if (!err)
         return status;
-    *err = (rowlock_error){.status = status};
+    whole text;
     va_list args;
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    trim_utf8(err->message);
-    one_line(err->message);
+    *err = (rowlock_error){.status = status};
+    rl_copy_label(err->message, sizeof err->message, text);
     return status;
 }
 
@@ -58,16 +27,14 @@ void rl_error_prefix(rowlock_error *err, const char *format, ...)
 {
     if (!err)
         return;
-    char was[sizeof err->message];
-    memcpy(was, err->message, sizeof was);
+    whole text;
     va_list args;
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    vsnprintf(text, sizeof text - sizeof err->message, format, args);
     va_end(args);
-    size_t n = strlen(err->message);
-    snprintf(err->message + n, sizeof err->message - n, "%s", was);
-    trim_utf8(err->message);
-    one_line(err->message);
+    size_t length = strlen(text);
+    snprintf(text + length, sizeof text - length, "%s", err->message);
+    rl_copy_label(err->message, sizeof err->message, text);
 }
 
 rowlock_status rl_no_effect(rowlock_status status, rowlock_error *err)
@@ -91,12 +58,12 @@ void rl_log_line(const rl_log *log, rowlock_log_level level, const char *format,
 {
     if (!log || !log->fn)
         return;
+    whole text;
     char line[700];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    trim_utf8(line);
-    one_line(line);
+    rl_copy_label(line, sizeof line, text);
     log->fn(log->data, level, line);
 }

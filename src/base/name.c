@@ -1,5 +1,7 @@
 #include "base/name.h"
 
+#include <string.h>
+
 static bool continuation(unsigned char byte)
 {
     return (byte & 0xc0) == 0x80;
@@ -68,4 +70,24 @@ rowlock_status rl_name_check(const char *name, rowlock_error *err)
     if (is_space(c))
         return rl_fail(err, ROWLOCK_INVALID, "the lock's name '%s' ends with white space", name);
     return ROWLOCK_OK;
+}
+
+void rl_copy_label(char *to, size_t size, const char *from)
+{
+    size_t used = 0;
+    while (from && *from) {
+        unsigned c = 0;
+        size_t length = rl_utf8_decode(from, &c);
+        bool plain = length > 0 && !rl_is_control(c);
+        size_t width = plain ? length : 1;
+        if (used + width + 1 > size)
+            break;
+        if (plain)
+            memcpy(to + used, from, length);
+        else
+            to[used] = '?';
+        used += width;
+        from += length ? length : 1;
+    }
+    to[used] = '\0';
 }

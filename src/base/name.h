@@ -1,4 +1,4 @@
-/* base/name.h - what a lock may be called. */
+/* base/name.h - what a lock may be called; characters. */
 #ifndef RL_NAME_H
 #define RL_NAME_H
 
@@ -21,5 +21,11 @@ size_t rl_utf8_decode(const char *text, unsigned *code_point);
 
 /* C0, DEL, C1, and the separators that break a line (U+2028, U+2029). */
 bool rl_is_control(unsigned code_point);
+
+/*
+ * Copies UTF-8 for people: at most size - 1 bytes, cut between characters, control
+ * characters and what is not UTF-8 as '?'.
+ */
+void rl_copy_label(char *to, size_t size, const char *from);
 
 #endif

@@ -1,9 +1,10 @@
 #include "base/text.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/name.h"
 
 static bool grow(rl_buffer *buffer, size_t need)
 {
@@ -38,6 +39,20 @@ void rl_buffer_puts(rl_buffer *buffer, const char *text)
     rl_buffer_append(buffer, text, strlen(text));
 }
 
+void rl_buffer_printf(rl_buffer *buffer, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (size < 0 || !grow(buffer, buffer->length + (size_t)size + 1))
+        return;
+    va_start(args, format);
+    vsnprintf(buffer->text + buffer->length, (size_t)size + 1, format, args);
+    va_end(args);
+    buffer->length += (size_t)size;
+}
+
 void rl_buffer_fill_in(rl_buffer *buffer, const char *text, const char *mark, const char *value)
 {
     for (const char *found; (found = strstr(text, mark)); text = found + strlen(mark)) {
@@ -51,26 +66,6 @@ void rl_buffer_free(rl_buffer *buffer)
 {
     free(buffer->text);
     *buffer = (rl_buffer){0};
-}
-
-void rl_copy_label(char *to, size_t size, const char *from)
-{
-    size_t used = 0;
-    while (from && *from) {
-        unsigned c = 0;
-        size_t length = rl_utf8_decode(from, &c);
-        bool plain = length > 0 && !rl_is_control(c);
-        size_t width = plain ? length : 1;
-        if (used + width + 1 > size)
-            break;
-        if (plain)
-            memcpy(to + used, from, length);
-        else
-            to[used] = '?';
-        used += width;
-        from += length ? length : 1;
-    }
-    to[used] = '\0';
 }
 
 char *rl_put_u64(char *to, uint64_t number)
@@ -138,4 +133,53 @@ void rl_put_hex(char *to, const char *text)
         *to++ = digits[(unsigned char)*text & 15];
     }
     *to = '\0';
+}
+
+/* `items` points to a pointer of any type: so it is copied. */
+bool rl_array_grow(void *items, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return true;
+    size_t more = *capacity ? *capacity * 2 : 32;
+    void *grown = NULL;
+    memcpy(&grown, items, sizeof grown);
+    grown = reallocarray(grown, more, size);
+    if (!grown)
+        return false;
+    memcpy(items, &grown, sizeof grown);
+    *capacity = more;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------- JSON */
+
+void rl_json_u64(rl_buffer *buffer, uint64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, value);
+    rl_buffer_append(buffer, digits, (size_t)n);
+}
+
+void rl_json_i64(rl_buffer *buffer, int64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value);
+    rl_buffer_append(buffer, digits, (size_t)n);
+}
+
+void rl_json_string(rl_buffer *buffer, const char *text)
+{
+    rl_buffer_append(buffer, "\"", 1);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        char escaped[8];
+        if (c == '"' || c == '\\')
+            snprintf(escaped, sizeof escaped, "\\%c", c);
+        else if (c < 0x20)
+            snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        else
+            snprintf(escaped, sizeof escaped, "%c", c);
+        rl_buffer_puts(buffer, escaped);
+    }
+    rl_buffer_append(buffer, "\"", 1);
 }

@@ -8,17 +8,7 @@
 
 #include "base/text.h"
 
-#define SHA1_DIGITS 40
-
-void rl_tls_free(rl_tls *tls)
-{
-    free(tls->ca);
-    free(tls->cert);
-    free(tls->key);
-    free(tls->fingerprint);
-    free(tls->crl);
-    *tls = (rl_tls){0};
-}
+#define SHA1_BYTES 20
 
 static bool override(char **to, const char *with)
 {
@@ -38,60 +28,38 @@ bool rl_tls_override(rl_tls *tls, const rowlock_tls_options *members)
            override(&tls->crl, members->crl);
 }
 
-bool rl_tls_copy(rl_tls *to, const rl_tls *from)
-{
-    const rowlock_tls_options members = {.mode = from->mode,
-                                         .ca = from->ca,
-                                         .cert = from->cert,
-                                         .key = from->key,
-                                         .fingerprint = from->fingerprint,
-                                         .crl = from->crl};
-    *to = (rl_tls){0};
-    return rl_tls_override(to, &members);
-}
-
-static const struct {
-    rowlock_tls_mode mode;
-    const char *word;
-} words[] = {
-    {ROWLOCK_TLS_DEFAULT, "default"},     {ROWLOCK_TLS_OFF, "off"},
-    {ROWLOCK_TLS_PREFERRED, "preferred"}, {ROWLOCK_TLS_REQUIRED, "required"},
-    {ROWLOCK_TLS_VERIFY_CA, "verify-ca"}, {ROWLOCK_TLS_VERIFY_IDENTITY, "verify-identity"},
+static const char *const words[] = {
+    [ROWLOCK_TLS_DEFAULT] = "default",     [ROWLOCK_TLS_OFF] = "off",
+    [ROWLOCK_TLS_PREFERRED] = "preferred", [ROWLOCK_TLS_REQUIRED] = "required",
+    [ROWLOCK_TLS_VERIFY_CA] = "verify-ca", [ROWLOCK_TLS_VERIFY_IDENTITY] = "verify-identity",
 };
 
 bool rl_tls_mode_of(const char *word, rowlock_tls_mode *mode)
 {
-    for (size_t i = 1; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i].word) == 0) {
-            *mode = words[i].mode;
-            return true;
-        }
-    }
-    return false;
+    int i = ROWLOCK_TLS_VERIFY_IDENTITY;
+    while (i > ROWLOCK_TLS_DEFAULT && strcmp(word, words[i]) != 0)
+        i--;
+    *mode = (rowlock_tls_mode)i;
+    return i > ROWLOCK_TLS_DEFAULT;
 }
 
 const char *rl_tls_mode_word(rowlock_tls_mode mode)
 {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].mode == mode)
-            return words[i].word;
-    return "?";
+    return words[mode];
 }
 
 /* 40 hexadecimal digits, or 20 pairs of them with colons between. */
 static bool is_sha1(const char *text)
 {
-    size_t digits = 0;
-    bool colons = strchr(text, ':');
-    for (; *text; text++) {
-        bool pair_ends = digits > 0 && digits % 2 == 0 && digits < SHA1_DIGITS;
-        if (colons && pair_ends && *text == ':' && text[-1] != ':')
-            continue;
-        if (!isxdigit((unsigned char)*text) || (colons && pair_ends && text[-1] != ':'))
+    const bool colons = strchr(text, ':');
+    for (int i = 0; i < SHA1_BYTES; i++) {
+        if (i > 0 && colons && *text++ != ':')
             return false;
-        digits++;
+        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
+            return false;
+        text += 2;
     }
-    return digits == SHA1_DIGITS;
+    return !*text;
 }
 
 static rowlock_status check_file(const char *what, const char *path, rowlock_error *err)

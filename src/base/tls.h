@@ -16,13 +16,8 @@ typedef struct rl_tls {
     char *crl;
 } rl_tls;
 
-void rl_tls_free(rl_tls *tls);
-
 /* A copy of the member where it is set, for each member; the mode too. False: no memory. */
 bool rl_tls_override(rl_tls *tls, const rowlock_tls_options *members);
-
-/* Both own what they have then. False: no memory. */
-bool rl_tls_copy(rl_tls *to, const rl_tls *from);
 
 /* "off", "preferred", "required", "verify-ca", "verify-identity". False: none of them. */
 bool rl_tls_mode_of(const char *word, rowlock_tls_mode *mode);

@@ -13,119 +13,86 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decodes [from, end) into *out, one of the URL's (NULL when empty). False: bad, or no
- * memory. */
-static bool decode(rl_url *url, const char *from, const char *end, char **out)
+/* Percent-decodes a piece where it is (NULL when empty). False: bad. */
+static bool decode(char *text, const char **out)
 {
-    free(*out);
-    *out = NULL;
-    if (from == end)
-        return true;
-    char *text = malloc((size_t)(end - from) + 1);
-    if (!text) {
-        url->no_memory = true;
-        return false;
-    }
-    size_t n = 0;
-    while (from < end) {
-        if (*from != '%') {
-            text[n++] = *from++;
+    char *to = text;
+    *out = *text ? text : NULL;
+    for (; *text; text++) {
+        if (*text != '%') {
+            *to++ = *text;
             continue;
         }
-        int high = end - from >= 3 ? hex(from[1]) : -1;
-        int low = end - from >= 3 ? hex(from[2]) : -1;
-        if (high < 0 || low < 0 || (high == 0 && low == 0)) {
-            free(text);
+        int high = hex(text[1]);
+        int low = high < 0 ? -1 : hex(text[2]);
+        if (high < 0 || low < 0 || (high == 0 && low == 0))
             return false;
-        }
-        text[n++] = (char)(high << 4 | low);
-        from += 3;
+        *to++ = (char)(high << 4 | low);
+        text += 2;
     }
-    text[n] = '\0';
-    *out = text;
+    *to = '\0';
     return true;
 }
 
 /* Digits only, at least one, at most `most`. */
-static bool number(const char *from, const char *end, int64_t most, int64_t *value)
+static bool number(const char *text, int64_t most, int64_t *value)
 {
-    int64_t n = 0;
-    if (from == end)
+    char *end = NULL;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n > (unsigned long long)most)
         return false;
-    for (; from < end; from++) {
-        if (*from < '0' || *from > '9')
-            return false;
-        n = n * 10 + (*from - '0');
-        if (n > most)
-            return false;
-    }
-    *value = n;
+    *value = (int64_t)n;
     return true;
 }
 
-static const char *find(const char *from, const char *end, char c)
+/* Ends the text where `mark` stands; what is behind that, or NULL where it stands nowhere. */
+static char *cut(char *text, char mark)
 {
-    while (from < end && *from != c)
-        from++;
-    return from;
+    char *found = strchr(text, mark);
+    if (found)
+        *found++ = '\0';
+    return found;
 }
 
-static const char *find_last(const char *from, const char *end, char c)
+static rowlock_status parse_login(char *user, rl_url *url, rowlock_error *err)
 {
-    for (const char *at = end; at > from; at--)
-        if (at[-1] == c)
-            return at - 1;
-    return NULL;
-}
-
-static rowlock_status parse_login(const char *from, const char *end, rl_url *url,
-                                  rowlock_error *err)
-{
-    const char *colon = find(from, end, ':');
-    if (!decode(url, from, colon, &url->user))
+    char *password = cut(user, ':');
+    if (!decode(user, &url->user))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's user is not percent-encoded as it should be");
-    if (colon < end && !decode(url, colon + 1, end, &url->password))
+    if (password && !decode(password, &url->password))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL's password is not percent-encoded as it should be");
     return ROWLOCK_OK;
 }
 
-static rowlock_status parse_address(const char *from, const char *end, rl_url *url,
-                                    rowlock_error *err)
+static rowlock_status parse_address(char *host, rl_url *url, rowlock_error *err)
 {
-    const char *host = from;
-    const char *host_end = find(from, end, ':');
-    const char *rest = host_end;
-    if (from < end && *from == '[') {
-        host = from + 1;
-        host_end = find(from, end, ']');
-        if (host_end == end)
+    char *rest = host + strcspn(host, ":");
+    if (*host == '[') {
+        rest = cut(++host, ']');
+        if (!rest)
             return rl_fail(err, ROWLOCK_INVALID, "the URL's [address] has no closing bracket");
-        rest = host_end + 1;
     }
-    if (!decode(url, host, host_end, &url->host))
+    const char mark = *rest;
+    *rest = '\0';
+    if (!decode(host, &url->host))
         return rl_fail(err, ROWLOCK_INVALID, "the URL's host is not valid");
-    if (rest == end)
+    if (!mark)
         return ROWLOCK_OK;
     int64_t port = 0;
-    if (*rest != ':' || !number(rest + 1, end, 65535, &port) || port == 0)
+    if (mark != ':' || !number(rest + 1, 65535, &port) || port == 0)
         return rl_fail(err, ROWLOCK_INVALID, "the URL's port is not a number from 1 to 65535");
     url->port = (unsigned)port;
     return ROWLOCK_OK;
 }
 
-static bool key_is(const char *from, const char *end, const char *key)
-{
-    return (size_t)(end - from) == strlen(key) && memcmp(from, key, strlen(key)) == 0;
-}
-
 /* Where the text of an option goes; NULL: it is not one of these. */
-static char **text_member(rl_url *url, const char *key, const char *end)
+static const char **text_member(rl_url *url, const char *key)
 {
     const struct {
         const char *key;
-        char **member;
+        const char **member;
     } texts[] = {
         {"socket", &url->socket},
         {"waiting", &url->waiting},
@@ -140,26 +107,25 @@ static char **text_member(rl_url *url, const char *key, const char *end)
         {"tls-crl", &url->tls.crl},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (key_is(key, end, texts[i].key))
+        if (strcmp(key, texts[i].key) == 0)
             return texts[i].member;
     return NULL;
 }
 
 /* Milliseconds, or a number with a unit. */
-static bool duration(const char *from, const char *end, int64_t most_ms, int64_t *ms)
+static bool duration(char *text, int64_t most_ms, int64_t *ms)
 {
     static const struct {
         const char *name;
         int64_t ms;
     } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
-    const char *unit = from;
-    while (unit < end && *unit >= '0' && *unit <= '9')
-        unit++;
+    char *unit = text + strspn(text, "0123456789");
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (!key_is(unit, end, units[i].name))
+        if (strcmp(unit, units[i].name) != 0)
             continue;
+        *unit = '\0';
         int64_t count;
-        if (!number(from, unit, most_ms / units[i].ms, &count))
+        if (!number(text, most_ms / units[i].ms, &count))
             return false;
         *ms = count * units[i].ms;
         return true;
@@ -167,20 +133,21 @@ static bool duration(const char *from, const char *end, int64_t most_ms, int64_t
     return false;
 }
 
-static rowlock_status parse_option(const char *from, const char *end, rl_url *url,
-                                   rowlock_error *err)
+/* `rest`: the options behind it; NULL: none are. */
+static rowlock_status parse_option(char *key, const char *rest, rl_url *url, rowlock_error *err)
 {
-    const char *equals = find(from, end, '=');
-    const char *value = equals < end ? equals + 1 : end;
-    char **text = text_member(url, from, equals);
+    char nothing[] = "";
+    char *given = cut(key, '=');
+    char *value = given ? given : nothing;
+    const char **text = text_member(url, key);
     bool good = false;
     if (text)
-        good = decode(url, value, end, text);
-    else if (key_is(from, equals, "connect-timeout"))
-        good = duration(value, end, 3600000, &url->connect_timeout_ms);
-    else if (key_is(from, equals, "retry"))
-        good = duration(value, end, 86400000, &url->retry_ms);
-    else if (strchr(from, '@'))
+        good = decode(value, text);
+    else if (strcmp(key, "connect-timeout") == 0)
+        good = duration(value, 3600000, &url->connect_timeout_ms);
+    else if (strcmp(key, "retry") == 0)
+        good = duration(value, 86400000, &url->retry_ms);
+    else if (strchr(key, '@') || strchr(value, '@') || (rest && strchr(rest, '@')))
         /* It may be the end of a password: it is not shown. */
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its ?; in the user and the password, write %%3F "
@@ -188,37 +155,44 @@ static rowlock_status parse_option(const char *from, const char *end, rl_url *ur
     else
         return rl_fail(
             err, ROWLOCK_INVALID,
-            "the URL has an unknown option '%.*s'; known: socket, connect-timeout, retry, "
+            "the URL has an unknown option '%s'; known: socket, connect-timeout, retry, "
             "waiting, via, protocol, tls, tls-ca, tls-cert, tls-key, tls-fingerprint, tls-crl",
-            (int)(equals - from), from);
+            key);
     if (!good)
-        return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%.*s' has no valid value",
-                       (int)(equals - from), from);
+        return rl_fail(err, ROWLOCK_INVALID, "the URL's option '%s' has no valid value", key);
     return ROWLOCK_OK;
 }
 
-/* [from, end) may hold the rest of a password with a / in it, which goes on behind a ? even: what
- * is no name, with an @ somewhere behind it, goes no further (and into no message). */
-static rowlock_status parse_schema(const char *from, const char *end, rl_url *url,
-                                   rowlock_error *err)
+/* It may hold the rest of a password with a / in it, which goes on behind a ? even: what is no
+ * name, with an @ somewhere behind it, goes no further (and into no message). */
+static rowlock_status parse_schema(char *schema, const char *query, rl_url *url, rowlock_error *err)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
-    if (from + strspn(from, plain) < end && strchr(from, '@'))
+    if (schema[strspn(schema, plain)] && (strchr(schema, '@') || (query && strchr(query, '@'))))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL has an @ behind its /; in the user and the password, write %%2F "
                        "for / and %%40 for @");
-    if (!decode(url, from, end, &url->schema))
+    if (!decode(schema, &url->schema))
         return rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");
     return ROWLOCK_OK;
 }
 
-static rowlock_status parse_options(const char *from, const char *end, rl_url *url,
-                                    rowlock_error *err)
+static rowlock_status parse(char *address, rl_url *url, rowlock_error *err)
 {
-    while (from < end) {
-        const char *stop = find(from, end, '&');
-        RL_TRY(parse_option(from, stop, url, err));
-        from = stop < end ? stop + 1 : end;
+    char *query = cut(address, '?');
+    char *schema = cut(address, '/');
+    char *login_end = strrchr(address, '@');
+    if (login_end) {
+        *login_end = '\0';
+        RL_TRY(parse_login(address, url, err));
+        address = login_end + 1;
+    }
+    RL_TRY(parse_address(address, url, err));
+    if (schema)
+        RL_TRY(parse_schema(schema, query, url, err));
+    for (char *rest; query && *query; query = rest) {
+        rest = cut(query, '&');
+        RL_TRY(parse_option(query, rest, url, err));
     }
     return ROWLOCK_OK;
 }
@@ -234,35 +208,15 @@ rowlock_status rl_url_parse(const char *text, rl_url *url, rowlock_error *err)
     if (!at)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the URL does not begin with mysql://; write mysql://user@host/schema");
-    const char *end = at + strlen(at);
-    const char *query = find(at, end, '?');
-    const char *path = find(at, query, '/');
-    const char *login_end = find_last(at, path, '@');
-    rowlock_status status = ROWLOCK_OK;
-    if (login_end)
-        status = parse_login(at, login_end, url, err);
-    if (status == ROWLOCK_OK)
-        status = parse_address(login_end ? login_end + 1 : at, path, url, err);
-    if (status == ROWLOCK_OK && path < query)
-        status = parse_schema(path + 1, query, url, err);
-    if (status == ROWLOCK_OK && query < end)
-        status = parse_options(query + 1, end, url, err);
-    return url->no_memory ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : status;
+    url->size = strlen(at);
+    url->copy = strdup(at);
+    return url->copy ? parse(url->copy, url, err) : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
 void rl_url_free(rl_url *url)
 {
-    if (url->password)
-        explicit_bzero(url->password, strlen(url->password));
-    free(url->user);
-    free(url->password);
-    free(url->host);
-    free(url->schema);
-    free(url->socket);
-    free(url->waiting);
-    free(url->via);
-    free(url->protocol);
-    free(url->tls_mode);
-    rl_tls_free(&url->tls);
+    if (url->copy)
+        explicit_bzero(url->copy, url->size);
+    free(url->copy);
     *url = (rl_url){0};
 }

@@ -2,28 +2,28 @@
 #ifndef RL_URL_H
 #define RL_URL_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/tls.h"
 
-/* Owned strings; NULL where the URL says nothing. */
+/* Pieces of `copy`; NULL where the URL says nothing. */
 typedef struct rl_url {
-    char *user;
-    char *password;
-    char *host;
-    char *schema;
-    char *socket;
-    char *waiting;
-    char *via;
-    char *protocol;
-    char *tls_mode;             /* the word */
-    rl_tls tls;                 /* without the mode */
+    char *copy;
+    size_t size;
+    const char *user;
+    const char *password;
+    const char *host;
+    const char *schema;
+    const char *socket;
+    const char *waiting;
+    const char *via;
+    const char *protocol;
+    const char *tls_mode;       /* the word */
+    rowlock_tls_options tls;    /* without the mode */
     unsigned port;              /* 0: not given */
     int64_t connect_timeout_ms; /* 0: not given */
     int64_t retry_ms;           /* 0: not given */
-    bool no_memory;             /* why it could not be parsed */
 } rl_url;
 
 /* INVALID with the part that is wrong (never the password), SYSTEM. Free in either case. */

@@ -1,4 +1,3 @@
-#include "db/denied.h"
 #include "db/exchange.h"
 
 #include <errno.h>
@@ -12,10 +11,8 @@
 
 /* ------------------------------------------------------------------------- errors */
 
-/* For its message the server is asked who this is. */
-static const char *account_of(void *data)
+const char *rl_conn_account(rl_conn *conn)
 {
-    rl_conn *conn = data;
     if (!conn->session.account && conn->session.ask_account && !conn->broken)
         conn->session.ask_account(conn);
     return conn->session.account;
@@ -25,17 +22,15 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
                               const char *sqlstate, const char *text, rowlock_error *err)
 {
     rowlock_status status = rl_answer_status(number, sqlstate, text, conn->flavour);
-    rl_refusal refusal = {.statement = name,
-                          .schema = conn->mysql->db,
-                          .number = number,
-                          .sqlstate = sqlstate,
-                          .text = text};
+    rl_refusal refusal = {.statement = name, .schema = conn->mysql->db, .number = number};
+    snprintf(refusal.sqlstate, sizeof refusal.sqlstate, "%s", sqlstate);
+    snprintf(refusal.text, sizeof refusal.text, "%s", text);
     /* Without memory Connector/C may have left a reply half read. */
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM)
         conn->broken = true;
     conn->demoted = conn->demoted || status == ROWLOCK_READONLY;
     if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(number))
-        return rl_refused_account(&refusal, account_of, conn, err);
+        refusal.account = rl_conn_account(conn);
     if (status != ROWLOCK_CANCELLED)
         return rl_refused(&refusal, status, err);
     refusal.meaning = "the statement was stopped by somebody (KILL QUERY, or a time limit)";
@@ -256,27 +251,26 @@ static bool ping_is_over(rl_conn *conn)
     return true;
 }
 
-bool rl_conn_ping_begin(rl_conn *conn)
+static bool begin_ping(rl_conn *conn, const char *probe)
 {
-    conn->ping.probing = false;
+    conn->ping.probing = probe;
     conn->ping.result = 1;
     rl_hush hush = rl_hush_begin(conn);
-    conn->ping.pending = mysql_ping_start(&conn->ping.result, conn->mysql);
+    conn->ping.pending =
+        probe ? mysql_real_query_start(&conn->ping.result, conn->mysql, probe, strlen(probe))
+              : mysql_ping_start(&conn->ping.result, conn->mysql);
     rl_hush_end(&hush);
     return ping_is_over(conn);
 }
 
+bool rl_conn_ping_begin(rl_conn *conn)
+{
+    return begin_ping(conn, NULL);
+}
+
 bool rl_conn_probe_begin(rl_conn *conn)
 {
-    if (!conn->ping.probe)
-        return rl_conn_ping_begin(conn);
-    conn->ping.probing = true;
-    conn->ping.result = 1;
-    rl_hush hush = rl_hush_begin(conn);
-    conn->ping.pending = mysql_real_query_start(&conn->ping.result, conn->mysql, conn->ping.probe,
-                                                strlen(conn->ping.probe));
-    rl_hush_end(&hush);
-    return ping_is_over(conn);
+    return begin_ping(conn, conn->ping.probe);
 }
 
 bool rl_conn_ping_resume(rl_conn *conn, short revents)
@@ -289,6 +283,88 @@ short rl_conn_ping_events(const rl_conn *conn)
 {
     return rl_poll_events(conn->ping.pending);
 }
+
+/* ------------------------------------- somebody else's text, whatever it answers */
+
+/* Reads the rows of the present result, if it has any. */
+static rowlock_status drain_rows(rl_conn *conn, const rl_io *io, bool *failed)
+{
+    MYSQL_RES *result = mysql_use_result(conn->mysql);
+    MYSQL_ROW row = NULL;
+    rowlock_status ended = ROWLOCK_OK;
+    if (!result) {
+        *failed = mysql_field_count(conn->mysql) > 0;
+        return ROWLOCK_OK;
+    }
+    do {
+        RL_EXCHANGE(ended, conn, io, mysql_fetch_row_start(&row, result),
+                    mysql_fetch_row_cont(&row, result, ready));
+    } while (row && ended == ROWLOCK_OK);
+    *failed = mysql_errno(conn->mysql) != 0;
+    rl_hush hush = rl_hush_begin(conn); /* what is left is read */
+    mysql_free_result(result);
+    rl_hush_end(&hush);
+    return ended;
+}
+
+static rowlock_status next_result(rl_conn *conn, const rl_io *io, bool *more, bool *failed)
+{
+    rowlock_status ended;
+    int result = 0;
+    *more = mysql_more_results(conn->mysql);
+    if (!*more)
+        return ROWLOCK_OK;
+    RL_EXCHANGE(ended, conn, io, mysql_next_result_start(&result, conn->mysql),
+                mysql_next_result_cont(&result, conn->mysql, ready));
+    *failed = result > 0;
+    return ended;
+}
+
+/* What an error says of rowlock's own tables it does not say of others'. */
+static rowlock_status foreign_failed(rl_conn *conn, const char *name, rowlock_error *err)
+{
+    const unsigned number = mysql_errno(conn->mysql);
+    char text[512];
+    snprintf(text, sizeof text, "%s", mysql_error(conn->mysql));
+    rowlock_status status = rl_conn_command_failed(conn, name, err);
+    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_SYSTEM || status == ROWLOCK_UNAVAILABLE ||
+        status == ROWLOCK_READONLY)
+        return status;
+    if (status != ROWLOCK_DENIED)
+        status = ROWLOCK_SERVER;
+    rl_fail(err, status, "%s (error %u)", text, number);
+    if (err)
+        err->server_errno = number;
+    return status;
+}
+
+rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
+                                   const rl_io *io, rowlock_error *err)
+{
+    rowlock_status ended;
+    int result = 0;
+    RL_TRY(rl_conn_settle(conn, io, err));
+    RL_EXCHANGE(ended, conn, io,
+                mysql_real_query_start(&result, conn->mysql, text, (unsigned long)length),
+                mysql_real_query_cont(&result, conn->mysql, ready));
+    bool failed = result != 0;
+    bool more = failed || mysql_field_count(conn->mysql) > 0 || mysql_more_results(conn->mysql);
+    while (ended == ROWLOCK_OK && !failed && more) {
+        ended = drain_rows(conn, io, &failed);
+        if (ended == ROWLOCK_OK && !failed)
+            ended = next_result(conn, io, &more, &failed);
+    }
+    if (ended != ROWLOCK_OK && (conn->broken || failed || more)) {
+        (void)rl_conn_stopped(conn, ended, name, err);
+        if (err && failed && !conn->broken)
+            err->server_errno = mysql_errno(conn->mysql);
+        conn->broken = true;
+        return ended;
+    }
+    return failed ? foreign_failed(conn, name, err) : ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------- what it leads to */
 
 rl_peer rl_peer_of(int fd)
 {

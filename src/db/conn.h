@@ -73,8 +73,7 @@ typedef struct rl_conn rl_conn;
 /* The pool's part. */
 typedef struct rl_pooled {
     struct rl_pool *pool;
-    rl_conn *next; /* in the list of idle or of busy ones */
-    rl_conn *previous;
+    rl_conn *next;   /* in the list of idle or of busy ones */
     int purpose;     /* an rl_purpose */
     uint64_t serial; /* its own number for it; the server's may be another connection's tomorrow */
     int64_t used_us; /* when it was given back last; 0: never */
@@ -196,8 +195,28 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
 /* The same, from what the connection said last to a text. */
 rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_error *err);
 
+/* What CURRENT_USER() says, for a message: asked at the first time. NULL: nobody knows. */
+const char *rl_conn_account(rl_conn *conn);
+
 /* What was interrupted (`ended`) by us. */
 rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
                                rowlock_error *err);
+
+/* ------------------------------------------------ the two ways of rl_conn_open(), for src/db alone
+ */
+
+/* In this thread: blocks in the resolver where the host is a name. */
+rowlock_status rl_connect_here(const rl_params *params, const rl_io *io, rl_conn **out,
+                               rowlock_error *err) RL_MUST_USE;
+
+/* In a thread of its own, which is left behind when the io's time is over. */
+rowlock_status rl_connect_aside(const rl_params *params, const rl_io *io, rl_conn **out,
+                                rowlock_error *err) RL_MUST_USE;
+
+/* A child process has none of its parent's threads. */
+void rl_connect_forget_helpers(void);
+
+/* What it means that a connect was ended (TIMEOUT, CANCELLED), which began at `since_us`. */
+rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err);
 
 #endif

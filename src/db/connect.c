@@ -14,54 +14,63 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "db/connect.h"
+#include "base/text.h"
+#include "db/conn.h"
 #include "db/tls.h"
 
 /* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is
  * used; pages that are not used cost nothing. */
 #define CONNECT_STACK ((size_t)256 * 1024)
 
+/* What they own. */
+static const size_t texts[] = {
+    offsetof(rl_params, host),
+    offsetof(rl_params, socket),
+    offsetof(rl_params, user),
+    offsetof(rl_params, password),
+    offsetof(rl_params, schema),
+    offsetof(rl_params, defaults_file),
+    offsetof(rl_params, defaults_extra_file),
+    offsetof(rl_params, tls.ca),
+    offsetof(rl_params, tls.cert),
+    offsetof(rl_params, tls.key),
+    offsetof(rl_params, tls.fingerprint),
+    offsetof(rl_params, tls.crl),
+};
+#define TEXTS (sizeof texts / sizeof texts[0])
+
+static char **text_of(rl_params *params, size_t i)
+{
+    return (char **)(void *)((char *)params + texts[i]);
+}
+
 void rl_params_free(rl_params *params)
 {
     if (params->password)
         explicit_bzero(params->password, strlen(params->password));
-    free(params->host);
-    free(params->socket);
-    free(params->user);
-    free(params->password);
-    free(params->schema);
-    free(params->defaults_file);
-    free(params->defaults_extra_file);
-    rl_tls_free(&params->tls);
+    for (size_t i = 0; i < TEXTS; i++)
+        free(*text_of(params, i));
     *params = (rl_params){0};
-}
-
-static bool copy_text(char **to, const char *from)
-{
-    *to = from ? strdup(from) : NULL;
-    return !from || *to;
 }
 
 bool rl_params_copy(rl_params *to, const rl_params *from)
 {
-    *to = (rl_params){.port = from->port,
-                      .protocol = from->protocol,
-                      .read_defaults = from->read_defaults,
-                      .via = from->via,
-                      .connect_timeout_ms = from->connect_timeout_ms,
-                      .retry_ms = from->retry_ms};
-    return copy_text(&to->host, from->host) && copy_text(&to->socket, from->socket) &&
-           copy_text(&to->user, from->user) && copy_text(&to->password, from->password) &&
-           copy_text(&to->schema, from->schema) &&
-           copy_text(&to->defaults_file, from->defaults_file) &&
-           copy_text(&to->defaults_extra_file, from->defaults_extra_file) &&
-           rl_tls_copy(&to->tls, &from->tls);
+    bool whole = true;
+    *to = *from;
+    for (size_t i = 0; i < TEXTS; i++) {
+        char **text = text_of(to, i);
+        const char *theirs = *text;
+        *text = rl_strdup(theirs);
+        whole = whole && (*text || !theirs);
+    }
+    return whole;
 }
 
 /* --------------------------------------------------------------------- in this thread */
@@ -97,35 +106,6 @@ static void tune_socket(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* LOAD DATA LOCAL: a server may answer any statement by asking for a file of the client's. */
-static int refuse_file(void **file, const char *name, void *data)
-{
-    (void)name;
-    (void)data;
-    *file = NULL;
-    return 1;
-}
-
-static int no_bytes(void *file, char *bytes, unsigned size)
-{
-    (void)file;
-    (void)bytes;
-    (void)size;
-    return -1;
-}
-
-static void no_end(void *file)
-{
-    (void)file;
-}
-
-static int say_refused(void *file, char *text, unsigned size)
-{
-    (void)file;
-    snprintf(text, size, "rowlock sends no files");
-    return 2000; /* CR_UNKNOWN_ERROR */
-}
-
 /*
  * Connector/C reads option files when it connects, and then what they say wins over what the
  * program has set. So they are read first: by a connect to an empty list of hosts, which goes
@@ -158,6 +138,7 @@ static void set_firm_options(MYSQL *mysql, const rl_params *params)
     /* A silent reconnect would lose a lock. */
     mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &off);
     mysql_optionsv(mysql, MYSQL_REPORT_DATA_TRUNCATION, &on);
+    /* A server may answer any statement by asking for a file of the client's. */
     mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none);
     mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
@@ -186,7 +167,6 @@ static rowlock_status check_protocol(const rl_params *params, const rl_tls_plan 
 static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
                                   rowlock_error *err)
 {
-    mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
     rl_tls_begin(mysql);
     read_option_files(mysql, params);
     set_firm_options(mysql, params);
@@ -257,7 +237,7 @@ static void set_nonblocking(rl_conn *conn)
 {
     int fd = rl_conn_fd(conn);
     int flags = fcntl(fd, F_GETFL);
-    conn->tls = rl_tls_used(conn->mysql);
+    conn->tls = mysql_get_ssl_cipher(conn->mysql);
     if (conn->tls && flags >= 0)
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }

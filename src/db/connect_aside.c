@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "db/connect.h"
+#include "db/conn.h"
 
 /* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so
  * many waits for the end of one. */
@@ -55,10 +55,7 @@ static handover *new_handover(const rl_params *params)
     handover *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
-    if (pthread_mutex_init(&h->mutex, NULL) != 0) {
-        free(h);
-        return NULL;
-    }
+    pthread_mutex_init(&h->mutex, NULL);
     h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->leave.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->fd >= 0 && h->leave.fd >= 0 && rl_params_copy(&h->params, params))

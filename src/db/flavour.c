@@ -13,23 +13,23 @@
  * Numbers are written out: the two flavours' headers disagree about names. What both mean the
  * same by is in db/errors.c.
  */
-static const rl_own_number mariadb_numbers[] = {
-    {1969, ROWLOCK_CANCELLED}, /* max_statement_time */
-    {4151, ROWLOCK_DENIED},    /* the account is locked */
-    {1932, ROWLOCK_DAMAGED},   /* the table is not in the engine */
-    {4025, ROWLOCK_DAMAGED},   /* a CHECK constraint */
+static const rl_meaning mariadb_numbers[] = {
+    {ROWLOCK_CANCELLED, {1969}},     /* max_statement_time */
+    {ROWLOCK_DENIED, {4151}},        /* the account is locked */
+    {ROWLOCK_DAMAGED, {1932, 4025}}, /* the table is not in the engine; a CHECK constraint */
+    {0},
 };
 
-static const rl_own_number mysql_numbers[] = {
-    {3572, ROWLOCK_BUSY},      /* NOWAIT; MariaDB says 1205, as for any wait that ended */
-    {3058, ROWLOCK_DEADLOCK},  /* among named locks; MariaDB says 1213 */
-    {3101, ROWLOCK_DEADLOCK},  /* Group Replication rolled it back at commit */
-    {3024, ROWLOCK_CANCELLED}, /* max_execution_time */
-    {4031, ROWLOCK_UNKNOWN},   /* ended for being idle; MariaDB has another 4031 */
-    {3100, ROWLOCK_READONLY},  /* a member that has left its group refuses at commit */
-    {3118, ROWLOCK_DENIED},    /* the account is locked */
-    {3159, ROWLOCK_DENIED},    /* TLS is demanded */
-    {3819, ROWLOCK_DAMAGED},   /* a CHECK constraint */
+static const rl_meaning mysql_numbers[] = {
+    {ROWLOCK_BUSY, {3572}}, /* NOWAIT; MariaDB says 1205, as for any wait that ended */
+    /* among named locks (MariaDB says 1213); Group Replication rolled it back at commit */
+    {ROWLOCK_DEADLOCK, {3058, 3101}},
+    {ROWLOCK_CANCELLED, {3024}},    /* max_execution_time */
+    {ROWLOCK_UNKNOWN, {4031}},      /* ended for being idle; MariaDB has another 4031 */
+    {ROWLOCK_READONLY, {3100}},     /* a member that has left its group refuses at commit */
+    {ROWLOCK_DENIED, {3118, 3159}}, /* the account is locked; TLS is demanded */
+    {ROWLOCK_DAMAGED, {3819}},      /* a CHECK constraint */
+    {0},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -40,7 +40,6 @@ static const rl_traits flavours[RL_FLAVOURS] = {
                     .oldest_minor = 6,
                     .too_old = "SKIP LOCKED or JSON_TABLE",
                     .own_numbers = mariadb_numbers,
-                    .own_number_count = COUNT(mariadb_numbers),
                     .bell_name_max = 192,
                     .identity_is = "server_id, GTID domain, host name, port and data folder"},
     [RL_MYSQL] = {.name = "MySQL",
@@ -48,7 +47,6 @@ static const rl_traits flavours[RL_FLAVOURS] = {
                   .oldest_minor = 0,
                   .too_old = "SKIP LOCKED or JSON_TABLE",
                   .own_numbers = mysql_numbers,
-                  .own_number_count = COUNT(mysql_numbers),
                   .bell_name_max = 64,
                   .waiters_table = "performance_schema.data_locks",
                   .identity_is = "server_uuid"},
@@ -93,6 +91,16 @@ typedef struct place {
     }
 
 static const place places[] = {
+    PLACE("version", server.version),
+    PLACE("version_comment", server.comment),
+    PLACE("binlog_format", server.binlog_format),
+    PLACE("pseudo_thread_id", connection_id),
+    PLACE("lower_case_table_names", lower_case_table_names),
+    PLACE("read_only", read_only),
+    PLACE("super_read_only", super_read_only),
+    PLACE("log_bin", log_bin),
+    PLACE("wsrep_on", wsrep_on),
+    PLACE("group_replication_single_primary_mode", single_primary),
     PLACE("server_id", server_id),
     PLACE("gtid_domain_id", domain),
     PLACE("server_uuid", uuid),
@@ -110,46 +118,9 @@ static bool is_on(const char *value)
     return strcasecmp(value, "OFF") != 0 && strcmp(value, "0") != 0 && *value;
 }
 
-static void note_version(rl_server *server, const char *value)
-{
-    char *end = NULL;
-    snprintf(server->version, sizeof server->version, "%s", value);
-    server->major = (unsigned)strtoul(value, &end, 10);
-    server->minor = *end == '.' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
-}
-
-static void note_setting(rl_sketch *sketch, const char *name, const char *value)
-{
-    rl_server *server = sketch->server;
-    if (strcasecmp(name, "version") == 0)
-        note_version(server, value);
-    else if (strcasecmp(name, "version_comment") == 0)
-        snprintf(server->comment, sizeof server->comment, "%s", value);
-    else if (strcasecmp(name, "binlog_format") == 0)
-        snprintf(server->binlog_format, sizeof server->binlog_format, "%s", value);
-    else if (strcasecmp(name, "lower_case_table_names") == 0)
-        server->lowers_names = strcmp(value, "1") == 0;
-    else if (strcasecmp(name, "pseudo_thread_id") == 0)
-        sketch->connection_id = strtoull(value, NULL, 10);
-}
-
-static void note_switch(rl_sketch *sketch, const char *name, bool on)
-{
-    rl_server *server = sketch->server;
-    if (strcasecmp(name, "wsrep_on") == 0)
-        sketch->wsrep_on = on;
-    else if (strcasecmp(name, "group_replication_single_primary_mode") == 0)
-        sketch->single_primary = on;
-    else if (strcasecmp(name, "read_only") == 0 || strcasecmp(name, "super_read_only") == 0)
-        server->read_only = server->read_only || on;
-    else if (strcasecmp(name, "log_bin") == 0)
-        server->binlog = on;
-}
-
 void rl_sketch_begin(rl_sketch *sketch, rl_server *server, rl_flavour flavour)
 {
-    *server = (rl_server){.flavour = flavour};
-    *sketch = (rl_sketch){.server = server};
+    *sketch = (rl_sketch){.out = server, .server.flavour = flavour};
 }
 
 void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value)
@@ -157,18 +128,11 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value)
     for (size_t i = 0; i < COUNT(places); i++)
         if (strcasecmp(name, places[i].variable) == 0)
             snprintf((char *)sketch + places[i].offset, places[i].size, "%s", value);
-    note_setting(sketch, name, value);
-    note_switch(sketch, name, is_on(value));
-}
-
-void rl_sketch_unseen(rl_sketch *sketch)
-{
-    sketch->unseen = true;
 }
 
 rl_question rl_sketch_asks(const rl_sketch *sketch)
 {
-    if (sketch->wsrep_on)
+    if (is_on(sketch->wsrep_on))
         return RL_ASK_GALERA;
     return *sketch->group_name ? RL_ASK_GROUP : RL_ASK_NOTHING;
 }
@@ -188,9 +152,9 @@ static uint64_t number_of(const char *text)
  * that is the network card and the port, and a container that is started again elsewhere
  * has another card.) None of them changes when a server is restarted.
  */
-static void name_node(const rl_sketch *sketch)
+static void name_node(rl_sketch *sketch)
 {
-    rl_server *server = sketch->server;
+    rl_server *server = &sketch->server;
     if (*sketch->uuid)
         snprintf(server->node_text, sizeof server->node_text, "%s", sketch->uuid);
     else
@@ -208,20 +172,20 @@ static bool is_member(const rl_sketch *sketch, rl_cluster cluster)
 
 static rl_cluster cluster_of(const rl_sketch *sketch)
 {
-    if (sketch->wsrep_on)
+    if (is_on(sketch->wsrep_on))
         return RL_GALERA;
     if (!*sketch->group_name)
         return RL_ALONE;
-    return sketch->single_primary ? RL_GROUP_PRIMARY : RL_GROUP_MULTI;
+    return is_on(sketch->single_primary) ? RL_GROUP_PRIMARY : RL_GROUP_MULTI;
 }
 
 /*
  * Only a working member speaks for its cluster. One that has left it, or whose state this user
  * may not see, speaks for itself: its leases end when another node is reached.
  */
-static void name_whole(const rl_sketch *sketch)
+static void name_whole(rl_sketch *sketch)
 {
-    rl_server *server = sketch->server;
+    rl_server *server = &sketch->server;
     const char *whole = server->cluster == RL_GALERA ? sketch->galera_uuid : sketch->group_name;
     bool one = clusters[server->cluster].identity_is_whole && !server->apart && *whole;
     snprintf(server->identity_text, sizeof server->identity_text, "%s",
@@ -229,15 +193,27 @@ static void name_whole(const rl_sketch *sketch)
     server->identity = number_of(server->identity_text);
 }
 
+static void read_version(rl_server *server)
+{
+    char *end = NULL;
+    server->major = (unsigned)strtoul(server->version, &end, 10);
+    server->minor = *end == '.' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
+}
+
 void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id)
 {
-    rl_server *server = sketch->server;
-    server->proxied = sketch->connection_id != connection_id;
+    rl_server *server = &sketch->server;
+    read_version(server);
+    server->read_only = is_on(sketch->read_only) || is_on(sketch->super_read_only);
+    server->binlog = is_on(sketch->log_bin);
+    server->lowers_names = strcmp(sketch->lower_case_table_names, "1") == 0;
+    server->proxied = strtoull(sketch->connection_id, NULL, 10) != connection_id;
     server->cluster = cluster_of(sketch);
     server->apart = server->cluster != RL_ALONE && !is_member(sketch, server->cluster);
     server->outside = server->apart && !sketch->unseen;
     name_node(sketch);
     name_whole(sketch);
+    *sketch->out = *server;
 }
 
 rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err)

@@ -15,19 +15,20 @@
 
 typedef enum rl_flavour { RL_MARIADB, RL_MYSQL, RL_FLAVOURS } rl_flavour;
 
-/* A number that the other flavour does not have, or means something else by. */
-typedef struct rl_own_number {
-    unsigned short number;
-    unsigned char status; /* a rowlock_status */
-} rl_own_number;
+/* The server's numbers that mean a status. */
+typedef struct rl_meaning {
+    rowlock_status status;
+    unsigned short numbers[20]; /* 0 behind the last */
+} rl_meaning;
 
 typedef struct rl_traits {
     const char *name;
     unsigned oldest_major; /* that rowlock works with */
     unsigned oldest_minor;
     const char *too_old; /* what older ones lack */
-    const rl_own_number *own_numbers;
-    size_t own_number_count;
+    /* That the other flavour does not have, or means something else by; one without any is the end.
+     */
+    const rl_meaning *own_numbers;
     unsigned bell_name_max; /* characters in a name of GET_LOCK */
     const char
         *waiters_table; /* who waits for a row lock is shown to who may read it, too; or NULL */
@@ -85,11 +86,16 @@ typedef struct rl_server {
  * (rl_sketch_asks) whose answers are notes too.
  */
 typedef struct rl_sketch {
-    rl_server *server;
-    uint64_t connection_id; /* as the server knows it */
-    bool wsrep_on;
-    bool single_primary;
-    bool unseen; /* this user may not see what the cluster says of the node */
+    rl_server *out;         /* where it is to be in the end */
+    rl_server server;       /* so far */
+    bool unseen;            /* this user may not see what the cluster says of the node */
+    char connection_id[24]; /* as the server knows it */
+    char wsrep_on[17];
+    char single_primary[17];
+    char read_only[17];
+    char super_read_only[17];
+    char log_bin[17];
+    char lower_case_table_names[17];
     char server_id[33];
     char domain[33];
     char uuid[65];
@@ -107,7 +113,6 @@ void rl_sketch_note(rl_sketch *sketch, const char *name, const char *value);
 
 typedef enum rl_question { RL_ASK_NOTHING, RL_ASK_GALERA, RL_ASK_GROUP } rl_question;
 rl_question rl_sketch_asks(const rl_sketch *sketch);
-void rl_sketch_unseen(rl_sketch *sketch);
 
 /* `connection_id`: as the client knows it. */
 void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);

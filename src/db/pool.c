@@ -4,16 +4,11 @@
  * deadline all the same (see STOPPED_GRACE_US in exchange.c). */
 #define KILL_LIMIT_US 30000
 
-rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
-                            unsigned max_idle, rowlock_error *err)
+void rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks, unsigned max_idle)
 {
     *pool = (rl_pool){.params = *params, .hooks = *hooks, .max_idle = max_idle};
     *params = (rl_params){0};
-    if (pthread_mutex_init(&pool->mutex, NULL) != 0) {
-        rl_params_free(&pool->params);
-        return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a mutex");
-    }
-    return ROWLOCK_OK;
+    pthread_mutex_init(&pool->mutex, NULL);
 }
 
 static void interrupt_through_pool(void *data, const rl_conn *conn)
@@ -26,22 +21,16 @@ static void interrupt_through_pool(void *data, const rl_conn *conn)
 
 static void push(rl_conn **first, rl_conn *conn)
 {
-    conn->pooled.previous = NULL;
     conn->pooled.next = *first;
-    if (*first)
-        (*first)->pooled.previous = conn;
     *first = conn;
 }
 
 static void unlink_from(rl_conn **first, rl_conn *conn)
 {
-    if (conn->pooled.previous)
-        conn->pooled.previous->pooled.next = conn->pooled.next;
-    else
-        *first = conn->pooled.next;
-    if (conn->pooled.next)
-        conn->pooled.next->pooled.previous = conn->pooled.previous;
-    conn->pooled.next = conn->pooled.previous = NULL;
+    while (*first != conn)
+        first = &(*first)->pooled.next;
+    *first = conn->pooled.next;
+    conn->pooled.next = NULL;
 }
 
 static bool fits(const rl_pool *pool, const rl_conn *conn, const rl_request *wanted)

@@ -45,8 +45,7 @@ typedef struct rl_pool {
 } rl_pool;
 
 /* Takes the params over. */
-rowlock_status rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks,
-                            unsigned max_idle, rowlock_error *err) RL_MUST_USE;
+void rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks, unsigned max_idle);
 
 /* Of a connection with pins (conn->pooled.pins), somebody may want one back at any time. */
 typedef enum rl_pins {

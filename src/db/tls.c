@@ -184,11 +184,6 @@ rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan 
     return ROWLOCK_OK;
 }
 
-bool rl_tls_used(MYSQL *mysql)
-{
-    return mysql_get_ssl_cipher(mysql) != NULL;
-}
-
 static void (*forget_errors)(void);
 
 /* OpenSSL is Connector/C's own affair: it is not linked for this one call, but the very library
@@ -215,7 +210,7 @@ void rl_tls_forget_errors(void)
 
 rowlock_status rl_tls_proven(MYSQL *mysql, const rl_tls_plan *plan, rowlock_error *err)
 {
-    if (plan->mode < ROWLOCK_TLS_REQUIRED || rl_tls_used(mysql))
+    if (plan->mode < ROWLOCK_TLS_REQUIRED || mysql_get_ssl_cipher(mysql))
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNAVAILABLE,
                    "the connection is not encrypted, and the TLS mode is %s",

@@ -29,8 +29,6 @@ void rl_tls_begin(MYSQL *mysql);
 rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
                              rowlock_error *err) RL_MUST_USE;
 
-bool rl_tls_used(MYSQL *mysql);
-
 /* Empties this thread's queue of OpenSSL's errors, where Connector/C is built with that. */
 void rl_tls_forget_errors(void);
 

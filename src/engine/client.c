@@ -89,8 +89,7 @@ static rowlock_status read_on(rl_conn *conn, const rl_io *io, reading *what, row
         what->begun = true;
         status = what->each(what->data, rows.cells, err);
     }
-    rl_end(&rows);
-    return status == ROWLOCK_OK ? rows.status : status;
+    return status;
 }
 
 /* The connection has ended; it is not that the server did not answer, or had no time to. */

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text.h"
 #include "stmt/stmt.h"
 
 #define QUEUE_LIMIT 10000

@@ -1,5 +1,5 @@
 /* The renewal of leases: all that a client holds in one statement, from its keeper's thread. */
-#include "base/json.h"
+#include "base/text.h"
 #include "kind/lease.h"
 
 #define TOUCH_AFTER_US 15000000 /* connections with bells that were idle for so long */
@@ -60,10 +60,10 @@ static rowlock_status which_are_held(rl_conn *conn, rl_renewal *renewals, size_t
         if (is_that(&renewals[at], rows.cells))
             renewals[at].held = rows.cells[2].u64 != 0;
     }
-    if (rows.status == ROWLOCK_OK && asked > 0)
+    if (asked > 0)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "somebody stopped the statement that looks after the renewal");
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 /* Where it matched fewer rows than it was to, some lease is gone, or it was stopped half-way

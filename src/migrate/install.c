@@ -45,8 +45,7 @@ static rowlock_status read_routines(rl_conn *conn, const rl_io *io, routines *th
         snprintf(row->comment, sizeof row->comment, "%s", rows.cells[1].text);
         snprintf(row->drop, sizeof row->drop, "%s", rows.cells[2].text);
     }
-    rl_end(&rows);
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 /* NULL: not there. */
@@ -116,10 +115,7 @@ static rowlock_status read_grants(installer *in, const char *name, rl_buffer *gr
     RL_TRY(status);
     while (rl_next(&rows))
         rl_buffer_append(grants, rows.cells[0].text, strlen(rows.cells[0].text) + 1);
-    rl_end(&rows);
-    if (rows.status == ROWLOCK_OK && grants->failed)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    return rows.status;
+    return grants->failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 /* MySQL has no OR REPLACE. */

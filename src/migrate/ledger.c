@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/text.h"
 #include "stmt/session.h"
 
 #define NO_SUCH_TABLE  1146
@@ -81,7 +81,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *from, bool single_wr
         rl_params_free(&params);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    RL_TRY(rl_pool_init(&site->pool, &params, &rl_stmt_pool_hooks, 2, err));
+    rl_pool_init(&site->pool, &params, &rl_stmt_pool_hooks, 2);
     site->open = true;
     rl_io io = rl_ledger_io();
     rowlock_status status = take_control(site, &io, &conn, err);
@@ -248,8 +248,7 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
             put(ledger->lock_name, sizeof ledger->lock_name, &rows.cells[1]);
         else
             memory = add_record(ledger, rows.cells);
-    rl_end(&rows);
-    return memory ? rows.status : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return memory ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
 /* One schema's locks are told by their names alone. */

@@ -210,7 +210,7 @@ static rowlock_status create_schema(const rl_maker *maker, rowlock_error *err)
     if (count > 0)
         return ROWLOCK_OK;
     RL_TRY(rl_server_write_check(&conn->server, err));
-    if (!rl_render(RL_SQL_SCHEMA_CREATE, schema, NULL, &text))
+    if (!rl_render(false, RL_SQL_SCHEMA_CREATE, schema, NULL, &text))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     rowlock_status status = rl_conn_command(conn, "schema_create", text.text, &maker->io, err);
     if (status == ROWLOCK_DENIED)

@@ -27,8 +27,7 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
         snprintf(row->name, sizeof row->name, "%s", rows.cells[1].text);
         snprintf(row->checksum, sizeof row->checksum, "%s", rows.cells[2].text);
     }
-    rl_end(&rows);
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 const rl_version *rl_version_find(const rl_versions *all, unsigned version)
@@ -169,9 +168,7 @@ rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl
                 seen[i] = true;
                 status = check_table(&rows, i, schema, err);
             }
-    rl_end(&rows);
     RL_TRY(status);
-    RL_TRY(rows.status);
     for (size_t i = 0; i < TABLES; i++)
         if (!seen[i])
             return damaged(schema, i, "is missing", err);

@@ -1,5 +1,4 @@
 #include "stmt/caller.h"
-#include "db/denied.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -16,43 +15,38 @@ static rl_flavour flavour_of(MYSQL *mysql)
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
 }
 
-typedef struct asked {
-    MYSQL *mysql;
-    char account[700];
-} asked;
-
-/* Which account it is, of which the server's text has the host of the connection. */
-static const char *account_of(void *data)
+/* Of which the server's text has the host of the connection. False: it does not say. */
+static bool ask_account(MYSQL *mysql, char *account, size_t size)
 {
-    asked *a = data;
     const char *sql = rl_sql_table[RL_SQL_SESSION_ACCOUNT].text;
     MYSQL_RES *result = NULL;
-    if (mysql_real_query(a->mysql, sql, (unsigned long)strlen(sql)) == 0)
-        result = mysql_store_result(a->mysql);
+    if (mysql_real_query(mysql, sql, (unsigned long)strlen(sql)) == 0)
+        result = mysql_store_result(mysql);
     MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
-    if (row && row[0])
-        snprintf(a->account, sizeof a->account, "%s", row[0]);
+    const bool said = row && row[0];
+    if (said)
+        snprintf(account, size, "%s", row[0]);
     mysql_free_result(result);
-    return *a->account ? a->account : NULL;
+    return said;
 }
 
 static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
     MYSQL *mysql = caller->mysql;
-    const rl_refusal refusal = {.statement = rl_sql_table[id].name,
-                                .schema = caller->schema,
-                                .number = mysql_errno(mysql),
-                                .sqlstate = mysql_sqlstate(mysql),
-                                .text = mysql_error(mysql)};
+    char account[700];
+    rl_refusal refusal = {
+        .statement = rl_sql_table[id].name, .schema = caller->schema, .number = mysql_errno(mysql)};
+    snprintf(refusal.sqlstate, sizeof refusal.sqlstate, "%s", mysql_sqlstate(mysql));
+    snprintf(refusal.text, sizeof refusal.text, "%s", mysql_error(mysql));
     /* Commands out of sync: nothing was sent. */
     if (refusal.number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection has a result that was not read to its end");
     rowlock_status status =
         rl_answer_status(refusal.number, refusal.sqlstate, refusal.text, flavour_of(mysql));
-    asked who = {.mysql = mysql};
-    if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(refusal.number))
-        return rl_refused_account(&refusal, account_of, &who, err);
+    if (err && status == ROWLOCK_DENIED && rl_refusal_names_account(refusal.number) &&
+        ask_account(mysql, account, sizeof account))
+        refusal.account = account;
     return rl_refused(&refusal, status, err);
 }
 
@@ -145,7 +139,7 @@ static void absorb_kill(const rl_caller *caller)
     const rl_value values[] = {rl_text(caller->key)};
     rl_sql_id id = caller->via ? RL_SQL_SESSION_FORGET_KEY : RL_SQL_CALLER_NOTHING;
     rl_buffer sql = {0};
-    if (rl_render(id, "", values, &sql))
+    if (rl_render(false, id, "", values, &sql))
         (void)mysql_real_query(caller->mysql, sql.text, sql.length);
     rl_buffer_free(&sql);
 }
@@ -165,8 +159,7 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
 {
     rl_sql_id id = wait_or_try(caller, wanted);
     rl_buffer sql = {0};
-    bool call = caller->via && rl_sql_table[id].call;
-    if (!(call ? rl_render_call : rl_render)(id, caller->schema, values, &sql)) {
+    if (!rl_render(caller->via, id, caller->schema, values, &sql)) {
         rl_buffer_free(&sql);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }

@@ -49,13 +49,12 @@ rowlock_status rl_stmt_failed(rl_conn *conn, rl_sql_id id, MYSQL_STMT *handle, r
 rowlock_status rl_stmt_outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
                                MYSQL_STMT *handle, int result, rowlock_error *err) RL_MUST_USE;
 
-/* Its result, whole, into Connector/C's memory. */
-rowlock_status rl_stmt_store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
-                             rowlock_error *err) RL_MUST_USE;
+/* Its result, whole, into p->rows. */
+rowlock_status rl_stmt_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                            rowlock_error *err) RL_MUST_USE;
 
-/* The row that was fetched. False when a text was longer than its buffer. */
-bool rl_stmt_cells(rl_cell *cells, rl_prepared *p) RL_MUST_USE;
-rowlock_status rl_stmt_does_not_fit(rl_sql_id id, rowlock_error *err) RL_MUST_USE;
+/* The next of those rows; false: there is none. */
+bool rl_stmt_next(rl_prepared *p, rl_cell *cells);
 
 /* A CALL that was stopped: may it have made its change? */
 bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id);
@@ -64,9 +63,6 @@ bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id);
  * no more use. */
 rowlock_status rl_call_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
-
-/* The next of the rows that were read; false: there is none. */
-bool rl_call_next(rl_prepared *p, rl_cell *cells);
 
 /* The same for a change: what it did. */
 rowlock_status rl_call_done(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,

@@ -32,7 +32,7 @@ static rowlock_status ask_cluster(rl_conn *conn, const rl_io *io, rl_sketch *ske
     rowlock_status status = rl_query_text(conn, id, NULL, io, note, sketch, err);
     if (status != ROWLOCK_DENIED)
         return status;
-    rl_sketch_unseen(sketch);
+    sketch->unseen = true;
     return ROWLOCK_OK;
 }
 
@@ -66,28 +66,28 @@ static rowlock_status give_key(rl_conn *conn, const rl_io *io, rowlock_error *er
     return rl_run_text(conn, RL_SQL_SESSION_KEY, values, io, err);
 }
 
-static void keep_account(void *data, const char *const *cells)
+/* The only row's. */
+static void keep_text(void *data, const char *const *cells)
 {
-    char **account = data;
-    if (cells[0] && !*account)
-        *account = rl_strdup(cells[0]);
+    char **text = data;
+    if (cells[0] && !*text)
+        *text = rl_strdup(cells[0]);
 }
 
 /* Asked when a refusal is to be explained, and not before: no call has a round trip more. */
 static void ask_account(rl_conn *conn)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), ASK_ACCOUNT_US));
-    rowlock_status ignored = rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_account,
+    rowlock_status ignored = rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_text,
                                            &conn->session.account, NULL);
     (void)ignored; /* then the message has what the server said */
 }
 
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size)
 {
-    if (status == ROWLOCK_DENIED && conn && !conn->session.account && !conn->broken)
-        ask_account(conn);
-    if (conn && conn->session.account)
-        rl_grantee(conn->session.account, text, size);
+    const char *account = status == ROWLOCK_DENIED && conn ? rl_conn_account(conn) : NULL;
+    if (account)
+        rl_grantee(account, text, size);
     else
         snprintf(text, size, "this user");
 }
@@ -107,13 +107,6 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
     return find_server(conn, io, err);
 }
 
-static void copy_schema(void *data, const char *const *cells)
-{
-    char **name = data;
-    if (cells[1] && !*name)
-        *name = rl_strdup(cells[1]);
-}
-
 rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl_io *io,
                                       rowlock_error *err)
 {
@@ -121,7 +114,7 @@ rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl
     if (!conn->server.lowers_names)
         return ROWLOCK_OK;
     rowlock_status status =
-        rl_query_text(conn, RL_SQL_SESSION_SCHEMA, NULL, io, copy_schema, &name, err);
+        rl_query_text(conn, RL_SQL_SESSION_SCHEMA, NULL, io, keep_text, &name, err);
     if (status == ROWLOCK_OK && !name)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     if (status != ROWLOCK_OK) {

@@ -2,7 +2,6 @@
 #ifndef RL_STMT_SESSION_H
 #define RL_STMT_SESSION_H
 
-#include "db/denied.h"
 #include "stmt/stmt.h"
 
 /* Sets a session up and finds out where it leads (conn->server), whatever that is. */

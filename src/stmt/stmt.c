@@ -91,27 +91,17 @@ static bool bind_columns(rl_prepared *p)
     return true;
 }
 
-/* The text with the connection's table, [A-Za-z0-9_$], where {table} stands. */
-static void put_table(const char *text, const char *table, rl_buffer *out)
-{
-    static const char place[] = "{table}";
-    for (const char *at; (at = strstr(text, place)); text = at + sizeof place - 1) {
-        rl_buffer_append(out, text, (size_t)(at - text));
-        rl_buffer_puts(out, "`");
-        rl_buffer_puts(out, table ? table : "");
-        rl_buffer_puts(out, "`");
-    }
-    rl_buffer_puts(out, text);
-}
-
 static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_prepared *p,
                                   rowlock_error *err)
 {
     p->shape = rl_shape_of(conn->session.via, id);
     const rl_shape *sql = &p->shape;
+    const char *table = conn->session.table; /* [A-Za-z0-9_$] */
+    char quoted[70];
     rl_buffer text = {0};
+    snprintf(quoted, sizeof quoted, "`%s`", table ? table : "");
+    rl_buffer_fill_in(&text, sql->text, "{table}", quoted);
     p->handle = mysql_stmt_init(conn->mysql);
-    put_table(sql->text, conn->session.table, &text);
     if (!p->handle || text.failed || !bind_columns(p)) {
         rl_buffer_free(&text);
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -128,8 +118,6 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
         (!sql->call && mysql_stmt_field_count(p->handle) != sql->column_count))
         return rl_fail(err, ROWLOCK_SERVER, "the server reads the statement %s in another way",
                        rl_sql_table[id].name);
-    if (!sql->call && sql->column_count && mysql_stmt_bind_result(p->handle, p->out))
-        return rl_stmt_failed(conn, id, p->handle, err);
     return ROWLOCK_OK;
 }
 
@@ -253,8 +241,10 @@ static rowlock_status execute(rl_conn *conn, rl_sql_id id, const rl_value *value
     return status;
 }
 
-rowlock_status rl_stmt_store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
-                             rowlock_error *err)
+/* -------------------------------------------------------------------------- results */
+
+static rowlock_status store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                            rowlock_error *err)
 {
     rowlock_status ended;
     int result = 0;
@@ -265,7 +255,7 @@ rowlock_status rl_stmt_store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const 
 
 /* False when a text was longer than its buffer: mysql_stmt_fetch() says so only where the reporting
  * of truncation is on, and the length is that of the whole value. */
-bool rl_stmt_cells(rl_cell *cells, rl_prepared *p)
+static bool read_cells(rl_cell *cells, rl_prepared *p)
 {
     const rl_shape *sql = &p->shape;
     for (unsigned i = 0; i < sql->column_count; i++) {
@@ -287,7 +277,7 @@ bool rl_stmt_cells(rl_cell *cells, rl_prepared *p)
     return true;
 }
 
-rowlock_status rl_stmt_does_not_fit(rl_sql_id id, rowlock_error *err)
+static rowlock_status does_not_fit(rl_sql_id id, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_DAMAGED,
                    "a table is not as this program made it: a value of %s does not "
@@ -295,7 +285,60 @@ rowlock_status rl_stmt_does_not_fit(rl_sql_id id, rowlock_error *err)
                    rl_sql_table[id].name);
 }
 
-/* -------------------------------------------------------------------------- results */
+/* The cells of a row, then their texts; kept apart, so that a pointer needs no place of its own. */
+static void pack_row(rl_buffer *rows, const rl_cell *cells, unsigned count)
+{
+    rl_buffer_append(rows, (const char *)cells, count * sizeof *cells);
+    for (unsigned i = 0; i < count; i++)
+        rl_buffer_append(rows, cells[i].text, strlen(cells[i].text) + 1);
+}
+
+bool rl_stmt_next(rl_prepared *p, rl_cell *cells)
+{
+    if (p->rows_at >= p->rows.length) {
+        rl_buffer_free(&p->rows); /* there may have been many */
+        return false;
+    }
+    unsigned count = p->shape.column_count;
+    memcpy(cells, p->rows.text + p->rows_at, count * sizeof *cells);
+    p->rows_at += count * sizeof *cells;
+    for (unsigned i = 0; i < count; i++) {
+        cells[i].text = p->rows.text + p->rows_at;
+        p->rows_at += strlen(cells[i].text) + 1;
+    }
+    return true;
+}
+
+static rowlock_status pack_rows(rl_conn *conn, rl_sql_id id, rl_prepared *p, rowlock_error *err)
+{
+    rl_cell cells[RL_SQL_MAX_VALUES];
+    int result;
+    while ((result = mysql_stmt_fetch(p->handle)) == 0) {
+        if (!read_cells(cells, p))
+            return does_not_fit(id, err);
+        pack_row(&p->rows, cells, p->shape.column_count);
+    }
+    if (result == MYSQL_DATA_TRUNCATED)
+        return does_not_fit(id, err);
+    if (result != MYSQL_NO_DATA)
+        return rl_stmt_failed(conn, id, p->handle, err);
+    return p->rows.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
+}
+
+rowlock_status rl_stmt_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
+                            rowlock_error *err)
+{
+    p->rows.length = p->rows_at = 0;
+    p->rows.failed = false;
+    if (mysql_stmt_bind_result(p->handle, p->out))
+        return rl_stmt_failed(conn, id, p->handle, err);
+    RL_TRY(store(conn, id, p, io, err));
+    rowlock_status status = pack_rows(conn, id, p, err);
+    mysql_stmt_free_result(p->handle);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- for callers */
 
 rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                       rl_done *done, rowlock_error *err)
@@ -321,54 +364,25 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
                         rl_rows *rows, rowlock_error *err)
 {
     rl_prepared *p = NULL;
-    rowlock_status status = execute(conn, id, values, io, &p, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    status =
-        p->shape.call ? rl_call_read(conn, id, p, io, err) : rl_stmt_store(conn, id, p, io, err);
+    RL_TRY(execute(conn, id, values, io, &p, err));
+    rowlock_status status =
+        p->shape.call ? rl_call_read(conn, id, p, io, err) : rl_stmt_read(conn, id, p, io, err);
     note_failure(p, status);
-    if (status == ROWLOCK_OK)
-        *rows = (rl_rows){.conn = conn, .id = id, .err = err};
+    rows->from = p;
     return status;
 }
 
 bool rl_next(rl_rows *rows)
 {
-    if (!rows->conn || rows->status != ROWLOCK_OK)
-        return false;
-    rl_prepared *p = rows->conn->session.statements[rows->id];
-    if (p->shape.call && rl_call_next(p, rows->cells))
-        return true;
-    int result = p->shape.call ? MYSQL_NO_DATA : mysql_stmt_fetch(p->handle);
-    if (result == 0 && rl_stmt_cells(rows->cells, p))
-        return true;
-    if (result == 0 || result == MYSQL_DATA_TRUNCATED)
-        rows->status = rl_stmt_does_not_fit(rows->id, rows->err);
-    else if (result != MYSQL_NO_DATA)
-        rows->status = rl_stmt_failed(rows->conn, rows->id, p->handle, rows->err);
-    rl_end(rows);
-    return false;
-}
-
-void rl_end(rl_rows *rows)
-{
-    if (!rows->conn)
-        return;
-    rl_prepared *p = rows->conn->session.statements[rows->id];
-    if (!p->shape.call)
-        mysql_stmt_free_result(p->handle);
-    rows->conn = NULL;
+    return rl_stmt_next(rows->from, rows->cells);
 }
 
 rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                             bool *found, rl_rows *rows, rowlock_error *err)
 {
     RL_TRY(rl_query(conn, id, values, io, rows, err));
-    bool any = rl_next(rows);
-    rl_end(rows);
-    if (rows->status == ROWLOCK_OK)
-        *found = any;
-    return rows->status;
+    *found = rl_next(rows);
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_query_number(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,

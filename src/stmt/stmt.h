@@ -15,7 +15,36 @@
 
 #include "base/text.h"
 #include "db/pool.h"
-#include "stmt/sql.h"
+#include "stmt/statements.h"
+
+/* ------------------------------------------- the table that is made from sql/ (cmake/embed.awk) */
+
+#define RL_SQL_MAX_VALUES 16 /* columns, or placeholders, of one statement */
+
+/* In statements that are sent as text alone: a name of the user's, which is quoted; a word of the
+ * language, which is not. */
+typedef enum rl_type { RL_TYPE_U64, RL_TYPE_I64, RL_TYPE_TEXT, RL_TYPE_NAME, RL_TYPE_WORD } rl_type;
+
+typedef struct rl_sql_column {
+    rl_type type;
+    unsigned size; /* bytes, for text */
+} rl_sql_column;
+
+typedef struct rl_sql {
+    const char *name;
+    const char *text; /* one ? for each use of a parameter */
+    const char *call; /* of its procedure, one ? for each parameter; NULL: it has none */
+    bool as_text;     /* sent as text, values filled in */
+    unsigned param_count;
+    unsigned use_count;
+    const unsigned char *uses; /* which parameter each ? stands for */
+    unsigned column_count;
+    const rl_sql_column *columns;
+} rl_sql;
+
+extern const rl_sql rl_sql_table[RL_SQL_COUNT];
+
+/* ----------------------------------------------------------------------------- running */
 
 typedef struct rl_value {
     rl_type type;
@@ -48,25 +77,22 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
                       rl_done *done, rowlock_error *err) RL_MUST_USE;
 
 /*
- * A statement with a result, which is read whole. Then rl_next() for each row: its cells
- * are valid until the next call on this connection. rl_end() is allowed any time.
+ * A statement with a result, which is read whole; DAMAGED when a value does not fit. Then rl_next()
+ * for each row: its cells are valid until the next one, or until the statement is run again on this
+ * connection.
  */
 typedef struct rl_rows {
-    rl_conn *conn;
-    rl_sql_id id;
+    struct rl_prepared *from;
     rl_cell cells[RL_SQL_MAX_VALUES];
-    rowlock_status status; /* of the reading; DAMAGED when a value does not fit */
-    rowlock_error *err;
 } rl_rows;
 
 rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                         rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 bool rl_next(rl_rows *rows);
-void rl_end(rl_rows *rows);
 
 /*
  * The usual case: at most one row is of interest. *found says whether there was one; the
- * cells are valid until the next call on this connection.
+ * cells are valid as long as those of rl_next().
  */
 rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                             bool *found, rl_rows *rows, rowlock_error *err) RL_MUST_USE;
@@ -84,13 +110,10 @@ rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count,
 
 /*
  * A statement as text, put behind what is there: numbers, identifiers of rowlock's making only
- * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. False: a value
- * is not such, or no memory.
+ * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. `via`: the CALL
+ * of its procedure, where it has one. False: a value is not such, or no memory.
  */
-bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
-
-/* The CALL of its procedure, likewise; the statement has one. */
-bool rl_render_call(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
+bool rl_render(bool via, rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
 
 /* A text statement of numbers alone, on a connection of rowlock's own: COMMIT, KILL, SET ... */
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
@@ -101,8 +124,8 @@ rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, c
                             const rl_value *values, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
 
-/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL).
- */
+/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL),
+ * where it is not NULL. */
 typedef void (*rl_text_row)(void *data, const char *const *cells);
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err) RL_MUST_USE;

@@ -1,6 +1,4 @@
 /* stmt/text.c - values, and statements that are sent as text. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "db/exchange.h"
@@ -70,23 +68,22 @@ static bool render_value(const rl_value *value, rl_buffer *text)
         rl_buffer_append(text, value->text, value->length);
         return harmless(value->text, value->length);
     }
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value->number);
-    rl_buffer_puts(text, digits);
+    rl_json_u64(text, value->number);
     return true;
 }
 
-static bool render(const rl_shape *sql, const char *schema, const rl_value *values, rl_buffer *text)
+bool rl_render(bool via, rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text)
 {
     static const char placeholder[] = "{schema}";
+    const rl_shape sql = rl_shape_of(via, id);
     unsigned use = 0;
-    for (const char *at = sql->text; *at;) {
+    for (const char *at = sql.text; *at;) {
         if (strncmp(at, placeholder, sizeof placeholder - 1) == 0) {
             const rl_value name = rl_quoted(schema);
             render_name(&name, text);
             at += sizeof placeholder - 1;
         } else if (*at == '?') {
-            if (!render_value(&values[rl_shape_used(sql, use++)], text))
+            if (!render_value(&values[rl_shape_used(&sql, use++)], text))
                 return false;
             at++;
         } else {
@@ -96,28 +93,14 @@ static bool render(const rl_shape *sql, const char *schema, const rl_value *valu
     return !text->failed;
 }
 
-bool rl_render(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text)
-{
-    const rl_sql *sql = &rl_sql_table[id];
-    const rl_shape direct = {.text = sql->text, .uses = sql->uses};
-    return render(&direct, schema, values, text);
-}
-
-bool rl_render_call(rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text)
-{
-    const rl_shape call = {.text = rl_sql_table[id].call};
-    return render(&call, schema, values, text);
-}
-
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                            rowlock_error *err)
 {
     const rl_sql *sql = &rl_sql_table[id];
-    const rl_shape as = rl_shape_of(conn->session.via, id);
     if (sql->use_count == 0)
         return rl_conn_command(conn, sql->name, sql->text, io, err);
     RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
-    if (!render(&as, "", values, &text))
+    if (!rl_render(conn->session.via, id, "", values, &text))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     return rl_conn_command(conn, sql->name, text.text, io, err);
 }
@@ -128,7 +111,7 @@ rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, c
     RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
     bool whole = true;
     for (size_t i = 0; i < count && whole; i++) {
-        whole = rl_render(ids[i], schema, values, &text);
+        whole = rl_render(false, ids[i], schema, values, &text);
         rl_buffer_puts(&text, "\n");
     }
     if (!whole || text.failed)
@@ -148,7 +131,7 @@ rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values
                 mysql_store_result_cont(&result, conn->mysql, ready));
     if (!result && ended == ROWLOCK_OK)
         return rl_conn_command_failed(conn, rl_sql_table[id].name, err);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result));)
+    for (MYSQL_ROW row; each && result && (row = mysql_fetch_row(result));)
         each(data, (const char *const *)row);
     mysql_free_result(result);
     return ended == ROWLOCK_OK ? ROWLOCK_OK : rl_fail(err, ended, "%s", rowlock_status_text(ended));

@@ -237,7 +237,7 @@ TS_ONCE(test_nothing_is_killed_at_another_server)
     rl_peer unknown = {0};
     MYSQL *victim = ts_connect(ts_schema());
     rl_pool pool;
-    WANT(OK, rl_pool_init(&pool, &params, &rl_stmt_pool_hooks, 2, &ts_err));
+    rl_pool_init(&pool, &params, &rl_stmt_pool_hooks, 2);
     uint64_t id = mysql_thread_id(victim);
     for (int i = 0; i < 2; i++) {
         assert_false(rl_pool_kill_query(&pool, &to[1], id, "", 1000000));

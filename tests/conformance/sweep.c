@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/sweeper.h"
+#include "admin/admin.h"
 #include "support/named.h"
 #include "support/support.h"
 

@@ -53,7 +53,7 @@ static const struct {
 
 static const char *option(const rl_url *url, size_t i)
 {
-    return *(char *const *)(const void *)((const char *)url + options[i].at);
+    return *(const char *const *)(const void *)((const char *)url + options[i].at);
 }
 
 /* Every character encoded, so that none can be taken for a mark of the URL's own. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text.h"
 #include "cli/json.h"
 #include "fuzz.h"
 #include "migrate/script.h"
@@ -96,7 +96,7 @@ static void check_rendered(const char *text, uint64_t number)
     const rl_value values[] = {rl_u64(number), rl_u64(number), rl_text(text), rl_text("")};
     char owner[300];
     rl_buffer out = {0};
-    bool good = rl_render(RL_SQL_CALLER_FENCE, "rowlock", values, &out);
+    bool good = rl_render(false, RL_SQL_CALLER_FENCE, "rowlock", values, &out);
     require(good == is_word(text));
     if (good && strlen(text) < 200) {
         snprintf(owner, sizeof owner, " owner = '%s' AND ", text);

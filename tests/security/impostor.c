@@ -28,6 +28,7 @@ static struct {
     unsigned port;
     bool offers_tls;
     const char *wants; /* the way to log in that it asks for; NULL: it says nothing more */
+    const char *file;  /* where it lets in whoever comes, and answers all by asking for this */
     pthread_t thread;
     int stop[2];
     /* what it was sent */
@@ -79,6 +80,16 @@ static void ask(int fd)
     send_packet(fd, 2, wish, at);
 }
 
+static void ask_for_file(int fd, bool let_in)
+{
+    char wish[200] = "\xfb";
+    size_t size = 1 + put(wish + 1, impostor.file, strlen(impostor.file));
+    if (let_in)
+        send_packet(fd, 1, wish, size);
+    else
+        send_packet(fd, 2, "\0\0\0\2\0\0", 7);
+}
+
 /* False: it is to end. */
 static bool readable(int fd)
 {
@@ -89,16 +100,18 @@ static bool readable(int fd)
 
 static void serve(int fd)
 {
-    bool asked = false;
+    int asked = 0;
     greet(fd);
     while (readable(fd) && impostor.size < sizeof impostor.got) {
         ssize_t n = recv(fd, impostor.got + impostor.size, sizeof impostor.got - impostor.size, 0);
         if (n <= 0)
             break;
         impostor.size += (size_t)n;
-        if (impostor.wants && !asked)
+        if (impostor.file)
+            ask_for_file(fd, asked > 0);
+        else if (impostor.wants && !asked)
             ask(fd);
-        asked = true;
+        asked++;
     }
     close(fd);
 }
@@ -226,6 +239,22 @@ static void test_no_bare_password(void **state)
     }
 }
 
+/* It may answer any statement so, whatever the client has said that it can; an option file allows
+ * it. */
+static void test_no_file_is_sent(void **state)
+{
+    (void)state;
+    const char *file = file_with("[client]\nlocal-infile=1\n# the-secret-of-a-file\n");
+    impostor.file = file;
+    impostor_start(false, NULL);
+    assert_int_not_equal(knock(NULL, file, 3000), ROWLOCK_OK);
+    impostor_end();
+    impostor.file = NULL;
+    assert_true(was_sent("SET SESSION")); /* it came so far */
+    assert_false(was_sent("the-secret-of-a-file"));
+    unlink(file);
+}
+
 /* The default is encryption where it is offered: nothing but the wish for it goes out. */
 static void test_a_listener_hears_no_login(void **state)
 {
@@ -349,9 +378,8 @@ static void test_one_end_is_not_everyones(void **state)
 int main(void)
 {
     const struct CMUnitTest bytes[] = {
-        ONCE(test_no_tls_gets_nothing),
-        ONCE(test_an_option_file_means_it),
-        ONCE(test_no_bare_password),
+        ONCE(test_no_tls_gets_nothing),       ONCE(test_an_option_file_means_it),
+        ONCE(test_no_bare_password),          ONCE(test_no_file_is_sent),
         ONCE(test_a_listener_hears_no_login),
     };
     const struct CMUnitTest encrypted_tests[] = {

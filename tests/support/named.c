@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stmt/sql.h"
+#include "stmt/stmt.h"
 #include "support.h"
 
 enum { NAME_MAX_LENGTH = 47, INFO_SIZE = 16384, SHOWN = 500 };

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/budget.h"
-#include "base/json.h"
 #include "base/name.h"
 #include "base/sha256.h"
 #include "base/text.h"

@@ -97,7 +97,7 @@ TS_ONCE(outside_its_group)
     rl_server unseen;
     rl_sketch_begin(&s, &unseen, RL_MYSQL);
     rl_sketch_note(&s, group.name, group.value);
-    rl_sketch_unseen(&s);
+    s.unseen = true;
     rl_sketch_end(&s, 7);
     assert_true(unseen.apart);
     assert_int_equal(rl_server_join_check(&unseen, &err), ROWLOCK_OK);

@@ -91,7 +91,7 @@ TS_ONCE(render)
 {
     rl_buffer text = {0};
     const rl_value good[] = {rl_u64(7), rl_u64(UINT64_MAX), rl_text("0a-b.12"), rl_text("")};
-    assert_true(rl_render(RL_SQL_CALLER_FENCE, "locks$1", good, &text));
+    assert_true(rl_render(false, RL_SQL_CALLER_FENCE, "locks$1", good, &text));
     assert_non_null(strstr(text.text, "`locks$1`.resource"));
     assert_non_null(strstr(text.text, "id = 7"));
     assert_non_null(strstr(text.text, "version = 18446744073709551615"));
@@ -100,7 +100,7 @@ TS_ONCE(render)
     static const char *const foreign[] = {"a'b", "a b", "a\\", "a;b", "é", "`"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         const rl_value bad[] = {rl_u64(7), rl_u64(8), rl_text(foreign[i]), rl_text("")};
-        assert_false(rl_render(RL_SQL_CALLER_FENCE, "s", bad, &text));
+        assert_false(rl_render(false, RL_SQL_CALLER_FENCE, "s", bad, &text));
         rl_buffer_free(&text);
     }
 }
@@ -109,15 +109,15 @@ TS_ONCE(render_names)
 {
     rl_buffer text = {0};
     const rl_value names[] = {rl_quoted("a`b"), rl_quoted("?:x'")};
-    assert_true(rl_render(RL_SQL_FENCE_DROP, "s", names, &text));
+    assert_true(rl_render(false, RL_SQL_FENCE_DROP, "s", names, &text));
     assert_non_null(strstr(text.text, " `a``b`.`?:x'`"));
     rl_buffer_free(&text);
     const rl_value none[] = {rl_quoted(""), rl_word("PRECEDES")};
-    assert_true(rl_render(RL_SQL_FENCE_DROP, "s", none, &text));
+    assert_true(rl_render(false, RL_SQL_FENCE_DROP, "s", none, &text));
     assert_non_null(strstr(text.text, " .PRECEDES"));
     rl_buffer_free(&text);
     const rl_value bad[] = {rl_quoted("a"), rl_word("x`")};
-    assert_false(rl_render(RL_SQL_FENCE_DROP, "s", bad, &text));
+    assert_false(rl_render(false, RL_SQL_FENCE_DROP, "s", bad, &text));
     rl_buffer_free(&text);
 }
 

@@ -1,9 +1,6 @@
 /* admin/doctor/blocked.c - who waits for a metadata lock, who has it, and transactions that are
  * open for long. */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "admin/doctor/parts.h"
@@ -11,23 +8,14 @@
 
 #define MOST          60 /* connections of each sort that are looked at */
 #define LONG_S        10
-#define SHOWN         5 /* findings about waiters that are in front, and transactions */
+#define SHOWN         5 /* findings about transactions */
 #define UNKNOWN_MS    (-1)
 #define UNKNOWN_TABLE 1109
 
-/* A connection, with room for its texts. */
 typedef struct person {
     uint64_t waiter; /* whom it holds up; else 0 */
-    uint64_t id;
-    int64_t age_ms;
-    int64_t transaction_ms;
-    char user[129];
-    char host[256];
-    char command[33];
-    char state[129];
-    char query[801];
-    char object[601];
-    char lock[65];
+    bool row_lock;   /* it is one of rowlock's own */
+    rowlock_finding_session session;
 } person;
 
 typedef struct crowd {
@@ -37,11 +25,10 @@ typedef struct crowd {
 
 typedef struct looking {
     rl_doctor *d;
+    rl_texts texts; /* of all these people */
     crowd waiters;
     crowd holders;
     crowd open; /* transactions */
-    uint64_t row_locks[MOST];
-    size_t row_lock_count;
     /* Why holders are not known; "": they are. */
     const char *hidden;
     const char *show; /* how they can be */
@@ -49,45 +36,48 @@ typedef struct looking {
 
 /* ------------------------------------------------------------------------- reading */
 
-#define COPY(to, cell) rl_copy_label(to, sizeof(to), (cell).text)
+/* The server knows any bytes: what gets out is clean, as labels are. */
+static const char *keep(looking *l, const rl_cell *cell)
+{
+    char clean[802];
+    rl_copy_label(clean, sizeof clean, cell->text);
+    return rl_texts_keep(&l->texts, clean);
+}
 
 /* The columns of the statements about connections. */
-static void copy_person(person *to, const rl_cell *cells)
+static void keep_person(looking *l, person *to, const rl_cell *cells)
 {
     *to = (person){.waiter = cells[0].u64,
-                   .id = cells[1].u64,
-                   .age_ms = cells[6].i64,
-                   .transaction_ms = cells[8].null ? UNKNOWN_MS : cells[8].i64};
-    COPY(to->user, cells[2]);
-    COPY(to->host, cells[3]);
-    COPY(to->command, cells[4]);
-    COPY(to->state, cells[5]);
-    COPY(to->query, cells[7]);
-    COPY(to->object, cells[9]);
-    COPY(to->lock, cells[10]);
+                   .session = {.connection_id = cells[1].u64,
+                               .user = keep(l, &cells[2]),
+                               .host = keep(l, &cells[3]),
+                               .command = keep(l, &cells[4]),
+                               .state = keep(l, &cells[5]),
+                               .age_ms = cells[6].i64,
+                               .query = keep(l, &cells[7]),
+                               .transaction_ms = cells[8].null ? UNKNOWN_MS : cells[8].i64,
+                               .object = keep(l, &cells[9]),
+                               .lock = keep(l, &cells[10])}};
 }
 
 /* At most MOST of them. */
-static rowlock_status read_people(rl_doctor *d, rl_sql_id id, const rl_value *values, crowd *people,
+static rowlock_status read_people(looking *l, rl_sql_id id, const rl_value *values, crowd *people,
                                   rowlock_error *err)
 {
     rl_rows rows;
     people->count = 0;
     rowlock_status status;
-    do
-        status = rl_query(d->conn, id, values, &d->io, &rows, err);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(l->d, status, rl_query(l->d->conn, id, values, &l->d->io, &rows, err));
     RL_TRY(status);
     while (people->count < MOST && rl_next(&rows))
-        copy_person(&people->all[people->count++], rows.cells);
-    rl_end(&rows);
-    return rows.status;
+        keep_person(l, &people->all[people->count++], rows.cells);
+    return ROWLOCK_OK;
 }
 
-static const person *find_person(const crowd *people, uint64_t id)
+static person *find_person(crowd *people, uint64_t id)
 {
     for (size_t i = 0; i < people->count; i++)
-        if (people->all[i].id == id)
+        if (people->all[i].session.connection_id == id)
             return &people->all[i];
     return NULL;
 }
@@ -103,9 +93,7 @@ static void hide(looking *l, const char *why, const char *remedy)
 /* What performance_schema knows: all of it on MySQL; on MariaDB it is off, where nobody asked. */
 static void ask_performance_schema(looking *l)
 {
-    rowlock_error err = {0};
-    l->hidden = "";
-    rowlock_status status = read_people(l->d, RL_SQL_DOCTOR_HOLDERS, NULL, &l->holders, &err);
+    rowlock_status status = read_people(l, RL_SQL_DOCTOR_HOLDERS, NULL, &l->holders, NULL);
     if (status == ROWLOCK_DENIED)
         hide(l, "this user may not see who holds it",
              rl_doctor_text(
@@ -120,7 +108,7 @@ static void find_holders(looking *l)
 {
     rowlock_error err = {0};
     if (l->d->server->flavour == RL_MARIADB &&
-        read_people(l->d, RL_SQL_DOCTOR_HOLDERS_PLUGIN, NULL, &l->holders, &err) == ROWLOCK_OK &&
+        read_people(l, RL_SQL_DOCTOR_HOLDERS_PLUGIN, NULL, &l->holders, &err) == ROWLOCK_OK &&
         l->holders.count > 0)
         return;
     ask_performance_schema(l);
@@ -129,51 +117,22 @@ static void find_holders(looking *l)
              "INSTALL SONAME 'metadata_lock_info'; and ask again");
 }
 
+/* Holders who wait themselves are not the reason. */
+static bool is_root(looking *l, const person *holder, const person *waiter)
+{
+    return holder->waiter == waiter->session.connection_id &&
+           !find_person(&l->waiters, holder->session.connection_id);
+}
+
+static bool in_front(looking *l, const person *waiter)
+{
+    for (size_t i = 0; i < l->holders.count; i++)
+        if (is_root(l, &l->holders.all[i], waiter))
+            return true;
+    return false;
+}
+
 /* --------------------------------------------------------------------------- telling */
-
-static rowlock_finding_session session_of(const person *p, const char *role)
-{
-    return (rowlock_finding_session){.role = role,
-                                     .connection_id = p->id,
-                                     .user = p->user,
-                                     .host = p->host,
-                                     .command = p->command,
-                                     .state = p->state,
-                                     .age_ms = p->age_ms,
-                                     .transaction_ms = p->transaction_ms,
-                                     .object = p->object,
-                                     .lock = p->lock,
-                                     .query = p->query};
-}
-
-static bool is_idle(const person *p)
-{
-    return strcmp(p->command, "Sleep") == 0;
-}
-
-static void put(rl_buffer *text, const char *format, ...) RL_PRINTF(2, 3);
-
-static void put(rl_buffer *text, const char *format, ...)
-{
-    char part[1200];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(part, sizeof part, format, args);
-    va_end(args);
-    rl_buffer_puts(text, part);
-}
-
-/* "connection 7 (batch@app1, idle for 12 s in a transaction of 20 s, last: SELECT ...)" */
-static void put_person(rl_buffer *text, const person *p)
-{
-    put(text, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s", p->id, p->user, p->host,
-        is_idle(p) ? "idle" : "running", p->age_ms / 1000);
-    if (p->transaction_ms != UNKNOWN_MS)
-        put(text, " in a transaction of %" PRId64 " s", p->transaction_ms / 1000);
-    if (*p->query)
-        put(text, "%s%s", is_idle(p) ? ", last: " : ": ", p->query);
-    rl_buffer_puts(text, ")");
-}
 
 /* A finding that grows. */
 typedef struct report {
@@ -182,6 +141,38 @@ typedef struct report {
     rowlock_finding_session sessions[2 * MOST];
     size_t count;
 } report;
+
+static void add_session(report *r, const person *p, const char *role)
+{
+    r->sessions[r->count] = p->session;
+    r->sessions[r->count++].role = role;
+}
+
+/* "connection 7 (batch@app1, idle for 12 s in a transaction of 20 s, last: SELECT ...)" */
+static void add_person(report *r, const person *p, const char *role)
+{
+    const rowlock_finding_session *s = &p->session;
+    const bool idle = strcmp(s->command, "Sleep") == 0;
+    add_session(r, p, role);
+    rl_buffer_printf(&r->found, "connection %" PRIu64 " (%s@%s, %s for %" PRId64 " s",
+                     s->connection_id, s->user, s->host, idle ? "idle" : "running",
+                     s->age_ms / 1000);
+    if (s->transaction_ms != UNKNOWN_MS)
+        rl_buffer_printf(&r->found, " in a transaction of %" PRId64 " s", s->transaction_ms / 1000);
+    if (*s->query)
+        rl_buffer_printf(&r->found, "%s%s", idle ? ", last: " : ": ", s->query);
+    rl_buffer_puts(&r->found, ")");
+}
+
+static void add_waiter(report *r, const person *waiter)
+{
+    const rowlock_finding_session *s = &waiter->session;
+    add_session(r, waiter, "waits");
+    rl_buffer_printf(&r->found,
+                     "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64
+                     " s: %s",
+                     s->connection_id, s->user, s->host, s->age_ms / 1000, s->query);
+}
 
 static void tell(const looking *l, report *r, const char *check, rowlock_level level,
                  const char *follows)
@@ -198,111 +189,88 @@ static void tell(const looking *l, report *r, const char *check, rowlock_level l
     rl_buffer_free(&r->remedy);
 }
 
-static const char waiting_is[] =
-    "everybody who wants the same table waits behind it, to read it, too";
-
-static void put_waiter(rl_buffer *text, const person *w)
+static void add_holders(looking *l, report *r, const person *waiter)
 {
-    put(text, "connection %" PRIu64 " (%s@%s) waits for a metadata lock, for %" PRId64 " s: %s",
-        w->id, w->user, w->host, w->age_ms / 1000, w->query);
-}
-
-/* Holders who wait themselves are not the reason. */
-static bool is_root(const looking *l, const person *holder, uint64_t waiter)
-{
-    return holder->waiter == waiter && !find_person(&l->waiters, holder->id);
-}
-
-static bool in_front(const looking *l, const person *waiter)
-{
-    for (size_t i = 0; i < l->holders.count; i++)
-        if (is_root(l, &l->holders.all[i], waiter->id))
-            return true;
-    return false;
-}
-
-static void tell_front(const looking *l, const person *waiter)
-{
-    report r = {.sessions = {session_of(waiter, "waits")}, .count = 1};
-    put_waiter(&r.found, waiter);
-    rl_buffer_puts(&r.remedy, "let it end its transaction, or end it:");
+    rl_buffer_puts(&r->remedy, "let it end its transaction, or end it:");
     for (size_t i = 0; i < l->holders.count; i++) {
         const person *holder = &l->holders.all[i];
-        if (!is_root(l, holder, waiter->id))
+        if (!is_root(l, holder, waiter))
             continue;
-        put(&r.found, "%s %s is held by ", r.count == 1 ? ";" : ",", holder->object);
-        put_person(&r.found, holder);
-        put(&r.remedy, " KILL %" PRIu64 ";", holder->id); /* not run */
-        r.sessions[r.count++] = session_of(holder, "holds");
+        rl_buffer_printf(&r->found, "%s %s is held by ", r->count == 1 ? ";" : ",",
+                         holder->session.object);
+        add_person(r, holder, "holds");
+        rl_buffer_printf(&r->remedy, " KILL %" PRIu64 ";", /* not run */
+                         holder->session.connection_id);
     }
-    tell(l, &r, "blocked", ROWLOCK_CARE, waiting_is);
 }
 
-/* Those with a holder first; then who waits for somebody who waits, and for whom there was no room.
- */
-static void tell_fronts(const looking *l)
+/* Of every transaction that is open: it may be the one. */
+static void add_suspects(looking *l, report *r)
+{
+    rl_buffer_printf(&r->found, "; %s", l->hidden);
+    rl_buffer_puts(&r->remedy, l->show);
+    for (size_t i = 0; i < l->open.count; i++) {
+        const person *p = &l->open.all[i];
+        if (find_person(&l->waiters, p->session.connection_id))
+            continue;
+        rl_buffer_puts(&r->found, "; it may be ");
+        add_person(r, p, "may hold");
+    }
+    if (r->count == 1)
+        rl_buffer_puts(
+            &r->found,
+            "; no transaction is open that this user sees: it may be one of LOCK TABLES or FLUSH "
+            "TABLES, or have ended just now");
+}
+
+static void tell_waiter(looking *l, const person *waiter, bool known)
+{
+    report r = {0};
+    add_waiter(&r, waiter);
+    if (known)
+        add_holders(l, &r, waiter);
+    else
+        add_suspects(l, &r);
+    tell(l, &r, "blocked", ROWLOCK_CARE,
+         "everybody who wants the same table waits behind it, to read it, too");
+}
+
+/* Each whose holder is known; where none is, the one who waits longest. Then all others: who waits
+ * for somebody who waits. */
+static void tell_waiters(looking *l)
 {
     report behind = {0};
-    size_t told = 0;
+    bool known = false;
+    for (size_t i = 0; i < l->waiters.count; i++)
+        known = known || in_front(l, &l->waiters.all[i]);
+    if (!known && !*l->hidden)
+        hide(l, "who holds it has changed meanwhile", "ask again");
     for (size_t i = 0; i < l->waiters.count; i++) {
         const person *waiter = &l->waiters.all[i];
-        if (told < SHOWN && in_front(l, waiter)) {
-            tell_front(l, waiter);
-            told++;
-        } else {
-            behind.sessions[behind.count++] = session_of(waiter, "waits");
-        }
+        if (known ? in_front(l, waiter) : i == 0)
+            tell_waiter(l, waiter, known);
+        else
+            add_session(&behind, waiter, "waits");
     }
     if (behind.count == 0)
         return;
-    put(&behind.found, "%zu more wait for metadata locks, behind these", behind.count);
+    rl_buffer_printf(&behind.found, "%zu more wait for metadata locks, behind these", behind.count);
     rl_buffer_puts(&behind.remedy, "as for those before them");
     tell(l, &behind, "blocked", ROWLOCK_CARE, "they go on when those before them do");
 }
 
-/* Of every transaction that is open: it may be the one. */
-static void tell_guesses(const looking *l)
+static void check_waiters(looking *l)
 {
-    report r = {0};
-    for (size_t i = 0; i < l->waiters.count; i++)
-        r.sessions[r.count++] = session_of(&l->waiters.all[i], "waits");
-    put_waiter(&r.found, &l->waiters.all[0]);
-    if (r.count > 1)
-        put(&r.found, "; and %zu more wait", r.count - 1);
-    put(&r.found, "; %s", l->hidden);
-    rl_buffer_puts(&r.remedy, l->show);
-    for (size_t i = 0; i < l->open.count; i++) {
-        const person *p = &l->open.all[i];
-        if (find_person(&l->waiters, p->id))
-            continue;
-        r.sessions[r.count++] = session_of(p, "may hold");
-        rl_buffer_puts(&r.found, "; it may be ");
-        put_person(&r.found, p);
-    }
-    if (r.count == l->waiters.count)
-        rl_buffer_puts(
-            &r.found,
-            "; no transaction is open that this user sees: it may be one of LOCK TABLES or FLUSH "
-            "TABLES, or have ended just now");
-    tell(l, &r, "blocked", ROWLOCK_CARE, waiting_is);
-}
-
-static void tell_waiters(looking *l)
-{
+    const rl_value limit[] = {rl_u64(MOST)};
+    if (read_people(l, RL_SQL_DOCTOR_BLOCKED, limit, &l->waiters, NULL) != ROWLOCK_OK)
+        return;
     if (l->waiters.count == 0) {
         rl_doctor_fine(l->d, "blocked",
                        "nobody waits for a metadata lock, as far as this user sees");
         return;
     }
     find_holders(l);
-    for (size_t i = 0; i < l->waiters.count; i++)
-        if (in_front(l, &l->waiters.all[i])) {
-            tell_fronts(l);
-            return;
-        }
-    if (!*l->hidden)
-        hide(l, "who holds it has changed meanwhile", "ask again");
-    tell_guesses(l);
+    tell_waiters(l);
 }
 
 /* ---------------------------------------------------------------------- transactions */
@@ -312,43 +280,39 @@ static void find_row_locks(looking *l)
     rl_rows rows;
     if (rl_query(l->d->conn, RL_SQL_DOCTOR_ROW_LOCKS, NULL, &l->d->io, &rows, NULL) != ROWLOCK_OK)
         return;
-    while (l->row_lock_count < MOST && rl_next(&rows))
-        l->row_locks[l->row_lock_count++] = rows.cells[0].u64;
-    rl_end(&rows);
-}
-
-static bool is_row_lock(const looking *l, uint64_t id)
-{
-    for (size_t i = 0; i < l->row_lock_count; i++)
-        if (l->row_locks[i] == id)
-            return true;
-    return false;
+    while (rl_next(&rows)) {
+        person *holder = find_person(&l->open, rows.cells[0].u64);
+        if (holder)
+            holder->row_lock = true;
+    }
 }
 
 /* Where the server tells: the tables it has used, its last statement. */
-static void add_used(rl_doctor *d, person *p)
+static void add_used(looking *l, person *p)
 {
-    static const rl_sql_id sources[] = {RL_SQL_DOCTOR_USED, RL_SQL_DOCTOR_USED_PLUGIN};
-    const rl_value values[] = {rl_u64(p->id)};
-    size_t first = d->server->flavour == RL_MARIADB ? 1 : 0;
+    const rl_value values[] = {rl_u64(p->session.connection_id)};
+    const rl_sql_id id =
+        l->d->server->flavour == RL_MARIADB ? RL_SQL_DOCTOR_USED_PLUGIN : RL_SQL_DOCTOR_USED;
     rl_rows rows;
     bool found = false;
-    if (rl_query_one(d->conn, sources[first], values, &d->io, &found, &rows, NULL) != ROWLOCK_OK ||
+    if (rl_query_one(l->d->conn, id, values, &l->d->io, &found, &rows, NULL) != ROWLOCK_OK ||
         !found)
         return;
-    COPY(p->object, rows.cells[0]);
-    if (!*p->query)
-        COPY(p->query, rows.cells[1]);
+    p->session.object = keep(l, &rows.cells[0]);
+    if (!*p->session.query)
+        p->session.query = keep(l, &rows.cells[1]);
 }
 
-static void tell_transaction(const looking *l, const person *p)
+static void tell_transaction(looking *l, person *p)
 {
-    report r = {.sessions = {session_of(p, "open")}, .count = 1};
-    put_person(&r.found, p);
-    if (*p->object)
-        put(&r.found, " has used %s", p->object);
-    put(&r.remedy, "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
-        p->id);
+    report r = {0};
+    add_used(l, p);
+    add_person(&r, p, "open");
+    if (*p->session.object)
+        rl_buffer_printf(&r.found, " has used %s", p->session.object);
+    rl_buffer_printf(&r.remedy,
+                     "where nobody needs it: KILL %" PRIu64 "; (what it has changed is undone)",
+                     p->session.connection_id);
     tell(l, &r, "transactions", ROWLOCK_NOTE,
          "a change of a table that it has used waits until it ends, and old versions of rows are "
          "kept for it");
@@ -356,52 +320,19 @@ static void tell_transaction(const looking *l, const person *p)
 
 static void tell_transactions(looking *l)
 {
-    size_t told = 0;
-    size_t more = 0;
+    size_t count = 0;
     find_row_locks(l);
     for (size_t i = 0; i < l->open.count; i++) {
         person *p = &l->open.all[i];
-        if (p->transaction_ms < 1000LL * LONG_S || is_row_lock(l, p->id))
-            continue;
-        if (told == SHOWN) {
-            more++;
-            continue;
-        }
-        add_used(l->d, p);
-        tell_transaction(l, p);
-        told++;
+        if (p->session.transaction_ms >= 1000LL * LONG_S && !p->row_lock && ++count <= SHOWN)
+            tell_transaction(l, p);
     }
-    if (told == 0)
+    if (count == 0)
         rl_doctor_fine(l->d, "transactions",
                        "none is open for %d s or more, but row locks of rowlock's own", LONG_S);
-    if (more > 0)
+    if (count > SHOWN)
         rl_doctor_tell(l->d, "transactions", ROWLOCK_NOTE, "", "",
-                       "%zu more are open for %d s or more", more, LONG_S);
-}
-
-/* They have no connection that could be shown, or ended. */
-static void tell_prepared(rl_doctor *d)
-{
-    const rl_value age[] = {rl_u64(LONG_S)};
-    const char *remedy =
-        d->server->flavour == RL_MARIADB
-            ? "XA RECOVER FORMAT='SQL'; lists them; those that their coordinator has forgotten, "
-              "end "
-              "with XA COMMIT or XA ROLLBACK and that text"
-            : "XA RECOVER CONVERT XID; lists them (it takes XA_RECOVER_ADMIN); those that their "
-              "coordinator has forgotten, end with XA COMMIT or XA ROLLBACK";
-    rl_rows rows;
-    bool found = false;
-    rowlock_status status = rl_doctor_ask(d, RL_SQL_DOCTOR_PREPARED, age, &found, &rows, NULL);
-    if (status != ROWLOCK_OK || !found || rows.cells[0].u64 == 0)
-        return;
-    rl_doctor_tell(d, "prepared", ROWLOCK_CARE,
-                   "what they have locked stays locked, over a restart of the server, too: where "
-                   "that is a lock's row (rowlock_fence), nobody takes, gives back or breaks it",
-                   remedy,
-                   "%" PRIu64 " prepared (XA) transactions have no connection; the oldest began "
-                   "%" PRId64 " s ago",
-                   rows.cells[0].u64, rows.cells[1].i64);
+                       "%zu more are open for %d s or more", count - SHOWN, LONG_S);
 }
 
 static void tell_unseen(const looking *l)
@@ -415,20 +346,18 @@ static void tell_unseen(const looking *l)
 
 void rl_doctor_check_blocked(rl_doctor *d)
 {
-    const rl_value limit[] = {rl_u64(MOST)};
     const rl_value any_age[] = {rl_u64(0), rl_u64(MOST)};
-    looking *l = calloc(1, sizeof *l);
-    if (!l)
-        return;
-    l->d = d;
-    l->hidden = "";
-    rowlock_status seen = read_people(d, RL_SQL_DOCTOR_TRANSACTIONS, any_age, &l->open, NULL);
-    if (read_people(d, RL_SQL_DOCTOR_BLOCKED, limit, &l->waiters, NULL) == ROWLOCK_OK)
-        tell_waiters(l);
+    const rl_value long_ago[] = {rl_u64(LONG_S)};
+    unsigned prepared = 0;
+    looking l = {.d = d, .hidden = ""};
+    rowlock_status seen = read_people(&l, RL_SQL_DOCTOR_TRANSACTIONS, any_age, &l.open, NULL);
+    check_waiters(&l);
     if (seen == ROWLOCK_OK)
-        tell_transactions(l);
+        tell_transactions(&l);
     else
-        tell_unseen(l);
-    tell_prepared(d);
-    free(l);
+        tell_unseen(&l);
+    rl_texts_free(&l.texts);
+    /* They have no connection that could be shown, or ended; who may not see them is not told. */
+    seen = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_PREPARED, long_ago, &prepared, NULL);
+    (void)seen;
 }

@@ -1,6 +1,3 @@
-#include "admin/doctor/doctor.h"
-
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +6,32 @@
 #include "admin/doctor/parts.h"
 #include "bell/bell.h"
 #include "engine/kind.h"
+#include "migrate/procedures.h"
 #include "migrate/schema.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
 
-#define LOOK_US 60000000 /* the whole look */
+#define LOOK_US       60000000 /* the whole look */
+#define NO_SUCH_TABLE 1146
+
+static rowlock_status check_settings(rl_doctor *d, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(d->server->read_only),
+                               rl_u64((uint64_t)(d->wants->ttl_ms + 999) / 1000),
+                               rl_u64(d->server->binlog), rl_text(d->server->binlog_format)};
+    unsigned told = 0;
+    return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_SETTINGS, values, &told, err);
+}
+
+static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const rl_value values[] = {
+        rl_u64((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000)};
+    unsigned told = 0;
+    return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_CLOCK, values, &told, err);
+}
 
 static void check_version(rl_doctor *d)
 {
@@ -25,74 +43,6 @@ static void check_version(rl_doctor *d)
         rl_doctor_tell(
             d, "server", ROWLOCK_BROKEN, rl_doctor_text(d, "it lacks %s", traits->too_old),
             "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name, d->server->version);
-}
-
-static void check_read_only(const rl_doctor *d)
-{
-    if (d->server->read_only)
-        rl_doctor_tell(d, "read-only", ROWLOCK_BROKEN,
-                       "only who may write to it all the same can take locks on it",
-                       "connect to the primary", "the server is read-only");
-    else
-        rl_doctor_fine(d, "read-only", "the server takes writes");
-}
-
-static void check_flush(const rl_doctor *d)
-{
-    if (d->flush == 1)
-        rl_doctor_fine(d, "flush", "innodb_flush_log_at_trx_commit is 1");
-    else
-        rl_doctor_tell(
-            d, "flush", ROWLOCK_CARE,
-            "a crash of the server can lose the newest lease and take a token back: two holders",
-            "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-            "innodb_flush_log_at_trx_commit is %" PRIu64, d->flush);
-}
-
-static void check_isolation(const rl_doctor *d)
-{
-    bool usual = strcmp(d->isolation, "READ-COMMITTED") == 0;
-    rl_doctor_fine(d, "isolation", "%s by default; rowlock's own connections use READ-COMMITTED%s",
-                   d->isolation, usual ? "" : " whatever the default");
-}
-
-static void check_wait_timeout(rl_doctor *d)
-{
-    uint64_t ttl_s = (uint64_t)(d->wants->ttl_ms + 999) / 1000;
-    if (d->wait_timeout_s > ttl_s)
-        rl_doctor_fine(d, "wait_timeout",
-                       "%" PRIu64 " s by default; rowlock sets the TTL (%" PRIu64
-                       " s) where it holds a row lock",
-                       d->wait_timeout_s, ttl_s);
-    else
-        rl_doctor_tell(
-            d, "wait_timeout", ROWLOCK_CARE,
-            "rowlock sets its own; but your own transactions that wait so long between statements "
-            "lose the locks they took with rowlock_tx_acquire()",
-            rl_doctor_text(d, "set the global wait_timeout to %" PRIu64 " or more",
-                           ttl_s < 14400 ? 28800 : ttl_s * 2),
-            "%" PRIu64 " s, not above the TTL of %" PRIu64 " s", d->wait_timeout_s, ttl_s);
-}
-
-static void check_connections(const rl_doctor *d)
-{
-    rl_doctor_tell(d, "connections", d->max_connections < 50 ? ROWLOCK_CARE : ROWLOCK_FINE,
-                   d->max_connections < 50 ? "each held or awaited row lock takes one" : "",
-                   d->max_connections < 50 ? "SET GLOBAL max_connections = 151;" : "",
-                   "max_connections is %" PRIu64, d->max_connections);
-}
-
-static void check_clock(const rl_doctor *d)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t here_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-    double ahead = (double)(here_us - d->server_us) / 1e6;
-    bool far = ahead > 1 || ahead < -1;
-    rl_doctor_tell(d, "clock", far ? ROWLOCK_NOTE : ROWLOCK_FINE,
-                   far ? "no lock depends on it; times in your own logs will differ" : "",
-                   far ? "let NTP run on both" : "", "this host is %.3f s %s the server",
-                   ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of");
 }
 
 static void check_cluster(const rl_doctor *d)
@@ -167,17 +117,6 @@ static void check_tls(const rl_doctor *d)
                        "the connection is not encrypted");
 }
 
-static void check_binlog(const rl_doctor *d)
-{
-    if (d->server->binlog && strcasecmp(d->server->binlog_format, "STATEMENT") == 0)
-        rl_doctor_tell(d, "binlog", ROWLOCK_BROKEN,
-                       "the server refuses changes at READ-COMMITTED, which rowlock needs",
-                       "SET GLOBAL binlog_format = 'ROW';", "binlog_format is STATEMENT");
-    else
-        rl_doctor_fine(d, "binlog", "%s",
-                       d->server->binlog ? "the binary log takes rows" : "no binary log");
-}
-
 /* A bell of a schema that cannot be: nobody's. */
 static bool has_bell(rl_doctor *d)
 {
@@ -233,9 +172,7 @@ static bool check_schema(rl_doctor *d)
         return status != ROWLOCK_SCHEMA;
     }
     rl_doctor_fine(d, "schema", "'%s' has version %u", d->params->schema, version);
-    do
-        status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
-    while (rl_doctor_again(d, status));
+    RL_UNTIL_HEARD(d, status, rl_schema_check(d->conn, d->params->schema, &d->io, &err));
     if (status == ROWLOCK_OK)
         rl_doctor_fine(d, "engine", "every table is InnoDB and has its keys");
     else if (status == ROWLOCK_DENIED)
@@ -256,7 +193,8 @@ static void check_kinds(rl_doctor *d)
     bool found = false;
     rowlock_error err = {0};
     const rl_kind *kind = NULL;
-    rowlock_status status = rl_doctor_ask(d, RL_SQL_DOCTOR_KINDS, NULL, &found, &rows, NULL);
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL));
     if (status == ROWLOCK_OK && found &&
         rl_kind_find(rows.cells[1].text, rows.cells[0].text, &kind, &err) != ROWLOCK_OK)
         rl_doctor_tell(d, "kinds", ROWLOCK_BROKEN,
@@ -272,7 +210,8 @@ static void check_waiters(rl_doctor *d)
     char also[RL_GRANTEE_SIZE + 100] = "";
     rl_rows rows;
     bool found = false;
-    rowlock_status status = rl_doctor_ask(d, RL_SQL_WAITERS_OF_ROWS, nobodys, &found, &rows, NULL);
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL));
     if (table)
         snprintf(also, sizeof also, " GRANT SELECT ON %s TO %s;", table, d->grantee);
     if (status == ROWLOCK_OK)
@@ -287,19 +226,73 @@ static void check_waiters(rl_doctor *d)
             "who waits is hidden from this user");
 }
 
-static rowlock_status read_settings(rl_doctor *d, rowlock_error *err)
+/* ------------------------------------------- procedures, and the event that sweeps */
+
+static void check_procedures(rl_doctor *d)
 {
-    rl_rows rows;
-    bool found = false;
-    RL_TRY(rl_query_one(d->conn, RL_SQL_DOCTOR_SETTINGS, NULL, &d->io, &found, &rows, err));
-    d->flush = rows.cells[0].u64;
-    d->wait_timeout_s = rows.cells[1].u64;
-    snprintf(d->isolation, sizeof d->isolation, "%s", rows.cells[2].text);
-    d->max_connections = rows.cells[3].u64;
-    d->server_us = rows.cells[4].i64;
-    rl_grantee(rows.cells[5].text, d->grantee, sizeof d->grantee);
-    return ROWLOCK_OK;
+    rl_procedures_seen seen;
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_procedures_look(d->conn, d->params->schema, &d->io, &seen, NULL));
+    if (status != ROWLOCK_OK)
+        return;
+    if (seen.there == 0)
+        rl_doctor_fine(d, "procedures",
+                       "none that this user sees; `rowlock init --procedures` installs them");
+    else if (seen.same < seen.there)
+        rl_doctor_tell(d, "procedures", ROWLOCK_CARE,
+                       "SQL programs get what that program did, with its bugs",
+                       "`rowlock init` with the newest program in use brings them up to date",
+                       "%u of %u are not this program's, but of %s", seen.there - seen.same,
+                       seen.there, seen.other);
+    else if (*seen.missing)
+        rl_doctor_tell(d, "procedures", ROWLOCK_CARE, "what calls them fails",
+                       "`rowlock init` makes them again; what was granted on each by itself may "
+                       "have to be granted again",
+                       "%u of %u are missing, %s for one", seen.all - seen.there, seen.all,
+                       seen.missing);
+    else if (seen.there < seen.all)
+        rl_doctor_tell(d, "procedures", ROWLOCK_NOTE,
+                       "a CALL of one of the others fails, with error 1305 or 1370",
+                       "`rowlock init` makes what is missing; what is there and not seen takes the "
+                       "privilege EXECUTE",
+                       "%u of %u are there and this user's to see, as of this program (%s)",
+                       seen.there, seen.all, rowlock_version());
+    else
+        rl_doctor_fine(d, "procedures",
+                       "all %u, the internal ones counted, as of this program (%s)", seen.there,
+                       rowlock_version());
 }
+
+static void check_event(rl_doctor *d)
+{
+    /* information_schema has no row of it for who lacks the privilege EVENT; this is refused then.
+     */
+    const rowlock_status shown =
+        rl_query_text(d->conn, RL_SQL_DOCTOR_EVENT_RIGHT, NULL, &d->io, NULL, NULL, NULL);
+    const rl_value values[] = {rl_u64(d->server->read_only),
+                               rl_u64(rl_many_writers(d->server->cluster, false)),
+                               rl_u64(shown != ROWLOCK_OK)};
+    unsigned told = 0;
+    rowlock_error err = {0};
+    rowlock_status status = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_EVENT, values, &told, &err);
+    if (told > 0)
+        return;
+    if (status == ROWLOCK_OK || err.server_errno == NO_SUCH_TABLE)
+        rl_doctor_fine(d, "event", "the server does not sweep by itself (`rowlock init --event`)");
+    else if (status == ROWLOCK_DENIED)
+        /* No statement: it would fail where the table is not there, and that is hidden, too. */
+        rl_doctor_tell(
+            d, "event", ROWLOCK_NOTE, "the table is there once the event was installed",
+            rl_doctor_text(
+                d, "where `rowlock init --event` was run, the right SELECT on `%s`.sweep_event",
+                d->params->schema),
+            "whether the server sweeps by itself is hidden from this user");
+    else
+        rl_doctor_tell(d, "event", ROWLOCK_NOTE, "", "",
+                       "whether the server sweeps by itself cannot be read: %s", err.message);
+}
+
+/* ------------------------------------------------------------------------- the whole */
 
 static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms,
                                 rowlock_error *err)
@@ -329,28 +322,24 @@ static rowlock_status reach_server(rl_doctor *d, rowlock_error *err)
     return rl_reach_server(&how, try_to_open, d, err);
 }
 
-static void check_all(rl_doctor *d, bool with_schema)
+static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *err)
 {
     check_version(d);
-    check_read_only(d);
-    check_flush(d);
-    check_isolation(d);
-    check_wait_timeout(d);
-    check_connections(d);
-    check_binlog(d);
+    RL_TRY(check_settings(d, err));
     check_cluster(d);
     check_tls(d);
     check_identity(d);
     check_waiting(d);
-    check_clock(d);
+    RL_TRY(check_clock(d, err));
     rl_doctor_check_blocked(d);
     if (with_schema && check_schema(d)) {
         check_kinds(d);
         rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
         check_waiters(d);
-        rl_doctor_check_procedures(d);
-        rl_doctor_check_event(d);
+        check_procedures(d);
+        check_event(d);
     }
+    return ROWLOCK_OK;
 }
 
 static void tell_no_schema(rl_doctor *d)
@@ -414,14 +403,15 @@ static void check_unseen(rl_doctor *d, schema_sight seen)
         (void)rl_doctor_check_rights(d, true);
 }
 
-static void examine(rl_doctor *d, schema_sight seen)
+static rowlock_status examine(rl_doctor *d, schema_sight seen, rowlock_error *err)
 {
     if (!d->wants->rights_only)
-        check_all(d, seen == SCHEMA_SEEN);
+        RL_TRY(check_all(d, seen == SCHEMA_SEEN, err));
     else if (seen == SCHEMA_SEEN)
         (void)rl_doctor_check_rights(d, false);
     if (seen != SCHEMA_SEEN)
         check_unseen(d, seen);
+    return ROWLOCK_OK;
 }
 
 /* Who has the role procedures works through them, and who works through them has that role. */
@@ -439,10 +429,10 @@ static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
     schema_sight seen = SCHEMA_SEEN;
     RL_TRY(open_somehow(d, &seen, err));
     d->server = &d->conn->server;
-    RL_TRY(read_settings(d, err));
-    examine(d, seen);
+    rl_session_grantee(d->conn, ROWLOCK_DENIED, d->grantee, sizeof d->grantee);
+    rowlock_status status = examine(d, seen, err);
     if (rl_doctor_could_look(d))
-        return ROWLOCK_OK;
+        return status;
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
                    d->conn->broken ? "the connection to the server was lost"
                                    : "statements are stopped again and again (KILL QUERY)");

@@ -15,44 +15,35 @@ bool rl_doctor_could_look(const rl_doctor *d)
     return !d->conn->broken && d->stops <= STOPS_MOST;
 }
 
-RL_PRINTF(2, 0)
-static void tell(const rl_doctor *d, const char *format, va_list args, rowlock_finding finding)
-{
-    char text[700];
-    if (!rl_doctor_could_look(d))
-        return;
-    vsnprintf(text, sizeof text, format, args);
-    finding.found = text;
-    d->fn(d->data, &finding);
-}
-
 void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, const char *follows,
                     const char *remedy, const char *found, ...)
 {
+    char text[700];
     va_list args;
+    if (!rl_doctor_could_look(d))
+        return;
     va_start(args, found);
-    tell(d, found, args,
-         (rowlock_finding){.check = check, .level = level, .follows = follows, .remedy = remedy});
+    vsnprintf(text, sizeof text, found, args);
     va_end(args);
+    const rowlock_finding finding = {
+        .check = check, .level = level, .found = text, .follows = follows, .remedy = remedy};
+    d->fn(d->data, &finding);
 }
 
-void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ...)
+rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *values,
+                                   unsigned *told, rowlock_error *err)
 {
-    va_list args;
-    va_start(args, found);
-    tell(d, found, args,
-         (rowlock_finding){.check = check, .level = ROWLOCK_FINE, .follows = "", .remedy = ""});
-    va_end(args);
-}
-
-rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
-                             rl_rows *rows, rowlock_error *err)
-{
+    rl_rows rows;
     rowlock_status status;
-    do
-        status = rl_query_one(d->conn, id, values, &d->io, found, rows, err);
-    while (rl_doctor_again(d, status));
-    return status;
+    RL_UNTIL_HEARD(d, status, rl_query(d->conn, id, values, &d->io, &rows, err));
+    RL_TRY(status);
+    for (*told = 0; rl_next(&rows); ++*told) {
+        const bool fine = rows.cells[1].u64 == ROWLOCK_FINE;
+        rl_doctor_tell(d, rows.cells[0].text, (rowlock_level)rows.cells[1].u64,
+                       fine ? "" : rows.cells[3].text, fine ? "" : rows.cells[4].text, "%s",
+                       rows.cells[2].text);
+    }
+    return ROWLOCK_OK;
 }
 
 const char *rl_doctor_text(rl_doctor *d, const char *format, ...)

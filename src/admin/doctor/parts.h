@@ -2,8 +2,7 @@
 #ifndef RL_ADMIN_DOCTOR_PARTS_H
 #define RL_ADMIN_DOCTOR_PARTS_H
 
-#include "admin/doctor/doctor.h"
-#include "db/denied.h"
+#include "admin/admin.h"
 #include "stmt/stmt.h"
 
 typedef struct rl_doctor {
@@ -14,11 +13,6 @@ typedef struct rl_doctor {
     rl_conn *conn;
     rl_io io;
     const rl_server *server;
-    uint64_t flush;
-    uint64_t wait_timeout_s;
-    uint64_t max_connections;
-    int64_t server_us;
-    char isolation[65];
     char grantee[RL_GRANTEE_SIZE]; /* this user as 'user'@'host' */
     unsigned stops;                /* statements that somebody has stopped */
     char text[2 * RL_GRANTEE_SIZE + 500];
@@ -26,6 +20,10 @@ typedef struct rl_doctor {
 
 /* The statement was stopped (KILL QUERY): it is to be asked again, unless that goes on and on. */
 bool rl_doctor_again(rl_doctor *d, rowlock_status status);
+#define RL_UNTIL_HEARD(d, status, call)                                                            \
+    do                                                                                             \
+        (status) = (call);                                                                         \
+    while (rl_doctor_again(d, status))
 /* False: that went on, or the connection is lost. What follows from it says nothing of the server.
  */
 bool rl_doctor_could_look(const rl_doctor *d);
@@ -35,11 +33,11 @@ void rl_doctor_tell(const rl_doctor *d, const char *check, rowlock_level level, 
                     const char *remedy, const char *found, ...) RL_PRINTF(6, 7);
 
 /* What is well, and nothing follows from it. */
-void rl_doctor_fine(const rl_doctor *d, const char *check, const char *found, ...) RL_PRINTF(3, 4);
+#define rl_doctor_fine(d, check, ...) rl_doctor_tell(d, check, ROWLOCK_FINE, "", "", __VA_ARGS__)
 
-/* rl_query_one(), again where it was stopped. */
-rowlock_status rl_doctor_ask(rl_doctor *d, rl_sql_id id, const rl_value *values, bool *found,
-                             rl_rows *rows, rowlock_error *err) RL_MUST_USE;
+/* Tells the findings that the statement's rows are (sql/doctor.sql); *told: how many. */
+rowlock_status rl_doctor_tell_rows(rl_doctor *d, rl_sql_id id, const rl_value *values,
+                                   unsigned *told, rowlock_error *err) RL_MUST_USE;
 
 /* A remedy in words, which stays until the next one. */
 const char *rl_doctor_text(rl_doctor *d, const char *format, ...) RL_PRINTF(2, 3);
@@ -56,9 +54,5 @@ bool rl_role_is_of_schema(const char *role);
 
 /* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
 void rl_doctor_check_blocked(rl_doctor *d);
-
-/* What rowlock has in the server. */
-void rl_doctor_check_procedures(rl_doctor *d);
-void rl_doctor_check_event(rl_doctor *d);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "admin/doctor/parts.h"
-#include "admin/rights.h"
 #include "base/text.h"
 #include "stmt/session.h"
 
@@ -25,12 +24,13 @@ static bool is_of_role(unsigned right, const char *role)
     return strcmp(rl_rights[right].role, role) == 0;
 }
 
-static bool list_has(const char *list, const char *right)
+/* Is it one of those in [list, end), with a comma between? */
+static bool list_has(const char *list, const char *end, const char *right)
 {
     const size_t length = strlen(right);
-    for (const char *at = list; *at; at += strcspn(at, ",")) {
-        at += *at == ',';
-        if (strncasecmp(at, right, length) == 0 && (at[length] == ',' || !at[length]))
+    for (const char *at = list; at < end; at += strcspn(at, ",")) {
+        at += strspn(at, ", ");
+        if (strncasecmp(at, right, length) == 0 && (at[length] == ',' || at + length == end))
             return true;
     }
     return false;
@@ -39,11 +39,13 @@ static bool list_has(const char *list, const char *right)
 /* A right on no column by name is one on each that is seen. */
 static void note_column(sight *s, const rl_cell *cells)
 {
+    const char *rights = cells[2].text;
     for (unsigned i = 0; i < rl_right_count; i++) {
         const rl_right *wanted = &rl_rights[i];
         if (strcmp(wanted->table, cells[0].text) == 0 && s->rights[i] != LACKING &&
             (!*wanted->column || strcmp(wanted->column, cells[1].text) == 0))
-            s->rights[i] = list_has(cells[2].text, wanted->right) ? THERE : LACKING;
+            s->rights[i] =
+                list_has(rights, rights + strlen(rights), wanted->right) ? THERE : LACKING;
     }
 }
 
@@ -54,8 +56,7 @@ static rowlock_status read_columns(sight *s)
     RL_TRY(rl_query(s->d->conn, RL_SQL_DOCTOR_COLUMNS, NULL, &s->d->io, &rows, NULL));
     while (rl_next(&rows))
         note_column(s, rows.cells);
-    rl_end(&rows);
-    return rows.status;
+    return ROWLOCK_OK;
 }
 
 /* The statement is prepared alone. Anything else than "denied" says nothing of rights. */
@@ -63,9 +64,7 @@ static bool may(sight *s, rl_sql_id id, const char *table)
 {
     const rl_value values[] = {rl_quoted(table)};
     rowlock_status status;
-    do
-        status = rl_run_text(s->d->conn, id, values, &s->d->io, NULL);
-    while (rl_doctor_again(s->d, status));
+    RL_UNTIL_HEARD(s->d, status, rl_run_text(s->d->conn, id, values, &s->d->io, NULL));
     return status != ROWLOCK_DENIED;
 }
 
@@ -73,7 +72,10 @@ static bool may_execute(sight *s)
 {
     rl_rows rows;
     bool found = false;
-    return rl_doctor_ask(s->d, RL_SQL_VIA_STAMP, NULL, &found, &rows, NULL) != ROWLOCK_DENIED;
+    rowlock_status status;
+    RL_UNTIL_HEARD(s->d, status,
+                   rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL));
+    return status != ROWLOCK_DENIED;
 }
 
 /* A name of a schema as GRANT has it: % and _ stand for others, unless behind a backslash. */
@@ -107,16 +109,9 @@ static bool is_of_schema(const char *line, const char *schema)
 
 static bool line_has(const char *line, const char *right)
 {
+    const char *list = line + strlen("GRANT "); /* not run */
     const char *end = strstr(line, " ON ");
-    const size_t length = strlen(right);
-    for (const char *at = line + 5; at < end; at += strcspn(at, ",")) {
-        at += strspn(at, ", ");
-        if (strncmp(at, "ALL PRIVILEGES ", 15) == 0)
-            return true;
-        if (strncmp(at, right, length) == 0 && (at[length] == ',' || at + length == end))
-            return true;
-    }
-    return false;
+    return list_has(list, end, "ALL PRIVILEGES") || list_has(list, end, right);
 }
 
 static void note_grant(void *data, const char *const *cells)
@@ -134,13 +129,10 @@ static void note_grant(void *data, const char *const *cells)
 static void look(sight *s)
 {
     rowlock_status status;
-    do
-        status = read_columns(s);
-    while (rl_doctor_again(s->d, status));
-    do
-        status =
-            rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, note_grant, s, NULL);
-    while (rl_doctor_again(s->d, status));
+    RL_UNTIL_HEARD(s->d, status, read_columns(s));
+    RL_UNTIL_HEARD(
+        s->d, status,
+        rl_query_text(s->d->conn, RL_SQL_DOCTOR_GRANTS, NULL, &s->d->io, note_grant, s, NULL));
 }
 
 static bool has(sight *s, unsigned right)
@@ -174,13 +166,9 @@ static void end_statement(missing *m)
 {
     if (!m->last)
         return;
-    rl_buffer_puts(&m->grants, *m->last->column ? ") ON `" : " ON `");
-    rl_buffer_puts(&m->grants, m->d->params->schema);
-    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? "`." : "`.`");
-    rl_buffer_puts(&m->grants, m->last->table);
-    rl_buffer_puts(&m->grants, strcmp(m->last->table, "*") == 0 ? " TO " : "` TO ");
-    rl_buffer_puts(&m->grants, m->d->grantee);
-    rl_buffer_puts(&m->grants, ";");
+    const char *quote = strcmp(m->last->table, "*") == 0 ? "" : "`";
+    rl_buffer_printf(&m->grants, "%s ON `%s`.%s%s%s TO %s;", *m->last->column ? ")" : "",
+                     m->d->params->schema, quote, m->last->table, quote, m->d->grantee);
     m->last = NULL;
 }
 
@@ -198,14 +186,11 @@ static void add(missing *m, const rl_right *right)
         end_statement(m);
     const bool goes_on =
         m->last && *m->last->column && *right->column && strcmp(m->last->right, right->right) == 0;
-    if (goes_on) {
-        rl_buffer_puts(&m->grants, ", ");
-    } else {
-        rl_buffer_puts(&m->grants, before(m));
-        rl_buffer_puts(&m->grants, right->right);
-        rl_buffer_puts(&m->grants, *right->column ? " (" : "");
-    }
-    rl_buffer_puts(&m->grants, right->column);
+    if (goes_on)
+        rl_buffer_printf(&m->grants, ", %s", right->column);
+    else
+        rl_buffer_printf(&m->grants, "%s%s%s%s", before(m), right->right,
+                         *right->column ? " (" : "", right->column);
     m->last = right;
     m->count++;
 }
@@ -221,18 +206,10 @@ static void find_missing(sight *s, const char *role, missing *m)
 
 rowlock_status rl_role_check(const char *role, rowlock_error *err)
 {
-    char names[200] = "";
-    const char *last = "";
-    for (unsigned i = 0; i < rl_right_count; i++) {
+    for (unsigned i = 0; i < rl_right_count; i++)
         if (is_of_role(i, role))
             return ROWLOCK_OK;
-        const size_t length = strlen(names);
-        if (strcmp(rl_rights[i].role, last) != 0)
-            snprintf(names + length, sizeof names - length, "%s%s", *last ? ", " : "",
-                     rl_rights[i].role);
-        last = rl_rights[i].role;
-    }
-    return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'; there are %s", role, names);
+    return rl_fail(err, ROWLOCK_INVALID, "there is no role '%s'; there are %s", role, rl_roles);
 }
 
 bool rl_role_is_of_schema(const char *role)
@@ -293,9 +270,7 @@ static void try_statements(rl_doctor *d, trial *t)
         rowlock_status status = ROWLOCK_OK;
         if (!everyday((rl_sql_id)id) || (d->conn->session.via && !rl_sql_table[id].call))
             continue;
-        do
-            status = rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err);
-        while (rl_doctor_again(d, status));
+        RL_UNTIL_HEARD(d, status, rl_prepare(d->conn, (rl_sql_id)id, &d->io, &err));
         note_trial(t, (rl_sql_id)id, status, &err);
     }
 }
