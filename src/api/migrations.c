@@ -20,7 +20,6 @@ typedef struct job {
     rowlock_client *client;
     rowlock_migrations_options options; /* with the defaults filled in */
     char lock[ROWLOCK_NAME_MAX * 4 + 1];
-    rl_advice advice;
     rl_site site;
     rl_folder folder;
     rl_ledger ledger;
@@ -63,18 +62,6 @@ static rowlock_status check_options(rowlock_migrations_options *options, rowlock
     return check_table(options->table, err);
 }
 
-/* How the command gets to this lock, history and folder. */
-static rowlock_status take_advice(job *j, rowlock_error *err)
-{
-    const rowlock_migrations_options *o = &j->options;
-    const char *const words[] = {"rowlock", "-D", j->client->schema, NULL};
-    bool own_table = strcmp(o->table, ROWLOCK_MIGRATIONS_TABLE) != 0;
-    bool made = rl_advice_make(&j->advice, o->command ? o->command : words, j->lock, o->schema,
-                               o->lock, own_table ? o->table : NULL, o->folder);
-    j->site.advice = &j->advice;
-    return made ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-}
-
 static rowlock_status name_lock(job *j, rowlock_error *err)
 {
     int length = j->options.lock
@@ -100,7 +87,6 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.who = client->label;
     j->site.lock = j->lock;
     snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
-    RL_TRY(take_advice(j, err));
     RL_TRY(rl_folder_read(j->options.folder, &j->folder, err));
     RL_TRY(rl_site_open(&j->site, &client->pool.params, client->single_writer, err));
     return rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
@@ -115,7 +101,6 @@ static void end(job *j)
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
     rl_site_close(&j->site);
-    rl_advice_free(&j->advice);
     if (j->cancel != j->options.cancel)
         rowlock_cancel_free(j->cancel);
 }
@@ -125,7 +110,7 @@ static rowlock_status make_plan(job *j, rowlock_error *err)
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     RL_TRY(rl_ledger_read(&j->site, &j->ledger, err));
-    return rl_plan_make(&j->site, &j->folder, &j->ledger, &j->plan, err);
+    return rl_plan_make(&j->options, &j->folder, &j->ledger, &j->plan, err);
 }
 
 /* ------------------------------------------------------------------------------ lock */

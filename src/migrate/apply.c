@@ -96,29 +96,14 @@ static bool answered(const rowlock_error *err)
 /* What stands before the server's words. */
 static void say_where(const rl_work *w, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE / 2];
     if (err->server_errno == LOCK_WAIT_ENDED)
-        rl_error_prefix(err,
-                        "a transaction uses the table or the row (%s says whose); run again "
-                        "when it has ended: ",
-                        rl_advise_verb(w->site->advice, command, sizeof command, "doctor", false));
+        rl_error_prefix(err, "a transaction uses the table or the row (`rowlock doctor` says "
+                             "whose); run again when it has ended: ");
     rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", w->file->name, w->step,
                     w->file->steps, w->statement.line, w->row.statement);
 }
 
-/* As a whole, or not: a command that was cut would be another one. */
-static void append(rowlock_error *err, const char *before, const char *words)
-{
-    size_t n = strlen(err->message);
-    if (n + strlen(before) + strlen(words) < sizeof err->message)
-        snprintf(err->message + n, sizeof err->message - n, "%s%s", before, words);
-}
-
-static void say_status(const rl_work *w, rowlock_error *err)
-{
-    char command[RL_ADVICE_SIZE];
-    append(err, "; see ", rl_advise(w->site->advice, command, sizeof command, "status"));
-}
+#define SEE_STATUS "; see `rowlock migrate status`"
 
 /* Behind the server's words. `known`: they are the answer to the statement. */
 static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
@@ -144,9 +129,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
     } else if (err->server_errno == LOCK_WAIT_ENDED) {
         return;
     }
-    append(err, "; ", outcome);
-    if (look)
-        say_status(w, err);
+    size_t n = strlen(err->message);
+    snprintf(err->message + n, sizeof err->message - n, "; %s%s", outcome, look ? SEE_STATUS : "");
 }
 
 /* --------------------------------------------------------------------- one statement */
@@ -287,11 +271,9 @@ static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
     rl_work_close(w);
-    if (w->lingers || rl_ledger_read(w->site, &ledger, err) != ROWLOCK_OK) {
-        rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", w->file->name);
-        say_status(w, err);
-        return ROWLOCK_UNKNOWN;
-    }
+    if (w->lingers || rl_ledger_read(w->site, &ledger, err) != ROWLOCK_OK)
+        return rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost" SEE_STATUS,
+                       w->file->name);
     for (size_t i = 0; i < ledger.count; i++)
         if (ledger.records[i].version == w->file->version)
             *applied = ledger.records[i].applied;

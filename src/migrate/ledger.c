@@ -174,11 +174,10 @@ static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *va
 
 rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_LOST,
-                   "the lock of the migrations of the schema %s was lost; %s says who has it now",
-                   site->schema,
-                   rl_advise_verb(site->advice, command, sizeof command, "show", true));
+                   "the lock of the migrations of the schema %s was lost; `rowlock show %s` says "
+                   "who has it now",
+                   site->schema, site->lock);
 }
 
 static rowlock_status taken_over(const rl_site *site, rowlock_error *err)
@@ -255,18 +254,16 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
 /* One schema's locks are told by their names alone. */
 static rowlock_status check_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     size_t schema = strlen(site->lock_name) - strlen(site->lock);
     bool same = strncmp(lock_name, site->lock_name, schema) == 0;
     size_t skip = same ? schema : 0;
     if (strcmp(lock_name, site->lock_name) == 0)
         return ROWLOCK_OK;
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
-                   "or, when nobody does any more, run %s",
+                   "or, when nobody does any more, run " RL_REPAIR("--relock"),
                    site->schema, site->table, lock_name + skip, site->lock_name + skip,
-                   same ? "--lock" : "its schema with -D, its name with --lock", command);
+                   same ? "--lock" : "its schema with -D, its name with --lock");
 }
 
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
@@ -330,15 +327,13 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 {
     rl_guard guard;
-    char command[RL_ADVICE_SIZE];
     RL_TRY(rl_guard_read(site, &guard, err));
     RL_TRY(check_lock(site, guard.lock_name, err));
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
                    ": the lock's rows were made anew, or another migrator "
-                   "has taken over; when none is at work, run %s",
-                   site->schema, site->table, guard.token, site->token, command);
+                   "has taken over; when none is at work, run " RL_REPAIR("--relock"),
+                   site->schema, site->table, guard.token, site->token);
 }
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)

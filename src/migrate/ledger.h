@@ -9,9 +9,11 @@
 #define RL_MIGRATE_LEDGER_H
 
 #include "db/pool.h"
-#include "migrate/advice.h"
 #include "rowlock/rowlock_migrate.h"
 #include "stmt/stmt.h"
+
+/* What messages tell people to run. */
+#define RL_REPAIR(how) "`rowlock migrate repair " how "` with this run's options and folder"
 
 /* A file's row. Its texts as long as the table's columns may be. */
 typedef struct rl_record {
@@ -57,7 +59,6 @@ typedef struct rl_site {
     const char *schema;
     const char *table;
     const char *who;
-    const rl_advice *advice;
     const char *lock;         /* its name */
     char lock_name[1281];     /* with the schema it lives in */
     uint64_t token;           /* ours */

@@ -3,7 +3,6 @@
 #ifndef RL_MIGRATE_PLAN_H
 #define RL_MIGRATE_PLAN_H
 
-#include "migrate/advice.h"
 #include "migrate/folder.h"
 #include "migrate/ledger.h"
 #include "rowlock/rowlock_migrate.h"
@@ -14,7 +13,7 @@ typedef struct rl_entry {
     const rl_record *record; /* NULL: there is none */
     rowlock_migrations_state state;
     bool wanted;
-    char problem[2048]; /* "": none */
+    char problem[1024]; /* "": none */
 } rl_entry;
 
 /* By version. Points into the folder and the ledger. */
@@ -24,14 +23,14 @@ typedef struct rl_plan {
     unsigned wanted;
     uint64_t target; /* 0: all */
     bool out_of_order;
-    const rl_advice *advice; /* NULL: no command is spelled out */
     uint64_t newest_file;
     uint64_t newest_record;
 } rl_plan;
 
 /* INVALID: the target is no file's number. Free it on every status. */
-rowlock_status rl_plan_make(const rl_site *site, const rl_folder *folder, const rl_ledger *ledger,
-                            rl_plan *plan, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_folder *folder,
+                            const rl_ledger *ledger, rl_plan *plan,
+                            rowlock_error *err) RL_MUST_USE;
 void rl_plan_free(rl_plan *plan);
 
 /* REPAIR, and the first problem; else OK. */

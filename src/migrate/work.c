@@ -77,14 +77,13 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
     }
 }
 
-static rowlock_status elsewhere(const rl_site *site, const rl_guard *before, rowlock_error *err)
+static rowlock_status elsewhere(const rl_guard *before, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the last migrator (%s) did not end as it should, and worked on another "
-                   "server than this one: when its connection %" PRIu64 " has ended there, run %s",
-                   before->who, before->connection_id,
-                   rl_advise(site->advice, command, sizeof command, "repair --gone"));
+                   "server than this one: when its connection %" PRIu64 " has ended there, run "
+                   RL_REPAIR("--gone"),
+                   before->who, before->connection_id);
 }
 
 rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_error *err)
@@ -100,7 +99,7 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
     if (before.connection_id == 0)
         return ROWLOCK_OK;
     if (!gone && before.server != site->server)
-        return elsewhere(site, &before, err);
+        return elsewhere(&before, err);
     if (!gone)
         RL_TRY(evict(site, &before, err));
     return rl_guard_register(site, 0, err);
