@@ -1,7 +1,6 @@
 /*
  * The migrator. DDL commits by itself, so a migration cannot be one transaction: each of its
- * statements is announced in rowlock_schema_version before it runs, and counted after.
- * Whoever finds an unfinished migration knows which statement was under way.
+ * statements may be run again, and a migration that was interrupted begins anew.
  */
 #include "migrate/migrate.h"
 
@@ -64,22 +63,14 @@ static rowlock_status run_statement(migrator *m, const rl_statement *statement, 
     return rl_conn_command(m->maker.conn, "migration", text.text, &m->maker.io, err);
 }
 
-/* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
-static bool had_been_added(const rl_migration *migration, const rowlock_error *err)
-{
-    return migration->resumable && err->server_errno == DUPLICATE_COLUMN;
-}
-
 static rowlock_status run_step(migrator *m, progress *p, const rl_statement *statement,
                                rowlock_error *err)
 {
-    const rl_value at[] = {rl_u64(p->step - 1), rl_u64(p->step), rl_u64(p->migration->version)};
     rl_statement_title(statement, p->title, sizeof p->title);
     report(m, p);
-    rowlock_status status = run(m, RL_SQL_MIGRATION_STEP, at, err);
-    if (status == ROWLOCK_OK)
-        status = run_statement(m, statement, err);
-    if (status == ROWLOCK_OK || had_been_added(p->migration, err))
+    rowlock_status status = run_statement(m, statement, err);
+    /* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
+    if (status == ROWLOCK_OK || err->server_errno == DUPLICATE_COLUMN)
         return ROWLOCK_OK;
     if (err->server_errno == LOCK_WAIT_TIMEOUT)
         rl_error_prefix(err, "a transaction is using the table (somebody holds a lock); try again "
@@ -89,15 +80,16 @@ static rowlock_status run_step(migrator *m, progress *p, const rl_statement *sta
     return status;
 }
 
-static rowlock_status run_steps(migrator *m, progress *p, unsigned done, rowlock_error *err)
+static rowlock_status run_steps(migrator *m, progress *p, rowlock_error *err)
 {
     const char *content = p->migration->content;
     const rl_value version[] = {rl_u64(p->migration->version)};
     rl_script script = rl_script_begin(content, strlen(content));
     rl_statement statement;
-    while (rl_script_next(&script, &statement))
-        if (++p->step > done)
-            RL_TRY(run_step(m, p, &statement, err));
+    while (rl_script_next(&script, &statement)) {
+        p->step++;
+        RL_TRY(run_step(m, p, &statement, err));
+    }
     RL_TRY(run(m, RL_SQL_MIGRATION_END, version, err));
     p->title[0] = '\0';
     report(m, p);
@@ -114,36 +106,12 @@ static rowlock_status begin_migration(migrator *m, const progress *p, const char
     return run(m, RL_SQL_MIGRATION_BEGIN, values, err);
 }
 
-/* From which statement an unfinished migration goes on. */
-static rowlock_status resume_point(const migrator *m, const progress *p, const rl_version *row,
-                                   unsigned *done, rowlock_error *err)
-{
-    const rl_migration *migration = p->migration;
-    *done = row->steps_done;
-    if (m->options->resume_version == migration->version) {
-        *done = m->options->resume_done;
-        if (*done <= p->steps)
-            return ROWLOCK_OK;
-        return rl_fail(err, ROWLOCK_INVALID, "the migration %s has %u statements, not %u",
-                       migration->name, p->steps, *done);
-    }
-    if (migration->resumable || row->running == 0)
-        return ROWLOCK_OK;
-    return rl_fail(
-        err, ROWLOCK_SCHEMA,
-        "the migration %s was interrupted in its statement %u: look whether that took "
-        "effect, then run `rowlock init --resume %u:%u` if it did, or `--resume %u:%u` if not",
-        migration->name, row->running, migration->version, row->running, migration->version,
-        row->running - 1);
-}
-
 static rowlock_status apply_one(migrator *m, const rl_migration *migration, const rl_version *row,
                                 rowlock_error *err)
 {
     progress p = {.migration = migration, .steps = rl_script_count(migration->content)};
     rl_sha256 sum = rl_sha256_begin();
     char checksum[65];
-    unsigned done = 0;
     rl_sha256_add(&sum, migration->content, strlen(migration->content));
     rl_sha256_hex(&sum, checksum);
     if (row && strcmp(row->checksum, checksum) != 0)
@@ -154,11 +122,9 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     if (row && row->applied)
         return ROWLOCK_OK;
     RL_TRY(rl_server_write_check(&m->maker.conn->server, err));
-    if (row)
-        RL_TRY(resume_point(m, &p, row, &done, err));
-    else
+    if (!row)
         RL_TRY(begin_migration(m, &p, checksum, err));
-    RL_TRY(run_steps(m, &p, done, err));
+    RL_TRY(run_steps(m, &p, err));
     m->done.applied++;
     if (migration->version > m->done.to)
         m->done.to = migration->version;

@@ -21,9 +21,7 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
         rl_version *row = &all->rows[all->count++];
         *row = (rl_version){.version = (unsigned)rows.cells[0].u64,
                             .breaking = rows.cells[3].u64 != 0,
-                            .steps_done = (unsigned)rows.cells[5].u64,
-                            .running = (unsigned)rows.cells[6].u64,
-                            .applied = rows.cells[7].u64 != 0};
+                            .applied = rows.cells[4].u64 != 0};
         snprintf(row->name, sizeof row->name, "%s", rows.cells[1].text);
         snprintf(row->checksum, sizeof row->checksum, "%s", rows.cells[2].text);
     }

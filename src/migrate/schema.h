@@ -15,8 +15,6 @@ typedef struct rl_version {
     char checksum[65];
     bool breaking;
     bool applied;
-    unsigned steps_done;
-    unsigned running;
 } rl_version;
 
 typedef struct rl_versions {
