@@ -1,12 +1,39 @@
 #include "admin/catalog.h"
+#include "admin/fences.h"
 #include "admin/waiters.h"
 #include "api/options.h"
 #include "base/name.h"
 
 #define LIMIT_MOST 100000
 
-static rowlock_status check_limit(size_t limit, rowlock_error *err)
+/* How what was read is looked at. NULL is nothing. */
+#define RL_LOOKED_AT(all, one, items, free_all)                                                    \
+    size_t all##_count(const all *these)                                                           \
+    {                                                                                              \
+        return these ? these->count : 0;                                                           \
+    }                                                                                              \
+    const one *all##_at(const all *these, size_t i)                                                \
+    {                                                                                              \
+        return i < all##_count(these) ? &these->items[i] : NULL;                                   \
+    }                                                                                              \
+    void all##_free(all *these)                                                                    \
+    {                                                                                              \
+        free_all(these);                                                                           \
+    }
+
+RL_LOOKED_AT(rowlock_list, rowlock_info, infos, rl_catalog_list_free)
+RL_LOOKED_AT(rowlock_waiters, rowlock_waiter, items, rl_waiters_free)
+RL_LOOKED_AT(rowlock_history, rowlock_event, events, rl_catalog_history_free)
+RL_LOOKED_AT(rowlock_fences, rowlock_fenced, items, rl_fences_free)
+
+/* `name` NULL: of all; `place` for `what` is read. */
+static rowlock_status check(const rowlock_client *client, const char *name, const void *place,
+                            const char *what, size_t limit, rowlock_error *err)
 {
+    RL_TRY(rl_client_check(client, err));
+    if (name)
+        RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_place_check(place, what, err));
     if (limit > LIMIT_MOST)
         return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", limit, LIMIT_MOST);
     return ROWLOCK_OK;
@@ -15,59 +42,26 @@ static rowlock_status check_limit(size_t limit, rowlock_error *err)
 rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_options *given,
                                 rowlock_list **list, rowlock_error *err)
 {
-    static const rowlock_list_options defaults = {0};
-    const rowlock_list_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    RL_TRY(rl_place_check(list, "the list", err));
-    RL_TRY(check_limit(options->limit, err));
-    return rl_catalog_list(client, NULL, options, list, err);
+    const rowlock_list_options options = given ? *given : (rowlock_list_options){0};
+    RL_TRY(check(client, NULL, list, "the list", options.limit, err));
+    return rl_catalog_list(client, NULL, &options, list, err);
 }
 
 rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowlock_list **list,
                                 rowlock_error *err)
 {
-    static const rowlock_list_options defaults = {0};
-    RL_TRY(rl_client_check(client, err));
+    const rowlock_list_options options = {0};
+    RL_TRY(check(client, NULL, list, "the list", 0, err));
     RL_TRY(rl_name_check(name, err));
-    RL_TRY(rl_place_check(list, "the list", err));
-    return rl_catalog_list(client, name, &defaults, list, err);
-}
-
-size_t rowlock_list_count(const rowlock_list *list)
-{
-    return list ? list->count : 0;
-}
-
-const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i)
-{
-    return list && i < list->count ? &list->infos[i] : NULL;
-}
-
-void rowlock_list_free(rowlock_list *list)
-{
-    rl_catalog_list_free(list);
+    return rl_catalog_list(client, name, &options, list, err);
 }
 
 rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *given,
                                    rowlock_waiters **waiters, rowlock_error *err)
 {
-    static const rowlock_waiters_options defaults = {0};
-    const rowlock_waiters_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    if (options->name)
-        RL_TRY(rl_name_check(options->name, err));
-    RL_TRY(rl_place_check(waiters, "the waiters", err));
-    return rl_waiters_get(client, options, waiters, err);
-}
-
-size_t rowlock_waiters_count(const rowlock_waiters *waiters)
-{
-    return waiters ? waiters->count : 0;
-}
-
-const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i)
-{
-    return waiters && i < waiters->count ? &waiters->items[i] : NULL;
+    const rowlock_waiters_options options = given ? *given : (rowlock_waiters_options){0};
+    RL_TRY(check(client, options.name, waiters, "the waiters", 0, err));
+    return rl_waiters_get(client, &options, waiters, err);
 }
 
 const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
@@ -75,40 +69,22 @@ const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
     return waiters ? waiters->hidden : "";
 }
 
-void rowlock_waiters_free(rowlock_waiters *waiters)
-{
-    rl_waiters_free(waiters);
-}
-
 rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,
                                    rowlock_history **history, rowlock_error *err)
 {
-    static const rowlock_history_options defaults = {0};
-    const rowlock_history_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    if (options->name)
-        RL_TRY(rl_name_check(options->name, err));
-    RL_TRY(rl_place_check(history, "the history", err));
-    RL_TRY(check_limit(options->limit, err));
+    const rowlock_history_options options = given ? *given : (rowlock_history_options){0};
+    RL_TRY(check(client, options.name, history, "the history", options.limit, err));
     if (rl_client_via(client))
         return rl_fail(
             err, ROWLOCK_DENIED,
             "reading the history takes SELECT on lock_event, as `looker` in sql/grants.sql "
             "(share/rowlock/grants.sql) has it: do it as such a user, without via=procedures");
-    return rl_catalog_history(client, options, history, err);
+    return rl_catalog_history(client, &options, history, err);
 }
 
-size_t rowlock_history_count(const rowlock_history *history)
+rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fences,
+                                  rowlock_error *err)
 {
-    return history ? history->count : 0;
-}
-
-const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i)
-{
-    return history && i < history->count ? &history->events[i] : NULL;
-}
-
-void rowlock_history_free(rowlock_history *history)
-{
-    rl_catalog_history_free(history);
+    RL_TRY(check(client, NULL, fences, "the fences", 0, err));
+    return rl_fences_get(client, fences, err);
 }
