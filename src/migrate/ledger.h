@@ -59,11 +59,11 @@ typedef struct rl_site {
     const char *schema;
     const char *table;
     const char *who;
-    const char *lock;         /* its name */
-    char lock_name[1281];     /* with the schema it lives in */
-    uint64_t token;           /* ours */
-    bool (*ours)(void *data); /* is the lock still ours? No round trip */
-    void *ours_data;
+    char lock_name[1281]; /* with the schema it lives in */
+    const char *lock;     /* without */
+    rowlock_hold *hold;
+    rowlock_status (*check)(const rowlock_hold *hold); /* is the lock still ours? No round trip */
+    uint64_t token;                                    /* ours */
     rl_budget budget; /* of the wait for a dead migrator's connection; its cancel ends everything */
     unsigned file;    /* the how-manieth of them is at work */
     unsigned files;

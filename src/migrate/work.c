@@ -31,7 +31,7 @@ void rl_tell(const rl_site *site, const rowlock_migrations_progress *what)
 
 rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err)
 {
-    if (!site->ours(site->ours_data))
+    if (site->check(site->hold) != ROWLOCK_OK)
         return rl_site_lost(site, err);
     if (rl_budget_cancelled(&site->budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
