@@ -18,7 +18,7 @@ function finish() {
 
 BEGIN {
     print "/* Made from migrations/ by cmake/embed_migrations.awk. Do not edit. */"
-    print "#include \"migrate/migrations.h\""
+    print "#include \"migrate/migrate.h\""
     print ""
     print "const rl_migration rl_migrations[] = {"
 }

@@ -7,9 +7,7 @@
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
-#include "migrate/event.h"
 #include "migrate/migrate.h"
-#include "migrate/procedures.h"
 
 #define SWEEP_MOST_MS    (INT64_MAX / 2000)
 #define EVERY_DEFAULT_MS 60000

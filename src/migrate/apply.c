@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "migrate/work.h"
 
 #define BULK_NOTE_US    500000
 #define TITLE_SIZE      200

@@ -11,7 +11,6 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "migrate/migrations.h"
 #include "migrate/open.h"
 #include "migrate/schema.h"
 #include "migrate/script.h"

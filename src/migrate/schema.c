@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "migrate/migrations.h"
-#include "migrate/procedures.h"
+#include "migrate/migrate.h"
 #include "migrate/via.h"
 #include "stmt/session.h"
 #include "stmt/stmt.h"

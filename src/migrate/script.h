@@ -62,4 +62,23 @@ rl_statement rl_statement_rest(const rl_statement *statement);
 bool rl_statement_is(const rl_statement *statement, const char *word);
 bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words);
 
+/*
+ * statement.c: what a statement does to its transaction and its session, as far as its words say.
+ */
+
+/* Does it end the transaction that it is in, on one of the servers at least? */
+bool rl_ends_transaction(const rl_statement *statement);
+
+/* May a part of it stay when it fails, since it may commit in its midst? CALL and the like. */
+bool rl_commits_in_parts(const rl_statement *statement);
+
+/* Does it change nothing but its session, and can be run again there? SET, USE. */
+bool rl_is_of_session(const rl_statement *statement);
+
+/* Does it leave something in its session that cannot be had again by running it again? */
+bool rl_leaves_something(const rl_statement *statement);
+
+/* Does it need what the statement before it left in the session? */
+bool rl_needs_something(const rl_statement *statement);
+
 #endif

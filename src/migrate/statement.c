@@ -1,4 +1,4 @@
-#include "migrate/statement.h"
+#include "migrate/script.h"
 
 #include <ctype.h>
 #include <strings.h>

@@ -1,4 +1,4 @@
-#include "migrate/work.h"
+#include "migrate/apply.h"
 
 #include <inttypes.h>
 

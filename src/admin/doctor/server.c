@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "admin/doctor/parts.h"
-#include "migrate/procedures.h"
+#include "migrate/migrate.h"
 
 #define LATE_RUNS     3  /* of the event: so many intervals, */
 #define LATE_MORE     60 /* and so many seconds, without one */
