@@ -26,14 +26,6 @@ typedef struct migrator {
     rowlock_migrate_result done;
 } migrator;
 
-/* One migration, at one of its statements. */
-typedef struct progress {
-    const rl_migration *migration;
-    unsigned steps;
-    unsigned step;
-    char title[80];
-} progress;
-
 /* ------------------------------------------------------------------------ applying */
 
 static rowlock_status run(migrator *m, rl_sql_id id, const rl_value *values, rowlock_error *err)
@@ -41,16 +33,10 @@ static rowlock_status run(migrator *m, rl_sql_id id, const rl_value *values, row
     return rl_run(m->maker.conn, id, values, &m->maker.io, NULL, err);
 }
 
-static void report(const migrator *m, const progress *p)
+static void report(const migrator *m, const rowlock_migration *now)
 {
-    if (!m->options->progress)
-        return;
-    const rowlock_migration now = {.version = p->migration->version,
-                                   .name = p->migration->name,
-                                   .statement = p->title,
-                                   .step = p->step,
-                                   .steps = p->steps};
-    m->options->progress(m->options->progress_data, &now);
+    if (m->options->progress)
+        m->options->progress(m->options->progress_data, now);
 }
 
 static rowlock_status run_statement(migrator *m, const rl_statement *statement, rowlock_error *err)
@@ -62,53 +48,51 @@ static rowlock_status run_statement(migrator *m, const rl_statement *statement, 
     return rl_conn_command(m->maker.conn, "migration", text.text, &m->maker.io, err);
 }
 
-static rowlock_status run_step(migrator *m, progress *p, const rl_statement *statement,
+static rowlock_status run_step(migrator *m, rowlock_migration *now, const rl_statement *statement,
                                rowlock_error *err)
 {
-    rl_statement_title(statement, p->title, sizeof p->title);
-    report(m, p);
+    char title[80];
+    rl_statement_title(statement, title, sizeof title);
+    now->statement = title;
+    now->step++;
+    report(m, now);
     rowlock_status status = run_statement(m, statement, err);
+    now->statement = "";
     /* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
     if (status == ROWLOCK_OK || err->server_errno == DUPLICATE_COLUMN)
         return ROWLOCK_OK;
     if (err->server_errno == LOCK_WAIT_TIMEOUT)
         rl_error_prefix(err, "a transaction is using the table (somebody holds a lock); try again "
                              "when it has ended: ");
-    rl_error_prefix(err, "%s, statement %u of %u (%s): ", p->migration->name, p->step, p->steps,
-                    p->title);
+    rl_error_prefix(err, "%s, statement %u of %u (%s): ", now->name, now->step, now->steps, title);
     return status;
 }
 
-static rowlock_status run_steps(migrator *m, progress *p, rowlock_error *err)
+/* `is_new`: it is not noted yet. */
+static rowlock_status run_steps(migrator *m, const rl_migration *migration, const char *checksum,
+                                bool is_new, rowlock_error *err)
 {
-    const char *content = p->migration->content;
-    const rl_value version[] = {rl_u64(p->migration->version)};
-    rl_script script = rl_script_begin(content, strlen(content));
+    rowlock_migration now = {.version = migration->version,
+                             .name = migration->name,
+                             .statement = "",
+                             .steps = rl_script_count(migration->content)};
+    const rl_value values[] = {rl_u64(now.version), rl_text(now.name),
+                               rl_text(checksum),   rl_u64(migration->breaking ? 1 : 0),
+                               rl_u64(now.steps),   rl_text(m->applied_by)};
+    rl_script script = rl_script_begin(migration->content, strlen(migration->content));
     rl_statement statement;
-    while (rl_script_next(&script, &statement)) {
-        p->step++;
-        RL_TRY(run_step(m, p, &statement, err));
-    }
-    RL_TRY(run(m, RL_SQL_MIGRATION_END, version, err));
-    p->title[0] = '\0';
-    report(m, p);
+    if (is_new)
+        RL_TRY(run(m, RL_SQL_MIGRATION_BEGIN, values, err));
+    while (rl_script_next(&script, &statement))
+        RL_TRY(run_step(m, &now, &statement, err));
+    RL_TRY(run(m, RL_SQL_MIGRATION_END, values, err)); /* of the first value */
+    report(m, &now);
     return ROWLOCK_OK;
-}
-
-static rowlock_status begin_migration(migrator *m, const progress *p, const char *checksum,
-                                      rowlock_error *err)
-{
-    const rl_migration *migration = p->migration;
-    const rl_value values[] = {rl_u64(migration->version), rl_text(migration->name),
-                               rl_text(checksum),          rl_u64(migration->breaking ? 1 : 0),
-                               rl_u64(p->steps),           rl_text(m->applied_by)};
-    return run(m, RL_SQL_MIGRATION_BEGIN, values, err);
 }
 
 static rowlock_status apply_one(migrator *m, const rl_migration *migration, const rl_version *row,
                                 rowlock_error *err)
 {
-    progress p = {.migration = migration, .steps = rl_script_count(migration->content)};
     rl_sha256 sum = rl_sha256_begin();
     char checksum[65];
     rl_sha256_add(&sum, migration->content, strlen(migration->content));
@@ -121,9 +105,7 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     if (row && row->applied)
         return ROWLOCK_OK;
     RL_TRY(rl_server_write_check(&m->maker.conn->server, err));
-    if (!row)
-        RL_TRY(begin_migration(m, &p, checksum, err));
-    RL_TRY(run_steps(m, &p, err));
+    RL_TRY(run_steps(m, migration, checksum, !row, err));
     m->done.applied++;
     if (migration->version > m->done.to)
         m->done.to = migration->version;

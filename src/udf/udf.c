@@ -1,4 +1,11 @@
-#include "udf/udf.h"
+/*
+ * The functions that the server finds in rowlock_udf.so, by these names. What they mean is in
+ * docs/udf.md; sql/udf/ has the statements that make them known.
+ *
+ * All of them are pure: no allocation but in an _init, no file, no lock, no connection. They
+ * may be called by any number of sessions at once.
+ */
+#include "rowlock/rowlock_udf.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -9,8 +16,24 @@
 
 #include "base/clock.h"
 #include "base/name.h"
-#include "udf/token.h"
-#include "udf/uuid.h"
+#include "rowlock/rowlock.h"
+#include "udf/values.h"
+
+/* A function, declared and begun. Each parameter is there, whatever a function needs of them. */
+#define RL_UDF_ANY             __attribute__((unused))
+#define RL_UDF_DECLARED(head)  ROWLOCK_API head; head
+#define RL_UDF_INIT(f)                                                                             \
+    RL_UDF_DECLARED(char f##_init(rowlock_udf_init *init RL_UDF_ANY,                               \
+                                  rowlock_udf_args *args RL_UDF_ANY, char *message RL_UDF_ANY))
+#define RL_UDF_DEINIT(f) RL_UDF_DECLARED(void f##_deinit(rowlock_udf_init *init))
+#define RL_UDF_INTEGER(f)                                                                          \
+    RL_UDF_DECLARED(long long f(rowlock_udf_init *init RL_UDF_ANY,                                 \
+                                rowlock_udf_args *args RL_UDF_ANY, char *is_null RL_UDF_ANY,       \
+                                char *error RL_UDF_ANY))
+#define RL_UDF_STRING(f)                                                                           \
+    RL_UDF_DECLARED(char *f(rowlock_udf_init *init RL_UDF_ANY, rowlock_udf_args *args RL_UDF_ANY,  \
+                            char *result RL_UDF_ANY, unsigned long *length RL_UDF_ANY,             \
+                            char *is_null RL_UDF_ANY, char *error RL_UDF_ANY))
 
 /* As the servers' own headers lay them out, on a machine with 64 bits. */
 _Static_assert(sizeof(void *) != 8 || offsetof(rowlock_udf_args, lengths) == 24, "UDF_ARGS");
