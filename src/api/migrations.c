@@ -378,18 +378,23 @@ static rowlock_status repair_done(job *j, const rowlock_migrations_repair_option
     return rl_ledger_note(&j->site, NULL, &record, err);
 }
 
-static rowlock_status repair_checksums(job *j, unsigned *repaired, rowlock_error *err)
+/* An applied file that was changed, or one that was applied before rowlock came. */
+static rowlock_status repair_file(job *j, const rowlock_migrations_repair_options *repair,
+                                  const rl_entry *entry, unsigned *repaired, rowlock_error *err)
 {
-    for (size_t i = 0; i < j->plan.count; i++) {
-        const rl_entry *entry = &j->plan.entries[i];
-        if (!entry->file || !entry->record || !entry->record->applied ||
-            strcmp(entry->file->checksum, entry->record->checksum) == 0)
-            continue;
-        ++*repaired;
-        const rl_record record = record_for(entry->file, entry->file->steps);
-        RL_TRY(rl_ledger_adopt(&j->site, entry->file->name, &record, err));
-    }
-    return ROWLOCK_OK;
+    const rl_file *file = entry->file;
+    const rl_record *was = entry->record;
+    bool adopt = repair->checksums && file && was && was->applied &&
+                 strcmp(file->checksum, was->checksum) != 0;
+    bool add = file && !was && entry->version <= repair->baseline;
+    if (!adopt && !add)
+        return ROWLOCK_OK;
+    const rl_record record = record_for(file, file->steps);
+    ++*repaired;
+    if (adopt)
+        return rl_ledger_adopt(&j->site, file->name, &record, err);
+    RL_TRY(rl_ledger_begin(&j->site, entry->version, file->name, err));
+    return rl_ledger_note(&j->site, NULL, &record, err);
 }
 
 static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired,
@@ -403,21 +408,6 @@ static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired
     return rl_fail(err, ROWLOCK_NOT_FOUND, "the history has no number %" PRIu64, version);
 }
 
-static rowlock_status repair_baseline(job *j, uint64_t version, unsigned *repaired,
-                                      rowlock_error *err)
-{
-    for (size_t i = 0; i < j->plan.count; i++) {
-        const rl_entry *entry = &j->plan.entries[i];
-        if (!entry->file || entry->record || entry->version > version)
-            continue;
-        const rl_record record = record_for(entry->file, entry->file->steps);
-        ++*repaired;
-        RL_TRY(rl_ledger_begin(&j->site, entry->version, entry->file->name, err));
-        RL_TRY(rl_ledger_note(&j->site, NULL, &record, err));
-    }
-    return ROWLOCK_OK;
-}
-
 static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options *repair,
                                  unsigned *repaired, rowlock_error *err)
 {
@@ -427,12 +417,10 @@ static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options
     RL_TRY(make_plan(j, err));
     if (repair->has_done)
         RL_TRY(repair_done(j, repair, repaired, err));
-    if (repair->checksums)
-        RL_TRY(repair_checksums(j, repaired, err));
     if (repair->forget)
         RL_TRY(repair_forget(j, repair->forget, repaired, err));
-    if (repair->baseline)
-        RL_TRY(repair_baseline(j, repair->baseline, repaired, err));
+    for (size_t i = 0; i < j->plan.count; i++)
+        RL_TRY(repair_file(j, repair, &j->plan.entries[i], repaired, err));
     return ROWLOCK_OK;
 }
 
