@@ -135,7 +135,7 @@ SQL
         refused "0002_bad.sql$pattern"
     done <<'CASES'
 , line 2: a quote is not closed|@\nSELECT 'open;
-, line 1: a body with BEGIN ... END ends at its first semicolon*DELIMITER*|CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND;
+, line 4: a body with BEGIN ... END ends at its first semicolon*DELIMITER*|CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND;
 , line 2: a backslash outside of quotes*|@\nSELECT 1\\G
 , line 1: that is a command of the mysql client*|source other.sql
  has no statement; write one, or take the file away|-- nothing
