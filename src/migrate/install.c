@@ -12,7 +12,6 @@
 
 #include "base/text.h"
 #include "bell/bell.h"
-#include "migrate/open.h"
 #include "migrate/schema.h"
 #include "stmt/stmt.h"
 

@@ -63,4 +63,24 @@ typedef struct rl_event_plan {
 rowlock_status rl_event_change(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
                                rowlock_sweep_event_result *result, rowlock_error *err) RL_MUST_USE;
 
+/* ---------------------------------------------- connections for these three */
+
+/* One call that changes the schema which `params` name. */
+typedef struct rl_maker {
+    rl_params *params;
+    rl_io io;
+    rl_conn *conn;
+} rl_maker;
+
+/*
+ * m->conn: one that has the schema, which is named in the params as the server has it from then on,
+ * and the lock of `rowlock init`, which ends with it. Close it on every status.
+ * TIMEOUT: another one has the lock.
+ */
+rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err) RL_MUST_USE;
+
+/* Returns `status`; where a right is missing for `task`, with the GRANT of `rights` in front. */
+rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
+                              const char *rights, rowlock_error *err) RL_MUST_USE;
+
 #endif

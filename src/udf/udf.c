@@ -54,45 +54,35 @@ static char refuse(char *message, const char *words)
     return 1;
 }
 
-/* Every argument as text. A number that the server hands over as a long long does not say
+/* So many, and each as text: a number that the server hands over as a long long does not say
  * whether it was unsigned, and a double has no 64 bits for a token. */
-static void want_text(rowlock_udf_args *args)
+static char init_args(rowlock_udf_init *init, rowlock_udf_args *args, unsigned count, char *message,
+                      const char *usage)
 {
-    for (unsigned i = 0; i < args->arg_count; i++)
+    if (args->arg_count != count)
+        return refuse(message, usage);
+    for (unsigned i = 0; i < count; i++)
         args->arg_type[i] = ROWLOCK_UDF_STRING;
+    init->maybe_null = 0;
+    return 0;
 }
 
 static char init_tokens(rowlock_udf_init *init, rowlock_udf_args *args, char *message,
                         const char *usage)
 {
-    if (args->arg_count != 2)
-        return refuse(message, usage);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; args->arg_count == 2 && i < 2; i++)
         if (args->arg_type[i] == ROWLOCK_UDF_REAL)
             return refuse(message,
                           "a token is a whole number or its digits, not a floating-point number");
-    want_text(args);
-    init->maybe_null = 0;
-    return 0;
-}
-
-static char init_name(rowlock_udf_args *args, char *message, const char *usage)
-{
-    if (args->arg_count != 1)
-        return refuse(message, usage);
-    want_text(args);
-    return 0;
+    return init_args(init, args, 2, message, usage);
 }
 
 /* Not folded into a constant: each call, each row has its own. */
 static char init_nothing(rowlock_udf_init *init, rowlock_udf_args *args, char *message,
                          const char *usage)
 {
-    if (args->arg_count != 0)
-        return refuse(message, usage);
-    init->maybe_null = 0;
     init->const_item = 0;
-    return 0;
+    return init_args(init, args, 0, message, usage);
 }
 
 /* The token that is presented, which is not 0, and what it is compared with. */
@@ -172,8 +162,7 @@ static rowlock_status check_name(const rowlock_udf_args *args, rowlock_error *er
 
 RL_UDF_INIT(rowlock_name_valid)
 {
-    init->maybe_null = 0;
-    return init_name(args, message, "use rowlock_name_valid(name)");
+    return init_args(init, args, 1, message, "use rowlock_name_valid(name)");
 }
 
 RL_UDF_INTEGER(rowlock_name_valid)
@@ -183,7 +172,7 @@ RL_UDF_INTEGER(rowlock_name_valid)
 
 RL_UDF_INIT(rowlock_name_problem)
 {
-    if (init_name(args, message, "use rowlock_name_problem(name)"))
+    if (init_args(init, args, 1, message, "use rowlock_name_problem(name)"))
         return 1;
     rowlock_error *err = calloc(1, sizeof *err); /* the message may be longer than `result` */
     if (!err)
