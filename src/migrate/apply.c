@@ -108,28 +108,24 @@ static void say_where(const rl_work *w, rowlock_error *err)
 static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
 {
     char next[100];
-    bool look = false;
     const char *outcome = next;
     int length = snprintf(next, sizeof next, "mend it and run again");
     if (w->row.done > 0)
         snprintf(next + length, sizeof next - (size_t)length, ", which goes on behind statement %u",
                  w->row.done);
-    if (w->row.whole) {
+    if (w->row.whole)
         outcome = "nothing of the file took effect";
-    } else if (!known) {
-        outcome = w->lingers ? "the server may still be at work on it"
-                             : "it was stopped, and whether it took effect is not known";
-        look = true;
-    } else if (rl_commits_in_parts(&w->statement) && !w->file->resumable) {
-        outcome = "what it did before that may have taken effect";
-        look = true;
-    } else if (stopped) {
+    else if (!known)
+        outcome = w->lingers ? "the server may still be at work on it" SEE_STATUS
+                             : "it was stopped, and whether it took effect is not known" SEE_STATUS;
+    else if (rl_commits_in_parts(&w->statement) && !w->file->resumable)
+        outcome = "what it did before that may have taken effect" SEE_STATUS;
+    else if (stopped)
         outcome = "the statement was stopped; the next run goes on with it";
-    } else if (err->server_errno == LOCK_WAIT_ENDED) {
+    else if (err->server_errno == LOCK_WAIT_ENDED)
         return;
-    }
     size_t n = strlen(err->message);
-    snprintf(err->message + n, sizeof err->message - n, "; %s%s", outcome, look ? SEE_STATUS : "");
+    snprintf(err->message + n, sizeof err->message - n, "; %s", outcome);
 }
 
 /* --------------------------------------------------------------------- one statement */

@@ -1,4 +1,4 @@
-#include "migrate/plan.h"
+#include "migrate/apply.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
