@@ -115,15 +115,14 @@ static rowlock_status lock(job *j, rowlock_error *err)
     RL_TRY(rl_site_write_check(&j->site, err));
     if (!j->cancel)
         RL_TRY(rowlock_cancel_new(&j->cancel, err));
-    rl_tell(&j->site,
-            &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING, .name = j->site.lock});
+    rl_tell(&j->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,
+                                                     .name = j->site.lock});
     const rowlock_acquire_options acquire = {.wait_ms = j->options.wait_ms,
                                              .ttl_ms = j->options.ttl_ms,
                                              .cancel = j->cancel,
                                              .on_lost = on_lost,
                                              .on_lost_data = j->cancel};
-    rowlock_status status =
-        rowlock_acquire(j->client, j->site.lock, &acquire, &j->site.hold, err);
+    rowlock_status status = rowlock_acquire(j->client, j->site.lock, &acquire, &j->site.hold, err);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         rl_error_prefix(err, "another migrator of the schema %s is at work: ", j->options.schema);
     RL_TRY(status);

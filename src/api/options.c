@@ -41,8 +41,8 @@ rowlock_status rl_plain_check(const char *what, const char *name, rowlock_error 
     size_t length = strlen(name);
     if (length >= 1 && length <= 64 && strspn(name, allowed) == length)
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_INVALID,
-                   "%s's name '%s' is not 1 to 64 letters, digits, _ or $", what, name);
+    return rl_fail(err, ROWLOCK_INVALID, "%s's name '%s' is not 1 to 64 letters, digits, _ or $",
+                   what, name);
 }
 
 /* The member where it is set, else the URL's part. */

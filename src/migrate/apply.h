@@ -1,5 +1,5 @@
-/* migrate/apply.h - the folder beside the history: what is to be done, and what speaks against it; and
- * running the files of this plan on connections of their own, under somebody's lock. */
+/* migrate/apply.h - the folder beside the history: what is to be done, and what speaks against it;
+ * and running the files of this plan on connections of their own, under somebody's lock. */
 #ifndef RL_MIGRATE_APPLY_H
 #define RL_MIGRATE_APPLY_H
 
@@ -30,8 +30,7 @@ typedef struct rl_plan {
 
 /* INVALID: the target is no file's number. Free it on every status. */
 rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_folder *folder,
-                            const rl_ledger *ledger, rl_plan *plan,
-                            rowlock_error *err) RL_MUST_USE;
+                            const rl_ledger *ledger, rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 void rl_plan_free(rl_plan *plan);
 
 /* REPAIR, and the first problem; else OK. */

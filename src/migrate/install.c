@@ -1,7 +1,7 @@
 /*
- * The stored procedures, and the event that calls one of them. A routine's comment says which program
- * made it and from which text, so that what is up to date can be told, and left alone: on MySQL a
- * routine that is dropped takes the rights with it that were granted on it.
+ * The stored procedures, and the event that calls one of them. A routine's comment says which
+ * program made it and from which text, so that what is up to date can be told, and left alone: on
+ * MySQL a routine that is dropped takes the rights with it that were granted on it.
  */
 #include "migrate/migrate.h"
 
@@ -284,7 +284,8 @@ static rowlock_status install_event(rl_maker *m, const rl_event_plan *plan,
     return ROWLOCK_OK;
 }
 
-static rowlock_status remove_event(rl_maker *m, rowlock_sweep_event_result *done, rowlock_error *err)
+static rowlock_status remove_event(rl_maker *m, rowlock_sweep_event_result *done,
+                                   rowlock_error *err)
 {
     RL_TRY(event_there(m, &done->there, err));
     RL_TRY(rl_server_write_check(&m->conn->server, err));

@@ -55,7 +55,7 @@ static void unknown(rl_entry *entry)
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
             "known%s: look, then run " RL_REPAIR("--done=%u") " if it did, or with --done=%u if "
-            "not",
+                                                              "not",
             record->name, record->running, record->steps,
             line_words(entry, record->running, line, sizeof line), record->statement,
             *record->error ? ": " : "", record->error, done_words(record, done, sizeof done),
@@ -93,14 +93,14 @@ static void check_rest(rl_entry *entry)
     if (record->done > file->steps || strcmp(sum, record->done_checksum) != 0)
         problem(entry, ROWLOCK_MIGRATIONS_CHANGED,
                 "%s was changed in its first statements (%u), which took effect already; put them "
-                "back as they were, or, where the schema is as the file says, run "
-                RL_REPAIR("--done=%u"),
+                "back as they were, or, where the schema is as the file says, run " RL_REPAIR(
+                    "--done=%u"),
                 file->name, record->done, record->done);
     else if (!record->decided && misses_session(file, record->done, &left))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
-                "left in their session%s: finish it by hand and run " RL_REPAIR("--done=%u")
-                ", or, if the rest can do without, with --done=%u",
+                "left in their session%s: finish it by hand and run " RL_REPAIR(
+                    "--done=%u") ", or, if the rest can do without, with --done=%u",
                 file->name, record->done, file->steps,
                 left ? " (temporary tables, locks, variables)" : "", file->steps, record->done);
 }
@@ -126,8 +126,8 @@ static void judge_applied(rl_entry *entry)
         problem(
             entry, ROWLOCK_MIGRATIONS_CHANGED,
             "%s is not what was applied at %.19s (checksum %.12s there, %.12s here); put it back "
-            "and write a new file for the change, or, where the schema is as it says now, run "
-            RL_REPAIR("--checksums"),
+            "and write a new file for the change, or, where the schema is as it says now, "
+            "run " RL_REPAIR("--checksums"),
             entry->file->name, entry->record->applied_at, entry->record->checksum,
             entry->file->checksum);
 }
@@ -142,8 +142,8 @@ static void judge_missing(rl_entry *entry, const rl_plan *plan)
                 record->name);
     else
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
-                "%s is in the history, and there is no such file; put it back, or run "
-                RL_REPAIR("--forget=%" PRIu64),
+                "%s is in the history, and there is no such file; put it back, or run " RL_REPAIR(
+                    "--forget=%" PRIu64),
                 record->name, entry->version);
 }
 

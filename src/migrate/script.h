@@ -4,7 +4,8 @@
  * The one parser of scripts: of rowlock's own migrations and of users' files. It knows quotes
  * (backslashes and doubled ones), comments, executed comments, and the client's DELIMITER lines;
  * no grammar. What cannot be meant (an unclosed quote, a command of the client's, the END of a body
- * that was cut at its first semicolon) is told in `problem`, and the statements are given all the same.
+ * that was cut at its first semicolon) is told in `problem`, and the statements are given all the
+ * same.
  */
 #ifndef RL_MIGRATE_SCRIPT_H
 #define RL_MIGRATE_SCRIPT_H

@@ -81,8 +81,8 @@ static rowlock_status elsewhere(const rl_guard *before, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the last migrator (%s) did not end as it should, and worked on another "
-                   "server than this one: when its connection %" PRIu64 " has ended there, run "
-                   RL_REPAIR("--gone"),
+                   "server than this one: when its connection %" PRIu64
+                   " has ended there, run " RL_REPAIR("--gone"),
                    before->who, before->connection_id);
 }
 

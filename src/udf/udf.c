@@ -20,8 +20,10 @@
 #include "udf/values.h"
 
 /* A function, declared and begun. Each parameter is there, whatever a function needs of them. */
-#define RL_UDF_ANY             __attribute__((unused))
-#define RL_UDF_DECLARED(head)  ROWLOCK_API head; head
+#define RL_UDF_ANY __attribute__((unused))
+#define RL_UDF_DECLARED(head)                                                                      \
+    ROWLOCK_API head;                                                                              \
+    head
 #define RL_UDF_INIT(f)                                                                             \
     RL_UDF_DECLARED(char f##_init(rowlock_udf_init *init RL_UDF_ANY,                               \
                                   rowlock_udf_args *args RL_UDF_ANY, char *message RL_UDF_ANY))
