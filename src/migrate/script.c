@@ -310,49 +310,33 @@ static size_t before_secret(const char *text, size_t length)
     return length;
 }
 
-/* Where its first line ends; where that is a word alone ("CALL"), the next. */
-static size_t title_end(const rl_statement *statement, size_t limit)
-{
-    unsigned words = 0;
-    size_t n = 0;
-    for (; n < statement->length && n < limit; n++) {
-        if (statement->text[n] == '\n' && words > 1)
-            break;
-        words += !is_blank(statement->text[n]) && (n == 0 || is_blank(statement->text[n - 1]));
-    }
-    return n;
-}
-
-/* The end of a line, with the blanks before and behind it, becomes one blank. */
-static void join_lines(char *text)
-{
-    char *to = text;
-    for (const char *at = text; *at; at++) {
-        if (*at != '\n') {
-            *to++ = *at;
-            continue;
-        }
-        while (to > text && is_blank(to[-1]))
-            to--;
-        while (is_blank(at[1]))
-            at++;
-        *to++ = ' ';
-    }
-    *to = '\0';
-}
-
+/* Its first line; where that is a word alone ("CALL"), the next ones, too. The end of a line, with
+ * the blanks before and behind it, becomes one blank. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
-    size_t n = before_secret(statement->text, title_end(statement, size - 1));
-    /* Not in the middle of a character. */
-    if (n < statement->length)
-        while (n > 0 && ((unsigned char)statement->text[n] & 0xc0) == 0x80)
+    const char *text = statement->text;
+    const bool cut = statement->length > size - 1;
+    const size_t end = before_secret(text, cut ? size - 1 : statement->length);
+    unsigned words = 0;
+    size_t at = 0;
+    size_t n = 0;
+    for (; at < end && !(text[at] == '\n' && words > 1); at++) {
+        words += !is_blank(text[at]) && (at == 0 || is_blank(text[at - 1]));
+        title[n++] = text[at];
+        if (text[at] != '\n')
+            continue;
+        while (n > 0 && is_blank(title[n - 1]))
             n--;
-    while (n > 0 && (statement->text[n - 1] == '(' || is_blank(statement->text[n - 1])))
+        title[n++] = ' ';
+        while (at + 1 < end && is_blank(text[at + 1]))
+            at++;
+    }
+    /* Not in the middle of a character. */
+    for (; n > 0 && at < statement->length && ((unsigned char)text[at] & 0xc0) == 0x80; at--)
         n--;
-    memcpy(title, statement->text, n);
+    while (n > 0 && (title[n - 1] == '(' || is_blank(title[n - 1])))
+        n--;
     title[n] = '\0';
-    join_lines(title);
 }
 
 bool rl_statement_is(const rl_statement *statement, const char *word)
