@@ -112,7 +112,6 @@ static void on_lost(void *data, rowlock_hold *hold, const char *reason)
 static rowlock_status lock(job *j, rowlock_error *err)
 {
     j->cancel = j->options.cancel;
-    RL_TRY(rl_site_write_check(&j->site, err));
     if (!j->cancel)
         RL_TRY(rowlock_cancel_new(&j->cancel, err));
     rl_tell(&j->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,

@@ -151,21 +151,16 @@ static bool try_again(attempt *a)
     return true;
 }
 
-rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err)
-{
-    attempt a = begin_attempt(site, err);
-    while (try_again(&a))
-        a.status = rl_server_write_check(&a.conn->server, err);
-    return a.status;
-}
-
 static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *values,
                                  uint64_t *rows, rowlock_error *err)
 {
     rl_done done = {0};
     attempt a = begin_attempt(site, err);
-    while (try_again(&a))
-        a.status = rl_run(a.conn, id, values, &a.io, &done, err);
+    while (try_again(&a)) {
+        a.status = rl_server_write_check(&a.conn->server, err);
+        if (a.status == ROWLOCK_OK)
+            a.status = rl_run(a.conn, id, values, &a.io, &done, err);
+    }
     *rows = done.rows;
     if (a.status == ROWLOCK_DENIED)
         rl_error_prefix(err, "the history %s.%s: ", site->schema, site->table);

@@ -88,9 +88,6 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *params, bool single_
                             rowlock_error *err) RL_MUST_USE;
 void rl_site_close(rl_site *site);
 
-/* READONLY: see rl_server_write_check(). */
-rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err) RL_MUST_USE;
-
 /* Nothing where there is no table yet. REPAIR: it is another lock's. Free it on every status. */
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err) RL_MUST_USE;
 void rl_ledger_free(rl_ledger *ledger);
