@@ -10,7 +10,6 @@
 #include "kind/fence.h"
 #include "kind/lease.h"
 #include "kind/row.h"
-#include "kind/section.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -220,7 +219,7 @@ int rowlock_hold_fd(rowlock_hold *hold)
 rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
                                   const rowlock_tx_options *options, rowlock_error *err)
 {
-    const rowlock_tx_options defaults = {0};
+    static const rowlock_tx_options defaults = {0};
     RL_TRY(rl_client_check(client, err));
     RL_TRY(rl_name_check(name, err));
     RL_TRY(rl_tx_check(mysql, true, err));

@@ -6,7 +6,6 @@
 
 #include "api/options.h"
 #include "base/name.h"
-#include "base/text.h"
 #include "engine/client.h"
 #include "migrate/apply.h"
 #include "rowlock/rowlock_migrate.h"
@@ -64,8 +63,7 @@ static rowlock_status name_lock(job *j, rowlock_error *err)
 static rowlock_status begin(job *j, rowlock_client *client,
                             const rowlock_migrations_options *options, rowlock_error *err)
 {
-    static const rowlock_migrations_options none = {0};
-    *j = (job){.client = client, .options = options ? *options : none};
+    *j = (job){.client = client, .options = options ? *options : (rowlock_migrations_options){0}};
     RL_TRY(rl_client_check(client, err));
     RL_TRY(check_options(&j->options, err));
     RL_TRY(name_lock(j, err));
@@ -206,7 +204,9 @@ rowlock_status rowlock_migrations_apply(rowlock_client *client,
                                         rowlock_migrations_result *result, rowlock_error *err)
 {
     rowlock_migrations_result none;
+    rowlock_error spare;
     job j;
+    err = rl_error_or(err, &spare);
     if (!result)
         result = &none;
     *result = (rowlock_migrations_result){0};
@@ -285,6 +285,8 @@ rowlock_status rowlock_migrations_get(rowlock_client *client,
                                       const rowlock_migrations_options *options,
                                       rowlock_migrations_list **out, rowlock_error *err)
 {
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
     RL_TRY(rl_place_check(out, "the list", err));
     rowlock_migrations_list *list = calloc(1, sizeof *list);
     if (!list)
@@ -429,7 +431,9 @@ rowlock_status rowlock_migrations_repair(rowlock_client *client,
 {
     static const rowlock_migrations_repair_options nothing = {0};
     unsigned none = 0;
+    rowlock_error spare;
     job j;
+    err = rl_error_or(err, &spare);
     if (!repaired)
         repaired = &none;
     *repaired = 0;

@@ -183,7 +183,7 @@ static rowlock_status resolve(const rowlock_client_options *options, rl_params *
 rowlock_status rl_options_params(const rowlock_client_options *options, rl_params *params,
                                  rowlock_waiting *waiting, rowlock_error *err)
 {
-    const rowlock_client_options none = {0};
+    static const rowlock_client_options none = {0};
     *params = (rl_params){0};
     rowlock_status status = resolve(options ? options : &none, params, waiting, err);
     if (status != ROWLOCK_OK)

@@ -134,10 +134,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
  * need not be. */
 static bool is_bulk(const rl_work *w)
 {
-    /* Words, not run. */
-    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "REPLACE", NULL};
     return rl_in_transaction(w->conn->mysql) && rl_now_us() - w->noted_us <= BULK_NOTE_US &&
-           rl_statement_is_one_of(&w->statement, words);
+           rl_statement_is_one_of(&w->statement, "INSERT UPDATE DELETE REPLACE");
 }
 
 static rowlock_status announce(rl_work *w, rowlock_error *err)
@@ -357,10 +355,9 @@ static rowlock_status run_file(rl_work *w, bool is_new, rowlock_error *err)
 
 rowlock_status rl_apply_entry(rl_site *site, const rl_entry *entry, rowlock_error *err)
 {
-    rowlock_error spare;
     rl_work w = begin_run(site, entry);
     site->file++;
-    rowlock_status status = run_file(&w, !entry->record, rl_error_or(err, &spare));
+    rowlock_status status = run_file(&w, !entry->record, err);
     rl_work_close(&w);
     if (!w.lingers)
         (void)rl_guard_register(site, 0, NULL);

@@ -162,10 +162,9 @@ static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
 static rowlock_status install(installer *in, bool update_only, rowlock_error *err)
 {
     rl_maker *m = &in->maker;
-    unsigned version = 0;
     if (update_only && in->there.count == 0)
         return ROWLOCK_OK;
-    RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, &version, err));
+    RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, NULL, err));
     for (unsigned i = 0; i < rl_procedure_count; i++) {
         rowlock_status status = install_one(in, &rl_procedures[i], err);
         if (status != ROWLOCK_OK)

@@ -56,11 +56,10 @@ static rowlock_status learn(rl_site *site, rl_conn *conn, bool single_writer, co
 
 static rowlock_status explain_open(const rl_site *site, rowlock_status status, rowlock_error *err)
 {
-    unsigned number = err ? err->server_errno : 0;
-    if (status == ROWLOCK_SCHEMA && number == 1049)
+    if (status == ROWLOCK_SCHEMA && err->server_errno == 1049)
         return rl_fail(err, status, "there is no schema '%s' to migrate; make it first",
                        site->schema);
-    if (status == ROWLOCK_DENIED && number == 1044)
+    if (status == ROWLOCK_DENIED && err->server_errno == 1044)
         rl_error_prefix(err,
                         "this user has no rights in the schema '%s', which is to be migrated "
                         "(`rowlock grants --role=migrator --into=%s` prints those it needs): ",
@@ -263,9 +262,7 @@ static rowlock_status check_lock(const rl_site *site, const char *lock_name, row
 
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
 {
-    rowlock_error spare;
     *ledger = (rl_ledger){0};
-    err = rl_error_or(err, &spare);
     attempt a = begin_attempt(site, err);
     while (try_again(&a))
         a.status = read_rows(a.conn, ledger, &a.io, err);
@@ -283,9 +280,7 @@ rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *e
 
 rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
 {
-    rowlock_error spare;
     uint64_t rows = 0;
-    err = rl_error_or(err, &spare);
     rowlock_status status = write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
     if (status != ROWLOCK_SCHEMA || err->server_errno != NO_SUCH_TABLE)
         return status;
@@ -353,8 +348,6 @@ rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name
                                rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(version), rl_text(name), rl_u64(site->token)};
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
     rowlock_status status = write_ours(site, RL_SQL_LEDGER_BEGIN, values, err);
     /* The reply to an earlier attempt was lost: under the lock nobody else makes this row. */
     return status == ROWLOCK_DAMAGED && err->server_errno == DUPLICATE_KEY ? ROWLOCK_OK : status;

@@ -82,7 +82,8 @@ rl_io rl_ledger_io(void);
 
 /*
  * Connects. `params` are copied, but for the schema. SCHEMA: there is no such schema. UNSUPPORTED:
- * connections cannot be ended by number here. Close it on every status.
+ * connections cannot be ended by number here. Close it on every status. `err` is read back, here
+ * and by rl_ledger_read(), _make() and _begin(): it is not NULL.
  */
 rowlock_status rl_site_open(rl_site *site, const rl_params *params, bool single_writer,
                             rowlock_error *err) RL_MUST_USE;

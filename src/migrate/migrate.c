@@ -5,8 +5,6 @@
 #include "migrate/migrate.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sha256.h"

@@ -111,7 +111,8 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
     RL_TRY(status);
     RL_TRY(rl_versions_check_newer(&all, schema, err));
     RL_TRY(check_complete(&all, schema, err));
-    *version = all.rows[all.count - 1].version;
+    if (version)
+        *version = all.rows[all.count - 1].version;
     return ROWLOCK_OK;
 }
 
@@ -215,10 +216,9 @@ static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error 
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err)
 {
-    unsigned version = 0;
     rowlock_error denied;
     rl_procedures_seen seen;
-    rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
+    rowlock_status status = rl_schema_version(conn, schema, io, NULL, err);
     /* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
     if (status == ROWLOCK_DENIED && err && !conn->session.via &&
         rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)

@@ -233,12 +233,10 @@ static const char *statement_end(rl_script *script, const char *from)
 
 static void check_statement(rl_script *script, const rl_statement *statement)
 {
-    /* Commands of the client's that begin no SQL statement. */
-    static const char *const commands[] = {
-        "SOURCE",  "SYSTEM",  "TEE",    "NOTEE", "PAGER",    "NOPAGER",   "PROMPT",
-        "REHASH",  "EDIT",    "EGO",    "GO",    "QUIT",     "EXIT",      "PRINT",
-        "CONNECT", "CHARSET", "STATUS", "CLEAR", "WARNINGS", "NOWARNING", NULL};
-    if (rl_statement_is_one_of(statement, commands))
+    /* They begin no SQL statement. */
+    if (rl_statement_is_one_of(statement,
+                               "SOURCE SYSTEM TEE NOTEE PAGER NOPAGER PROMPT REHASH EDIT EGO GO "
+                               "QUIT EXIT PRINT CONNECT CHARSET STATUS CLEAR WARNINGS NOWARNING"))
         note_problem(script, statement->line, "that is a command of the mysql client, not SQL");
     if (rl_statement_is(statement, "END") && strcmp(script->delimiter, ";") == 0)
         note_problem(script, statement->line,
@@ -339,18 +337,23 @@ void rl_statement_title(const rl_statement *statement, char *title, size_t size)
     title[n] = '\0';
 }
 
-bool rl_statement_is(const rl_statement *statement, const char *word)
+static bool has_first(const rl_statement *statement, const char *word, size_t length)
 {
-    size_t length = strlen(word);
     return statement->length >= length && strncasecmp(statement->text, word, length) == 0 &&
            (statement->length == length || !is_word(statement->text[length]));
 }
 
-bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words)
+bool rl_statement_is(const rl_statement *statement, const char *word)
 {
-    while (*words && !rl_statement_is(statement, *words))
-        words++;
-    return *words != NULL;
+    return has_first(statement, word, strlen(word));
+}
+
+bool rl_statement_is_one_of(const rl_statement *statement, const char *words)
+{
+    for (size_t n = 0; (n = strcspn(words, " ")) > 0; words += n + (words[n] == ' '))
+        if (has_first(statement, words, n))
+            return true;
+    return false;
 }
 
 bool rl_statement_mentions(const rl_statement *statement, const char *what)

@@ -59,9 +59,9 @@ bool rl_statement_head(const rl_statement *statement, const char **at, rl_statem
 /* What is behind its first word, and behind comments; what executed comments hold is part of it. */
 rl_statement rl_statement_rest(const rl_statement *statement);
 
-/* Is its first word this one (in capitals)? One of these, which end with a NULL? */
+/* Is its first word this one (in capitals)? One of these, with one blank between them? */
 bool rl_statement_is(const rl_statement *statement, const char *word);
-bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words);
+bool rl_statement_is_one_of(const rl_statement *statement, const char *words);
 
 /*
  * statement.c: what a statement does to its transaction and its session, as far as its words say.

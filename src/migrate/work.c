@@ -63,8 +63,7 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
             return ROWLOCK_OK;
         /* Who may not end it waits until it ends by itself. */
         if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
-            if (err)
-                *err = killing;
+            *err = killing;
             return status;
         }
         if (!told)
@@ -244,9 +243,7 @@ static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **c
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err)
 {
     rl_conn *conn = NULL; /* is closed again: its sql_mode is not ours */
-    rowlock_error spare;
     rowlock_status status = ROWLOCK_OK;
-    err = rl_error_or(err, &spare);
     for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++)
         if (plan->entries[i].wanted)
             status = check_file(site, plan->entries[i].file, &conn, err);
