@@ -1,5 +1,5 @@
-# Turns migrations/NNNN_name.sql into C: the text as it is, and the `rowlock:` marks in
-# its head (breaking, resumable).
+# Turns migrations/NNNN_name.sql into C: the text as it is, and the mark `rowlock: breaking` in
+# its head. Each says that it is `resumable`, too: an interrupted one begins anew.
 
 function c_string(s) {
     gsub(/\\/, "\\\\", s)
@@ -9,12 +9,16 @@ function c_string(s) {
 
 function finish() {
     if (file == "") return
-    printf "     ,\n     %s, %s},\n", breaking ? "true" : "false", resumable ? "true" : "false"
+    if (!resumable) {
+        printf "%s: a migration says \"-- rowlock: resumable\", and is\n", file > "/dev/stderr"
+        exit failed = 1
+    }
+    printf "     ,\n     %s},\n", breaking ? "true" : "false"
 }
 
 BEGIN {
     print "/* Made from migrations/ by cmake/embed_migrations.awk. Do not edit. */"
-    print "#include \"migrate/migrations.h\""
+    print "#include \"migrate/migrate.h\""
     print ""
     print "const rl_migration rl_migrations[] = {"
 }
@@ -40,6 +44,7 @@ FNR == 1 {
 { printf "     \"%s\\n\"\n", c_string($0) }
 
 END {
+    if (failed) exit 1
     finish()
     print "};"
     printf "const unsigned rl_migration_count = %d;\n", count

@@ -121,7 +121,7 @@ function finish_procedure() {
 
 BEGIN {
     print "/* Made from sql/ by cmake/embed_procedures.awk. Do not edit. */"
-    print "#include \"migrate/procedures.h\""
+    print "#include \"migrate/migrate.h\""
     print ""
     print "const rl_procedure rl_procedures[] = {"
 }

@@ -15,9 +15,8 @@ SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = :schema;
 -- kind: text
 SET SESSION lock_wait_timeout = 5;
 
--- One row for each migration. `steps_done` counts the statements whose effect is known;
--- `running` is the one that was begun after them (0: none), so that an interrupted
--- migration says exactly where it stopped.
+-- One row for each migration. (`steps_done` and `running` counted how far one had come, which nobody
+-- needs to know: each of its statements may be run again.)
 -- name: schema_version_create
 -- kind: text
 CREATE TABLE IF NOT EXISTS rowlock_schema_version (
@@ -36,8 +35,8 @@ CREATE TABLE IF NOT EXISTS rowlock_schema_version (
 
 -- name: migration_list
 -- via: own
--- columns: version u64, name text(128), checksum text(64), breaking u64, steps u64, steps_done u64, running u64, applied u64
-SELECT version, name, checksum, breaking, steps, steps_done, running, applied_at IS NOT NULL
+-- columns: version u64, name text(128), checksum text(64), breaking u64, applied u64
+SELECT version, name, checksum, breaking, applied_at IS NOT NULL
   FROM rowlock_schema_version
  ORDER BY version;
 
@@ -45,12 +44,6 @@ SELECT version, name, checksum, breaking, steps, steps_done, running, applied_at
 -- params: version u64, name text, checksum text, breaking u64, steps u64, applied_by text
 INSERT INTO rowlock_schema_version (version, name, checksum, breaking, steps, applied_by, started_at)
 VALUES (:version, :name, :checksum, :breaking, :steps, :applied_by, UTC_TIMESTAMP(6));
-
--- name: migration_step
--- params: steps_done u64, running u64, version u64
-UPDATE rowlock_schema_version
-   SET steps_done = :steps_done, running = :running
- WHERE version = :version;
 
 -- name: migration_end
 -- params: version u64

@@ -776,11 +776,7 @@ typedef struct rowlock_migrate_options {
     int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
     rowlock_migrate_fn progress;
     void *progress_data;
-    /* After an interrupted migration that cannot resume by itself: `version` and how
-     * many of its statements have taken effect (see the error's message). */
-    unsigned resume_version;
-    unsigned resume_done;
-    uint64_t reserved[4];
+    uint64_t reserved[5];
 } rowlock_migrate_options;
 
 typedef struct rowlock_migrate_result {
@@ -791,10 +787,9 @@ typedef struct rowlock_migrate_result {
 
 /*
  * Makes the schema and its tables, or brings them up to date. Safe to run again
- * and by many at once (one works, the others wait). SCHEMA: a newer program made a
- * change this one cannot live with, a file was changed after it was applied, or an
- * interrupted one needs a decision (the message says which). DENIED names the
- * missing privilege.
+ * and by many at once (one works, the others wait), also after one that was interrupted.
+ * SCHEMA: a newer program made a change this one cannot live with, or a file was changed
+ * after it was applied. DENIED names the missing privilege.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
     const rowlock_client_options *client_options, const rowlock_migrate_options *options,

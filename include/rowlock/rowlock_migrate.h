@@ -81,10 +81,7 @@ typedef struct rowlock_migrations_options {
     rowlock_cancel *cancel; /* also fired by the loss of the lock */
     rowlock_migrations_fn progress;
     void *progress_data;
-    const char *const *command; /* the words with which a shell calls rowlock to get to this server,
-                                   {"rowlock", "-h", "db1", NULL}, for messages that say what to
-                                   run; NULL: "rowlock" and -D */
-    uint64_t reserved[7];
+    uint64_t reserved[8];
 } rowlock_migrations_options;
 
 typedef struct rowlock_migrations_result {

@@ -1,4 +1,4 @@
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,7 +10,6 @@
 #include "kind/fence.h"
 #include "kind/lease.h"
 #include "kind/row.h"
-#include "kind/section.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -18,13 +17,10 @@
 static rowlock_status named(const char *what, const char *name, rowlock_status status,
                             rowlock_error *err)
 {
+    char quoted[ROWLOCK_NAME_MAX * 4 + 3];
     if (status == ROWLOCK_OK || !err)
         return status;
-    char quoted[ROWLOCK_NAME_MAX * 4 + 3];
-    size_t length = strlen(name);
-    quoted[0] = '\'';
-    memcpy(quoted + 1, name, length);
-    memcpy(quoted + 1 + length, "'", 2);
+    snprintf(quoted, sizeof quoted, "'%s'", name);
     if (!strstr(err->message, quoted))
         rl_error_prefix(err, "%s %s: ", what, quoted);
     return status;
@@ -123,19 +119,17 @@ static rowlock_status check_hold(const rowlock_hold *hold, rowlock_error *err)
 rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_options *given,
                                     rowlock_error *err)
 {
-    static const rowlock_release_options defaults = {0};
-    const rowlock_release_options *options = given ? given : &defaults;
+    rowlock_release_options options = given ? *given : (rowlock_release_options){0};
     RL_TRY(check_hold(hold, err));
     if (!rl_leave(hold))
         return ROWLOCK_OK;
     char note[256];
-    rl_copy_label(note, sizeof note, options->note ? options->note : "");
-    rowlock_release_options checked = *options;
-    checked.note = note;
+    rl_copy_label(note, sizeof note, options.note ? options.note : "");
+    options.note = note;
     rl_hold_end(hold);
     rowlock_status status = hold->mode == ROWLOCK_PESSIMISTIC
-                                ? rl_row_release(hold, &checked, err)
-                                : rl_release(&rl_lease_driver, hold, &checked, err);
+                                ? rl_row_release(hold, &options, err)
+                                : rl_release(&rl_lease_driver, hold, &options, err);
     status = named("releasing", hold->locks[0].name, status, err);
     rl_hold_free(hold);
     return status;
@@ -148,6 +142,19 @@ rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err)
 
 /* ------------------------------------------------------------------------------- hold */
 
+/* `none`: of no hold (NULL). */
+#define RL_OF_HOLD(type, what, none)                                                               \
+    type rowlock_hold_##what(const rowlock_hold *hold)                                             \
+    {                                                                                              \
+        return hold ? hold->what : (none);                                                         \
+    }
+
+RL_OF_HOLD(const char *, owner, NULL)
+RL_OF_HOLD(rowlock_mode, mode, ROWLOCK_OPTIMISTIC)
+RL_OF_HOLD(size_t, count, 0)
+RL_OF_HOLD(unsigned, depth, 0)
+RL_OF_HOLD(int64_t, waited_ms, 0)
+
 uint64_t rowlock_hold_token(const rowlock_hold *hold)
 {
     return rowlock_hold_token_at(hold, 0);
@@ -158,21 +165,6 @@ const char *rowlock_hold_name(const rowlock_hold *hold)
     return rowlock_hold_name_at(hold, 0);
 }
 
-const char *rowlock_hold_owner(const rowlock_hold *hold)
-{
-    return hold ? hold->owner : NULL;
-}
-
-rowlock_mode rowlock_hold_mode(const rowlock_hold *hold)
-{
-    return hold ? hold->mode : ROWLOCK_OPTIMISTIC;
-}
-
-size_t rowlock_hold_count(const rowlock_hold *hold)
-{
-    return hold ? hold->count : 0;
-}
-
 const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i)
 {
     return hold && i < hold->count ? hold->locks[i].name : NULL;
@@ -181,16 +173,6 @@ const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i)
 uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i)
 {
     return hold && i < hold->count ? hold->locks[i].version : 0;
-}
-
-unsigned rowlock_hold_depth(const rowlock_hold *hold)
-{
-    return hold ? hold->depth : 0;
-}
-
-int64_t rowlock_hold_waited_ms(const rowlock_hold *hold)
-{
-    return hold ? hold->waited_ms : 0;
 }
 
 int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold)

@@ -173,7 +173,6 @@ static void describe(rowlock_client *client, const rowlock_client_options *optio
     client->limit_ms = params->connect_timeout_ms;
     client->outage_us = (options->reconnect_ms ? options->reconnect_ms : OUTAGE_DEFAULT_MS) * 1000;
     snprintf(client->schema, sizeof client->schema, "%s", params->schema);
-    rl_bell_prefix(client->schema, client->bells.prefix);
     atomic_init(&client->bells.polls, waiting == ROWLOCK_WAITING_POLL);
     rl_options_label(options->label, client->label, sizeof client->label);
     pthread_mutex_init(&client->mutex, NULL);

@@ -4,13 +4,12 @@
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
-#include "migrate/event.h"
 #include "migrate/migrate.h"
-#include "migrate/procedures.h"
 
 #define SWEEP_MOST_MS    (INT64_MAX / 2000)
 #define EVERY_DEFAULT_MS 60000
 #define EVERY_MOST_MS    86400000
+#define IDENTIFIER_MAX   64 /* characters; both flavours */
 
 static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
 {
@@ -34,21 +33,19 @@ static rowlock_status check_rights(const rowlock_client *client, const char *wha
 rowlock_status rowlock_sweep(rowlock_client *client, const rowlock_sweep_options *given,
                              rowlock_sweep_result *result, rowlock_error *err)
 {
-    static const rowlock_sweep_options defaults = {0};
-    const rowlock_sweep_options *options = given ? given : &defaults;
+    const rowlock_sweep_options options = given ? *given : (rowlock_sweep_options){0};
     RL_TRY(rl_client_check(client, err));
-    RL_TRY(check_sweep(options, err));
+    RL_TRY(check_sweep(&options, err));
     RL_TRY(check_rights(client, "sweeping", ", or let `rowlock init --event` do it in the server",
                         err));
     /* Whatever it was doing, the next sweep does it again. */
-    return rl_no_effect(rl_sweep(client, options, result, err), err);
+    return rl_no_effect(rl_sweep(client, &options, result, err), err);
 }
 
 rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
                                   const rowlock_break_options *given, rowlock_error *err)
 {
-    static const rowlock_break_options defaults = {0};
-    rowlock_break_options options = given ? *given : defaults;
+    rowlock_break_options options = given ? *given : (rowlock_break_options){0};
     RL_TRY(rl_client_check(client, err));
     RL_TRY(rl_name_check(name, err));
     char text[256];
@@ -75,6 +72,51 @@ rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_e
     return rl_purge(client, name, err);
 }
 
+/* The server refuses what else may not be in an identifier. */
+static rowlock_status check_identifier(const char *what, const char *text, rowlock_error *err)
+{
+    if (!text || !*text)
+        return rl_fail(err, ROWLOCK_INVALID, "no %s was given", what);
+    size_t count = 0;
+    unsigned c = 0;
+    for (size_t length; *text; text += length, count++) {
+        length = rl_utf8_decode(text, &c);
+        if (length == 0 || length > 3)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "the %s's name has what no identifier may have (character %zu)", what,
+                           count + 1);
+    }
+    if (count > IDENTIFIER_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "the %s's name is longer than %d characters", what,
+                       IDENTIFIER_MAX);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status check_table(const rowlock_client *client, const char *table_schema,
+                                  const char *table_name, rowlock_error *err)
+{
+    RL_TRY(rl_client_check(client, err));
+    if (table_schema)
+        RL_TRY(check_identifier("schema", table_schema, err));
+    return check_identifier("table", table_name, err);
+}
+
+rowlock_status rowlock_fence_install(rowlock_client *client, const char *table_schema,
+                                     const char *table_name, const char *name, rowlock_error *err)
+{
+    RL_TRY(check_table(client, table_schema, table_name, err));
+    RL_TRY(rl_name_check(name, err));
+    return rl_fence_install(client, table_schema ? table_schema : client->schema, table_name, name,
+                            err);
+}
+
+rowlock_status rowlock_fence_remove(rowlock_client *client, const char *table_schema,
+                                    const char *table_name, rowlock_error *err)
+{
+    RL_TRY(check_table(client, table_schema, table_name, err));
+    return rl_fence_remove(client, table_schema ? table_schema : client->schema, table_name, err);
+}
+
 /* Of a connection that makes rowlock's tables and procedures: not through the procedures, which may
  * not be there yet. */
 static rowlock_status maker_params(const rowlock_client_options *options, rl_params *params,
@@ -90,37 +132,36 @@ rowlock_status rowlock_migrate(const rowlock_client_options *client_options,
                                const rowlock_migrate_options *given, rowlock_migrate_result *result,
                                rowlock_error *err)
 {
-    static const rowlock_migrate_options defaults = {0};
+    const rowlock_migrate_options options = given ? *given : (rowlock_migrate_options){0};
     RL_CLEANUP(rl_params_free) rl_params params = {0};
     char label[ROWLOCK_LABEL_MAX + 1];
     RL_TRY(maker_params(client_options, &params, err));
     rl_options_label(client_options ? client_options->label : NULL, label, sizeof label);
-    return rl_migrate(&params, given ? given : &defaults, label, result, err);
+    return rl_migrate(&params, &options, label, result, err);
 }
 
 static rowlock_status with_procedures(const rowlock_client_options *client_options,
-                                      const rowlock_procedures_options *options, bool install,
+                                      const rowlock_procedures_options *given, bool install,
                                       rowlock_procedures_result *result, rowlock_error *err)
 {
+    const rowlock_procedures_options options = given ? *given : (rowlock_procedures_options){0};
     RL_CLEANUP(rl_params_free) rl_params params = {0};
     RL_TRY(maker_params(client_options, &params, err));
-    return rl_no_effect(rl_procedures_change(&params, options, install, result, err), err);
+    return rl_no_effect(rl_procedures_change(&params, &options, install, result, err), err);
 }
 
 rowlock_status rowlock_procedures_install(const rowlock_client_options *client_options,
                                           const rowlock_procedures_options *options,
                                           rowlock_procedures_result *result, rowlock_error *err)
 {
-    static const rowlock_procedures_options defaults = {0};
-    return with_procedures(client_options, options ? options : &defaults, true, result, err);
+    return with_procedures(client_options, options, true, result, err);
 }
 
 rowlock_status rowlock_procedures_remove(const rowlock_client_options *client_options,
                                          const rowlock_procedures_options *options,
                                          rowlock_procedures_result *result, rowlock_error *err)
 {
-    static const rowlock_procedures_options defaults = {0};
-    return with_procedures(client_options, options ? options : &defaults, false, result, err);
+    return with_procedures(client_options, options, false, result, err);
 }
 
 static rowlock_status make_plan(const rowlock_sweep_event_options *options, rl_event_plan *plan,
@@ -156,11 +197,10 @@ rowlock_status rowlock_sweep_event_install(const rowlock_client_options *client_
                                            const rowlock_sweep_event_options *given,
                                            rowlock_sweep_event_result *result, rowlock_error *err)
 {
-    static const rowlock_sweep_event_options defaults = {0};
-    const rowlock_sweep_event_options *options = given ? given : &defaults;
+    const rowlock_sweep_event_options options = given ? *given : (rowlock_sweep_event_options){0};
     rl_event_plan plan;
-    RL_TRY(make_plan(options, &plan, err));
-    return with_event(client_options, &plan, options->wait_ms, result, err);
+    RL_TRY(make_plan(&options, &plan, err));
+    return with_event(client_options, &plan, options.wait_ms, result, err);
 }
 
 rowlock_status rowlock_sweep_event_remove(const rowlock_client_options *client_options,
@@ -181,21 +221,18 @@ rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
                                      const rowlock_diagnose_options *given, rowlock_finding_fn fn,
                                      void *data, rowlock_error *err)
 {
-    static const rowlock_diagnose_options defaults = {0};
-    const rowlock_diagnose_options *how = given ? given : &defaults;
-    const int64_t ttl_ms = how->ttl_ms ? how->ttl_ms : ROWLOCK_TTL_DEFAULT_MS;
+    const rowlock_diagnose_options how = given ? *given : (rowlock_diagnose_options){0};
+    const int64_t ttl_ms = how.ttl_ms ? how.ttl_ms : ROWLOCK_TTL_DEFAULT_MS;
     RL_CLEANUP(rl_params_free) rl_params params = {0};
     if (!fn)
         return rl_fail(err, ROWLOCK_INVALID, "no function for the findings was given (NULL)");
-    if (ttl_ms < ROWLOCK_TTL_MIN_MS || ttl_ms > ROWLOCK_TTL_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms", ttl_ms,
-                       ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
+    RL_TRY(rl_range_check("a TTL", ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS, err));
     rowlock_waiting waiting;
     RL_TRY(rl_options_params(options, &params, &waiting, err));
     const rl_wants wants = {.ttl_ms = ttl_ms,
                             .polls = waiting == ROWLOCK_WAITING_POLL,
                             .single_writer = options && options->single_writer,
-                            .role = how->role,
-                            .rights_only = how->rights_only};
+                            .role = how.role,
+                            .rights_only = how.rights_only};
     return rl_no_effect(rl_diagnose(&params, &wants, fn, data, err), err);
 }

@@ -4,8 +4,34 @@
 
 #define LIMIT_MOST 100000
 
-static rowlock_status check_limit(size_t limit, rowlock_error *err)
+/* How what was read is looked at. NULL is nothing. */
+#define RL_LOOKED_AT(list, one)                                                                    \
+    size_t list##_count(const list *these)                                                         \
+    {                                                                                              \
+        return these ? these->all.count : 0;                                                       \
+    }                                                                                              \
+    const one *list##_at(const list *these, size_t i)                                              \
+    {                                                                                              \
+        return these ? rl_list_at(&these->all, i) : NULL;                                          \
+    }                                                                                              \
+    void list##_free(list *these)                                                                  \
+    {                                                                                              \
+        rl_list_free(these);                                                                       \
+    }
+
+RL_LOOKED_AT(rowlock_list, rowlock_info)
+RL_LOOKED_AT(rowlock_waiters, rowlock_waiter)
+RL_LOOKED_AT(rowlock_history, rowlock_event)
+RL_LOOKED_AT(rowlock_fences, rowlock_fenced)
+
+/* `name` NULL: of all; `place` for `what` is read. */
+static rowlock_status check(const rowlock_client *client, const char *name, const void *place,
+                            const char *what, size_t limit, rowlock_error *err)
 {
+    RL_TRY(rl_client_check(client, err));
+    if (name)
+        RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_place_check(place, what, err));
     if (limit > LIMIT_MOST)
         return rl_fail(err, ROWLOCK_INVALID, "a limit of %zu is over %d", limit, LIMIT_MOST);
     return ROWLOCK_OK;
@@ -14,59 +40,26 @@ static rowlock_status check_limit(size_t limit, rowlock_error *err)
 rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_options *given,
                                 rowlock_list **list, rowlock_error *err)
 {
-    static const rowlock_list_options defaults = {0};
-    const rowlock_list_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    RL_TRY(rl_place_check(list, "the list", err));
-    RL_TRY(check_limit(options->limit, err));
-    return rl_catalog_list(client, NULL, options, list, err);
+    const rowlock_list_options options = given ? *given : (rowlock_list_options){0};
+    RL_TRY(check(client, NULL, list, "the list", options.limit, err));
+    return rl_catalog_list(client, NULL, &options, list, err);
 }
 
 rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowlock_list **list,
                                 rowlock_error *err)
 {
-    static const rowlock_list_options defaults = {0};
-    RL_TRY(rl_client_check(client, err));
+    const rowlock_list_options options = {0};
+    RL_TRY(check(client, NULL, list, "the list", 0, err));
     RL_TRY(rl_name_check(name, err));
-    RL_TRY(rl_place_check(list, "the list", err));
-    return rl_catalog_list(client, name, &defaults, list, err);
-}
-
-size_t rowlock_list_count(const rowlock_list *list)
-{
-    return list ? list->all.count : 0;
-}
-
-const rowlock_info *rowlock_list_at(const rowlock_list *list, size_t i)
-{
-    return list ? rl_list_at(&list->all, i) : NULL;
-}
-
-void rowlock_list_free(rowlock_list *list)
-{
-    rl_list_free(list);
+    return rl_catalog_list(client, name, &options, list, err);
 }
 
 rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *given,
                                    rowlock_waiters **waiters, rowlock_error *err)
 {
-    static const rowlock_waiters_options defaults = {0};
-    const rowlock_waiters_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    if (options->name)
-        RL_TRY(rl_name_check(options->name, err));
-    RL_TRY(rl_place_check(waiters, "the waiters", err));
-    return rl_waiters_get(client, options, waiters, err);
-}
-
-size_t rowlock_waiters_count(const rowlock_waiters *waiters)
-{
-    return waiters ? waiters->all.count : 0;
-}
-
-const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i)
-{
-    return waiters ? rl_list_at(&waiters->all, i) : NULL;
+    const rowlock_waiters_options options = given ? *given : (rowlock_waiters_options){0};
+    RL_TRY(check(client, options.name, waiters, "the waiters", 0, err));
+    return rl_waiters_get(client, &options, waiters, err);
 }
 
 const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
@@ -74,40 +67,22 @@ const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
     return waiters ? waiters->hidden : "";
 }
 
-void rowlock_waiters_free(rowlock_waiters *waiters)
-{
-    rl_list_free(waiters);
-}
-
 rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,
                                    rowlock_history **history, rowlock_error *err)
 {
-    static const rowlock_history_options defaults = {0};
-    const rowlock_history_options *options = given ? given : &defaults;
-    RL_TRY(rl_client_check(client, err));
-    if (options->name)
-        RL_TRY(rl_name_check(options->name, err));
-    RL_TRY(rl_place_check(history, "the history", err));
-    RL_TRY(check_limit(options->limit, err));
+    const rowlock_history_options options = given ? *given : (rowlock_history_options){0};
+    RL_TRY(check(client, options.name, history, "the history", options.limit, err));
     if (rl_client_via(client))
         return rl_fail(
             err, ROWLOCK_DENIED,
             "reading the history takes SELECT on lock_event, as `looker` in sql/grants.sql "
             "(share/rowlock/grants.sql) has it: do it as such a user, without via=procedures");
-    return rl_catalog_history(client, options, history, err);
+    return rl_catalog_history(client, &options, history, err);
 }
 
-size_t rowlock_history_count(const rowlock_history *history)
+rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fences,
+                                  rowlock_error *err)
 {
-    return history ? history->all.count : 0;
-}
-
-const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i)
-{
-    return history ? rl_list_at(&history->all, i) : NULL;
-}
-
-void rowlock_history_free(rowlock_history *history)
-{
-    rl_list_free(history);
+    RL_TRY(check(client, NULL, fences, "the fences", 0, err));
+    return rl_fences_get(client, fences, err);
 }

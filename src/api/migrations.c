@@ -1,12 +1,11 @@
 /* The migrations of users: the lock, the history and the folder brought together. */
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/options.h"
 #include "base/name.h"
-#include "base/text.h"
 #include "engine/client.h"
 #include "migrate/apply.h"
 #include "rowlock/rowlock_migrate.h"
@@ -19,29 +18,14 @@
 typedef struct job {
     rowlock_client *client;
     rowlock_migrations_options options; /* with the defaults filled in */
-    char lock[ROWLOCK_NAME_MAX * 4 + 1];
-    rl_advice advice;
     rl_site site;
     rl_folder folder;
     rl_ledger ledger;
     rl_plan plan;
-    rowlock_hold *hold;
     rowlock_cancel *cancel; /* the caller's, or our own */
-    atomic_bool lost;
 } job;
 
 /* --------------------------------------------------------------------------- options */
-
-static rowlock_status check_table(const char *table, rowlock_error *err)
-{
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
-    size_t length = strlen(table);
-    if (length >= 1 && length <= 64 && strspn(table, allowed) == length)
-        return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_INVALID,
-                   "the history's name '%s' is not 1 to 64 letters, digits, _ or $", table);
-}
 
 static rowlock_status check_options(rowlock_migrations_options *options, rowlock_error *err)
 {
@@ -60,37 +44,26 @@ static rowlock_status check_options(rowlock_migrations_options *options, rowlock
         options->table_wait_ms = TABLE_WAIT_DEFAULT_MS;
     if (!options->table)
         options->table = ROWLOCK_MIGRATIONS_TABLE;
-    return check_table(options->table, err);
-}
-
-/* How the command gets to this lock, history and folder. */
-static rowlock_status take_advice(job *j, rowlock_error *err)
-{
-    const rowlock_migrations_options *o = &j->options;
-    const char *const words[] = {"rowlock", "-D", j->client->schema, NULL};
-    bool own_table = strcmp(o->table, ROWLOCK_MIGRATIONS_TABLE) != 0;
-    bool made = rl_advice_make(&j->advice, o->command ? o->command : words, j->lock, o->schema,
-                               o->lock, own_table ? o->table : NULL, o->folder);
-    j->site.advice = &j->advice;
-    return made ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return rl_plain_check("the history", options->table, err);
 }
 
 static rowlock_status name_lock(job *j, rowlock_error *err)
 {
-    int length = j->options.lock
-                     ? snprintf(j->lock, sizeof j->lock, "%s", j->options.lock)
-                     : snprintf(j->lock, sizeof j->lock, "migrate:%s", j->options.schema);
-    if (length < 0 || (size_t)length >= sizeof j->lock)
+    rl_site *site = &j->site;
+    const char *name = j->options.lock;
+    int length = snprintf(site->lock_name, sizeof site->lock_name, "%s.%s%s", j->client->schema,
+                          name ? "" : "migrate:", name ? name : j->options.schema);
+    if (length < 0 || (size_t)length >= sizeof site->lock_name)
         return rl_fail(err, ROWLOCK_INVALID, "the lock's name is too long");
-    return rl_name_check(j->lock, err);
+    site->lock = site->lock_name + strlen(j->client->schema) + 1;
+    return rl_name_check(site->lock, err);
 }
 
 /* Reads the folder as the server does. */
 static rowlock_status begin(job *j, rowlock_client *client,
                             const rowlock_migrations_options *options, rowlock_error *err)
 {
-    static const rowlock_migrations_options none = {0};
-    *j = (job){.client = client, .options = options ? *options : none};
+    *j = (job){.client = client, .options = options ? *options : (rowlock_migrations_options){0}};
     RL_TRY(rl_client_check(client, err));
     RL_TRY(check_options(&j->options, err));
     RL_TRY(name_lock(j, err));
@@ -98,9 +71,6 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
-    j->site.lock = j->lock;
-    snprintf(j->site.lock_name, sizeof j->site.lock_name, "%s.%s", client->schema, j->lock);
-    RL_TRY(take_advice(j, err));
     RL_TRY(rl_folder_read(j->options.folder, &j->folder, err));
     RL_TRY(rl_site_open(&j->site, &client->pool.params, client->single_writer, err));
     return rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
@@ -109,13 +79,12 @@ static rowlock_status begin(job *j, rowlock_client *client,
 static void end(job *j)
 {
     /* The outcome of the work stands; a lock that is not given back costs others its TTL. */
-    if (j->hold)
-        (void)rowlock_release(j->hold, NULL);
+    if (j->site.hold)
+        (void)rowlock_release(j->site.hold, NULL);
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
     rl_site_close(&j->site);
-    rl_advice_free(&j->advice);
     if (j->cancel != j->options.cancel)
         rowlock_cancel_free(j->cancel);
 }
@@ -125,7 +94,7 @@ static rowlock_status make_plan(job *j, rowlock_error *err)
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     RL_TRY(rl_ledger_read(&j->site, &j->ledger, err));
-    return rl_plan_make(&j->site, &j->folder, &j->ledger, &j->plan, err);
+    return rl_plan_make(&j->options, &j->folder, &j->ledger, &j->plan, err);
 }
 
 /* ------------------------------------------------------------------------------ lock */
@@ -135,37 +104,27 @@ static void on_lost(void *data, rowlock_hold *hold, const char *reason)
 {
     (void)hold;
     (void)reason;
-    job *j = data;
-    atomic_store(&j->lost, true);
-    rowlock_cancel_fire(j->cancel);
-}
-
-static bool is_ours(void *data)
-{
-    const job *j = data;
-    return !atomic_load(&j->lost) && rowlock_hold_check(j->hold) == ROWLOCK_OK;
+    rowlock_cancel_fire(data);
 }
 
 static rowlock_status lock(job *j, rowlock_error *err)
 {
     j->cancel = j->options.cancel;
-    RL_TRY(rl_site_write_check(&j->site, err));
     if (!j->cancel)
         RL_TRY(rowlock_cancel_new(&j->cancel, err));
-    rl_tell(&j->site,
-            &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING, .name = j->lock});
+    rl_tell(&j->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_LOCKING,
+                                                     .name = j->site.lock});
     const rowlock_acquire_options acquire = {.wait_ms = j->options.wait_ms,
                                              .ttl_ms = j->options.ttl_ms,
                                              .cancel = j->cancel,
                                              .on_lost = on_lost,
-                                             .on_lost_data = j};
-    rowlock_status status = rowlock_acquire(j->client, j->lock, &acquire, &j->hold, err);
+                                             .on_lost_data = j->cancel};
+    rowlock_status status = rowlock_acquire(j->client, j->site.lock, &acquire, &j->site.hold, err);
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         rl_error_prefix(err, "another migrator of the schema %s is at work: ", j->options.schema);
     RL_TRY(status);
-    j->site.token = rowlock_hold_token(j->hold);
-    j->site.ours = is_ours;
-    j->site.ours_data = j;
+    j->site.token = rowlock_hold_token(j->site.hold);
+    j->site.check = rowlock_hold_check;
     j->site.budget = rl_budget_start(j->options.wait_ms, 0, j->cancel);
     j->site.files = j->plan.wanted;
     return ROWLOCK_OK;
@@ -187,7 +146,7 @@ static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
 {
     rowlock_list *list = NULL;
     *token = 0;
-    rowlock_status status = rowlock_list_one(j->client, j->lock, &list, err);
+    rowlock_status status = rowlock_list_one(j->client, j->site.lock, &list, err);
     if (status == ROWLOCK_NOT_FOUND)
         return ROWLOCK_OK;
     RL_TRY(status);
@@ -245,7 +204,9 @@ rowlock_status rowlock_migrations_apply(rowlock_client *client,
                                         rowlock_migrations_result *result, rowlock_error *err)
 {
     rowlock_migrations_result none;
+    rowlock_error spare;
     job j;
+    err = rl_error_or(err, &spare);
     if (!result)
         result = &none;
     *result = (rowlock_migrations_result){0};
@@ -281,34 +242,27 @@ static rowlock_status see_running(job *j, rowlock_error *err)
 
 static void fill(rowlock_migrations_file *file, const rl_entry *entry)
 {
-    const rl_record *record = entry->record;
-    *file = (rowlock_migrations_file){.version = entry->version,
-                                      .name = entry->file ? entry->file->name : record->name,
-                                      .state = entry->state,
-                                      .wanted = entry->wanted,
-                                      .problem = entry->problem,
-                                      .steps = entry->file ? entry->file->steps : record->steps,
-                                      .statement = "",
-                                      .error = "",
-                                      .checksum = entry->file ? entry->file->checksum : "",
-                                      .started_at = "",
-                                      .applied_at = "",
-                                      .applied_by = "",
-                                      .duration_ms = -1};
-    if (!record)
-        return;
-    /* What was applied may be a file of other statements than the one it was repaired to be. */
-    file->steps_done = entry->state == ROWLOCK_MIGRATIONS_DONE ? file->steps : record->done;
-    file->running = record->running;
-    file->statement = record->statement;
-    file->error = record->error;
-    file->checksum = record->checksum;
-    file->started_at = record->started_at;
-    file->applied_at = record->applied_at;
-    file->applied_by = record->who;
-    file->token = record->token;
-    if (record->applied)
-        file->duration_ms = (int64_t)record->duration_ms;
+    static const rl_record none = {0};
+    const rl_record *record = entry->record ? entry->record : &none;
+    const unsigned steps = entry->file ? entry->file->steps : record->steps;
+    *file = (rowlock_migrations_file){
+        .version = entry->version,
+        .name = entry->file ? entry->file->name : record->name,
+        .state = entry->state,
+        .wanted = entry->wanted,
+        .problem = entry->problem,
+        .steps = steps,
+        /* What was applied may be a file of other statements than the one it was repaired to be. */
+        .steps_done = entry->state == ROWLOCK_MIGRATIONS_DONE ? steps : record->done,
+        .running = record->running,
+        .statement = record->statement,
+        .error = record->error,
+        .checksum = entry->record ? record->checksum : entry->file->checksum,
+        .started_at = record->started_at,
+        .applied_at = record->applied_at,
+        .applied_by = record->who,
+        .token = record->token,
+        .duration_ms = record->applied ? (int64_t)record->duration_ms : -1};
 }
 
 static rowlock_status look(rowlock_migrations_list *list, rowlock_client *client,
@@ -331,8 +285,9 @@ rowlock_status rowlock_migrations_get(rowlock_client *client,
                                       const rowlock_migrations_options *options,
                                       rowlock_migrations_list **out, rowlock_error *err)
 {
-    if (!out)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the list was given (NULL)");
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    RL_TRY(rl_place_check(out, "the list", err));
     rowlock_migrations_list *list = calloc(1, sizeof *list);
     if (!list)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -423,18 +378,23 @@ static rowlock_status repair_done(job *j, const rowlock_migrations_repair_option
     return rl_ledger_note(&j->site, NULL, &record, err);
 }
 
-static rowlock_status repair_checksums(job *j, unsigned *repaired, rowlock_error *err)
+/* An applied file that was changed, or one that was applied before rowlock came. */
+static rowlock_status repair_file(job *j, const rowlock_migrations_repair_options *repair,
+                                  const rl_entry *entry, unsigned *repaired, rowlock_error *err)
 {
-    for (size_t i = 0; i < j->plan.count; i++) {
-        const rl_entry *entry = &j->plan.entries[i];
-        if (!entry->file || !entry->record || !entry->record->applied ||
-            strcmp(entry->file->checksum, entry->record->checksum) == 0)
-            continue;
-        ++*repaired;
-        const rl_record record = record_for(entry->file, entry->file->steps);
-        RL_TRY(rl_ledger_adopt(&j->site, entry->file->name, &record, err));
-    }
-    return ROWLOCK_OK;
+    const rl_file *file = entry->file;
+    const rl_record *was = entry->record;
+    bool adopt = repair->checksums && file && was && was->applied &&
+                 strcmp(file->checksum, was->checksum) != 0;
+    bool add = file && !was && entry->version <= repair->baseline;
+    if (!adopt && !add)
+        return ROWLOCK_OK;
+    const rl_record record = record_for(file, file->steps);
+    ++*repaired;
+    if (adopt)
+        return rl_ledger_adopt(&j->site, file->name, &record, err);
+    RL_TRY(rl_ledger_begin(&j->site, entry->version, file->name, err));
+    return rl_ledger_note(&j->site, NULL, &record, err);
 }
 
 static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired,
@@ -448,21 +408,6 @@ static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired
     return rl_fail(err, ROWLOCK_NOT_FOUND, "the history has no number %" PRIu64, version);
 }
 
-static rowlock_status repair_baseline(job *j, uint64_t version, unsigned *repaired,
-                                      rowlock_error *err)
-{
-    for (size_t i = 0; i < j->plan.count; i++) {
-        const rl_entry *entry = &j->plan.entries[i];
-        if (!entry->file || entry->record || entry->version > version)
-            continue;
-        const rl_record record = record_for(entry->file, entry->file->steps);
-        ++*repaired;
-        RL_TRY(rl_ledger_begin(&j->site, entry->version, entry->file->name, err));
-        RL_TRY(rl_ledger_note(&j->site, NULL, &record, err));
-    }
-    return ROWLOCK_OK;
-}
-
 static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options *repair,
                                  unsigned *repaired, rowlock_error *err)
 {
@@ -472,12 +417,10 @@ static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options
     RL_TRY(make_plan(j, err));
     if (repair->has_done)
         RL_TRY(repair_done(j, repair, repaired, err));
-    if (repair->checksums)
-        RL_TRY(repair_checksums(j, repaired, err));
     if (repair->forget)
         RL_TRY(repair_forget(j, repair->forget, repaired, err));
-    if (repair->baseline)
-        RL_TRY(repair_baseline(j, repair->baseline, repaired, err));
+    for (size_t i = 0; i < j->plan.count; i++)
+        RL_TRY(repair_file(j, repair, &j->plan.entries[i], repaired, err));
     return ROWLOCK_OK;
 }
 
@@ -488,7 +431,9 @@ rowlock_status rowlock_migrations_repair(rowlock_client *client,
 {
     static const rowlock_migrations_repair_options nothing = {0};
     unsigned none = 0;
+    rowlock_error spare;
     job j;
+    err = rl_error_or(err, &spare);
     if (!repaired)
         repaired = &none;
     *repaired = 0;

@@ -24,15 +24,25 @@ rowlock_status rl_place_check(const void *place, const char *what, rowlock_error
                  : rl_fail(err, ROWLOCK_INVALID, "no place for %s was given (NULL)", what);
 }
 
-static rowlock_status check_schema_name(const char *schema, rowlock_error *err)
+rowlock_status rl_range_check(const char *what, int64_t ms, int64_t least, int64_t most,
+                              rowlock_error *err)
+{
+    if (ms >= least && ms <= most)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID,
+                   "%s of %" PRId64 " ms is not %" PRId64 " to %" PRId64 " ms", what, ms, least,
+                   most);
+}
+
+rowlock_status rl_plain_check(const char *what, const char *name, rowlock_error *err)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
-    size_t length = strlen(schema);
-    if (length < 1 || length > 64 || strspn(schema, allowed) != length)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "the schema's name '%s' is not 1 to 64 letters, digits, _ or $", schema);
-    return ROWLOCK_OK;
+    size_t length = strlen(name);
+    if (length >= 1 && length <= 64 && strspn(name, allowed) == length)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_INVALID, "%s's name '%s' is not 1 to 64 letters, digits, _ or $",
+                   what, name);
 }
 
 /* The member where it is set, else the URL's part. */
@@ -49,11 +59,8 @@ static rowlock_status merge_times(const rowlock_client_options *options, const r
     params->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
                                  : url->connect_timeout_ms   ? url->connect_timeout_ms
                                                              : CONNECT_TIMEOUT_DEFAULT_MS;
-    if (params->connect_timeout_ms < CONNECT_TIMEOUT_MIN_MS ||
-        params->connect_timeout_ms > CONNECT_TIMEOUT_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "the connect timeout of %" PRId64 " ms is not %d to %d ms",
-                       params->connect_timeout_ms, CONNECT_TIMEOUT_MIN_MS, CONNECT_TIMEOUT_MAX_MS);
+    RL_TRY(rl_range_check("the connect timeout", params->connect_timeout_ms, CONNECT_TIMEOUT_MIN_MS,
+                          CONNECT_TIMEOUT_MAX_MS, err));
     params->retry_ms = options->retry_ms ? options->retry_ms : url->retry_ms;
     if (params->retry_ms < 0)
         params->retry_ms = 0;
@@ -81,7 +88,7 @@ static rowlock_status merge(const rowlock_client_options *options, const rl_url 
     if (params->port > 65535)
         return rl_fail(err, ROWLOCK_INVALID, "the port %u is not 1 to 65535", params->port);
     RL_TRY(merge_times(options, url, params, err));
-    return check_schema_name(params->schema, err);
+    return rl_plain_check("the schema", params->schema, err);
 }
 
 /* Two ways, of the numbers 1 and 2; 0: neither the caller nor the URL says which. */
@@ -213,9 +220,7 @@ static rowlock_status check_lease_only(const rowlock_acquire_options *options, r
     if (options->mode == ROWLOCK_OPTIMISTIC && options->unfenced)
         return rl_fail(err, ROWLOCK_INVALID,
                        "a lease always has its token; unfenced is for pessimistic mode");
-    if (options->at_least_ms < 0 || options->at_least_ms > ROWLOCK_TTL_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID, "at_least of %" PRId64 " ms is not 0 to %d ms",
-                       options->at_least_ms, ROWLOCK_TTL_MAX_MS);
+    RL_TRY(rl_range_check("at_least", options->at_least_ms, 0, ROWLOCK_TTL_MAX_MS, err));
     if (options->max_hold_ms != 0 && options->max_hold_ms < ROWLOCK_TTL_MIN_MS)
         return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is below %d ms",
                        options->max_hold_ms, ROWLOCK_TTL_MIN_MS);
@@ -233,9 +238,7 @@ rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
         return rl_fail(err, ROWLOCK_INVALID, "there is no mode %d", (int)checked->mode);
     if (checked->ttl_ms == 0)
         checked->ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
-    if (checked->ttl_ms < ROWLOCK_TTL_MIN_MS || checked->ttl_ms > ROWLOCK_TTL_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is not %d to %d ms",
-                       checked->ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS);
+    RL_TRY(rl_range_check("a TTL", checked->ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS, err));
     if (checked->mode == ROWLOCK_PESSIMISTIC)
         checked->ttl_ms = rl_row_ttl_ms(checked->ttl_ms);
     return check_lease_only(checked, err);

@@ -16,6 +16,13 @@ void rl_options_label(const char *given, char *label, size_t size);
 /* INVALID where the caller gave no place for what a call makes: "the hold". */
 rowlock_status rl_place_check(const void *place, const char *what, rowlock_error *err) RL_MUST_USE;
 
+/* INVALID: "a TTL" of so many ms is not `least` to `most`. */
+rowlock_status rl_range_check(const char *what, int64_t ms, int64_t least, int64_t most,
+                              rowlock_error *err) RL_MUST_USE;
+
+/* INVALID: "the schema" has not 1 to 64 letters, digits, _ or $. */
+rowlock_status rl_plain_check(const char *what, const char *name, rowlock_error *err) RL_MUST_USE;
+
 /* Checks a wait, a TTL, ... and fills defaults in. */
 rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
                                   rowlock_acquire_options *checked, rowlock_error *err) RL_MUST_USE;

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "api/options.h"
 #include "base/name.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
@@ -22,18 +23,25 @@ static rowlock_status check_section(const rowlock_client *client, const char *na
     return ROWLOCK_OK;
 }
 
-static const rowlock_section_options section_defaults = {0};
+static rowlock_status run(rowlock_client *client, const char *name,
+                          const rowlock_section_options *given, const rl_section_work *work,
+                          rowlock_section_result *result, rowlock_error *err)
+{
+    const rowlock_section_options options = given ? *given : (rowlock_section_options){0};
+    if (result)
+        *result = (rowlock_section_result){0};
+    RL_TRY(check_section(client, name, &options, work->fn || work->tx_fn, err));
+    if (work->tx_fn)
+        RL_TRY(rl_tx_check(work->mysql, false, err));
+    return rl_section_run(client, name, &options, work, result, err);
+}
 
 rowlock_status rowlock_section_run(rowlock_client *client, const char *name,
                                    const rowlock_section_options *given, rowlock_section_fn fn,
                                    void *data, rowlock_section_result *result, rowlock_error *err)
 {
-    const rowlock_section_options *options = given ? given : &section_defaults;
-    if (result)
-        *result = (rowlock_section_result){0};
-    RL_TRY(check_section(client, name, options, fn != NULL, err));
     const rl_section_work work = {.fn = fn, .data = data};
-    return rl_section_run(client, name, options, &work, result, err);
+    return run(client, name, given, &work, result, err);
 }
 
 rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, const char *name,
@@ -41,13 +49,8 @@ rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, cons
                                       rowlock_tx_section_fn fn, void *data,
                                       rowlock_section_result *result, rowlock_error *err)
 {
-    const rowlock_section_options *options = given ? given : &section_defaults;
-    if (result)
-        *result = (rowlock_section_result){0};
-    RL_TRY(check_section(client, name, options, fn != NULL, err));
-    RL_TRY(rl_tx_check(mysql, false, err));
     const rl_section_work work = {.mysql = mysql, .tx_fn = fn, .data = data};
-    return rl_section_run(client, name, options, &work, result, err);
+    return run(client, name, given, &work, result, err);
 }
 
 /* -------------------------------------------------------------------- the halves */
@@ -55,10 +58,9 @@ rowlock_status rowlock_tx_section_run(rowlock_client *client, MYSQL *mysql, cons
 static rowlock_status check_half(const rowlock_client *client, const char *name,
                                  const uint64_t *version, rowlock_error *err)
 {
-    RL_TRY(check_section(client, name, &section_defaults, true, err));
-    if (!version)
-        return rl_fail(err, ROWLOCK_INVALID, "no place for the version was given (NULL)");
-    return ROWLOCK_OK;
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    return rl_place_check(version, "the version", err);
 }
 
 rowlock_status rowlock_version_read(rowlock_client *client, const char *name, uint64_t *version,

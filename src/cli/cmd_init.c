@@ -1,7 +1,6 @@
 /* cli/cmd_init.c - init: make the schema, or bring it up to date. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -20,7 +19,7 @@ typedef struct init_call {
 } init_call;
 
 static const char help[] =
-    "Usage: rowlock init [-q] [--wait D] [--resume VERSION:DONE]\n"
+    "Usage: rowlock init [-q] [--wait D]\n"
     "                    [--procedures | --remove-procedures]\n"
     "                    [--event [--every D] [--history D] [--history-rows N] [--unused D] |\n"
     "                     --remove-event]\n"
@@ -30,8 +29,6 @@ static const char help[] =
     "  -q, --quiet                say nothing when all went well\n"
     "      --wait=D               how long to wait for another init: a duration such as 30s,\n"
     "                             or 'forever'; 1m where not given\n"
-    "      --resume=VERSION:DONE  after an interrupted one that asked for it: how many\n"
-    "                             statements of that version have taken effect\n"
     "      --procedures           also the stored procedures, see rowlock-sql(7); where they\n"
     "                             are, they are brought up to date without it\n"
     "      --remove-procedures    take them away again\n"
@@ -45,7 +42,7 @@ static const char help[] =
     "\n"
     "It needs the right to create the schema and its tables; the error names the GRANT.\n"
     "Exit status: 1 another init did not end in time, 73 the server is read-only, 77 a right is\n"
-    "missing, 78 an interrupted one asks for --resume, or the program is older than the schema.\n"
+    "missing, 78 the program is older than the schema.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
 static void show_progress(void *data, const rowlock_migration *migration)
@@ -57,29 +54,6 @@ static void show_progress(void *data, const rowlock_migration *migration)
     else
         printf("%s done\n", migration->name);
     fflush(stdout);
-}
-
-/* "3:2" */
-static bool read_resume(const char *text, rowlock_migrate_options *options)
-{
-    char version[16];
-    uint64_t number;
-    uint64_t done;
-    const char *colon = strchr(text, ':');
-    if (!colon || (size_t)(colon - text) >= sizeof version)
-        return false;
-    snprintf(version, sizeof version, "%.*s", (int)(colon - text), text);
-    if (!cli_number(version, 1, 9999, &number) || !cli_number(colon + 1, 0, 9999, &done))
-        return false;
-    options->resume_version = (unsigned)number;
-    options->resume_done = (unsigned)done;
-    return true;
-}
-
-static bool take_resume(void *into, const char *value)
-{
-    return read_resume(value, &((init_call *)into)->migrate) ||
-           !cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", value);
 }
 
 /* Was it said how the event is to sweep? */
@@ -193,7 +167,6 @@ static int init(void *into)
 static const cli_option options[] = {
     {'q', "quiet", CLI_FLAG, AT(quiet)},
     {0, "wait", CLI_GIVEN_DURATION, AT(migrate.wait_ms), .word = "forever"},
-    {0, "resume", CLI_OWN, .take = take_resume},
     {0, "procedures", CLI_FLAG, AT(procedures)},
     {0, "remove-procedures", CLI_FLAG, AT(remove_procedures)},
     {0, "event", CLI_FLAG, AT(event)},

@@ -348,11 +348,8 @@ static int migrate(void *into)
     int exit_status;
     if (!cli_open(&m->context, &client, &exit_status))
         return exit_status;
-    char **called = cli_called(&m->context);
-    m->options.command = (const char *const *)called;
     exit_status = m->verb(m, client);
     rowlock_client_close(client);
-    cli_words_free(called);
     forget_end();
     return exit_status;
 }

@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "migrate/work.h"
 
 #define BULK_NOTE_US    500000
 #define TITLE_SIZE      200
@@ -96,57 +95,37 @@ static bool answered(const rowlock_error *err)
 /* What stands before the server's words. */
 static void say_where(const rl_work *w, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE / 2];
     if (err->server_errno == LOCK_WAIT_ENDED)
-        rl_error_prefix(err,
-                        "a transaction uses the table or the row (%s says whose); run again "
-                        "when it has ended: ",
-                        rl_advise_verb(w->site->advice, command, sizeof command, "doctor", false));
+        rl_error_prefix(err, "a transaction uses the table or the row (`rowlock doctor` says "
+                             "whose); run again when it has ended: ");
     rl_error_prefix(err, "%s, statement %u of %u (line %u, `%.100s`): ", w->file->name, w->step,
                     w->file->steps, w->statement.line, w->row.statement);
 }
 
-/* As a whole, or not: a command that was cut would be another one. */
-static void append(rowlock_error *err, const char *before, const char *words)
-{
-    size_t n = strlen(err->message);
-    if (n + strlen(before) + strlen(words) < sizeof err->message)
-        snprintf(err->message + n, sizeof err->message - n, "%s%s", before, words);
-}
-
-static void say_status(const rl_work *w, rowlock_error *err)
-{
-    char command[RL_ADVICE_SIZE];
-    append(err, "; see ", rl_advise(w->site->advice, command, sizeof command, "status"));
-}
+#define SEE_STATUS "; see `rowlock migrate status`"
 
 /* Behind the server's words. `known`: they are the answer to the statement. */
 static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
 {
     char next[100];
-    bool look = false;
     const char *outcome = next;
     int length = snprintf(next, sizeof next, "mend it and run again");
     if (w->row.done > 0)
         snprintf(next + length, sizeof next - (size_t)length, ", which goes on behind statement %u",
                  w->row.done);
-    if (w->row.whole) {
+    if (w->row.whole)
         outcome = "nothing of the file took effect";
-    } else if (!known) {
-        outcome = w->lingers ? "the server may still be at work on it"
-                             : "it was stopped, and whether it took effect is not known";
-        look = true;
-    } else if (rl_commits_in_parts(&w->statement) && !w->file->resumable) {
-        outcome = "what it did before that may have taken effect";
-        look = true;
-    } else if (stopped) {
+    else if (!known)
+        outcome = w->lingers ? "the server may still be at work on it" SEE_STATUS
+                             : "it was stopped, and whether it took effect is not known" SEE_STATUS;
+    else if (rl_commits_in_parts(&w->statement) && !w->file->resumable)
+        outcome = "what it did before that may have taken effect" SEE_STATUS;
+    else if (stopped)
         outcome = "the statement was stopped; the next run goes on with it";
-    } else if (err->server_errno == LOCK_WAIT_ENDED) {
+    else if (err->server_errno == LOCK_WAIT_ENDED)
         return;
-    }
-    append(err, "; ", outcome);
-    if (look)
-        say_status(w, err);
+    size_t n = strlen(err->message);
+    snprintf(err->message + n, sizeof err->message - n, "; %s", outcome);
 }
 
 /* --------------------------------------------------------------------- one statement */
@@ -155,10 +134,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
  * need not be. */
 static bool is_bulk(const rl_work *w)
 {
-    /* Words, not run. */
-    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "REPLACE", NULL};
     return rl_in_transaction(w->conn->mysql) && rl_now_us() - w->noted_us <= BULK_NOTE_US &&
-           rl_statement_is_one_of(&w->statement, words);
+           rl_statement_is_one_of(&w->statement, "INSERT UPDATE DELETE REPLACE");
 }
 
 static rowlock_status announce(rl_work *w, rowlock_error *err)
@@ -287,11 +264,9 @@ static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
     rl_work_close(w);
-    if (w->lingers || rl_ledger_read(w->site, &ledger, err) != ROWLOCK_OK) {
-        rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost", w->file->name);
-        say_status(w, err);
-        return ROWLOCK_UNKNOWN;
-    }
+    if (w->lingers || rl_ledger_read(w->site, &ledger, err) != ROWLOCK_OK)
+        return rl_fail(err, ROWLOCK_UNKNOWN, "%s: the reply to its COMMIT was lost" SEE_STATUS,
+                       w->file->name);
     for (size_t i = 0; i < ledger.count; i++)
         if (ledger.records[i].version == w->file->version)
             *applied = ledger.records[i].applied;
@@ -380,10 +355,9 @@ static rowlock_status run_file(rl_work *w, bool is_new, rowlock_error *err)
 
 rowlock_status rl_apply_entry(rl_site *site, const rl_entry *entry, rowlock_error *err)
 {
-    rowlock_error spare;
     rl_work w = begin_run(site, entry);
     site->file++;
-    rowlock_status status = run_file(&w, !entry->record, rl_error_or(err, &spare));
+    rowlock_status status = run_file(&w, !entry->record, err);
     rl_work_close(&w);
     if (!w.lingers)
         (void)rl_guard_register(site, 0, NULL);

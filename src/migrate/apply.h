@@ -1,9 +1,42 @@
-/* migrate/apply.h - running the files of a plan on connections of their own, under somebody's lock.
- */
+/* migrate/apply.h - the folder beside the history: what is to be done, and what speaks against it;
+ * and running the files of this plan on connections of their own, under somebody's lock. */
 #ifndef RL_MIGRATE_APPLY_H
 #define RL_MIGRATE_APPLY_H
 
-#include "migrate/plan.h"
+#include "migrate/folder.h"
+#include "migrate/ledger.h"
+
+/* --------------------------------------------------------------------- plan.c: the plan */
+
+typedef struct rl_entry {
+    uint64_t version;
+    const rl_file *file;     /* NULL: there is none */
+    const rl_record *record; /* NULL: there is none */
+    rowlock_migrations_state state;
+    bool wanted;
+    char problem[1024]; /* "": none */
+} rl_entry;
+
+/* By version. Points into the folder and the ledger. */
+typedef struct rl_plan {
+    rl_entry *entries;
+    size_t count;
+    unsigned wanted;
+    uint64_t target; /* 0: all */
+    bool out_of_order;
+    uint64_t newest_file;
+    uint64_t newest_record;
+} rl_plan;
+
+/* INVALID: the target is no file's number. Free it on every status. */
+rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_folder *folder,
+                            const rl_ledger *ledger, rl_plan *plan, rowlock_error *err) RL_MUST_USE;
+void rl_plan_free(rl_plan *plan);
+
+/* REPAIR, and the first problem; else OK. */
+rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
+
+/* ----------------------------------------------------------------- apply.c, running it */
 
 /*
  * Takes the history over: our token is the guard's, and the connection of whoever had it before has
@@ -21,5 +54,34 @@ rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error 
 
 /* To the caller, who may not have asked for it. */
 void rl_tell(const rl_site *site, const rowlock_migrations_progress *what);
+
+/* --------------------------------------- work.c: the connection on which a file is run */
+
+/* One file at work. */
+typedef struct rl_work {
+    rl_site *site;
+    const rl_file *file;
+    rl_conn *conn; /* NULL: not open */
+    bool lingers;  /* it was closed, and has not ended in time */
+    int64_t started_us;
+    rl_record row; /* as noted last */
+    int64_t noted_us;
+    rl_statement statement; /* at work */
+    unsigned step;          /* its number */
+    unsigned first;         /* statements that had taken effect before */
+    rl_sha256 sum;          /* of all statements so far */
+} rl_work;
+
+/* LOST, CANCELLED, or OK: is the lock ours? */
+rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err);
+
+/* Opens and registers its connection, and takes the marker. Close it on every status. */
+rowlock_status rl_work_open(rl_work *w, rowlock_error *err) RL_MUST_USE;
+
+/* *got: the marker is ours. INVALID: quotes are not read there as the file is. */
+rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err) RL_MUST_USE;
+
+/* Ends it, and what it may be at: the next one, or we, would have to wait for it. */
+void rl_work_close(rl_work *w);
 
 #endif

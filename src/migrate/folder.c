@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -93,27 +92,32 @@ static rowlock_status list_files(const char *path, DIR *dir, rl_folder *folder, 
 
 /* -------------------------------------------------------------------------- contents */
 
-static void close_stream(FILE **stream)
+static void close_fd(const int *fd)
 {
-    if (*stream)
-        (void)fclose(*stream);
+    if (*fd >= 0)
+        close(*fd);
 }
 
-static rowlock_status read_text(FILE *stream, rl_file *file, rowlock_error *err)
+static rowlock_status read_text(int fd, rl_file *file, rowlock_error *err)
 {
     struct stat about;
-    if (fstat(fileno(stream), &about) != 0)
+    ssize_t got = 1;
+    if (fd < 0 || fstat(fd, &about) != 0)
         return cannot_read(file->name, errno, err);
     if (!S_ISREG(about.st_mode))
         return rl_fail(err, ROWLOCK_INVALID, "%s is not a file", file->name);
     if ((size_t)about.st_size > FILE_MOST)
         return rl_fail(err, ROWLOCK_INVALID, "%s is larger than 1 GiB", file->name);
-    file->text = malloc((size_t)about.st_size + 1);
+    const size_t size = (size_t)about.st_size;
+    file->text = malloc(size + 1);
     if (!file->text)
         return out_of_memory(err);
-    file->length = fread(file->text, 1, (size_t)about.st_size, stream);
+    while (file->length < size && got > 0) {
+        got = read(fd, file->text + file->length, size - file->length);
+        file->length += got > 0 ? (size_t)got : 0;
+    }
     file->text[file->length] = '\0';
-    return ferror(stream) ? cannot_read(file->name, errno, err) : ROWLOCK_OK;
+    return got < 0 ? cannot_read(file->name, errno, err) : ROWLOCK_OK;
 }
 
 static unsigned line_at(const rl_file *file, size_t offset)
@@ -227,15 +231,8 @@ static rowlock_status read_directives(rl_file *file, rowlock_error *err)
 
 static rowlock_status read_file(int folder_fd, rl_file *file, rowlock_error *err)
 {
-    int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    RL_CLEANUP(close_stream) FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!stream) {
-        const int error = errno;
-        if (fd >= 0)
-            close(fd);
-        return cannot_read(file->name, error, err);
-    }
-    RL_TRY(read_text(stream, file, err));
+    RL_CLEANUP(close_fd) int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    RL_TRY(read_text(fd, file, err));
     RL_TRY(check_text(file, err));
     RL_TRY(read_directives(file, err));
     sum_text(file);

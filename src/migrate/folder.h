@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "migrate/statement.h"
+#include "migrate/script.h"
 
 typedef struct rl_file {
     uint64_t version; /* its number, at least 1 */

@@ -1,18 +1,17 @@
 /*
- * The stored procedures. A routine's comment says which program made it and from which text, so
- * that what is up to date can be told, and left alone: on MySQL a routine that is dropped takes the
- * rights with it that were granted on it.
+ * The stored procedures, and the event that calls one of them. A routine's comment says which
+ * program made it and from which text, so that what is up to date can be told, and left alone: on
+ * MySQL a routine that is dropped takes the rights with it that were granted on it.
  */
-#include "migrate/procedures.h"
+#include "migrate/migrate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "bell/bell.h"
-#include "migrate/event.h"
-#include "migrate/open.h"
 #include "migrate/schema.h"
 #include "stmt/stmt.h"
 
@@ -159,10 +158,9 @@ static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
 static rowlock_status install(installer *in, bool update_only, rowlock_error *err)
 {
     rl_maker *m = &in->maker;
-    unsigned version = 0;
     if (update_only && in->there.count == 0)
         return ROWLOCK_OK;
-    RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, &version, err));
+    RL_TRY(rl_schema_version(m->conn, m->params->schema, &m->io, NULL, err));
     for (unsigned i = 0; i < rl_procedure_count; i++) {
         rowlock_status status = install_one(in, &rl_procedures[i], err);
         if (status != ROWLOCK_OK)
@@ -173,10 +171,19 @@ static rowlock_status install(installer *in, bool update_only, rowlock_error *er
     return drop_unwanted(in, err);
 }
 
+/* As far as this connection's user may see. */
+static rowlock_status event_there(rl_maker *m, bool *there, rowlock_error *err)
+{
+    uint64_t count = 0;
+    RL_TRY(rl_query_number(m->conn, RL_SQL_MIGRATE_EVENT_THERE, NULL, &m->io, &count, err));
+    *there = count > 0;
+    return ROWLOCK_OK;
+}
+
 static rowlock_status remove_all(installer *in, rowlock_error *err)
 {
     bool event = false;
-    RL_TRY(rl_event_there(in->maker.conn, &in->maker.io, &event, err));
+    RL_TRY(event_there(&in->maker, &event, err));
     if (event)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the event that sweeps calls them; run `rowlock -D %s init "
@@ -207,18 +214,6 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
 
 /* ------------------------------------------------------------------------- looking */
 
-static bool is_ours(const routine *row, const char *schema)
-{
-    char comment[COMMENT_SIZE] = "";
-    for (unsigned i = 0; i < rl_procedure_count; i++) {
-        RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
-        if (strcmp(rl_procedures[i].name, row->name) == 0)
-            return make_text(&rl_procedures[i], schema, &text, comment, NULL) == ROWLOCK_OK &&
-                   strcmp(comment, row->comment) == 0;
-    }
-    return false;
-}
-
 /* Who sees a helper sees all: nobody is granted one by itself. */
 static bool shows_all(const routines *there)
 {
@@ -235,13 +230,85 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
     *seen = (rl_procedures_seen){.all = rl_procedure_count, .missing = ""};
     RL_TRY(read_routines(conn, io, &there, err));
     seen->there = (unsigned)there.count;
-    for (size_t i = 0; i < there.count; i++)
-        if (is_ours(&there.rows[i], schema))
-            seen->same++;
-        else
-            snprintf(seen->other, sizeof seen->other, "%s", there.rows[i].comment);
-    for (unsigned i = 0; shows_all(&there) && i < rl_procedure_count && !*seen->missing; i++)
-        if (!find(&there, rl_procedures[i].name))
+    for (unsigned i = 0; i < rl_procedure_count; i++) {
+        char comment[COMMENT_SIZE];
+        RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+        routine *row = find(&there, rl_procedures[i].name);
+        if (!row && !*seen->missing && shows_all(&there))
             seen->missing = rl_procedures[i].name;
+        if (!row)
+            continue;
+        RL_TRY(make_text(&rl_procedures[i], schema, &text, comment, err));
+        row->wanted = strcmp(row->comment, comment) == 0;
+        seen->same += row->wanted;
+    }
+    for (size_t i = 0; i < there.count; i++)
+        if (!there.rows[i].wanted)
+            snprintf(seen->other, sizeof seen->other, "%s", there.rows[i].comment);
     return ROWLOCK_OK;
+}
+
+/* --------------------------------------------------------------------------- event */
+
+/* It calls a procedure, so that a newer program's sweep gets to it with the procedures. */
+static rowlock_status check_procedure(rl_maker *m, rowlock_error *err)
+{
+    uint64_t count = 0;
+    RL_TRY(rl_query_number(m->conn, RL_SQL_MIGRATE_EVENT_PROCEDURE, NULL, &m->io, &count, err));
+    if (count > 0)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_SCHEMA,
+                   "the event calls a procedure that is not there; run `rowlock -D %s init "
+                   "--procedures`",
+                   m->params->schema);
+}
+
+static rowlock_status install_event(rl_maker *m, const rl_event_plan *plan,
+                                    rowlock_sweep_event_result *done, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(plan->every_s), rl_u64(plan->history_us),
+                               rl_u64(plan->history_rows), rl_u64(plan->unused_us)};
+    RL_TRY(check_procedure(m, err));
+    RL_TRY(rl_server_write_check(&m->conn->server, err));
+    RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &m->io, err));
+    /* Refused without the privilege EVENT: what is noted of the event that is there stays, then. */
+    RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &m->io, err));
+    RL_TRY(rl_run(m->conn, RL_SQL_MIGRATE_EVENT_NOTE, values, &m->io, NULL, err));
+    RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_CREATE, values, &m->io, err));
+    done->there = true;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status remove_event(rl_maker *m, rowlock_sweep_event_result *done,
+                                   rowlock_error *err)
+{
+    RL_TRY(event_there(m, &done->there, err));
+    RL_TRY(rl_server_write_check(&m->conn->server, err));
+    RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &m->io, err));
+    return rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE_DROP, NULL, &m->io, err);
+}
+
+static rowlock_status change_event(rl_maker *m, const rl_event_plan *plan, int64_t wait_ms,
+                                   rowlock_sweep_event_result *done, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_maker_open(m, wait_ms, err));
+    RL_TRY(rl_query_one(m->conn, RL_SQL_MIGRATE_EVENT_SCHEDULER, NULL, &m->io, &found, &rows, err));
+    done->scheduler_on = strcasecmp(rows.cells[0].text, "ON") == 0;
+    return plan ? install_event(m, plan, done, err) : remove_event(m, done, err);
+}
+
+rowlock_status rl_event_change(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
+                               rowlock_sweep_event_result *result, rowlock_error *err)
+{
+    rl_maker m = {.params = params, .io = rl_io_until(RL_NEVER)};
+    rowlock_sweep_event_result done = {0};
+    rowlock_status status = change_event(&m, plan, wait_ms, &done, err);
+    if (status == ROWLOCK_OK && result)
+        *result = done;
+    return rl_maker_close(&m, status, plan ? "to install the event" : "to remove the event",
+                          plan ? "EVENT, CREATE, SELECT, INSERT, UPDATE, DELETE, EXECUTE"
+                               : "EVENT, DROP", /* not run */
+                          err);
 }

@@ -56,11 +56,10 @@ static rowlock_status learn(rl_site *site, rl_conn *conn, bool single_writer, co
 
 static rowlock_status explain_open(const rl_site *site, rowlock_status status, rowlock_error *err)
 {
-    unsigned number = err ? err->server_errno : 0;
-    if (status == ROWLOCK_SCHEMA && number == 1049)
+    if (status == ROWLOCK_SCHEMA && err->server_errno == 1049)
         return rl_fail(err, status, "there is no schema '%s' to migrate; make it first",
                        site->schema);
-    if (status == ROWLOCK_DENIED && number == 1044)
+    if (status == ROWLOCK_DENIED && err->server_errno == 1044)
         rl_error_prefix(err,
                         "this user has no rights in the schema '%s', which is to be migrated "
                         "(`rowlock grants --role=migrator --into=%s` prints those it needs): ",
@@ -151,21 +150,16 @@ static bool try_again(attempt *a)
     return true;
 }
 
-rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err)
-{
-    attempt a = begin_attempt(site, err);
-    while (try_again(&a))
-        a.status = rl_server_write_check(&a.conn->server, err);
-    return a.status;
-}
-
 static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *values,
                                  uint64_t *rows, rowlock_error *err)
 {
     rl_done done = {0};
     attempt a = begin_attempt(site, err);
-    while (try_again(&a))
-        a.status = rl_run(a.conn, id, values, &a.io, &done, err);
+    while (try_again(&a)) {
+        a.status = rl_server_write_check(&a.conn->server, err);
+        if (a.status == ROWLOCK_OK)
+            a.status = rl_run(a.conn, id, values, &a.io, &done, err);
+    }
     *rows = done.rows;
     if (a.status == ROWLOCK_DENIED)
         rl_error_prefix(err, "the history %s.%s: ", site->schema, site->table);
@@ -174,11 +168,10 @@ static rowlock_status write_rows(rl_site *site, rl_sql_id id, const rl_value *va
 
 rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_LOST,
-                   "the lock of the migrations of the schema %s was lost; %s says who has it now",
-                   site->schema,
-                   rl_advise_verb(site->advice, command, sizeof command, "show", true));
+                   "the lock of the migrations of the schema %s was lost; `rowlock show %s` says "
+                   "who has it now",
+                   site->schema, site->lock);
 }
 
 static rowlock_status taken_over(const rl_site *site, rowlock_error *err)
@@ -254,25 +247,21 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
 /* One schema's locks are told by their names alone. */
 static rowlock_status check_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     size_t schema = strlen(site->lock_name) - strlen(site->lock);
     bool same = strncmp(lock_name, site->lock_name, schema) == 0;
     size_t skip = same ? schema : 0;
     if (strcmp(lock_name, site->lock_name) == 0)
         return ROWLOCK_OK;
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s is kept under the lock '%s', not '%s'; use that one (%s), "
-                   "or, when nobody does any more, run %s",
+                   "or, when nobody does any more, run " RL_REPAIR("--relock"),
                    site->schema, site->table, lock_name + skip, site->lock_name + skip,
-                   same ? "--lock" : "its schema with -D, its name with --lock", command);
+                   same ? "--lock" : "its schema with -D, its name with --lock");
 }
 
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err)
 {
-    rowlock_error spare;
     *ledger = (rl_ledger){0};
-    err = rl_error_or(err, &spare);
     attempt a = begin_attempt(site, err);
     while (try_again(&a))
         a.status = read_rows(a.conn, ledger, &a.io, err);
@@ -290,9 +279,7 @@ rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *e
 
 rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err)
 {
-    rowlock_error spare;
     uint64_t rows = 0;
-    err = rl_error_or(err, &spare);
     rowlock_status status = write_rows(site, RL_SQL_LEDGER_GUARD_CREATE, NULL, &rows, err);
     if (status != ROWLOCK_SCHEMA || err->server_errno != NO_SUCH_TABLE)
         return status;
@@ -329,15 +316,13 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 {
     rl_guard guard;
-    char command[RL_ADVICE_SIZE];
     RL_TRY(rl_guard_read(site, &guard, err));
     RL_TRY(check_lock(site, guard.lock_name, err));
-    rl_advise(site->advice, command, sizeof command, "repair --relock");
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the history %s.%s was written under the token %" PRIu64 " and ours is %" PRIu64
                    ": the lock's rows were made anew, or another migrator "
-                   "has taken over; when none is at work, run %s",
-                   site->schema, site->table, guard.token, site->token, command);
+                   "has taken over; when none is at work, run " RL_REPAIR("--relock"),
+                   site->schema, site->table, guard.token, site->token);
 }
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
@@ -362,8 +347,6 @@ rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name
                                rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(version), rl_text(name), rl_u64(site->token)};
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
     rowlock_status status = write_ours(site, RL_SQL_LEDGER_BEGIN, values, err);
     /* The reply to an earlier attempt was lost: under the lock nobody else makes this row. */
     return status == ROWLOCK_DAMAGED && err->server_errno == DUPLICATE_KEY ? ROWLOCK_OK : status;

@@ -9,9 +9,11 @@
 #define RL_MIGRATE_LEDGER_H
 
 #include "db/pool.h"
-#include "migrate/advice.h"
 #include "rowlock/rowlock_migrate.h"
 #include "stmt/stmt.h"
+
+/* What messages tell people to run. */
+#define RL_REPAIR(how) "`rowlock migrate repair " how "` with this run's options and folder"
 
 /* A file's row. Its texts as long as the table's columns may be. */
 typedef struct rl_record {
@@ -57,12 +59,11 @@ typedef struct rl_site {
     const char *schema;
     const char *table;
     const char *who;
-    const rl_advice *advice;
-    const char *lock;         /* its name */
-    char lock_name[1281];     /* with the schema it lives in */
-    uint64_t token;           /* ours */
-    bool (*ours)(void *data); /* is the lock still ours? No round trip */
-    void *ours_data;
+    char lock_name[1281]; /* with the schema it lives in */
+    const char *lock;     /* without */
+    rowlock_hold *hold;
+    rowlock_status (*check)(const rowlock_hold *hold); /* is the lock still ours? No round trip */
+    uint64_t token;                                    /* ours */
     rl_budget budget; /* of the wait for a dead migrator's connection; its cancel ends everything */
     unsigned file;    /* the how-manieth of them is at work */
     unsigned files;
@@ -81,14 +82,12 @@ rl_io rl_ledger_io(void);
 
 /*
  * Connects. `params` are copied, but for the schema. SCHEMA: there is no such schema. UNSUPPORTED:
- * connections cannot be ended by number here. Close it on every status.
+ * connections cannot be ended by number here. Close it on every status. `err` is read back, here
+ * and by rl_ledger_read(), _make() and _begin(): it is not NULL.
  */
 rowlock_status rl_site_open(rl_site *site, const rl_params *params, bool single_writer,
                             rowlock_error *err) RL_MUST_USE;
 void rl_site_close(rl_site *site);
-
-/* READONLY: see rl_server_write_check(). */
-rowlock_status rl_site_write_check(rl_site *site, rowlock_error *err) RL_MUST_USE;
 
 /* Nothing where there is no table yet. REPAIR: it is another lock's. Free it on every status. */
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err) RL_MUST_USE;

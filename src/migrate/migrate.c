@@ -1,25 +1,109 @@
 /*
  * The migrator. DDL commits by itself, so a migration cannot be one transaction: each of its
- * statements is announced in rowlock_schema_version before it runs, and counted after.
- * Whoever finds an unfinished migration knows which statement was under way.
+ * statements may be run again, and a migration that was interrupted begins anew.
  */
 #include "migrate/migrate.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "migrate/migrations.h"
-#include "migrate/open.h"
 #include "migrate/schema.h"
 #include "migrate/script.h"
-#include "stmt/stmt.h"
+#include "stmt/session.h"
+#include "wait/reach.h"
 
-#define DUPLICATE_COLUMN  1060
-#define LOCK_WAIT_TIMEOUT 1205
+#define DUPLICATE_COLUMN     1060
+#define LOCK_WAIT_TIMEOUT    1205
+#define LOCK_WAIT_DEFAULT_MS 60000
+#define LOCK_WAIT_MOST_S     31536000
+#define NO_LOGIN             1045
+#define NO_LOGIN_BY_SOCKET   1698
+
+/* ----------------------------------------------------------------------- connecting */
+
+static rowlock_status set_up(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    RL_TRY(rl_stmt_pool_hooks.setup(conn, RL_WORK, io, err));
+    return rl_run_text(conn, RL_SQL_MIGRATION_PATIENCE, NULL, io, err);
+}
+
+typedef struct connecting {
+    rl_params to;
+    const rl_io *io;
+    rl_conn **conn;
+} connecting;
+
+static rowlock_status try_to_connect(void *data, int64_t limit_ms, rowlock_error *err)
+{
+    connecting *c = data;
+    rl_conn *opened = NULL;
+    c->to.connect_timeout_ms = limit_ms;
+    RL_TRY(rl_conn_open(&c->to, c->io, &opened, err));
+    rowlock_status status = set_up(opened, c->io, err);
+    if (status == ROWLOCK_OK) {
+        *c->conn = opened;
+        return ROWLOCK_OK;
+    }
+    rl_conn_close(opened);
+    /* Nothing but the session's own settings was sent. */
+    return status == ROWLOCK_UNKNOWN
+               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
+               : status;
+}
+
+/* A connection that leads to `schema`; NULL: to none. */
+static rowlock_status connect_to(const rl_maker *m, const char *schema, rl_conn **conn,
+                                 rowlock_error *err)
+{
+    const rl_params *params = m->params;
+    connecting c = {.to = *params, .io = &m->io, .conn = conn};
+    const rl_reach how = {.retry_ms = params->retry_ms, .limit_ms = params->connect_timeout_ms};
+    c.to.schema = (char *)(uintptr_t)schema;
+    return rl_reach_server(&how, try_to_connect, &c, err);
+}
+
+static uint64_t lock_wait_s(int64_t wait_ms)
+{
+    if (wait_ms == 0)
+        wait_ms = LOCK_WAIT_DEFAULT_MS;
+    if (wait_ms < 0 || wait_ms / 1000 >= LOCK_WAIT_MOST_S)
+        return LOCK_WAIT_MOST_S;
+    return (uint64_t)(wait_ms + 999) / 1000;
+}
+
+rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err)
+{
+    RL_TRY(connect_to(m, m->params->schema, &m->conn, err));
+    RL_TRY(rl_session_name_schema(m->conn, m->params, &m->io, err));
+    const rl_value values[] = {rl_text(m->params->schema), rl_u64(lock_wait_s(wait_ms))};
+    uint64_t got = 0;
+    RL_TRY(rl_query_number(m->conn, RL_SQL_MIGRATE_LOCK, values, &m->io, &got, err));
+    if (got != 1)
+        return rl_fail(err, ROWLOCK_TIMEOUT,
+                       "another `rowlock init` is working on '%s' and did not finish in time",
+                       m->params->schema);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
+                              const char *rights, rowlock_error *err)
+{
+    char who[RL_GRANTEE_SIZE];
+    bool login = err && (err->server_errno == NO_LOGIN || err->server_errno == NO_LOGIN_BY_SOCKET);
+    bool connected = m->conn != NULL; /* else a GRANT could name nobody */
+    rl_session_grantee(m->conn, status, who, sizeof who);
+    rl_conn_close(m->conn);
+    if (status == ROWLOCK_DENIED && !login && connected)
+        rl_error_prefix(err, "%s takes GRANT %s ON `%s`.* TO %s; ", task, rights, m->params->schema,
+                        who);
+    else if (status == ROWLOCK_DENIED && !login)
+        rl_error_prefix(err, "%s takes %s on %s.*: ", task, rights, m->params->schema);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ applying */
 
 typedef struct migrator {
     rl_maker maker;
@@ -28,31 +112,15 @@ typedef struct migrator {
     rowlock_migrate_result done;
 } migrator;
 
-/* One migration, at one of its statements. */
-typedef struct progress {
-    const rl_migration *migration;
-    unsigned steps;
-    unsigned step;
-    char title[80];
-} progress;
-
-/* ------------------------------------------------------------------------ applying */
-
 static rowlock_status run(migrator *m, rl_sql_id id, const rl_value *values, rowlock_error *err)
 {
     return rl_run(m->maker.conn, id, values, &m->maker.io, NULL, err);
 }
 
-static void report(const migrator *m, const progress *p)
+static void report(const migrator *m, const rowlock_migration *now)
 {
-    if (!m->options->progress)
-        return;
-    const rowlock_migration now = {.version = p->migration->version,
-                                   .name = p->migration->name,
-                                   .statement = p->title,
-                                   .step = p->step,
-                                   .steps = p->steps};
-    m->options->progress(m->options->progress_data, &now);
+    if (m->options->progress)
+        m->options->progress(m->options->progress_data, now);
 }
 
 static rowlock_status run_statement(migrator *m, const rl_statement *statement, rowlock_error *err)
@@ -64,86 +132,53 @@ static rowlock_status run_statement(migrator *m, const rl_statement *statement, 
     return rl_conn_command(m->maker.conn, "migration", text.text, &m->maker.io, err);
 }
 
-/* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
-static bool had_been_added(const rl_migration *migration, const rowlock_error *err)
-{
-    return migration->resumable && err->server_errno == DUPLICATE_COLUMN;
-}
-
-static rowlock_status run_step(migrator *m, progress *p, const rl_statement *statement,
+static rowlock_status run_step(migrator *m, rowlock_migration *now, const rl_statement *statement,
                                rowlock_error *err)
 {
-    const rl_value at[] = {rl_u64(p->step - 1), rl_u64(p->step), rl_u64(p->migration->version)};
-    rl_statement_title(statement, p->title, sizeof p->title);
-    report(m, p);
-    rowlock_status status = run(m, RL_SQL_MIGRATION_STEP, at, err);
-    if (status == ROWLOCK_OK)
-        status = run_statement(m, statement, err);
-    if (status == ROWLOCK_OK || had_been_added(p->migration, err))
+    char title[80];
+    rl_statement_title(statement, title, sizeof title);
+    now->statement = title;
+    now->step++;
+    report(m, now);
+    rowlock_status status = run_statement(m, statement, err);
+    now->statement = "";
+    /* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
+    if (status == ROWLOCK_OK || err->server_errno == DUPLICATE_COLUMN)
         return ROWLOCK_OK;
     if (err->server_errno == LOCK_WAIT_TIMEOUT)
         rl_error_prefix(err, "a transaction is using the table (somebody holds a lock); try again "
                              "when it has ended: ");
-    rl_error_prefix(err, "%s, statement %u of %u (%s): ", p->migration->name, p->step, p->steps,
-                    p->title);
+    rl_error_prefix(err, "%s, statement %u of %u (%s): ", now->name, now->step, now->steps, title);
     return status;
 }
 
-static rowlock_status run_steps(migrator *m, progress *p, unsigned done, rowlock_error *err)
+/* `is_new`: it is not noted yet. */
+static rowlock_status run_steps(migrator *m, const rl_migration *migration, const char *checksum,
+                                bool is_new, rowlock_error *err)
 {
-    const char *content = p->migration->content;
-    const rl_value version[] = {rl_u64(p->migration->version)};
-    rl_script script = rl_script_begin(content, strlen(content));
+    rowlock_migration now = {.version = migration->version,
+                             .name = migration->name,
+                             .statement = "",
+                             .steps = rl_script_count(migration->content)};
+    const rl_value values[] = {rl_u64(now.version), rl_text(now.name),
+                               rl_text(checksum),   rl_u64(migration->breaking ? 1 : 0),
+                               rl_u64(now.steps),   rl_text(m->applied_by)};
+    rl_script script = rl_script_begin(migration->content, strlen(migration->content));
     rl_statement statement;
+    if (is_new)
+        RL_TRY(run(m, RL_SQL_MIGRATION_BEGIN, values, err));
     while (rl_script_next(&script, &statement))
-        if (++p->step > done)
-            RL_TRY(run_step(m, p, &statement, err));
-    RL_TRY(run(m, RL_SQL_MIGRATION_END, version, err));
-    p->title[0] = '\0';
-    report(m, p);
+        RL_TRY(run_step(m, &now, &statement, err));
+    RL_TRY(run(m, RL_SQL_MIGRATION_END, values, err)); /* of the first value */
+    report(m, &now);
     return ROWLOCK_OK;
-}
-
-static rowlock_status begin_migration(migrator *m, const progress *p, const char *checksum,
-                                      rowlock_error *err)
-{
-    const rl_migration *migration = p->migration;
-    const rl_value values[] = {rl_u64(migration->version), rl_text(migration->name),
-                               rl_text(checksum),          rl_u64(migration->breaking ? 1 : 0),
-                               rl_u64(p->steps),           rl_text(m->applied_by)};
-    return run(m, RL_SQL_MIGRATION_BEGIN, values, err);
-}
-
-/* From which statement an unfinished migration goes on. */
-static rowlock_status resume_point(const migrator *m, const progress *p, const rl_version *row,
-                                   unsigned *done, rowlock_error *err)
-{
-    const rl_migration *migration = p->migration;
-    *done = row->steps_done;
-    if (m->options->resume_version == migration->version) {
-        *done = m->options->resume_done;
-        if (*done <= p->steps)
-            return ROWLOCK_OK;
-        return rl_fail(err, ROWLOCK_INVALID, "the migration %s has %u statements, not %u",
-                       migration->name, p->steps, *done);
-    }
-    if (migration->resumable || row->running == 0)
-        return ROWLOCK_OK;
-    return rl_fail(
-        err, ROWLOCK_SCHEMA,
-        "the migration %s was interrupted in its statement %u: look whether that took "
-        "effect, then run `rowlock init --resume %u:%u` if it did, or `--resume %u:%u` if not",
-        migration->name, row->running, migration->version, row->running, migration->version,
-        row->running - 1);
 }
 
 static rowlock_status apply_one(migrator *m, const rl_migration *migration, const rl_version *row,
                                 rowlock_error *err)
 {
-    progress p = {.migration = migration, .steps = rl_script_count(migration->content)};
     rl_sha256 sum = rl_sha256_begin();
     char checksum[65];
-    unsigned done = 0;
     rl_sha256_add(&sum, migration->content, strlen(migration->content));
     rl_sha256_hex(&sum, checksum);
     if (row && strcmp(row->checksum, checksum) != 0)
@@ -154,11 +189,7 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     if (row && row->applied)
         return ROWLOCK_OK;
     RL_TRY(rl_server_write_check(&m->maker.conn->server, err));
-    if (row)
-        RL_TRY(resume_point(m, &p, row, &done, err));
-    else
-        RL_TRY(begin_migration(m, &p, checksum, err));
-    RL_TRY(run_steps(m, &p, done, err));
+    RL_TRY(run_steps(m, migration, checksum, !row, err));
     m->done.applied++;
     if (migration->version > m->done.to)
         m->done.to = migration->version;
@@ -205,7 +236,7 @@ static rowlock_status create_schema(const rl_maker *maker, rowlock_error *err)
     uint64_t count = 0;
     RL_CLEANUP(close_conn) rl_conn *conn = NULL;
     RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
-    RL_TRY(rl_maker_connect(maker, NULL, &conn, err));
+    RL_TRY(connect_to(maker, NULL, &conn, err));
     RL_TRY(rl_query_number(conn, RL_SQL_SCHEMA_EXISTS, values, &maker->io, &count, err));
     if (count > 0)
         return ROWLOCK_OK;

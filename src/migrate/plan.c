@@ -1,13 +1,10 @@
-#include "migrate/plan.h"
+#include "migrate/apply.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Of a command that a message names, with its options and paths. */
-#define COMMAND_SIZE 1024
 
 /* ------------------------------------------------------------------------ one stopped */
 
@@ -50,23 +47,22 @@ static const char *line_words(const rl_entry *entry, unsigned step, char *words,
     return words;
 }
 
-static void unknown(rl_entry *entry, const rl_plan *plan)
+static void unknown(rl_entry *entry)
 {
     const rl_record *record = entry->record;
     char line[24];
     char done[60];
-    char command[COMMAND_SIZE];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
-            "known%s: look, then run %s if it did, or with --done=%u if not",
+            "known%s: look, then run " RL_REPAIR("--done=%u") " if it did, or with --done=%u if "
+                                                              "not",
             record->name, record->running, record->steps,
             line_words(entry, record->running, line, sizeof line), record->statement,
             *record->error ? ": " : "", record->error, done_words(record, done, sizeof done),
             record->running,
             record->running > record->done + 1 ? " (it was in a transaction with those before it)"
                                                : "",
-            rl_advise(plan->advice, command, sizeof command, "repair --done=%u", record->running),
-            record->done);
+            record->running, record->done);
 }
 
 /* What the first `done` statements left in their session is lost. *left: they left something.
@@ -85,11 +81,10 @@ static bool misses_session(const rl_file *file, unsigned done, bool *left)
     return *left || needed;
 }
 
-static void check_rest(rl_entry *entry, const rl_plan *plan)
+static void check_rest(rl_entry *entry)
 {
     const rl_record *record = entry->record;
     const rl_file *file = entry->file;
-    char command[COMMAND_SIZE];
     char sum[65];
     bool left = false;
     if (record->done == 0)
@@ -98,53 +93,48 @@ static void check_rest(rl_entry *entry, const rl_plan *plan)
     if (record->done > file->steps || strcmp(sum, record->done_checksum) != 0)
         problem(entry, ROWLOCK_MIGRATIONS_CHANGED,
                 "%s was changed in its first statements (%u), which took effect already; put them "
-                "back as they were, or, where the schema is as the file says, run %s",
-                file->name, record->done,
-                rl_advise(plan->advice, command, sizeof command, "repair --done=%u", record->done));
+                "back as they were, or, where the schema is as the file says, run " RL_REPAIR(
+                    "--done=%u"),
+                file->name, record->done, record->done);
     else if (!record->decided && misses_session(file, record->done, &left))
         problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
                 "%s stopped behind statement %u of %u, and what is left needs what the ones before "
-                "left in their session%s: finish it by hand and run %s, or, if the rest can do "
-                "without, "
-                "with --done=%u",
+                "left in their session%s: finish it by hand and run " RL_REPAIR(
+                    "--done=%u") ", or, if the rest can do without, with --done=%u",
                 file->name, record->done, file->steps,
-                left ? " (temporary tables, locks, variables)" : "",
-                rl_advise(plan->advice, command, sizeof command, "repair --done=%u", file->steps),
-                record->done);
+                left ? " (temporary tables, locks, variables)" : "", file->steps, record->done);
 }
 
-static void judge_stopped(rl_entry *entry, const rl_plan *plan)
+static void judge_stopped(rl_entry *entry)
 {
     entry->state = ROWLOCK_MIGRATIONS_STOPPED;
     entry->wanted = true;
     if (entry->record->whole)
         return; /* nothing of it took effect: all of it again */
     if (entry->record->running > 0 && !entry->file->resumable)
-        unknown(entry, plan);
+        unknown(entry);
     else
-        check_rest(entry, plan);
+        check_rest(entry);
 }
 
 /* ---------------------------------------------------------------------------- judging */
 
-static void judge_applied(rl_entry *entry, const rl_plan *plan)
+static void judge_applied(rl_entry *entry)
 {
-    char command[COMMAND_SIZE];
     entry->state = ROWLOCK_MIGRATIONS_DONE;
     if (strcmp(entry->file->checksum, entry->record->checksum) != 0)
         problem(
             entry, ROWLOCK_MIGRATIONS_CHANGED,
             "%s is not what was applied at %.19s (checksum %.12s there, %.12s here); put it back "
-            "and write a new file for the change, or, where the schema is as it says now, run %s",
+            "and write a new file for the change, or, where the schema is as it says now, "
+            "run " RL_REPAIR("--checksums"),
             entry->file->name, entry->record->applied_at, entry->record->checksum,
-            entry->file->checksum,
-            rl_advise(plan->advice, command, sizeof command, "repair --checksums"));
+            entry->file->checksum);
 }
 
 static void judge_missing(rl_entry *entry, const rl_plan *plan)
 {
     const rl_record *record = entry->record;
-    char command[COMMAND_SIZE];
     if (entry->version > plan->newest_file)
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
                 "%s is in the history and newer than all files here: this folder is older than the "
@@ -152,10 +142,9 @@ static void judge_missing(rl_entry *entry, const rl_plan *plan)
                 record->name);
     else
         problem(entry, ROWLOCK_MIGRATIONS_MISSING,
-                "%s is in the history, and there is no such file; put it back, or run %s",
-                record->name,
-                rl_advise(plan->advice, command, sizeof command, "repair --forget=%" PRIu64,
-                          entry->version));
+                "%s is in the history, and there is no such file; put it back, or run " RL_REPAIR(
+                    "--forget=%" PRIu64),
+                record->name, entry->version);
 }
 
 static void judge_new(rl_entry *entry, const rl_plan *plan)
@@ -176,9 +165,9 @@ static void judge(rl_entry *entry, const rl_plan *plan)
     else if (!entry->record)
         judge_new(entry, plan);
     else if (entry->record->applied)
-        judge_applied(entry, plan);
+        judge_applied(entry);
     else
-        judge_stopped(entry, plan);
+        judge_stopped(entry);
     if (plan->target > 0 && entry->version > plan->target)
         entry->wanted = false;
 }
@@ -211,12 +200,10 @@ static rowlock_status check_target(const rl_folder *folder, uint64_t target, row
     return rl_fail(err, ROWLOCK_INVALID, "there is no file with the number %" PRIu64, target);
 }
 
-rowlock_status rl_plan_make(const rl_site *site, const rl_folder *folder, const rl_ledger *ledger,
-                            rl_plan *plan, rowlock_error *err)
+rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_folder *folder,
+                            const rl_ledger *ledger, rl_plan *plan, rowlock_error *err)
 {
-    *plan = (rl_plan){.target = site->options->target,
-                      .out_of_order = site->options->out_of_order,
-                      .advice = site->advice};
+    *plan = (rl_plan){.target = options->target, .out_of_order = options->out_of_order};
     RL_TRY(check_target(folder, plan->target, err));
     plan->entries = calloc(folder->count + ledger->count + 1, sizeof *plan->entries);
     if (!plan->entries)
@@ -237,21 +224,10 @@ void rl_plan_free(rl_plan *plan)
     *plan = (rl_plan){0};
 }
 
-/* In an error's message, which has less room: then without the commands spelled out. */
-static rowlock_status refuse(const rl_plan *plan, const rl_entry *entry, rowlock_error *err)
-{
-    rl_plan brief = *plan;
-    rl_entry again = *entry;
-    brief.advice = NULL;
-    if (strlen(entry->problem) >= sizeof err->message)
-        judge(&again, &brief);
-    return rl_fail(err, ROWLOCK_REPAIR, "%s", again.problem);
-}
-
 rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err)
 {
     for (size_t i = 0; i < plan->count; i++)
         if (*plan->entries[i].problem)
-            return refuse(plan, &plan->entries[i], err);
+            return rl_fail(err, ROWLOCK_REPAIR, "%s", plan->entries[i].problem);
     return ROWLOCK_OK;
 }

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "migrate/migrations.h"
-#include "migrate/procedures.h"
+#include "migrate/migrate.h"
 #include "migrate/via.h"
 #include "stmt/session.h"
 #include "stmt/stmt.h"
@@ -21,9 +20,7 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
         rl_version *row = &all->rows[all->count++];
         *row = (rl_version){.version = (unsigned)rows.cells[0].u64,
                             .breaking = rows.cells[3].u64 != 0,
-                            .steps_done = (unsigned)rows.cells[5].u64,
-                            .running = (unsigned)rows.cells[6].u64,
-                            .applied = rows.cells[7].u64 != 0};
+                            .applied = rows.cells[4].u64 != 0};
         snprintf(row->name, sizeof row->name, "%s", rows.cells[1].text);
         snprintf(row->checksum, sizeof row->checksum, "%s", rows.cells[2].text);
     }
@@ -113,7 +110,8 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
     RL_TRY(status);
     RL_TRY(rl_versions_check_newer(&all, schema, err));
     RL_TRY(check_complete(&all, schema, err));
-    *version = all.rows[all.count - 1].version;
+    if (version)
+        *version = all.rows[all.count - 1].version;
     return ROWLOCK_OK;
 }
 
@@ -215,10 +213,9 @@ static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error 
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err)
 {
-    unsigned version = 0;
     rowlock_error denied;
     rl_procedures_seen seen;
-    rowlock_status status = rl_schema_version(conn, schema, io, &version, err);
+    rowlock_status status = rl_schema_version(conn, schema, io, NULL, err);
     /* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
     if (status == ROWLOCK_DENIED && err && !conn->session.via &&
         rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)

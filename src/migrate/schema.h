@@ -15,8 +15,6 @@ typedef struct rl_version {
     char checksum[65];
     bool breaking;
     bool applied;
-    unsigned steps_done;
-    unsigned running;
 } rl_version;
 
 typedef struct rl_versions {
@@ -40,7 +38,7 @@ rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
 
-/* The schema's version; 0: none. SCHEMA when there is none, or an unfinished one. */
+/* The schema's version, where it is wanted. SCHEMA when there is none, or an unfinished one. */
 rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io *io,
                                  unsigned *version, rowlock_error *err) RL_MUST_USE;
 

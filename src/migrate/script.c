@@ -4,14 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* What a statement looks like so far, to tell a body that was cut at its first semicolon. */
-typedef struct shape {
-    unsigned words;
-    bool creates; /* CREATE or ALTER, and of what is not yet known */
-    bool routine; /* of something with a body */
-    int depth;    /* BEGIN and CASE that no END has ended */
-} shape;
-
 /* ----------------------------------------------------------------------- characters */
 
 static char peek(const rl_script *script, const char *at, size_t ahead)
@@ -27,14 +19,6 @@ static bool is_blank(char c)
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
-}
-
-static bool in_words(const char *word, size_t length, const char *const *list)
-{
-    for (; *list; list++)
-        if (strlen(*list) == length && strncasecmp(word, *list, length) == 0)
-            return true;
-    return false;
 }
 
 static const char *word_end(const rl_script *script, const char *at)
@@ -183,7 +167,7 @@ static void take_delimiter(rl_script *script, const char *at)
     while (at < line_end && *at && !is_blank(*at))
         at++;
     size_t length = (size_t)(at - word);
-    if (length > 0 && good_delimiter(word, length)) {
+    if (good_delimiter(word, length)) {
         memcpy(script->delimiter, word, length);
         script->delimiter[length] = '\0';
         script->delimiter_length = length;
@@ -196,45 +180,12 @@ static void take_delimiter(rl_script *script, const char *at)
 
 static bool at_delimiter_line(const rl_script *script, const char *at)
 {
-    static const char *const word[] = {"DELIMITER", NULL};
+    const rl_statement rest = {.text = at, .length = (size_t)(script->end - at)};
     const char *end = word_end(script, at);
-    return in_words(at, (size_t)(end - at), word) && (end == script->end || is_blank(*end));
+    return rl_statement_is(&rest, "DELIMITER") && (end == script->end || is_blank(*end));
 }
 
-/* ------------------------------------------------------------------------ the shape */
-
-static void see_word(shape *s, const char *word, size_t length)
-{
-    /* Words, not run. */
-    static const char *const makes[] = {"CREATE", "ALTER", NULL};
-    static const char *const with_body[] = {"PROCEDURE", "FUNCTION", "TRIGGER",
-                                            "EVENT",     "PACKAGE",  NULL};
-    static const char *const without[] = {"TABLE",    "VIEW",       "INDEX", "DATABASE",
-                                          "SCHEMA",   "USER",       "ROLE",  "SERVER",
-                                          "SEQUENCE", "TABLESPACE", NULL};
-    /* Words, not run. */
-    static const char *const opening[] = {"BEGIN", "CASE", NULL};
-    static const char *const closing[] = {"END", NULL};
-    if (s->words++ == 0) {
-        s->creates = in_words(word, length, makes);
-    } else if (s->creates && !s->routine) {
-        s->routine = in_words(word, length, with_body);
-        s->creates = !in_words(word, length, without);
-    } else if (s->routine) {
-        s->depth += in_words(word, length, opening);
-        s->depth -= in_words(word, length, closing);
-    }
-}
-
-/* A name behind a dot or an @ is nobody's keyword. */
-static const char *skip_word(const rl_script *script, const char *from, const char *at, shape *s)
-{
-    const char *end = word_end(script, at);
-    bool name = at > from && (at[-1] == '.' || at[-1] == '@');
-    if (!name)
-        see_word(s, at, (size_t)(end - at));
-    return end;
-}
+/* --------------------------------------------------------------------- the statements */
 
 static const char *skip_backslash(rl_script *script, const char *at)
 {
@@ -246,7 +197,7 @@ static const char *skip_backslash(rl_script *script, const char *at)
     return at + 1;
 }
 
-static const char *skip_one(rl_script *script, const char *from, const char *at, shape *s)
+static const char *skip_one(rl_script *script, const char *at)
 {
     if (*at == '\'' || *at == '"' || *at == '`')
         return skip_quoted(script, at);
@@ -256,11 +207,11 @@ static const char *skip_one(rl_script *script, const char *from, const char *at,
         return skip_block(script, at);
     if (*at == '\\')
         return skip_backslash(script, at);
-    return is_word(*at) ? skip_word(script, from, at, s) : at + 1;
+    return is_word(*at) ? word_end(script, at) : at + 1;
 }
 
 /* Where its delimiter is, or the end. In an executed comment a delimiter is none. */
-static const char *statement_end(rl_script *script, const char *from, shape *s)
+static const char *statement_end(rl_script *script, const char *from)
 {
     const char *executed = NULL;
     const char *at = from;
@@ -272,7 +223,7 @@ static const char *statement_end(rl_script *script, const char *from, shape *s)
             executed = NULL;
             at += 2;
         } else {
-            at = skip_one(script, from, at, s);
+            at = skip_one(script, at);
         }
     }
     if (executed)
@@ -280,20 +231,14 @@ static const char *statement_end(rl_script *script, const char *from, shape *s)
     return at;
 }
 
-/* --------------------------------------------------------------------- the statements */
-
-static void check_statement(rl_script *script, const rl_statement *statement, const shape *s,
-                            bool ended)
+static void check_statement(rl_script *script, const rl_statement *statement)
 {
-    /* Commands of the client's that begin no SQL statement. */
-    static const char *const commands[] = {
-        "SOURCE",  "SYSTEM",  "TEE",    "NOTEE", "PAGER",    "NOPAGER",   "PROMPT",
-        "REHASH",  "EDIT",    "EGO",    "GO",    "QUIT",     "EXIT",      "PRINT",
-        "CONNECT", "CHARSET", "STATUS", "CLEAR", "WARNINGS", "NOWARNING", NULL};
-    const char *end = word_end(script, statement->text);
-    if (in_words(statement->text, (size_t)(end - statement->text), commands))
+    /* They begin no SQL statement. */
+    if (rl_statement_is_one_of(statement,
+                               "SOURCE SYSTEM TEE NOTEE PAGER NOPAGER PROMPT REHASH EDIT EGO GO "
+                               "QUIT EXIT PRINT CONNECT CHARSET STATUS CLEAR WARNINGS NOWARNING"))
         note_problem(script, statement->line, "that is a command of the mysql client, not SQL");
-    if (ended && s->routine && s->depth > 0 && strcmp(script->delimiter, ";") == 0)
+    if (rl_statement_is(statement, "END") && strcmp(script->delimiter, ";") == 0)
         note_problem(script, statement->line,
                      "a body with BEGIN ... END ends at its first semicolon: put lines "
                      "\"DELIMITER //\" and \"DELIMITER ;\" around it, and // behind its END");
@@ -328,15 +273,13 @@ bool rl_script_next(rl_script *script, rl_statement *statement)
     if (!find_statement(script))
         return false;
     const char *from = script->at;
-    shape s = {0};
-    const char *end = statement_end(script, from, &s);
-    bool ended = end < script->end;
+    const char *end = statement_end(script, from);
     size_t length = (size_t)(end - from);
     while (length > 0 && is_blank(from[length - 1]))
         length--;
     *statement = (rl_statement){.text = from, .length = length, .line = script->line};
-    check_statement(script, statement, &s, ended);
-    move_to(script, ended ? end + script->delimiter_length : end);
+    check_statement(script, statement);
+    move_to(script, end < script->end ? end + script->delimiter_length : end);
     return true;
 }
 
@@ -365,63 +308,52 @@ static size_t before_secret(const char *text, size_t length)
     return length;
 }
 
-/* Where its first line ends; where that is a word alone ("CALL"), the next. */
-static size_t title_end(const rl_statement *statement, size_t limit)
-{
-    unsigned words = 0;
-    size_t n = 0;
-    for (; n < statement->length && n < limit; n++) {
-        if (statement->text[n] == '\n' && words > 1)
-            break;
-        words += !is_blank(statement->text[n]) && (n == 0 || is_blank(statement->text[n - 1]));
-    }
-    return n;
-}
-
-/* The end of a line, with the blanks before and behind it, becomes one blank. */
-static void join_lines(char *text)
-{
-    char *to = text;
-    for (const char *at = text; *at; at++) {
-        if (*at != '\n') {
-            *to++ = *at;
-            continue;
-        }
-        while (to > text && is_blank(to[-1]))
-            to--;
-        while (is_blank(at[1]))
-            at++;
-        *to++ = ' ';
-    }
-    *to = '\0';
-}
-
+/* Its first line; where that is a word alone ("CALL"), the next ones, too. The end of a line, with
+ * the blanks before and behind it, becomes one blank. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
-    size_t n = before_secret(statement->text, title_end(statement, size - 1));
-    /* Not in the middle of a character. */
-    if (n < statement->length)
-        while (n > 0 && ((unsigned char)statement->text[n] & 0xc0) == 0x80)
+    const char *text = statement->text;
+    const bool cut = statement->length > size - 1;
+    const size_t end = before_secret(text, cut ? size - 1 : statement->length);
+    unsigned words = 0;
+    size_t at = 0;
+    size_t n = 0;
+    for (; at < end && !(text[at] == '\n' && words > 1); at++) {
+        words += !is_blank(text[at]) && (at == 0 || is_blank(text[at - 1]));
+        title[n++] = text[at];
+        if (text[at] != '\n')
+            continue;
+        while (n > 0 && is_blank(title[n - 1]))
             n--;
-    while (n > 0 && (statement->text[n - 1] == '(' || is_blank(statement->text[n - 1])))
+        title[n++] = ' ';
+        while (at + 1 < end && is_blank(text[at + 1]))
+            at++;
+    }
+    /* Not in the middle of a character. */
+    for (; n > 0 && at < statement->length && ((unsigned char)text[at] & 0xc0) == 0x80; at--)
         n--;
-    memcpy(title, statement->text, n);
+    while (n > 0 && (title[n - 1] == '(' || is_blank(title[n - 1])))
+        n--;
     title[n] = '\0';
-    join_lines(title);
 }
 
-bool rl_statement_is(const rl_statement *statement, const char *word)
+static bool has_first(const rl_statement *statement, const char *word, size_t length)
 {
-    size_t length = strlen(word);
     return statement->length >= length && strncasecmp(statement->text, word, length) == 0 &&
            (statement->length == length || !is_word(statement->text[length]));
 }
 
-bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words)
+bool rl_statement_is(const rl_statement *statement, const char *word)
 {
-    while (*words && !rl_statement_is(statement, *words))
-        words++;
-    return *words != NULL;
+    return has_first(statement, word, strlen(word));
+}
+
+bool rl_statement_is_one_of(const rl_statement *statement, const char *words)
+{
+    for (size_t n = 0; (n = strcspn(words, " ")) > 0; words += n + (words[n] == ' '))
+        if (has_first(statement, words, n))
+            return true;
+    return false;
 }
 
 bool rl_statement_mentions(const rl_statement *statement, const char *what)

@@ -3,8 +3,9 @@
  *
  * The one parser of scripts: of rowlock's own migrations and of users' files. It knows quotes
  * (backslashes and doubled ones), comments, executed comments, and the client's DELIMITER lines;
- * no grammar. What cannot be meant (an unclosed quote, a command of the client's, a body cut at
- * its first semicolon) is told in `problem`, and the statements are given all the same.
+ * no grammar. What cannot be meant (an unclosed quote, a command of the client's, the END of a body
+ * that was cut at its first semicolon) is told in `problem`, and the statements are given all the
+ * same.
  */
 #ifndef RL_MIGRATE_SCRIPT_H
 #define RL_MIGRATE_SCRIPT_H
@@ -58,8 +59,27 @@ bool rl_statement_head(const rl_statement *statement, const char **at, rl_statem
 /* What is behind its first word, and behind comments; what executed comments hold is part of it. */
 rl_statement rl_statement_rest(const rl_statement *statement);
 
-/* Is its first word this one (in capitals)? One of these, which end with a NULL? */
+/* Is its first word this one (in capitals)? One of these, with one blank between them? */
 bool rl_statement_is(const rl_statement *statement, const char *word);
-bool rl_statement_is_one_of(const rl_statement *statement, const char *const *words);
+bool rl_statement_is_one_of(const rl_statement *statement, const char *words);
+
+/*
+ * statement.c: what a statement does to its transaction and its session, as far as its words say.
+ */
+
+/* Does it end the transaction that it is in, on one of the servers at least? */
+bool rl_ends_transaction(const rl_statement *statement);
+
+/* May a part of it stay when it fails, since it may commit in its midst? CALL and the like. */
+bool rl_commits_in_parts(const rl_statement *statement);
+
+/* Does it change nothing but its session, and can be run again there? SET, USE. */
+bool rl_is_of_session(const rl_statement *statement);
+
+/* Does it leave something in its session that cannot be had again by running it again? */
+bool rl_leaves_something(const rl_statement *statement);
+
+/* Does it need what the statement before it left in the session? */
+bool rl_needs_something(const rl_statement *statement);
 
 #endif

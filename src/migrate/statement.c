@@ -1,4 +1,4 @@
-#include "migrate/statement.h"
+#include "migrate/script.h"
 
 #include <ctype.h>
 #include <strings.h>
@@ -32,10 +32,8 @@ static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement 
 
 static bool runs_others(const rl_statement *head)
 {
-    /* Words, not run. MariaDB takes what a procedure's body may have outside of one, too. */
-    static const char *const words[] = {"CALL", "EXECUTE", "BEGIN",  "IF",  "CASE",
-                                        "LOOP", "WHILE",   "REPEAT", "FOR", NULL};
-    return rl_statement_is_one_of(head, words);
+    /* MariaDB takes what a procedure's body may have outside of one, too. */
+    return rl_statement_is_one_of(head, "IF CASE LOOP WHILE REPEAT FOR BEGIN CALL EXECUTE");
 }
 
 bool rl_commits_in_parts(const rl_statement *statement)
@@ -74,16 +72,12 @@ static bool sets_and_commits(const rl_statement *head)
 /* Seen on MariaDB 10.11, 11.8 and MySQL 9.7: each commits on one of them at least. */
 static bool head_ends_transaction(const rl_statement *head)
 {
-    /* Words, not run. */
-    static const char *const words[] = {
-        "ALTER",   "RENAME",    "TRUNCATE", "GRANT",  "REVOKE",  "LOCK",     "UNLOCK", /* not run */
-        "XA",      "OPTIMIZE",  "ANALYZE",  "CHECK",  "REPAIR",  "CACHE",    "IMPORT", /* not run */
-        "INSTALL", "UNINSTALL", "FLUSH",    "RESET",  "BACKUP",  "CLONE",    "CHANGE", /* not run */
-        "BEGIN",   "START",     "STOP",     "COMMIT", "RESTART", "SHUTDOWN", NULL,     /* not run */
-    };
-    static const char *const makes[] = {"CREATE", "DROP", NULL}; /* not run */
+    static const char words[] =
+        "XA RENAME ALTER TRUNCATE GRANT REVOKE LOCK UNLOCK OPTIMIZE ANALYZE CHECK REPAIR CACHE "
+        "IMPORT INSTALL UNINSTALL FLUSH RESET BACKUP CLONE CHANGE BEGIN START STOP COMMIT RESTART "
+        "SHUTDOWN";
     rl_statement rest = rl_statement_rest(head);
-    if (rl_statement_is_one_of(head, makes))
+    if (rl_statement_is_one_of(head, "CREATE DROP")) /* not run */
         return !is_temporary_table(head);
     if (rl_statement_is(head, "ROLLBACK")) { /* not run */
         if (rl_statement_is(&rest, "WORK"))
@@ -154,9 +148,7 @@ static bool fills_variable(const rl_statement *statement)
 /* As it begins there. */
 static bool head_leaves_something(const rl_statement *head)
 {
-    /* Words, not run. */
-    static const char *const first[] = {"LOCK", "PREPARE", "HANDLER", "GET", NULL};
-    return rl_statement_is_one_of(head, first) ||
+    return rl_statement_is_one_of(head, "LOCK PREPARE HANDLER GET") ||
            (rl_statement_is(head, "SET") && rl_statement_mentions(head, "("));
 }
 

@@ -1,4 +1,4 @@
-#include "migrate/work.h"
+#include "migrate/apply.h"
 
 #include <inttypes.h>
 
@@ -31,7 +31,7 @@ void rl_tell(const rl_site *site, const rowlock_migrations_progress *what)
 
 rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err)
 {
-    if (!site->ours(site->ours_data))
+    if (site->check(site->hold) != ROWLOCK_OK)
         return rl_site_lost(site, err);
     if (rl_budget_cancelled(&site->budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "cancelled");
@@ -63,8 +63,7 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
             return ROWLOCK_OK;
         /* Who may not end it waits until it ends by itself. */
         if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
-            if (err)
-                *err = killing;
+            *err = killing;
             return status;
         }
         if (!told)
@@ -77,14 +76,13 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
     }
 }
 
-static rowlock_status elsewhere(const rl_site *site, const rl_guard *before, rowlock_error *err)
+static rowlock_status elsewhere(const rl_guard *before, rowlock_error *err)
 {
-    char command[RL_ADVICE_SIZE];
     return rl_fail(err, ROWLOCK_REPAIR,
                    "the last migrator (%s) did not end as it should, and worked on another "
-                   "server than this one: when its connection %" PRIu64 " has ended there, run %s",
-                   before->who, before->connection_id,
-                   rl_advise(site->advice, command, sizeof command, "repair --gone"));
+                   "server than this one: when its connection %" PRIu64
+                   " has ended there, run " RL_REPAIR("--gone"),
+                   before->who, before->connection_id);
 }
 
 rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_error *err)
@@ -100,7 +98,7 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
     if (before.connection_id == 0)
         return ROWLOCK_OK;
     if (!gone && before.server != site->server)
-        return elsewhere(site, &before, err);
+        return elsewhere(&before, err);
     if (!gone)
         RL_TRY(evict(site, &before, err));
     return rl_guard_register(site, 0, err);
@@ -245,9 +243,7 @@ static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **c
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err)
 {
     rl_conn *conn = NULL; /* is closed again: its sql_mode is not ours */
-    rowlock_error spare;
     rowlock_status status = ROWLOCK_OK;
-    err = rl_error_or(err, &spare);
     for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++)
         if (plan->entries[i].wanted)
             status = check_file(site, plan->entries[i].file, &conn, err);

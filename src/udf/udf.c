@@ -1,4 +1,11 @@
-#include "udf/udf.h"
+/*
+ * The functions that the server finds in rowlock_udf.so, by these names. What they mean is in
+ * docs/udf.md; sql/udf/ has the statements that make them known.
+ *
+ * All of them are pure: no allocation but in an _init, no file, no lock, no connection. They
+ * may be called by any number of sessions at once.
+ */
+#include "rowlock/rowlock_udf.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -9,8 +16,26 @@
 
 #include "base/clock.h"
 #include "base/name.h"
-#include "udf/token.h"
-#include "udf/uuid.h"
+#include "rowlock/rowlock.h"
+#include "udf/values.h"
+
+/* A function, declared and begun. Each parameter is there, whatever a function needs of them. */
+#define RL_UDF_ANY __attribute__((unused))
+#define RL_UDF_DECLARED(head)                                                                      \
+    ROWLOCK_API head;                                                                              \
+    head
+#define RL_UDF_INIT(f)                                                                             \
+    RL_UDF_DECLARED(char f##_init(rowlock_udf_init *init RL_UDF_ANY,                               \
+                                  rowlock_udf_args *args RL_UDF_ANY, char *message RL_UDF_ANY))
+#define RL_UDF_DEINIT(f) RL_UDF_DECLARED(void f##_deinit(rowlock_udf_init *init))
+#define RL_UDF_INTEGER(f)                                                                          \
+    RL_UDF_DECLARED(long long f(rowlock_udf_init *init RL_UDF_ANY,                                 \
+                                rowlock_udf_args *args RL_UDF_ANY, char *is_null RL_UDF_ANY,       \
+                                char *error RL_UDF_ANY))
+#define RL_UDF_STRING(f)                                                                           \
+    RL_UDF_DECLARED(char *f(rowlock_udf_init *init RL_UDF_ANY, rowlock_udf_args *args RL_UDF_ANY,  \
+                            char *result RL_UDF_ANY, unsigned long *length RL_UDF_ANY,             \
+                            char *is_null RL_UDF_ANY, char *error RL_UDF_ANY))
 
 /* As the servers' own headers lay them out, on a machine with 64 bits. */
 _Static_assert(sizeof(void *) != 8 || offsetof(rowlock_udf_args, lengths) == 24, "UDF_ARGS");
@@ -31,45 +56,35 @@ static char refuse(char *message, const char *words)
     return 1;
 }
 
-/* Every argument as text. A number that the server hands over as a long long does not say
+/* So many, and each as text: a number that the server hands over as a long long does not say
  * whether it was unsigned, and a double has no 64 bits for a token. */
-static void want_text(rowlock_udf_args *args)
+static char init_args(rowlock_udf_init *init, rowlock_udf_args *args, unsigned count, char *message,
+                      const char *usage)
 {
-    for (unsigned i = 0; i < args->arg_count; i++)
+    if (args->arg_count != count)
+        return refuse(message, usage);
+    for (unsigned i = 0; i < count; i++)
         args->arg_type[i] = ROWLOCK_UDF_STRING;
+    init->maybe_null = 0;
+    return 0;
 }
 
 static char init_tokens(rowlock_udf_init *init, rowlock_udf_args *args, char *message,
                         const char *usage)
 {
-    if (args->arg_count != 2)
-        return refuse(message, usage);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; args->arg_count == 2 && i < 2; i++)
         if (args->arg_type[i] == ROWLOCK_UDF_REAL)
             return refuse(message,
                           "a token is a whole number or its digits, not a floating-point number");
-    want_text(args);
-    init->maybe_null = 0;
-    return 0;
-}
-
-static char init_name(rowlock_udf_args *args, char *message, const char *usage)
-{
-    if (args->arg_count != 1)
-        return refuse(message, usage);
-    want_text(args);
-    return 0;
+    return init_args(init, args, 2, message, usage);
 }
 
 /* Not folded into a constant: each call, each row has its own. */
 static char init_nothing(rowlock_udf_init *init, rowlock_udf_args *args, char *message,
                          const char *usage)
 {
-    if (args->arg_count != 0)
-        return refuse(message, usage);
-    init->maybe_null = 0;
     init->const_item = 0;
-    return 0;
+    return init_args(init, args, 0, message, usage);
 }
 
 /* The token that is presented, which is not 0, and what it is compared with. */
@@ -149,8 +164,7 @@ static rowlock_status check_name(const rowlock_udf_args *args, rowlock_error *er
 
 RL_UDF_INIT(rowlock_name_valid)
 {
-    init->maybe_null = 0;
-    return init_name(args, message, "use rowlock_name_valid(name)");
+    return init_args(init, args, 1, message, "use rowlock_name_valid(name)");
 }
 
 RL_UDF_INTEGER(rowlock_name_valid)
@@ -160,7 +174,7 @@ RL_UDF_INTEGER(rowlock_name_valid)
 
 RL_UDF_INIT(rowlock_name_problem)
 {
-    if (init_name(args, message, "use rowlock_name_problem(name)"))
+    if (init_args(init, args, 1, message, "use rowlock_name_problem(name)"))
         return 1;
     rowlock_error *err = calloc(1, sizeof *err); /* the message may be longer than `result` */
     if (!err)

@@ -75,7 +75,6 @@ sweep --every=|0 % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
 doctor --ttl=|0 499ms 25h % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
 ls --connect-timeout=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
 sweep --history-rows=|0
-init --resume=|1 1: :1 1:x 0:1 1:2:3
 CASES
     misused "*missing.cnf*No such file*" "$ROWLOCK" --defaults-file="$TEST_DIR/missing.cnf" ls
 }

@@ -30,14 +30,6 @@ state_of() { # NUMBER
     migrate status --json | jq -r ".[] | select(.number == $1).state"
 }
 
-# paste TEXT: runs the first command in it that stands between backticks and is rowlock's.
-paste() {
-    local command
-    command=$(grep -oE '`[^`]*rowlock [^`]*`' <<<"$1" | head -n 1)
-    echo "pasted: $command"
-    (unset MYSQL_PWD && eval "${command:1:-1}")
-}
-
 # files NUMBER...: 000N_x.sql that notes N, for each.
 files() {
     for i in "$@"; do
@@ -143,7 +135,7 @@ SQL
         refused "0002_bad.sql$pattern"
     done <<'CASES'
 , line 2: a quote is not closed|@\nSELECT 'open;
-, line 1: a body with BEGIN ... END ends at its first semicolon*DELIMITER*|CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND;
+, line 4: a body with BEGIN ... END ends at its first semicolon*DELIMITER*|CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND;
 , line 2: a backslash outside of quotes*|@\nSELECT 1\\G
 , line 1: that is a command of the mysql client*|source other.sql
  has no statement; write one, or take the file away|-- nothing
@@ -267,13 +259,12 @@ CASES
         INSERT INTO seen (what) VALUES ('half'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'it went wrong'; END//"
     # A word alone on a line does not say which one it is.
     file 0001_a.sql "$(see one)" "" "CALL" "  fails(" "    3);" "$(see two)"
-    fails 67 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`*migrate status --into=$APP files\`" \
+    fails 67 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`rowlock migrate status\`" \
         migrate
-    fails 68 "0001_a.sql stopped in statement 2 of 3 (line 3): \`CALL fails\`: it went wrong (error 1644); statement 1 took effect; whether 2 did is not known: look, then run \`*migrate repair --done=2 --into=$APP files\` if it did, or with --done=1 if not" \
+    fails 68 "0001_a.sql stopped in statement 2 of 3 (line 3): \`CALL fails\`: it went wrong (error 1644); statement 1 took effect; whether 2 did is not known: look, then run \`rowlock migrate repair --done=2\` with this run's options and folder if it did, or with --done=1 if not" \
         migrate
     [ "$(seen)" = "one half" ]
-    run migrate
-    paste "$output"
+    migrate repair -q --done=2
     migrate -q
     [ "$(seen)" = "one half two" ]
     # What may be run again needs no decision.
@@ -380,27 +371,6 @@ CASES
     [ "$(seen)" = "1 2 3" ]
 }
 
-@test "a command that is told can be pasted, and has no password" {
-    new_user told "ALL ON \`$TEST_SCHEMA\`.*" "ALL ON \`$APP\`.*"
-    user=$(user_of told)
-    sql_any "ALTER USER '$user'@'localhost' IDENTIFIED BY 'it''s'"
-    history=(--lock='a b' --history-table=h --into="$APP" "it's here")
-    url="mysql://$user:it's@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
-    files 1 2 3
-    mv files "it's here"
-    MYSQL_PWD="it's" rl_as told migrate -q "${history[@]}"
-    echo "-- more" >>"it's here/0001_x.sql"
-    mv "it's here/0002_x.sql" .
-    MYSQL_PWD="it's" run -68 rl_as told --password="it's" -vD "$TEST_SCHEMA" migrate status "${history[@]}"
-    # What asks for the password is not run here.
-    [[ $output == *"\`$ROWLOCK --no-defaults --socket "*" --database $TEST_SCHEMA --password migrate repair --checksums"* ]]
-    [[ $output != *"it's --"* && $output != *"it'\''s' migrate"* ]]
-    run env ROWLOCK_URL="$url" "$ROWLOCK" --no-defaults migrate status "${history[@]}"
-    # The environment stays what it is where it is pasted.
-    ROWLOCK_URL="$url" \
-        paste "$(grep checksums <<<"$output")"
-}
-
 @test "--json: what was applied, also before an error; what would be run; what was repaired" {
     file 0001_a.sql "$(see one)" "$(see two)"
     file 0002_b.sql "INSERT INTO nix" "VALUES (1);"
@@ -435,8 +405,7 @@ CASES
     fails 68 "$other" migrate --lock=other
     [ "$(seen)" = 1 ]
     # shellcheck disable=SC2154
-    # (Where the paths are long, without the options.)
-    [[ $stderr == *", run \`"*"rowlock"*" migrate repair --relock"*"\`"* ]]
+    [[ $stderr == *", run \`rowlock migrate repair --relock\` with this run's options and folder" ]]
     migrate repair -q --relock --lock=other
     migrate -q --lock=other
     [ "$(seen)" = "1 2" ]

@@ -3,7 +3,7 @@
 
 #include "db/errors.h"
 #include "keep/keeper.h"
-#include "migrate/migrations.h"
+#include "migrate/migrate.h"
 #include "migrate/script.h"
 #include "stmt/stmt.h"
 #include "support/unit.h"

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "support/unit.h"
-#include "udf/token.h"
-#include "udf/uuid.h"
+#include "udf/values.h"
 
 /* And the output is not touched. */
 static void refuses(const char *text, size_t length)

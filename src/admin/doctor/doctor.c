@@ -6,7 +6,7 @@
 #include "admin/doctor/parts.h"
 #include "bell/bell.h"
 #include "engine/kind.h"
-#include "migrate/procedures.h"
+#include "migrate/migrate.h"
 #include "migrate/schema.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
