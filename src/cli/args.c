@@ -1,5 +1,5 @@
-/* cli/args.c - see args.h */
-#include "args.h"
+/* cli/args.c - a command's options and operands, and how they are read: see cli.h */
+#include "cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>

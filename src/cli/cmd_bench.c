@@ -4,13 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
 #include "bench/rows.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { CLIENTS_LIMIT = 256, WINDOW_MIN_MS = 50, WINDOW_MAX_MS = 60000 };
 

@@ -2,10 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "args.h"
-#include "cli.h"
 #include "table.h"
-#include "text.h"
 
 enum { HISTORY_WAIT_MS = 2000 };
 

@@ -3,12 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum {
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */

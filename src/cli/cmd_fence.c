@@ -2,9 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
 #include "table.h"
 
 enum { IDENTIFIER_BYTES = 256 };

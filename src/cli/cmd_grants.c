@@ -3,11 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
 #include "cli.h"
 #include "grants.h"
-#include "say.h"
-#include "text.h"
 
 enum {
     USER_MOST = 128, /* characters; MySQL: 32 */

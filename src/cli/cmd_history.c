@@ -1,8 +1,6 @@
 /* cli/cmd_history.c - history: who held what, and how it ended. */
 #include <stdio.h>
 
-#include "args.h"
-#include "cli.h"
 #include "table.h"
 
 enum { MOST = 100000 };

@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
 #include "cli.h"
-#include "say.h"
 
 typedef struct init_call {
     cli_context context;

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { PAGE = 1000 };
 

@@ -9,9 +9,6 @@
 #include <unistd.h>
 
 #include "migrate.h"
-#include "say.h"
-#include "table.h"
-#include "text.h"
 
 static const char help[] =
     "Usage: rowlock migrate --into=SCHEMA [options] DIR\n"

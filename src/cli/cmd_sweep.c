@@ -9,11 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
-#include "text.h"
+#include "table.h"
 
 static const char help[] =
     "Usage: rowlock sweep [--history=D] [--history-rows=N] [--unused=D] [--every=D] [--json]\n"

@@ -1,13 +1,10 @@
-/* cli/json.c - see json.h */
-#include "json.h"
+/* cli/json.c - JSON: see table.h */
+#include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "say.h"
-#include "text.h"
 
 /* A copy that is UTF-8 throughout. */
 static char *as_utf8(const char *text)

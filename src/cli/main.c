@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
 #include "cli.h"
-#include "refused.h"
-#include "say.h"
-#include "secret.h"
-#include "text.h"
 
 typedef struct subcommand {
     const char *name;

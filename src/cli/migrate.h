@@ -2,9 +2,8 @@
 #ifndef RL_CLI_MIGRATE_H
 #define RL_CLI_MIGRATE_H
 
-#include "args.h"
-#include "json.h"
 #include "rowlock/rowlock_migrate.h"
+#include "table.h"
 
 typedef struct migrating {
     cli_context context;

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "migrate.h"
-#include "say.h"
-#include "table.h"
 
 /* ---------------------------------------------------------------------------- dry run */
 

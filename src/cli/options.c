@@ -6,9 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "say.h"
-#include "secret.h"
+#include "cli.h"
 
 enum { RETRY_MOST_MS = 86400000 };
 

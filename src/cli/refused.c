@@ -1,14 +1,10 @@
-#include "refused.h"
+/* cli/refused.c - after the server refused something: all that the command takes. */
+#include "cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cli.h"
-#include "say.h"
-#include "secret.h"
-#include "text.h"
 
 /* Not the login, nor what no GRANT gives. */
 static bool lacked_a_right(const rowlock_error *refusal)

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include "run.h"
-#include "text.h"
 
 void run_say_acquired(const run *self)
 {

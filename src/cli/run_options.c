@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "args.h"
+#include "cli.h"
 
 enum { KILL_AFTER_MS = 10000 };
 

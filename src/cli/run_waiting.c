@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "text.h"
+#include "cli.h"
 
 enum {
     FIRST_MS = 300, /* a wait that is shorter needs no words */

@@ -1,5 +1,5 @@
 /* cli/say.c - lines on stderr, and whether stdout arrived. */
-#include "say.h"
+#include "cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cli.h"
-#include "text.h"
 
 static const char *command_name = "";
 static rowlock_error failure;

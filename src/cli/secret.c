@@ -1,5 +1,5 @@
-/* cli/secret.c - passwords stay out of the process list: see secret.h; and asking for one. */
-#include "secret.h"
+/* cli/secret.c - passwords stay out of the process list; and asking for one. */
+#include "cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +8,6 @@
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include "cli.h"
-#include "say.h"
 
 /* Leaves one x, so that one sees that a password was given, not how long it is. */
 static void overwrite(char *secret, size_t length)

@@ -15,7 +15,6 @@
 
 #include "cli.h"
 #include "descendants.h"
-#include "secret.h"
 
 typedef struct supervision {
     const supervisor_job *job;

@@ -8,10 +8,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "say.h"
-#include "text.h"
-
 const cli_named cli_modes[] = {
     [ROWLOCK_OPTIMISTIC] = {"lease", CLI_PLAIN},
     [ROWLOCK_PESSIMISTIC] = {"pessimistic", CLI_PLAIN},

@@ -1,12 +1,13 @@
-/* cli/table.h - rows, as tables for people and as JSON for programs. */
+/*
+ * cli/table.h - what is listed: rows, as tables for people and as JSON for programs; and JSON by
+ * itself. Out of memory ends the program, in one line.
+ */
 #ifndef RL_CLI_TABLE_H
 #define RL_CLI_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <json-c/json.h>
 
-#include "json.h"
+#include "cli.h"
 
 typedef enum cli_colour { CLI_PLAIN = 0, CLI_GREEN, CLI_YELLOW, CLI_RED, CLI_BOLD } cli_colour;
 
@@ -54,7 +55,7 @@ typedef struct cli_column {
 
 #define CELL_AT(type, member) .at = offsetof(type, member)
 
-/* Rows on their way out. Out of memory ends the program, in one line. */
+/* Rows on their way out. */
 typedef struct cli_rows {
     const cli_column *columns;
     bool json;
@@ -77,5 +78,30 @@ json_object *cli_row_json(const cli_column *columns, const void *row);
 size_t cli_terminal_width(void);
 /* `text` in the colour, where stdout is a terminal that is to have colours. */
 void cli_print_coloured(const char *text, cli_colour colour);
+
+/* ------------------------------------------------------------- JSON: json.c */
+
+json_object *cli_json_new(void);
+
+/* Members. Bytes that are not UTF-8 become U+FFFD, so that the output is always valid. */
+void cli_json_text(json_object *object, const char *key, const char *value);
+/* "2026-11-21 07:56:44.123456" as 2026-11-21T07:56:44.123456Z; "" as null. */
+void cli_json_time(json_object *object, const char *key, const char *value);
+void cli_json_bool(json_object *object, const char *key, bool value);
+/* The digits as they are; "" as null. */
+void cli_json_number(json_object *object, const char *key, const char *digits);
+void cli_json_count(json_object *object, const char *key, uint64_t value);
+/* null where it is not known. */
+void cli_json_int(json_object *object, const char *key, bool known, int64_t value);
+
+/* A member that is an empty array (it belongs to the object), and a further item of one. */
+json_object *cli_json_array(json_object *object, const char *key);
+void cli_json_append(json_object *array, json_object *item);
+
+/* Prints it on a line of its own, and frees it. */
+void cli_json_print(json_object *object);
+/* The same as the index-th of an array, then the end of an array of so many. */
+void cli_json_item(json_object *object, size_t index);
+void cli_json_end(size_t count);
 
 #endif

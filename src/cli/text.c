@@ -1,5 +1,5 @@
-/* cli/text.c - see text.h */
-#include "text.h"
+/* cli/text.c - text for people: harmless, measured in columns of the terminal. See cli.h */
+#include "cli.h"
 
 #include <inttypes.h>
 #include <locale.h>

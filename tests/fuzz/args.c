@@ -5,7 +5,7 @@
  *
  * What the command would write (write() and fputs(), renamed in CMakeLists.txt) comes here.
  */
-#include "cli/args.h"
+#include "cli/cli.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -16,8 +16,6 @@
 #include "api/options.h"
 #include "base/url.h"
 #include "cli/run_options.h"
-#include "cli/secret.h"
-#include "cli/text.h"
 #include "fuzz.h"
 
 enum { MOST = 64 }; /* arguments */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/json.h"
+#include "cli/table.h"
 #include "fuzz.h"
 #include "migrate/script.h"
 #include "stmt/stmt.h"
