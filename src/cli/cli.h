@@ -146,6 +146,9 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same on stdout, without "rowlock: ". */
 void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Where nobody is left to read it, there is nobody to tell. */
+void cli_write(int fd, const void *bytes, size_t length);
+
 /* For the "try ..." line of cli_usage(); the string must stay. "" before a command is known. */
 void cli_set_command(const char *name);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "table.h"
 
@@ -145,7 +146,7 @@ typedef struct doctor {
 static int diagnose(void *into)
 {
     doctor *self = into;
-    diagnosis all = {.json = self->context.json, .width = cli_terminal_width()};
+    diagnosis all = {.json = self->context.json, .width = cli_terminal_width(STDOUT_FILENO)};
     rowlock_error err;
     if (!cli_password(&self->context))
         return CLI_EXIT_USAGE;

@@ -105,7 +105,7 @@ static void clear_line(migrating *m)
 /* One line on a terminal, which the next one replaces. */
 static void show_line(migrating *m, const char *text)
 {
-    size_t width = cli_terminal_width();
+    size_t width = cli_terminal_width(STDOUT_FILENO);
     size_t used = 0;
     char *line = cli_need(cli_printable(text));
     size_t length = width > 1 ? cli_fit(line, width - 1, &used) : 0;
@@ -166,7 +166,7 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
         return;
     if (now->event == ROWLOCK_MIGRATIONS_APPLIED)
         show_applied(m, now);
-    else if (cli_terminal_width() > 0)
+    else if (cli_terminal_width(STDOUT_FILENO) > 0)
         show_transient(m, now);
 }
 

@@ -6,6 +6,7 @@
  * in the library is done by a second thread, so that this one always hears signals.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include "run.h"
-#include "run_sockets.h"
 
 enum {
     /* A command that is to end has this long from SIGTERM to SIGKILL, at most ... */
@@ -262,6 +262,17 @@ static void set_client_options(run *self)
     }
 }
 
+/* Where stdin, stdout or stderr is closed, /dev/null takes its place (and is closed again
+ * for the command), so that no connection gets its number and our lines with it. */
+static bool guard_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
+            return false;
+    }
+    return true;
+}
+
 /* Everything that must be there before the first connection or thread. */
 static bool prepare(run *self)
 {
@@ -272,17 +283,15 @@ static bool prepare(run *self)
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
     self->supervisor_status = -1;
-    if (!run_sockets_guard_standard() || !run_signals_take(&self->signals) ||
+    if (!guard_standard() || !run_signals_take(&self->signals) ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         self->exit_status = system_error("cannot start");
         return false;
     }
-    if (!descendants_start(&self->descendants)) {
+    if (!descendants_start(&self->before)) {
         self->exit_status = system_error("cannot look into /proc for what the command starts");
         return false;
     }
-    self->inherited_socket_count =
-        run_sockets(NULL, 0, self->inherited_sockets, SUPERVISOR_SOCKETS);
     self->done = eventfd(0, EFD_CLOEXEC);
     if (self->done < 0 || !supervisor_start(&self->supervisor, &job)) {
         self->exit_status = system_error("cannot start the supervising process");
@@ -350,6 +359,6 @@ int run_options_run(void *into)
     if (prepare(&self))
         guard_command(&self);
     rowlock_cancel_free(self.cancel);
-    descendants_finish(&self.descendants);
+    descendants_forget(&self.before);
     return self.exit_status;
 }

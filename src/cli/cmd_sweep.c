@@ -123,9 +123,8 @@ static void on_end(int signo)
 {
     (void)signo;
     int error = errno;
-    uint64_t one = 1;
-    ssize_t ignored = write(end_event, &one, sizeof one);
-    (void)ignored;
+    const uint64_t one = 1;
+    cli_write(end_event, &one, sizeof one);
     errno = error;
 }
 

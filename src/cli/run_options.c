@@ -1,9 +1,7 @@
-/* cli/run_options.c - see run_options.h */
-#include "run_options.h"
-
+/* cli/run_options.c - the arguments of `rowlock run`. */
 #include <string.h>
 
-#include "cli.h"
+#include "run.h"
 
 enum { KILL_AFTER_MS = 10000 };
 

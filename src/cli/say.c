@@ -16,6 +16,12 @@ void cli_set_command(const char *name)
     command_name = name;
 }
 
+void cli_write(int fd, const void *bytes, size_t length)
+{
+    ssize_t ignored = write(fd, bytes, length);
+    (void)ignored;
+}
+
 /* The whole line in one write, so that lines of several processes do not mix. */
 static void write_line(const char *message)
 {
@@ -24,9 +30,7 @@ static void write_line(const char *message)
     cli_printable_into(line + start, sizeof line - start - 1, message);
     size_t length = strlen(line);
     line[length++] = '\n';
-    /* When stderr is gone there is nobody left to tell. */
-    ssize_t ignored = write(STDERR_FILENO, line, length);
-    (void)ignored;
+    cli_write(STDERR_FILENO, line, length);
 }
 
 static void say(const char *format, va_list args) __attribute__((format(printf, 1, 0)));

@@ -110,12 +110,6 @@ static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof ending_signals[0] };
 
-static void write_text(int fd, const char *text)
-{
-    ssize_t ignored = write(fd, text, strlen(text));
-    (void)ignored;
-}
-
 /* One line without its end. False: none came. */
 static bool read_line(int tty, char *line, size_t size)
 {
@@ -129,6 +123,7 @@ static bool read_line(int tty, char *line, size_t size)
 
 static bool read_silently(int tty, char *line, size_t size)
 {
+    static const char prompt[] = "Enter password: ";
     struct termios saved;
     if (tcgetattr(tty, &saved) != 0)
         return false;
@@ -137,10 +132,10 @@ static bool read_silently(int tty, char *line, size_t size)
     silent.c_lflag |= ICANON | ISIG;
     if (tcsetattr(tty, TCSAFLUSH, &silent) != 0)
         return false;
-    write_text(tty, "Enter password: ");
+    cli_write(tty, prompt, sizeof prompt - 1);
     bool got = read_line(tty, line, size);
     tcsetattr(tty, TCSAFLUSH, &saved);
-    write_text(tty, "\n");
+    cli_write(tty, "\n", 1);
     return got;
 }
 

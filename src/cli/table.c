@@ -33,12 +33,12 @@ typedef struct cli_table {
     size_t room;
 } cli_table;
 
-size_t cli_terminal_width(void)
+size_t cli_terminal_width(int fd)
 {
     struct winsize size;
-    if (!isatty(STDOUT_FILENO))
+    if (!isatty(fd))
         return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
     const char *columns = getenv("COLUMNS");
     long width = columns ? strtol(columns, NULL, 10) : 0;
@@ -277,7 +277,7 @@ static void print_cell(const table_cell *cell, size_t width, const cli_column *c
 static void print_table(const cli_table *table)
 {
     size_t columns = table->column_count;
-    size_t terminal = cli_terminal_width();
+    size_t terminal = cli_terminal_width(STDOUT_FILENO);
     bool colours = colours_wanted();
     size_t widths[COLUMNS_MAX] = {0};
     if (table->count == columns)
@@ -330,6 +330,6 @@ void cli_rows_end(cli_rows *rows, const char *none)
         free(table->cells[i].text);
     free(table->cells);
     free(table);
-    if (rows->count == 0 && none && cli_terminal_width() > 0)
+    if (rows->count == 0 && none && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("%s", none);
 }

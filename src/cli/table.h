@@ -74,8 +74,8 @@ void cli_rows_end(cli_rows *rows, const char *none);
 /* One row as an object. */
 json_object *cli_row_json(const cli_column *columns, const void *row);
 
-/* Columns of the terminal that stdout is; 0: it is none. */
-size_t cli_terminal_width(void);
+/* Columns of the terminal that it is; 0: it is none. */
+size_t cli_terminal_width(int fd);
 /* `text` in the colour, where stdout is a terminal that is to have colours. */
 void cli_print_coloured(const char *text, cli_colour colour);
 
