@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "rowlock/rowlock.h"
 
@@ -146,6 +147,9 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same on stdout, without "rowlock: ". */
 void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Text of many lines as it is, each made harmless, in one write. */
+void cli_lines(FILE *out, const char *text);
+
 /* Where nobody is left to read it, there is nobody to tell. */
 void cli_write(int fd, const void *bytes, size_t length);
 
@@ -245,10 +249,10 @@ const rowlock_client_options *cli_reached(void);
 /* ----------------------------------------------------------------- refused.c */
 
 /*
- * Where a right was missing: all GRANT statements that a user of these roles ("batch sweeper")
+ * Where a right was missing: all GRANT statements that a user of these roles (a NULL ends them)
  * lacks, on stderr, each on a line, unless the message of cli_fail() has them already. Else
  * nothing.
  */
-void cli_refused_explain(const char *command, const char *roles);
+void cli_refused_explain(const char *command, const char *const *roles);
 
 #endif

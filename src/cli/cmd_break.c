@@ -64,21 +64,15 @@ static void warn_of_history(rowlock_client *client, const char *name)
 typedef struct breaking {
     cli_context context;
     rowlock_break_options how;
+    bool wait;
 } breaking;
-
-static bool take_wait(void *into, const char *value)
-{
-    breaking *self = into;
-    (void)value;
-    self->how.wait_ms = ROWLOCK_WAIT_FOREVER;
-    return true;
-}
 
 static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock_error *err)
 {
-    const breaking *self = into;
+    breaking *self = into;
     const char *name = self->context.operands[0];
     rowlock_list *before;
+    self->how.wait_ms = self->wait ? ROWLOCK_WAIT_FOREVER : 0;
     rowlock_status status = rowlock_list_one(client, name, &before, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -95,7 +89,7 @@ static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock
 static const cli_option options[] = {
     {0, "reason", CLI_TEXT, CLI_AT(breaking, how.reason)},
     {0, "now", CLI_FLAG, CLI_AT(breaking, how.now)},
-    {0, "wait", CLI_OWN_FLAG, .take = take_wait},
+    {0, "wait", CLI_FLAG, CLI_AT(breaking, wait)},
     {0},
 };
 

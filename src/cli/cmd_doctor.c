@@ -69,15 +69,6 @@ static void print_part(const char *label, const char *text, size_t width)
     print_wrapped(text, width);
 }
 
-/* Statements, each on a line, as they are to be copied. */
-static void print_lines(const char *text)
-{
-    for (size_t size; *text; text += size + (text[size] == '\n')) {
-        size = strcspn(text, "\n");
-        cli_line("%.*s", (int)size, text);
-    }
-}
-
 static void print_remedy(const rowlock_finding *finding, size_t width)
 {
     if (strcmp(finding->check, "privileges") != 0 || finding->level != ROWLOCK_BROKEN) {
@@ -85,7 +76,7 @@ static void print_remedy(const rowlock_finding *finding, size_t width)
         return;
     }
     print_part("to do:  ", "let an administrator run", width);
-    print_lines(finding->remedy);
+    cli_lines(stdout, finding->remedy); /* statements, as they are to be copied */
 }
 
 static void print_finding(const rowlock_finding *finding, size_t width)

@@ -78,19 +78,17 @@ static const char *schema_of(const fencing *f)
 static rowlock_status install(rowlock_client *client, const fencing *f, rowlock_error *err)
 {
     rowlock_status status = rowlock_fence_install(client, schema_of(f), f->name, f->lock, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    cli_line("%s is fenced: writing it takes the token of '%s'", f->table, f->lock);
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        cli_line("%s is fenced: writing it takes the token of '%s'", f->table, f->lock);
+    return status;
 }
 
 static rowlock_status take_away(rowlock_client *client, const fencing *f, rowlock_error *err)
 {
     rowlock_status status = rowlock_fence_remove(client, schema_of(f), f->name, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    cli_line("%s is not fenced any more", f->table);
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        cli_line("%s is not fenced any more", f->table);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------ list */
@@ -106,10 +104,11 @@ static const char *missing(const void *row, char *text)
     return text;
 }
 
-static void add_whole(json_object *object, const char *key, const void *row)
+static const char *whole(const void *row, char *text)
 {
     const rowlock_fenced *fence = row;
-    cli_json_bool(object, key, fence->on_insert && fence->on_update && fence->on_delete);
+    (void)text;
+    return fence->on_insert && fence->on_update && fence->on_delete ? "true" : "false";
 }
 
 /* As --table takes it; where the name goes on. */
@@ -148,7 +147,7 @@ static const cli_column columns[] = {
     {NULL, CELL_TEXT, .text = whole_name, .title = "TABLE", .place = 1, .cut = 1},
     {"lock", CELL_TEXT, AT(name), .title = "LOCK", .place = 2, .cut = 1},
     {"definer", CELL_TEXT, AT(definer), .title = "DEFINER", .place = 4, .cut = 2},
-    {"whole", CELL_JSON, .json = add_whole},
+    {"whole", CELL_LITERAL, .text = whole},
     {"unguarded", CELL_TEXT, .text = missing, .title = "UNGUARDED", .place = 3, .colour = CLI_RED},
     {0},
 };

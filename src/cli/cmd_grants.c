@@ -79,23 +79,17 @@ static void unquote(char *text)
     *to = '\0';
 }
 
-/* Characters, or 0 where it is not UTF-8 or holds one that could hide what it is. */
-static size_t plain_length(const char *text)
+/* Of 1 to `most` characters, none of which could hide what it is? */
+static bool is_between(const char *text, size_t most)
 {
     size_t count = 0;
     for (size_t bytes; *text; text += bytes, count++) {
         uint32_t character;
         bytes = cli_utf8(text, &character);
         if (bytes == 0 || cli_is_risky(character))
-            return 0;
+            return false;
     }
-    return count;
-}
-
-static bool is_between(const char *text, size_t most)
-{
-    const size_t length = plain_length(text);
-    return length > 0 && length <= most;
+    return count > 0 && count <= most;
 }
 
 /* ---------------------------------------------------------------------------- arguments */
@@ -198,59 +192,26 @@ static bool take_role(void *into, const char *value)
 
 /* ---------------------------------------------------------------------------- printing */
 
-/* 'word'@'localhost' at the beginning: its size, or 0. */
-static size_t account_at(const char *text)
+static void print_role(const request *wanted, const char *into)
 {
-    static const char words[] = "abcdefghijklmnopqrstuvwxyz_";
-    static const char rest[] = "'@'localhost'";
-    const size_t word = *text == '\'' ? strspn(text + 1, words) : 0;
-    if (word == 0 || strncmp(text + 1 + word, rest, sizeof rest - 1) != 0)
-        return 0;
-    return 1 + word + sizeof rest - 1;
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-static void print_line(const char *line, size_t size, const request *wanted, const char *into)
-{
-    static const char comment[] = "-- GRANT ";
-    static const char schema[] = "`rowlock`";
-    static const char migrated[] = "`shop`.*";
-    const char *end = line + size;
-    const char *place = into ? memmem(line, size, migrated, sizeof migrated - 1) : NULL;
-    if (place && begins(line, comment))
-        line += strlen("-- ");
-    while (line < end) {
-        const size_t account = account_at(line);
-        if (account > 0) {
-            fputs(wanted->account, stdout);
-            line += account;
-        } else if (begins(line, schema)) {
+    for (const char *at = wanted->role->text; *at; at++) {
+        switch (*at) {
+        case '#':
             fputs(wanted->schema, stdout);
-            line += sizeof schema - 1;
-        } else if (line == place) {
-            printf("%s.*", into);
-            line += sizeof migrated - 1;
-        } else {
-            putchar(*line++);
+            break;
+        case '$':
+            fputs(wanted->account, stdout);
+            break;
+        case '%':
+            printf("%s.*", into ? into : "`shop`");
+            break;
+        case '!':
+            fputs(into ? "" : "-- ", stdout);
+            break;
+        default:
+            putchar(*at);
         }
     }
-}
-
-static void print_role(const cli_role *role, const request *wanted)
-{
-    char *into = wanted->into ? quoted(wanted->into, '`') : NULL;
-    if (*role->with)
-        print_role(find_role(role->with), wanted);
-    for (const char *line = role->text; *line;) {
-        const size_t size = strcspn(line, "\n") + 1;
-        print_line(line, size, wanted, into);
-        line += size;
-    }
-    free(into);
 }
 
 static int grant(void *into)
@@ -263,7 +224,9 @@ static int grant(void *into)
         return cli_usage("--into is an option of --role=migrator");
     if (take_account(wanted->context.operands[0], wanted) &&
         take_schema(&wanted->context.client, wanted)) {
-        print_role(wanted->role, wanted);
+        char *migrated = wanted->into ? quoted(wanted->into, '`') : NULL;
+        print_role(wanted, migrated);
+        free(migrated);
         exit_status = 0;
     }
     free(wanted->account);

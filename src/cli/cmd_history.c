@@ -41,12 +41,6 @@ static const char *exit_text(const void *row, char *text)
     return text;
 }
 
-static void add_exit_status(json_object *object, const char *key, const void *row)
-{
-    const rowlock_event *event = row;
-    cli_json_int(object, key, event->has_exit_status, event->exit_status);
-}
-
 static cli_colour exit_colour(const void *row)
 {
     return ((const rowlock_event *)row)->exit_status != 0 ? CLI_RED : CLI_PLAIN;
@@ -65,8 +59,8 @@ static const cli_column columns[] = {
     {"happened_at", CELL_TIME, AT(happened_at), .title = "WHEN (UTC)", .place = 1},
     {"waited_ms", CELL_MS, AT(waited_ms), .title = "WAITED", .place = 6},
     {"held_ms", CELL_MS, AT(held_ms), .title = "HELD", .place = 7},
-    {"exit_status", CELL_JSON, .json = add_exit_status, .text = exit_text, .title = "EXIT",
-     .place = 8, .colour_of = exit_colour},
+    {"exit_status", CELL_LITERAL, .text = exit_text, .title = "EXIT", .place = 8,
+     .colour_of = exit_colour},
     {"detail", CELL_TEXT, AT(detail), .title = "DETAIL", .place = 9, .cut = 2},
     {0},
 };

@@ -58,26 +58,20 @@ static void show_progress(void *data, const rowlock_migration *migration)
 }
 
 /* "3:2" */
-static bool read_resume(const char *text, rowlock_migrate_options *options)
+static bool take_resume(void *into, const char *value)
 {
-    char version[16];
+    rowlock_migrate_options *options = &((init_call *)into)->migrate;
+    char version[16] = "";
     uint64_t number;
     uint64_t done;
-    const char *colon = strchr(text, ':');
-    if (!colon || (size_t)(colon - text) >= sizeof version)
-        return false;
-    snprintf(version, sizeof version, "%.*s", (int)(colon - text), text);
+    const char *colon = strchr(value, ':');
+    if (colon && (size_t)(colon - value) < sizeof version)
+        snprintf(version, sizeof version, "%.*s", (int)(colon - value), value);
     if (!cli_number(version, 1, 9999, &number) || !cli_number(colon + 1, 0, 9999, &done))
-        return false;
+        return !cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", value);
     options->resume_version = (unsigned)number;
     options->resume_done = (unsigned)done;
     return true;
-}
-
-static bool take_resume(void *into, const char *value)
-{
-    return read_resume(value, &((init_call *)into)->migrate) ||
-           !cli_usage("--resume wants VERSION:DONE, two numbers, not '%s'", value);
 }
 
 /* Was it said how the event is to sweep? */

@@ -41,10 +41,11 @@ static const cli_named states[] = {
     [ROWLOCK_SHUT] = {"shut", CLI_YELLOW},
 };
 
-/* A row: a lock, and all who wait, for whatever lock. */
+/* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
 typedef struct lock_row {
     rowlock_info info;
     const rowlock_waiters *waiters;
+    size_t first, end;
 } lock_row;
 
 static bool has_holder(const rowlock_info *info)
@@ -54,30 +55,18 @@ static bool has_holder(const rowlock_info *info)
 
 /* ----------------------------------------------------------------- waiters */
 
-/* They are in byte order of the names: the first of those who wait for `name`, or where it
- * would be. */
-static size_t first_waiter(const rowlock_waiters *waiters, const char *name)
+/* Both come in byte order of the names: those of earlier locks end before `from`. */
+static lock_row row_of(const rowlock_info *info, const rowlock_waiters *waiters, size_t from)
 {
-    size_t low = 0;
-    size_t high = rowlock_waiters_count(waiters);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(rowlock_waiters_at(waiters, middle)->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The one behind them. */
-static size_t end_of_waiters(const rowlock_waiters *waiters, size_t first, const char *name)
-{
-    size_t end = first;
-    while (end < rowlock_waiters_count(waiters) &&
-           strcmp(rowlock_waiters_at(waiters, end)->name, name) == 0)
-        end++;
-    return end;
+    lock_row row = {*info, waiters, from, 0};
+    const size_t count = rowlock_waiters_count(waiters);
+    while (row.first < count &&
+           strcmp(rowlock_waiters_at(waiters, row.first)->name, info->name) < 0)
+        row.first++;
+    row.end = row.first;
+    while (row.end < count && strcmp(rowlock_waiters_at(waiters, row.end)->name, info->name) == 0)
+        row.end++;
+    return row;
 }
 
 static void add_waiters(json_object *object, const char *key, const void *row)
@@ -91,9 +80,7 @@ static void add_waiters(json_object *object, const char *key, const void *row)
     };
     const lock_row *lock = row;
     json_object *array = cli_json_array(object, key);
-    size_t first = first_waiter(lock->waiters, lock->info.name);
-    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
-    for (size_t i = first; i < end; i++)
+    for (size_t i = lock->first; i < lock->end; i++)
         cli_json_append(array, cli_row_json(members, rowlock_waiters_at(lock->waiters, i)));
 }
 
@@ -108,9 +95,7 @@ static void add_hidden(json_object *object, const char *key, const void *row)
 static int64_t count_waiters(const void *row)
 {
     const lock_row *lock = row;
-    size_t first = first_waiter(lock->waiters, lock->info.name);
-    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
-    return end > first ? (int64_t)(end - first) : -1;
+    return lock->end > lock->first ? (int64_t)(lock->end - lock->first) : -1;
 }
 
 static int64_t connection_of(const void *row)
@@ -197,9 +182,12 @@ static void print_all(const listing *found, bool json, bool all)
 {
     bool waiting = rowlock_waiters_count(found->waiters) > 0;
     cli_rows rows = cli_rows_begin(columns + !waiting, json);
+    lock_row row = {0};
     for (size_t p = 0; p < found->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            cli_rows_add(&rows, &(lock_row){*rowlock_list_at(found->pages[p], i), found->waiters});
+        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++) {
+            row = row_of(rowlock_list_at(found->pages[p], i), found->waiters, row.end);
+            cli_rows_add(&rows, &row);
+        }
     }
     cli_rows_end(&rows, all ? "no lock was used yet" : "no lock is held");
 }
@@ -312,7 +300,8 @@ static void print_waiters(const rowlock_waiters *waiters)
 static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, bool json)
 {
     if (json) {
-        cli_json_print(cli_row_json(columns, &(lock_row){*info, waiters}));
+        const lock_row row = row_of(info, waiters, 0);
+        cli_json_print(cli_row_json(columns, &row));
         return;
     }
     print_info(info);

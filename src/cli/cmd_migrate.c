@@ -75,12 +75,9 @@ static bool catch_end(rowlock_error *err)
     sigemptyset(&action.sa_mask);
     if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
         return false;
-    if (sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0)
-        return true;
-    err->status = ROWLOCK_SYSTEM;
-    snprintf(err->message, sizeof err->message, "SIGINT and SIGTERM cannot be caught: %s",
-             strerror(errno));
-    return false;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return true;
 }
 
 static void forget_end(void)
@@ -125,17 +122,14 @@ static void show_applied(migrating *m, const rowlock_migrations_progress *now)
     fflush(stdout);
 }
 
-static void note_applied(migrating *m, const rowlock_migrations_progress *now)
-{
-    if (now->event != ROWLOCK_MIGRATIONS_APPLIED)
-        return;
-    json_object *file = cli_json_new();
-    cli_json_count(file, "number", now->version);
-    cli_json_text(file, "name", now->name);
-    cli_json_count(file, "statements", now->steps);
-    cli_json_int(file, "duration_ms", true, now->elapsed_ms);
-    cli_json_append(m->applied, file);
-}
+#define PROGRESS_AT(member) CELL_AT(rowlock_migrations_progress, member)
+static const cli_column columns[] = {
+    {"number", CELL_COUNT, PROGRESS_AT(version)},
+    {"name", CELL_TEXT, PROGRESS_AT(name)},
+    {"statements", CELL_UNSIGNED, PROGRESS_AT(steps)},
+    {"duration_ms", CELL_MS, PROGRESS_AT(elapsed_ms)},
+    {0},
+};
 
 static void show_transient(migrating *m, const rowlock_migrations_progress *now)
 {
@@ -158,13 +152,12 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
                 now->connection_id);
         return;
     }
-    if (m->context.json) {
-        note_applied(m, now);
+    const bool applied = now->event == ROWLOCK_MIGRATIONS_APPLIED;
+    if (m->context.json && applied)
+        cli_json_append(m->applied, cli_row_json(columns, now));
+    if (m->context.json || m->quiet)
         return;
-    }
-    if (m->quiet)
-        return;
-    if (now->event == ROWLOCK_MIGRATIONS_APPLIED)
+    if (applied)
         show_applied(m, now);
     else if (cli_terminal_width(STDOUT_FILENO) > 0)
         show_transient(m, now);
@@ -199,12 +192,11 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
 static void print_result(const migrating *m, const rowlock_migrations_result *result,
                          rowlock_status status, json_object *object)
 {
-    bool known = status == ROWLOCK_OK || result->version > 0;
+    char version[24] = "";
+    if (status == ROWLOCK_OK || result->version > 0)
+        snprintf(version, sizeof version, "%" PRIu64, result->version);
     cli_json_text(object, "schema", m->options.schema);
-    if (known)
-        cli_json_count(object, "version", result->version);
-    else
-        cli_json_int(object, "version", false, 0);
+    cli_json_number(object, "version", version);
     cli_json_print(object);
 }
 
@@ -234,7 +226,7 @@ static int apply(migrating *m, rowlock_client *client)
 /* Was an option of repair given? A repair relocks whatever else it does. */
 static bool is_repair(const migrating *m)
 {
-    return m->repair.has_done || m->repair.checksums || m->repair.forget || m->repair.baseline ||
+    return m->done != NOT_DONE || m->repair.checksums || m->repair.forget || m->repair.baseline ||
            m->repair.gone || m->relock;
 }
 
@@ -259,6 +251,8 @@ static int repair(migrating *m, rowlock_client *client)
     if (!catch_end(&err))
         return cli_fail(&err);
     m->options.cancel = cancelled;
+    m->repair.has_done = m->done != NOT_DONE;
+    m->repair.done = (unsigned)m->done;
     rowlock_status outcome =
         rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
     if (outcome == ROWLOCK_OK)
@@ -267,17 +261,6 @@ static int repair(migrating *m, rowlock_client *client)
 }
 
 /* -------------------------------------------------------------------------- arguments */
-
-static bool take_done(void *into, const char *value)
-{
-    migrating *m = into;
-    uint64_t done;
-    if (!cli_number(value, 0, UINT32_MAX, &done))
-        return !cli_usage("--done wants a number from 0 to %u, not '%s'", UINT32_MAX, value);
-    m->repair.has_done = true;
-    m->repair.done = (unsigned)done;
-    return true;
-}
 
 #define AT(member) CLI_AT(migrating, member)
 static const cli_option options[] = {
@@ -292,7 +275,7 @@ static const cli_option options[] = {
     {0, "history-table", CLI_TEXT, AT(options.table)},
     {'q', "quiet", CLI_FLAG, AT(quiet)},
     {0, "json", CLI_FLAG, AT(context.json)},
-    {0, "done", CLI_OWN, .take = take_done},
+    {0, "done", CLI_NUMBER, AT(done), .most = UINT32_MAX},
     {0, "checksums", CLI_FLAG, AT(repair.checksums)},
     {0, "forget", CLI_NUMBER, AT(repair.forget), .least = 1, .most = UINT64_MAX},
     {0, "baseline", CLI_NUMBER, AT(repair.baseline), .least = 1, .most = UINT64_MAX},
@@ -357,7 +340,7 @@ static int migrate(void *into)
 const cli_command cli_migrate = {
     .help = help,
     .options = options,
-    .into = CLI_INTO(migrating),
+    .into = &(migrating){.done = NOT_DONE},
     .most = INT_MAX,
     .check = check,
     .run = migrate,

@@ -31,18 +31,12 @@ enum {
 
 /* --------------------------------------------------------- the second thread */
 
-static void hide_waiting_line(run *self)
-{
-    run_waiting_hide(atomic_load(&self->waiting));
-}
-
 /* The library's lines, -v or -vv: not in the middle of the waiting line. */
-static rowlock_log_fn log_line;
 static void *log_data;
 static void log_past_waiting_line(void *data, rowlock_log_level level, const char *line)
 {
-    hide_waiting_line(data);
-    log_line(log_data, level, line);
+    run_waiting_hide(atomic_load(&((run *)data)->waiting));
+    cli_log(log_data, level, line);
 }
 
 static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
@@ -73,16 +67,11 @@ static void *get_lock(void *data)
     return NULL;
 }
 
-/* What we were not allowed to end still works: a broken lease is not opened before its time. */
-static bool is_outlived(const run *self)
-{
-    return self->ended && self->report.left > 0;
-}
-
 static void *let_go(void *data)
 {
     run *self = data;
-    if (is_outlived(self)) {
+    /* What we were not allowed to end still works: a broken lease is not opened before its time. */
+    if (self->ended && self->report.left > 0) {
         rowlock_status ignored = rowlock_client_flush(self->client, PATIENCE_US / 1000, NULL);
         (void)ignored;
         eventfd_write(self->done, 1);
@@ -127,12 +116,6 @@ static int take_deadly_signal(run *self, int before)
     return before;
 }
 
-static void say_waiting(run *self)
-{
-    if (is_verbose(self) && !atomic_load(&self->waiting))
-        cli_say("waiting for %s", name_of(self));
-}
-
 static void say_unsupervised_wait(const run *self)
 {
     cli_say("%s: the supervising process ended before the lock was got", name_of(self));
@@ -174,7 +157,8 @@ static void wait_for_lock(run *self, int *deadly, bool *unsupervised)
             rowlock_cancel_fire(self->cancel);
         }
         if (supervisor_now_us() >= say_at && !*deadly) {
-            say_waiting(self);
+            if (is_verbose(self) && !atomic_load(&self->waiting))
+                cli_say("waiting for %s", name_of(self));
             say_at = INT64_MAX;
         }
         if (supervisor_now_us() >= die_at)
@@ -254,7 +238,6 @@ static void set_client_options(run *self)
     rowlock_client_options *client = &self->options.context.client;
     make_label(self);
     client->label = self->options.label && *self->options.label ? self->options.label : self->label;
-    log_line = client->log;
     log_data = client->log_data;
     if (client->log) {
         client->log = log_past_waiting_line;
@@ -282,7 +265,6 @@ static bool prepare(run *self)
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
-    self->supervisor_status = -1;
     if (!guard_standard() || !run_signals_take(&self->signals) ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         self->exit_status = system_error("cannot start");

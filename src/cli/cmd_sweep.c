@@ -39,30 +39,24 @@ typedef struct sweeping {
 
 /* ------------------------------------------------------------- the report */
 
-static void print_json(const rowlock_sweep_result *result)
-{
-    json_object *object = cli_json_new();
-    cli_json_count(object, "expired", result->expired);
-    cli_json_count(object, "events", result->events);
-    cli_json_count(object, "purged", result->purged);
-    cli_json_print(object);
-}
-
-static void print_line(const rowlock_sweep_result *result)
-{
-    printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64 ", names purged: %" PRIu64
-           "\n",
-           result->expired, result->events, result->purged);
-}
+#define AT(member) CELL_AT(rowlock_sweep_result, member)
+static const cli_column columns[] = {
+    {"expired", CELL_COUNT, AT(expired)},
+    {"events", CELL_COUNT, AT(events)},
+    {"purged", CELL_COUNT, AT(purged)},
+    {0},
+};
 
 /* One that goes on for ever is silent when there was nothing to do. */
 static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 {
     bool idle = result->expired == 0 && result->events == 0 && result->purged == 0;
     if (sweep->context.json)
-        print_json(result);
+        cli_json_print(cli_row_json(columns, result));
     else if (sweep->every_ms == 0 || !idle || sweep->context.verbose > 0)
-        print_line(result);
+        printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64
+               ", names purged: %" PRIu64 "\n",
+               result->expired, result->events, result->purged);
 }
 
 /* ---------------------------------------------------------------- one sweep */
@@ -77,35 +71,13 @@ static rowlock_status sweep_once(sweeping *sweep, rowlock_sweep_result *result, 
     return rowlock_sweep(sweep->client, &sweep->options, result, err);
 }
 
-/* Is it worth trying again later, without anybody changing anything here? */
+/* Is it worth trying again later, without anybody changing anything here? READONLY may be a
+ * failover under way, SERVER a full disk. */
 static bool may_pass(rowlock_status status)
 {
-    switch (status) {
-    case ROWLOCK_OK:
-    case ROWLOCK_BUSY:
-    case ROWLOCK_TIMEOUT:
-    case ROWLOCK_CONFLICT:
-    case ROWLOCK_CANCELLED:
-    case ROWLOCK_DEADLOCK:
-    case ROWLOCK_LOST:
-    case ROWLOCK_UNAVAILABLE:
-    case ROWLOCK_UNKNOWN:
-    case ROWLOCK_READONLY: /* a failover under way */
-    case ROWLOCK_SYSTEM:
-    case ROWLOCK_SERVER: /* a full disk, for one */
-        return true;
-    case ROWLOCK_DENIED:
-    case ROWLOCK_INVALID:
-    case ROWLOCK_MODE:
-    case ROWLOCK_SCHEMA:
-    case ROWLOCK_DAMAGED:
-    case ROWLOCK_UNSUPPORTED:
-    case ROWLOCK_NOT_FOUND:
-    case ROWLOCK_FORKED:
-    case ROWLOCK_REPAIR:
-        return false;
-    }
-    return false;
+    return status != ROWLOCK_DENIED && status != ROWLOCK_INVALID && status != ROWLOCK_MODE &&
+           status != ROWLOCK_SCHEMA && status != ROWLOCK_DAMAGED && status != ROWLOCK_UNSUPPORTED &&
+           status != ROWLOCK_NOT_FOUND && status != ROWLOCK_FORKED && status != ROWLOCK_REPAIR;
 }
 
 /* --------------------------------------------------------------- for ever */

@@ -60,11 +60,6 @@ void cli_json_time(json_object *object, const char *key, const char *value)
     cli_json_text(object, key, iso);
 }
 
-void cli_json_bool(json_object *object, const char *key, bool value)
-{
-    add(object, key, json_object_new_boolean(value));
-}
-
 void cli_json_number(json_object *object, const char *key, const char *digits)
 {
     if (*digits)
@@ -76,14 +71,6 @@ void cli_json_number(json_object *object, const char *key, const char *digits)
 void cli_json_count(json_object *object, const char *key, uint64_t value)
 {
     add(object, key, json_object_new_uint64(value));
-}
-
-void cli_json_int(json_object *object, const char *key, bool known, int64_t value)
-{
-    if (known)
-        add(object, key, json_object_new_int64(value));
-    else
-        add_null(object, key);
 }
 
 json_object *cli_json_array(json_object *object, const char *key)

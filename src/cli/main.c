@@ -10,7 +10,7 @@ typedef struct subcommand {
     const char *name;
     const cli_command *command;
     const char *summary;
-    const char *roles; /* of sql/grants.sql, whose rights it takes; NULL: none by itself */
+    const char *roles[3]; /* of sql/grants.sql, whose rights it takes, and a NULL */
 } subcommand;
 
 static cli_command cli_help, whole;
@@ -18,19 +18,19 @@ static cli_command cli_help, whole;
 static void (*inherited_sigpipe)(int);
 
 static const subcommand commands[] = {
-    {"init", &cli_init, "make the schema, or bring it up to date", "admin"},
-    {"run", &cli_run, "run a command while holding a lock", "batch"},
-    {"ls", &cli_ls, "list who holds what", "looker"},
-    {"show", &cli_show, "show one lock", "looker"},
-    {"history", &cli_history, "list who held what, and how it ended", "looker"},
-    {"sweep", &cli_sweep, "tidy up: free dead holders' locks, bound the history", "sweeper"},
-    {"break", &cli_break, "take a lock from its holder by force", "batch"},
-    {"fence", &cli_fence, "let tables be written with the token of a lock alone", "fencer"},
-    {"doctor", &cli_doctor, "check the server, the schema and the user", NULL},
-    {"grants", &cli_grants, "print the GRANT statements that an account needs", NULL},
-    {"migrate", &cli_migrate, "apply numbered .sql files to a schema, under a lock", "migrator"},
-    {"bench", &cli_bench, "measure what locks cost on this server", "batch sweeper"},
-    {"help", &cli_help, "help with a command", NULL},
+    {"init", &cli_init, "make the schema, or bring it up to date", {"admin"}},
+    {"run", &cli_run, "run a command while holding a lock", {"batch"}},
+    {"ls", &cli_ls, "list who holds what", {"looker"}},
+    {"show", &cli_show, "show one lock", {"looker"}},
+    {"history", &cli_history, "list who held what, and how it ended", {"looker"}},
+    {"sweep", &cli_sweep, "tidy up: free dead holders' locks, bound the history", {"sweeper"}},
+    {"break", &cli_break, "take a lock from its holder by force", {"batch"}},
+    {"fence", &cli_fence, "let tables be written with the token of a lock alone", {"fencer"}},
+    {"doctor", &cli_doctor, "check the server, the schema and the user", {0}},
+    {"grants", &cli_grants, "print the GRANT statements that an account needs", {0}},
+    {"migrate", &cli_migrate, "apply numbered .sql files to a schema, under a lock", {"migrator"}},
+    {"bench", &cli_bench, "measure what locks cost on this server", {"batch", "sweeper"}},
+    {"help", &cli_help, "help with a command", {0}},
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -57,7 +57,7 @@ typedef struct run {
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */
     bool ended;             /* the command did not end by itself: the lock was being lost */
-    int supervisor_status;  /* how it ended where it should not have; -1: all is well */
+    int supervisor_status;  /* how it ended where it should not have */
     supervisor_report stop; /* the last that was told of */
     supervisor_report report;
     int exit_status;

@@ -65,6 +65,18 @@ void cli_line(const char *format, ...)
     free(line);
 }
 
+void cli_lines(FILE *out, const char *text)
+{
+    for (size_t size; *text; text += size + (text[size] == '\n')) {
+        size = strcspn(text, "\n");
+        char *line = cli_need(strndup(text, size));
+        char *printable = cli_need(cli_printable(line));
+        fprintf(out, "%s\n", printable);
+        free(printable);
+        free(line);
+    }
+}
+
 int cli_usage(const char *format, ...)
 {
     va_list args;

@@ -90,6 +90,7 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
     switch (column->kind) {
     case CELL_TEXT:
     case CELL_TIME:
+    case CELL_LITERAL:
         return column->text ? column->text(row, text) : *(const char *const *)member;
     case CELL_NAMED:
         return column->names[*(const unsigned *)member].word;

@@ -24,13 +24,14 @@ typedef enum cli_cell {
     CELL_TEXT = 1, /* const char *; "" stands as "-" in a table */
     CELL_NAMED,    /* an enum, by `names` */
     CELL_UNSIGNED,
-    CELL_COUNT, /* uint64_t */
-    CELL_MAYBE, /* int64_t; a negative one is not known: null, and "-" */
-    CELL_MS,    /* the same, a duration: "3m12s" */
-    CELL_US,    /* double, microseconds; negative: not known */
-    CELL_REAL,  /* double; the same */
-    CELL_TIME,  /* const char *, in UTC: "" is not known */
-    CELL_JSON   /* no member: `json` adds it */
+    CELL_COUNT,  /* uint64_t */
+    CELL_MAYBE,  /* int64_t; a negative one is not known: null, and "-" */
+    CELL_MS,     /* the same, a duration: "3m12s" */
+    CELL_US,     /* double, microseconds; negative: not known */
+    CELL_REAL,   /* double; the same */
+    CELL_TIME,   /* const char *, in UTC: "" is not known */
+    CELL_JSON,   /* no member: `json` adds it */
+    CELL_LITERAL /* no member: `text` gives it as JSON has it; "" is not known */
 } cli_cell;
 
 enum { CELL_TEXT_MAX = 1100 };
@@ -44,8 +45,8 @@ typedef struct cli_column {
     unsigned place;    /* in the table, from 1 */
     unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
     const cli_named *names;
-    /* Gives the text instead of the member: of CELL_TEXT and CELL_TIME in table and JSON, of other
-     * kinds in the table alone. `buffer` is "" on entry. */
+    /* Gives the text instead of the member: of CELL_TEXT, CELL_TIME and CELL_LITERAL in table and
+     * JSON, of other kinds in the table alone. `buffer` is "" on entry. */
     const char *(*text)(const void *row, char buffer[CELL_TEXT_MAX]);
     int64_t (*number)(const void *row); /* CELL_MAYBE, CELL_MS: instead of a member */
     cli_colour colour;
@@ -87,12 +88,9 @@ json_object *cli_json_new(void);
 void cli_json_text(json_object *object, const char *key, const char *value);
 /* "2026-11-21 07:56:44.123456" as 2026-11-21T07:56:44.123456Z; "" as null. */
 void cli_json_time(json_object *object, const char *key, const char *value);
-void cli_json_bool(json_object *object, const char *key, bool value);
-/* The digits as they are; "" as null. */
+/* The digits as they are (or "true"); "" as null. */
 void cli_json_number(json_object *object, const char *key, const char *digits);
 void cli_json_count(json_object *object, const char *key, uint64_t value);
-/* null where it is not known. */
-void cli_json_int(json_object *object, const char *key, bool known, int64_t value);
 
 /* A member that is an empty array (it belongs to the object), and a further item of one. */
 json_object *cli_json_array(json_object *object, const char *key);
