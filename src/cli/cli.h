@@ -90,6 +90,7 @@ typedef struct cli_command {
     void *into;           /* a struct that begins with a cli_context; holds the defaults */
     int least, most;      /* operands */
     const char *operands; /* what they are, where one is missing */
+    bool asks_no_server;  /* and so for no password */
     bool first_ends;      /* the first operand and what follows is another program's, uncounted */
     bool (*check)(void *into); /* may be NULL. False: it has complained */
     /* One of the two: `work` is called with an open client, and its error is printed. */
@@ -212,16 +213,12 @@ enum {
 
 /*
  * Asks for the password on the terminal where a bare -p was given, else does nothing.
- * Call it when all arguments are parsed and before the context's client options are
- * used. False: it cannot ask and has said so; the exit status is 64.
+ * False: it cannot ask and has said so; the exit status is 64.
  */
 bool cli_password(cli_context *context);
 
-/*
- * cli_password(), then rowlock_client_open(). False: it has complained and
- * *exit_status is what to exit with.
- */
-bool cli_open(cli_context *context, rowlock_client **client, int *exit_status);
+/* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
+rowlock_client *cli_open(const cli_context *context, int *exit_status);
 
 /* The words with which one calls the program again to get to the same server: as it was called,
  * with its connection options, of which a password is asked for. Ends with a NULL; for
@@ -242,10 +239,6 @@ char *cli_url_without_password(const char *url);
 /* Takes passwords out of this process's environment, for what it is about to become. */
 void cli_secret_environment(void);
 
-/* What the server was, or is to be, reached by when cli_password() was called last; NULL: it was
- * not. */
-const rowlock_client_options *cli_reached(void);
-
 /* ----------------------------------------------------------------- refused.c */
 
 /*
@@ -253,6 +246,7 @@ const rowlock_client_options *cli_reached(void);
  * lacks, on stderr, each on a line, unless the message of cli_fail() has them already. Else
  * nothing.
  */
-void cli_refused_explain(const char *command, const char *const *roles);
+void cli_refused_explain(const rowlock_client_options *client, const char *command,
+                         const char *const *roles);
 
 #endif

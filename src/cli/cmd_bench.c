@@ -121,10 +121,9 @@ static int run_bench(void *into)
 {
     static rows all; /* large */
     bench *self = into;
-    rowlock_client *client;
     rowlock_error err;
     measure_reason why;
-    int exit_status = 0;
+    int exit_status;
     all = (rows){.client = &self->context.client,
                  .count_count = self->count_count,
                  .window_ms = self->window_ms,
@@ -136,7 +135,8 @@ static int run_bench(void *into)
                  .end = end_row};
     memcpy(all.counts, self->counts, sizeof all.counts);
     /* What would stop every client is better said once; and clients fork, so it is closed. */
-    if (!cli_open(&self->context, &client, &exit_status))
+    rowlock_client *client = cli_open(&self->context, &exit_status);
+    if (!client)
         return exit_status;
     rowlock_client_close(client);
     if (rows_prepare(&all, &err) != ROWLOCK_OK)

@@ -26,12 +26,13 @@ static const char help[] =
     "Exit status: 0 nothing is broken, 1 something is, others: it could not look.\n"
     "The connection options of 'rowlock --help' may stand here too.\n";
 
-typedef struct diagnosis {
-    bool json;
+typedef struct doctor {
+    cli_context context;
+    rowlock_diagnose_options how;
     bool broken;
     size_t count;
     size_t width; /* of the terminal; 0: no wrapping */
-} diagnosis;
+} doctor;
 
 static const cli_named levels[] = {
     [ROWLOCK_FINE] = {"fine", CLI_GREEN},
@@ -120,35 +121,28 @@ static const cli_column columns[] = {
 
 static void take_finding(void *data, const rowlock_finding *finding)
 {
-    diagnosis *all = data;
-    all->broken = all->broken || finding->level == ROWLOCK_BROKEN;
-    if (all->json)
-        cli_json_item(cli_row_json(columns, finding), all->count);
+    doctor *self = data;
+    self->broken = self->broken || finding->level == ROWLOCK_BROKEN;
+    if (self->context.json)
+        cli_json_item(cli_row_json(columns, finding), self->count);
     else
-        print_finding(finding, all->width);
-    all->count++;
+        print_finding(finding, self->width);
+    self->count++;
 }
-
-typedef struct doctor {
-    cli_context context;
-    rowlock_diagnose_options how;
-} doctor;
 
 static int diagnose(void *into)
 {
     doctor *self = into;
-    diagnosis all = {.json = self->context.json, .width = cli_terminal_width(STDOUT_FILENO)};
     rowlock_error err;
-    if (!cli_password(&self->context))
-        return CLI_EXIT_USAGE;
+    self->width = cli_terminal_width(STDOUT_FILENO);
     rowlock_status status =
-        rowlock_diagnose_with(&self->context.client, &self->how, take_finding, &all, &err);
+        rowlock_diagnose_with(&self->context.client, &self->how, take_finding, self, &err);
     /* What was found before it could no longer look is worth having too. */
-    if (all.json && (status == ROWLOCK_OK || all.count > 0))
-        cli_json_end(all.count);
+    if (self->context.json && (status == ROWLOCK_OK || self->count > 0))
+        cli_json_end(self->count);
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
-    return all.broken ? 1 : 0;
+    return self->broken ? 1 : 0;
 }
 
 static const cli_option options[] = {

@@ -168,8 +168,6 @@ static int init(void *into)
     init_call *call = into;
     rowlock_migrate_result result;
     rowlock_error err;
-    if (!cli_password(&call->context))
-        return CLI_EXIT_USAGE;
     if (!call->quiet && isatty(STDOUT_FILENO))
         call->migrate.progress = show_progress;
     if (rowlock_migrate(&call->context.client, &call->migrate, &result, &err) != ROWLOCK_OK)

@@ -145,66 +145,57 @@ static const cli_column columns[] = {
 };
 
 /* All that was found, page after page, and all who wait. */
-typedef struct listing {
+typedef struct listed {
+    cli_context context;
+    bool all;
     rowlock_list **pages;
     size_t page_count;
     rowlock_waiters *waiters;
-} listing;
-
-static void free_listing(listing *found)
-{
-    for (size_t i = 0; i < found->page_count; i++)
-        rowlock_list_free(found->pages[i]);
-    free(found->pages);
-    rowlock_waiters_free(found->waiters);
-}
+} listed;
 
 /* Everything is there before the first line is printed: what comes out is whole or not
  * at all. */
-static rowlock_status list_all(rowlock_client *client, bool all, listing *found, rowlock_error *err)
+static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_list_options options = {.all = all, .limit = PAGE};
+    rowlock_list_options options = {.all = self->all, .limit = PAGE};
     for (size_t count = PAGE; count == PAGE;) {
         rowlock_list *page;
         rowlock_status status = rowlock_list_get(client, &options, &page, err);
         if (status != ROWLOCK_OK)
             return status;
-        found->pages =
-            cli_need(reallocarray(found->pages, found->page_count + 1, sizeof(rowlock_list *)));
-        found->pages[found->page_count++] = page;
+        self->pages =
+            cli_need(reallocarray(self->pages, self->page_count + 1, sizeof(rowlock_list *)));
+        self->pages[self->page_count++] = page;
         count = rowlock_list_count(page);
         options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
     }
-    return rowlock_waiters_get(client, NULL, &found->waiters, err);
+    return rowlock_waiters_get(client, NULL, &self->waiters, err);
 }
 
-static void print_all(const listing *found, bool json, bool all)
+static void print_all(const listed *self)
 {
-    bool waiting = rowlock_waiters_count(found->waiters) > 0;
-    cli_rows rows = cli_rows_begin(columns + !waiting, json);
+    bool waiting = rowlock_waiters_count(self->waiters) > 0;
+    cli_rows rows = cli_rows_begin(columns + !waiting, self->context.json);
     lock_row row = {0};
-    for (size_t p = 0; p < found->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++) {
-            row = row_of(rowlock_list_at(found->pages[p], i), found->waiters, row.end);
+    for (size_t p = 0; p < self->page_count; p++) {
+        for (size_t i = 0; i < rowlock_list_count(self->pages[p]); i++) {
+            row = row_of(rowlock_list_at(self->pages[p], i), self->waiters, row.end);
             cli_rows_add(&rows, &row);
         }
     }
-    cli_rows_end(&rows, all ? "no lock was used yet" : "no lock is held");
+    cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
-
-typedef struct listed {
-    cli_context context;
-    bool all;
-} listed;
 
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
-    const listed *self = into;
-    listing found = {0};
-    rowlock_status status = list_all(client, self->all, &found, err);
+    listed *self = into;
+    rowlock_status status = list_all(self, client, err);
     if (status == ROWLOCK_OK)
-        print_all(&found, self->context.json, self->all);
-    free_listing(&found);
+        print_all(self);
+    for (size_t i = 0; i < self->page_count; i++)
+        rowlock_list_free(self->pages[i]);
+    free(self->pages);
+    rowlock_waiters_free(self->waiters);
     return status;
 }
 

@@ -324,9 +324,9 @@ static bool check(void *into)
 static int migrate(void *into)
 {
     migrating *m = into;
-    rowlock_client *client;
     int exit_status;
-    if (!cli_open(&m->context, &client, &exit_status))
+    rowlock_client *client = cli_open(&m->context, &exit_status);
+    if (!client)
         return exit_status;
     char **called = cli_called(&m->context);
     m->options.command = (const char *const *)called;

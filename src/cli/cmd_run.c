@@ -335,8 +335,6 @@ int run_options_run(void *into)
     static run self; /* other threads may outlive this call */
     self = (run){.options = *(const run_options *)into};
     pthread_mutex_init(&self.mutex, NULL);
-    if (!cli_password(&self.options.context))
-        return CLI_EXIT_USAGE;
     set_client_options(&self);
     if (prepare(&self))
         guard_command(&self);

@@ -172,8 +172,6 @@ static int sweep_round(sweeping *sweep)
 static int sweep_all(void *into)
 {
     sweeping *sweep = into;
-    if (!cli_password(&sweep->context))
-        return CLI_EXIT_USAGE;
     /* Every round is another attempt, and a signal ends the pause between two. */
     if (sweep->every_ms > 0)
         sweep->context.client.retry_ms = -1;

@@ -116,12 +116,14 @@ static const char *help_text(void)
 static int perform(const cli_command *command)
 {
     cli_context *context = command->into;
-    rowlock_client *client;
     rowlock_error err;
     int exit_status;
+    if (!command->asks_no_server && !cli_password(context))
+        return CLI_EXIT_USAGE;
     if (command->run)
         return command->run(context);
-    if (!cli_open(context, &client, &exit_status))
+    rowlock_client *client = cli_open(context, &exit_status);
+    if (!client)
         return exit_status;
     rowlock_status status = command->work(context, client, &err);
     rowlock_client_close(client);
@@ -131,15 +133,16 @@ static int perform(const cli_command *command)
 static int run_command(const subcommand *sub, const cli_context *context, int argc, char **argv)
 {
     int exit_status;
+    cli_context *into = sub->command->into;
     cli_set_command(sub->name);
     /* What `run` starts is to find the signal as we found it. */
     if (sub->command == &cli_run)
         signal(SIGPIPE, inherited_sigpipe);
-    *(cli_context *)sub->command->into = *context;
+    *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status))
         return exit_status;
     exit_status = perform(sub->command);
-    cli_refused_explain(sub->name, sub->roles);
+    cli_refused_explain(&into->client, sub->name, sub->roles);
     return exit_status;
 }
 
@@ -180,6 +183,7 @@ static cli_command cli_help = {
     .into = &(cli_context){.json = false},
     .most = 1,
     .operands = "the command",
+    .asks_no_server = true,
     .run = help,
 };
 

@@ -320,14 +320,12 @@ const cli_word cli_mode_words[] = {
     {0},
 };
 
-bool cli_open(cli_context *context, rowlock_client **client, int *exit_status)
+rowlock_client *cli_open(const cli_context *context, int *exit_status)
 {
+    rowlock_client *client;
     rowlock_error err;
-    *exit_status = CLI_EXIT_USAGE;
-    if (!cli_password(context))
-        return false;
-    if (rowlock_client_open(&context->client, client, &err) == ROWLOCK_OK)
-        return true;
+    if (rowlock_client_open(&context->client, &client, &err) == ROWLOCK_OK)
+        return client;
     *exit_status = cli_fail(&err);
-    return false;
+    return NULL;
 }

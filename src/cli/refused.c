@@ -39,10 +39,10 @@ static void explain(const rowlock_client_options *client, const char *role, cons
         return;
 }
 
-void cli_refused_explain(const char *command, const char *const *roles)
+void cli_refused_explain(const rowlock_client_options *client, const char *command,
+                         const char *const *roles)
 {
-    const rowlock_client_options *client = cli_reached();
-    if (!*roles || !client || !lacked_a_right(cli_failure()))
+    if (!*roles || !lacked_a_right(cli_failure()))
         return;
     if (works_through_procedures(client))
         explain(client, NULL, command);

@@ -159,12 +159,11 @@ static bool ask(int tty, char *line, size_t size)
     return got;
 }
 
-static rowlock_client_options reached;
-static bool is_reached;
-
-static bool ask_password(cli_context *context)
+bool cli_password(cli_context *context)
 {
     static char password[512];
+    if (!context->ask_password)
+        return true;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (tty < 0) {
         cli_usage("-p asks for the password, but there is no terminal; an option file can hold it");
@@ -179,18 +178,4 @@ static bool ask_password(cli_context *context)
     context->client.password = password;
     context->ask_password = false;
     return true;
-}
-
-bool cli_password(cli_context *context)
-{
-    if (context->ask_password && !ask_password(context))
-        return false;
-    reached = context->client;
-    is_reached = true;
-    return true;
-}
-
-const rowlock_client_options *cli_reached(void)
-{
-    return is_reached ? &reached : NULL;
 }
