@@ -62,10 +62,7 @@ static bool take_table(fencing *f)
         memcpy(f->schema, f->name, sizeof f->schema);
         at = take_identifier(at + 1, f->name);
     }
-    if (at && !*at)
-        return true;
-    cli_usage("--table: '%s' is neither TABLE nor SCHEMA.TABLE", f->table);
-    return false;
+    return (at && !*at) || !cli_usage("--table: '%s' is neither TABLE nor SCHEMA.TABLE", f->table);
 }
 
 static const char *schema_of(const fencing *f)
@@ -175,39 +172,27 @@ typedef struct action {
     bool takes_lock;
 } action;
 
-static const action *find_action(const char *word)
-{
-    static const action actions[] = {
-        {"install", install, true, true},
-        {"list", list, false, false},
-        {"remove", take_away, true, false},
-    };
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (strcmp(actions[i].word, word) == 0)
-            return &actions[i];
-    cli_usage("there is no 'fence %s'; install, list or remove", word);
-    return NULL;
-}
-
-static bool check_options(const action *wanted, const fencing *f)
-{
-    if (wanted->takes_table != (f->table != NULL)) {
-        cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
-                  wanted->word);
-        return false;
-    }
-    if (wanted->takes_lock != (f->lock != NULL)) {
-        cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", wanted->word);
-        return false;
-    }
-    return true;
-}
+static const action actions[] = {
+    {"install", install, true, true},
+    {"list", list, false, false},
+    {"remove", take_away, true, false},
+};
 
 static bool check(void *into)
 {
     fencing *f = into;
-    f->action = find_action(f->context.operands[0]);
-    return f->action && check_options(f->action, f) && (!f->table || take_table(f));
+    const char *word = f->context.operands[0];
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(actions[i].word, word) == 0)
+            f->action = &actions[i];
+    if (!f->action)
+        return !cli_usage("there is no 'fence %s'; install, list or remove", word);
+    if (f->action->takes_table != (f->table != NULL))
+        return !cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
+                          word);
+    if (f->action->takes_lock != (f->lock != NULL))
+        return !cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", word);
+    return !f->table || take_table(f);
 }
 
 static rowlock_status run_action(void *into, rowlock_client *client, rowlock_error *err)

@@ -94,26 +94,19 @@ static bool take_operands(run_options *out)
     char **rest = out->context.operands;
     if (*rest && strcmp(*rest, "--") == 0)
         rest++;
-    if (!*rest) {
-        cli_usage("the lock's name and a command are missing");
-        return false;
-    }
+    if (!*rest)
+        return !cli_usage("the lock's name and a command are missing");
     out->name = *rest++;
     bool marked = *rest && strcmp(*rest, "--") == 0;
     if (marked)
         rest++;
+    out->command = rest;
     if (!*rest)
-        cli_usage("no command to run while holding '%s'", out->name);
-    else if (!marked && (*rest)[0] == '-')
-        cli_usage("options stand before the lock's name; a command that begins with '-' needs "
-                  "'--' before it");
-    else if (!(*rest)[0])
-        cli_usage("the command is empty");
-    else {
-        out->command = rest;
-        return true;
-    }
-    return false;
+        return !cli_usage("no command to run while holding '%s'", out->name);
+    if (!marked && (*rest)[0] == '-')
+        return !cli_usage("options stand before the lock's name; a command that begins with '-' "
+                          "needs '--' before it");
+    return (*rest)[0] || !cli_usage("the command is empty");
 }
 
 static bool check(void *into)

@@ -1,7 +1,6 @@
 /* cli/secret.c - passwords stay out of the process list; and asking for one. */
 #include "cli.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -111,16 +110,6 @@ static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof ending_signals[0] };
 
 /* One line without its end. False: none came. */
-static bool read_line(int tty, char *line, size_t size)
-{
-    ssize_t got = read(tty, line, size - 1);
-    if (got <= 0)
-        return false;
-    line[got] = '\0';
-    line[strcspn(line, "\r\n")] = '\0';
-    return true;
-}
-
 static bool read_silently(int tty, char *line, size_t size)
 {
     static const char prompt[] = "Enter password: ";
@@ -133,10 +122,12 @@ static bool read_silently(int tty, char *line, size_t size)
     if (tcsetattr(tty, TCSAFLUSH, &silent) != 0)
         return false;
     cli_write(tty, prompt, sizeof prompt - 1);
-    bool got = read_line(tty, line, size);
+    ssize_t got = read(tty, line, size - 1);
+    line[got > 0 ? got : 0] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
     tcsetattr(tty, TCSAFLUSH, &saved);
     cli_write(tty, "\n", 1);
-    return got;
+    return got > 0;
 }
 
 /* A signal must not leave the terminal without echo: it is held back until the terminal
@@ -150,12 +141,10 @@ static bool ask(int tty, char *line, size_t size)
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaction(ending_signals[i], &action, &before[i]);
     bool got = read_silently(tty, line, size);
-    int error = errno;
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaction(ending_signals[i], &before[i], NULL);
     if (interrupted_by)
         raise(interrupted_by);
-    errno = error;
     return got;
 }
 
@@ -165,16 +154,13 @@ bool cli_password(cli_context *context)
     if (!context->ask_password)
         return true;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    if (tty < 0) {
-        cli_usage("-p asks for the password, but there is no terminal; an option file can hold it");
-        return false;
-    }
+    if (tty < 0)
+        return !cli_usage(
+            "-p asks for the password, but there is no terminal; an option file can hold it");
     bool got = ask(tty, password, sizeof password);
     close(tty);
-    if (!got) {
-        cli_usage("no password was given");
-        return false;
-    }
+    if (!got)
+        return !cli_usage("no password was given");
     context->client.password = password;
     context->ask_password = false;
     return true;
