@@ -100,8 +100,6 @@ static const cli_word protocol_words[] = {
 /* Ours and the mysql client's. */
 static const cli_word tls_words[] = {
     {"off", ROWLOCK_TLS_OFF, false},
-    {"preferred", ROWLOCK_TLS_PREFERRED, false},
-    {"required", ROWLOCK_TLS_REQUIRED, false},
     {"verify-ca", ROWLOCK_TLS_VERIFY_CA, false},
     {"verify-identity", ROWLOCK_TLS_VERIFY_IDENTITY, false},
     {"DISABLED", ROWLOCK_TLS_OFF, true},
