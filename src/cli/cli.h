@@ -169,6 +169,9 @@ void cli_log(void *data, rowlock_log_level level, const char *line);
  */
 int cli_flush(int status);
 
+/* The first SIGINT or SIGTERM comes to it; the second one ends the program. */
+void cli_catch_end(void (*on_end)(int signo));
+
 /* Says so and ends the program. */
 void cli_out_of_memory(void) __attribute__((noreturn));
 /* The memory, or, where it is NULL, the end. */

@@ -71,12 +71,9 @@ static void on_end(int signo)
 /* The first signal stops the statement; the second one does not wait. */
 static bool catch_end(rowlock_error *err)
 {
-    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
     if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
         return false;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    cli_catch_end(on_end);
     return true;
 }
 

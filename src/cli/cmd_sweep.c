@@ -100,16 +100,6 @@ static void on_end(int signo)
     errno = error;
 }
 
-/* The first signal lets a sweep that runs come to its end; the second one does not wait. */
-static bool catch_end(void)
-{
-    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return end_event >= 0 && sigaction(SIGINT, &action, NULL) == 0 &&
-           sigaction(SIGTERM, &action, NULL) == 0;
-}
-
 /* False: asked to end. */
 static bool pause_until(int64_t due)
 {
@@ -172,12 +162,15 @@ static int sweep_round(sweeping *sweep)
 static int sweep_all(void *into)
 {
     sweeping *sweep = into;
-    /* Every round is another attempt, and a signal ends the pause between two. */
-    if (sweep->every_ms > 0)
+    if (sweep->every_ms > 0) {
+        /* Every round is another attempt, and a signal ends the pause between two. */
         sweep->context.client.retry_ms = -1;
-    if (sweep->every_ms > 0 && !catch_end()) {
-        cli_say("cannot watch for signals: %s", strerror(errno));
-        return rowlock_status_exit(ROWLOCK_SYSTEM);
+        end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (end_event < 0) {
+            cli_say("cannot watch for signals: %s", strerror(errno));
+            return rowlock_status_exit(ROWLOCK_SYSTEM);
+        }
+        cli_catch_end(on_end); /* the first one lets a sweep that runs come to its end */
     }
     int exit_status = sweep_round(sweep);
     int64_t due = now_ms();

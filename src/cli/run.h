@@ -29,6 +29,8 @@ typedef struct run_waiting run_waiting;
 
 typedef struct run {
     run_options options;
+    const char *name, *command; /* of them, for messages */
+    bool verbose;
     run_signals signals;
     process_list before; /* see descendants.h */
     supervisor supervisor;
@@ -49,6 +51,10 @@ typedef struct run {
     pthread_mutex_t mutex;
     char lost_because[256]; /* guarded by it: the keeper's thread writes */
 
+    /* What ended a wait for the second thread. */
+    int deadly; /* a signal */
+    bool unsupervised;
+
     int64_t margin_us;
     int64_t grace_us;
     int64_t acquired_us;
@@ -63,21 +69,6 @@ typedef struct run {
     int exit_status;
     const char *note;
 } run;
-
-static inline const char *command_of(const run *self)
-{
-    return self->options.command[0];
-}
-
-static inline const char *name_of(const run *self)
-{
-    return self->options.name;
-}
-
-static inline bool is_verbose(const run *self)
-{
-    return self->options.context.verbose > 0;
-}
 
 static inline int64_t between(int64_t least, int64_t value, int64_t most)
 {

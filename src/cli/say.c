@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,14 @@ int cli_flush(int status)
         cli_say("cannot write the output: %s", strerror(error));
     told = true;
     return CLI_EXIT_OUTPUT;
+}
+
+void cli_catch_end(void (*on_end)(int signo))
+{
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 void cli_out_of_memory(void)
