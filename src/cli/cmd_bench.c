@@ -59,7 +59,7 @@ static const cli_column columns[] = {
     {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
     {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 2},
     {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 3},
-    {"window_ms", CELL_MAYBE, AT(window_ms)},
+    {"window_ms", CELL_MS, AT(window_ms)},
     {"cycles", CELL_COUNT, AT(figures.cycles)},
     {"cycles_per_second", CELL_REAL, AT(figures.cycles_per_second), .text = rate_of,
      .title = "CYCLES/S", .place = 4, .colour = CLI_BOLD},
@@ -100,14 +100,6 @@ static void end_row(const rows *all, const rows_row *row, const measure_reason *
         cli_say("%s", why->text);
 }
 
-/* Ends as the signal would have ended us. */
-static void end_by_signal(int signo)
-{
-    fflush(stdout);
-    signal(signo, SIG_DFL);
-    raise(signo);
-}
-
 typedef struct bench {
     cli_context context;
     unsigned counts[ROWS_COUNTS_MAX];
@@ -146,8 +138,11 @@ static int run_bench(void *into)
     for (size_t i = 0; i < all.measured; i++)
         cli_rows_add(&out, &all.row[i]);
     cli_rows_end(&out, NULL);
-    if (measure_ended_by())
-        end_by_signal(measure_ended_by());
+    if (measure_ended_by()) { /* as the signal would have ended us */
+        fflush(stdout);
+        signal(measure_ended_by(), SIG_DFL);
+        raise(measure_ended_by());
+    }
     if (good)
         return 0;
     return why.exit_status ? why.exit_status : 1;

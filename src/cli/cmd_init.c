@@ -126,13 +126,6 @@ static int init_procedures(const init_call *call)
     return 0;
 }
 
-static void warn_of_scheduler(void)
-{
-    cli_say("the server runs no events now; an administrator switches them on by %s, and "
-            "event_scheduler=ON in the server's option file",
-            "SET GLOBAL event_scheduler = ON"); /* not run */
-}
-
 static int init_event(const init_call *call)
 {
     rowlock_sweep_event_options options = call->sweep;
@@ -150,7 +143,9 @@ static int init_event(const init_call *call)
     if (call->remove_event && !call->quiet)
         puts(result.there ? "event removed" : "there was no event");
     if (call->event && !result.scheduler_on)
-        warn_of_scheduler();
+        cli_say("the server runs no events now; an administrator switches them on by %s, and "
+                "event_scheduler=ON in the server's option file",
+                "SET GLOBAL event_scheduler = ON"); /* not run */
     return 0;
 }
 

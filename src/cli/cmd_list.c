@@ -91,17 +91,20 @@ static void add_hidden(json_object *object, const char *key, const void *row)
 
 /* ---------------------------------------------------------------------- ls */
 
-/* -1 where nobody waits. */
-static int64_t count_waiters(const void *row)
+static const char *count_waiters(const void *row, char *text)
 {
     const lock_row *lock = row;
-    return lock->end > lock->first ? (int64_t)(lock->end - lock->first) : -1;
+    if (lock->end > lock->first)
+        snprintf(text, CELL_TEXT_MAX, "%zu", lock->end - lock->first);
+    return text;
 }
 
-static int64_t connection_of(const void *row)
+static const char *connection_of(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
-    return info->connection_id ? (int64_t)info->connection_id : -1;
+    if (info->connection_id != 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, info->connection_id);
+    return text;
 }
 
 /* The label people know, else the owner id. */
@@ -124,7 +127,7 @@ static const char *remaining_of(const void *row, char *text)
 #define AT(member) CELL_AT(lock_row, info.member)
 static const cli_column columns[] = {
     /* Left out where nobody waits. */
-    {NULL, CELL_MAYBE, .number = count_waiters, .title = "WAITING", .place = 8},
+    {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
     {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1},
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3},
     {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
@@ -137,7 +140,7 @@ static const cli_column columns[] = {
     {"held_ms", CELL_MS, AT(held_ms), .title = "SINCE", .place = 5},
     {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6,
      .text = remaining_of},
-    {"connection_id", CELL_MAYBE, .number = connection_of},
+    {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"waiters", CELL_JSON, .json = add_waiters},
     {"waiters_not_shown", CELL_JSON, .json = add_hidden},

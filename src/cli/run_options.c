@@ -80,14 +80,6 @@ static bool fit_together(const run_options *out)
     return false;
 }
 
-/* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
- * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
-static void bound_ttl(rowlock_acquire_options *acquire)
-{
-    if (acquire->max_hold_ms > 0 && acquire->max_hold_ms < acquire->ttl_ms)
-        acquire->ttl_ms = acquire->max_hold_ms;
-}
-
 /* NAME [--] COMMAND... */
 static bool take_operands(run_options *out)
 {
@@ -112,7 +104,11 @@ static bool take_operands(run_options *out)
 static bool check(void *into)
 {
     run_options *out = into;
-    bound_ttl(&out->acquire);
+    const int64_t max_hold_ms = out->acquire.max_hold_ms;
+    /* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
+     * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
+    if (max_hold_ms > 0 && max_hold_ms < out->acquire.ttl_ms)
+        out->acquire.ttl_ms = max_hold_ms;
     if (!fit_together(out))
         return false;
     if (out->kill_after_ms < 0)

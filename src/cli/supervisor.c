@@ -18,23 +18,15 @@ int64_t supervisor_now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static supervisor_page *make_page(void)
-{
-    supervisor_page *page =
-        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
-    atomic_init(&page->kill_at_us, INT64_MAX);
-    return page;
-}
-
 bool supervisor_start(supervisor *self, const supervisor_job *job)
 {
     int ends[2];
-    supervisor_page *page = make_page();
+    supervisor_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     /* Packets: whole messages, and an end that shows when the other side is gone. */
-    if (!page || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (page == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    atomic_init(&page->kill_at_us, INT64_MAX);
     pid_t group = getpgrp();
     pid_t pid = fork();
     if (pid == 0) {

@@ -100,9 +100,8 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
     case CELL_COUNT:
         snprintf(text, CELL_TEXT_MAX, "%" PRIu64, *(const uint64_t *)member);
         break;
-    case CELL_MAYBE:
     case CELL_MS:
-        number = column->number ? column->number(row) : *(const int64_t *)member;
+        number = *(const int64_t *)member;
         if (number >= 0)
             snprintf(text, CELL_TEXT_MAX, "%" PRId64, number);
         break;

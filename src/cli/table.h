@@ -25,8 +25,7 @@ typedef enum cli_cell {
     CELL_NAMED,    /* an enum, by `names` */
     CELL_UNSIGNED,
     CELL_COUNT,  /* uint64_t */
-    CELL_MAYBE,  /* int64_t; a negative one is not known: null, and "-" */
-    CELL_MS,     /* the same, a duration: "3m12s" */
+    CELL_MS,     /* int64_t, a duration: "3m12s"; a negative one is not known: null, and "-" */
     CELL_US,     /* double, microseconds; negative: not known */
     CELL_REAL,   /* double; the same */
     CELL_TIME,   /* const char *, in UTC: "" is not known */
@@ -48,7 +47,6 @@ typedef struct cli_column {
     /* Gives the text instead of the member: of CELL_TEXT, CELL_TIME and CELL_LITERAL in table and
      * JSON, of other kinds in the table alone. `buffer` is "" on entry. */
     const char *(*text)(const void *row, char buffer[CELL_TEXT_MAX]);
-    int64_t (*number)(const void *row); /* CELL_MAYBE, CELL_MS: instead of a member */
     cli_colour colour;
     cli_colour (*colour_of)(const void *row);
     void (*json)(json_object *object, const char *key, const void *row);
