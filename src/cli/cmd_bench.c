@@ -9,31 +9,6 @@
 
 enum { CLIENTS_LIMIT = 256, WINDOW_MIN_MS = 50, WINDOW_MAX_MS = 60000 };
 
-static const char help[] =
-    "Usage: rowlock bench [--clients=N,...] [--seconds=D] [--mode=MODE] [--names=WHICH] [--json]\n"
-    "Measures on your server what it costs to take a lock and give it back, in each mode, with\n"
-    "names that nobody else wants and with one that all want. Each row takes --seconds, and the\n"
-    "server has work to do meanwhile. The names begin with 'rowlock-bench/' and are removed at "
-    "the\n"
-    "end, also after ^C, which takes DELETE on the tables; nothing is written into the history.\n"
-    "With --via=procedures it measures locks through the procedures, with --waiting=poll no lease\n"
-    "whose waiters are woken (the bell).\n"
-    "\n"
-    "      --clients=N,...   how many clients, each a process with a connection of its own or\n"
-    "                        more; up to 8 numbers of at most 256; 1,8 where not given\n"
-    "      --seconds=D       measure so long for each row, 50ms to 60s; 2s where not given\n"
-    "      --mode=MODE       only 'lease' or 'pessimistic'\n"
-    "      --names=WHICH     only 'distinct' (each client its own name) or 'hot' (all the same)\n"
-    "      --json            an array of objects, times in microseconds\n"
-    "\n"
-    "CYCLES/S: times that all clients together took and gave back a lock, in a second. ACQUIRE:\n"
-    "how long that took, with the wait: half of them at most the 50%, one in a thousand longer "
-    "than\n"
-    "the 99.9%. HAND-OVER: from one client's release to the next one's having it. FAIRNESS: most\n"
-    "turns of a client by least turns. Pessimistic without fencing waits for no disk; the rest "
-    "does.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 enum { NO_MODE = -1 };
 
 typedef enum names { BOTH, DISTINCT, HOT } names;
@@ -184,7 +159,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_bench = {
-    .help = help,
+    .help = cli_help_bench,
     .options = options,
     .into =
         &(bench){

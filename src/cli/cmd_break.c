@@ -6,24 +6,6 @@
 
 enum { HISTORY_WAIT_MS = 2000 };
 
-static const char help[] =
-    "Usage: rowlock break [--reason=TEXT] [--wait] [--now] NAME\n"
-    "Takes the lock NAME from its holder by force.\n"
-    "\n"
-    "      --reason=TEXT  kept in the history\n"
-    "      --wait         return when the lock can be had; also of one that is shut already\n"
-    "      --now          free a lease at once, although its holder may still work under it\n"
-    "\n"
-    "A lease: its token is void at once, and its holder is told at its next renewal (a third\n"
-    "of its TTL). The lock stays shut until the holder's time would have been over, or until\n"
-    "its work has ended and it has let go; so the next holder's work is not beside it.\n"
-    "Breaking the lock once more does not shorten that; --now does, also of a lock that is\n"
-    "shut. Until the old holder hears of --now, only the fencing token protects.\n"
-    "A row lock is free at once: its connection is ended, which needs the same user, or the\n"
-    "right to do so.\n"
-    "Exit status: 1 nobody holds it, 66 no such lock.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 static void tell_shut(rowlock_client *client, const char *name)
 {
     char left[CLI_HUMANE];
@@ -94,7 +76,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_break = {
-    .help = help,
+    .help = cli_help_break,
     .options = options,
     .into = CLI_INTO(breaking),
     .least = 1,

@@ -10,22 +10,6 @@ enum {
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
-static const char help[] =
-    "Usage: rowlock doctor [--role=ROLE] [--ttl=D] [--json]\n"
-    "Looks at the server, the schema and this user, changes nothing, and says for each check:\n"
-    "fine, or what follows and what to do.\n"
-    "\n"
-    "      --role=ROLE  what the user is for, as in 'rowlock help grants'; batch (takes locks)\n"
-    "                   where not given\n"
-    "      --ttl=D      the TTL that is to be used; 30s where not given\n"
-    "      --json       an array of objects\n"
-    "\n"
-    "'privileges' prints the GRANT statements for all rights of the role that are missing.\n"
-    "Levels: fine; note: for information; care: works, with care; BROKEN: will not work, or\n"
-    "not safely.\n"
-    "Exit status: 0 nothing is broken, 1 something is, others: it could not look.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 typedef struct doctor {
     cli_context context;
     rowlock_diagnose_options how;
@@ -154,7 +138,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_doctor = {
-    .help = help,
+    .help = cli_help_doctor,
     .options = options,
     .into = CLI_INTO(doctor),
     .run = diagnose,

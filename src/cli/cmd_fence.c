@@ -6,27 +6,6 @@
 
 enum { IDENTIFIER_BYTES = 256 };
 
-static const char help[] =
-    "Usage: rowlock fence install --table=T --lock=NAME\n"
-    "       rowlock fence list [--json]\n"
-    "       rowlock fence remove --table=T\n"
-    "A fence on a table: triggers that refuse INSERT, UPDATE and DELETE in a session that has\n"
-    "not presented the token of the lock's present holder: CALL rowlock_present(name, token),\n"
-    "or rowlock_present() of the library. Until such a transaction ends, nobody else gets the\n"
-    "lock.\n"
-    "\n"
-    "      --table=T    SCHEMA.TABLE, or TABLE where it is in rowlock's own schema. A name with a\n"
-    "                   dot in it stands in backquotes: 'shop.`order.lines`'\n"
-    "      --lock=NAME  the lock whose token is wanted; it need not exist yet\n"
-    "      --json       list: an array of objects\n"
-    "\n"
-    "Install it as a user who stays: the triggers run with its rights. It needs TRIGGER on the\n"
-    "table. 'list' shows the fences of tables on which this user has TRIGGER.\n"
-    "Triggers do not see TRUNCATE, DDL and a foreign key's cascades.\n"
-    "Exit status: 1 a transaction uses the table, 64 another lock fences it, 66 there is no such\n"
-    "table, or no fence on it, 77 a right is missing.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 typedef struct fencing {
     cli_context context;
     const struct action *action;
@@ -209,7 +188,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_fence = {
-    .help = help,
+    .help = cli_help_fence,
     .options = options,
     .into = CLI_INTO(fencing),
     .least = 1,

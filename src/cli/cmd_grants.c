@@ -12,30 +12,6 @@ enum {
     SCHEMA_MOST = 64
 };
 
-static const char help[] =
-    "Usage: rowlock grants [--role=ROLE] [--into=SCHEMA] USER@HOST\n"
-    "Prints the GRANT statements that an account needs, for an administrator to run. Asks no\n"
-    "server. The locks' schema is that of -D, else rowlock; its tables must be there before.\n"
-    "\n"
-    "      --role=ROLE    what the account is for; batch where not given\n"
-    "      --into=SCHEMA  of migrator: the schema that is migrated\n"
-    "\n"
-    "Roles:\n"
-    "  batch       takes locks: run, break, the library\n"
-    "  procedures  takes locks through the procedures, with EXECUTE alone (--via=procedures)\n"
-    "  looker      ls, show, history\n"
-    "  sweeper     sweep\n"
-    "  migrator    migrate\n"
-    "  fencer      fence\n"
-    "  admin       init\n"
-    "\n"
-    "USER@HOST is the account as the server has it: 'batch@%' for any host.\n"
-    "  rowlock grants 'batch@%' | mariadb -u root\n"
-    "Lines that begin with -- are comments: what only some accounts need. 'rowlock doctor\n"
-    "--role=ROLE' tells an account what it lacks.\n"
-    "Exit status: 64 wrong usage.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 typedef struct request {
     cli_context context;
     const cli_role *role; /* NULL: not given */
@@ -211,7 +187,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_grants = {
-    .help = help,
+    .help = cli_help_grants,
     .options = options,
     .into = CLI_INTO(request),
     .least = 1,

@@ -5,19 +5,6 @@
 
 enum { MOST = 100000 };
 
-static const char help[] =
-    "Usage: rowlock history [-n LIMIT] [--json] [NAME]\n"
-    "Lists what happened to the lock NAME, or to all locks, the oldest first.\n"
-    "\n"
-    "  -n, --limit=LIMIT  the newest so many, up to 100000; 100 where not given\n"
-    "      --json         an array of objects, times in UTC, durations in milliseconds\n"
-    "\n"
-    "EVENT: acquired; released; expired: its holder was gone; taken_over: by the next, from\n"
-    "a holder that was gone; broken: by 'rowlock break'; lost: the holder saw it go.\n"
-    "WAITED, HELD: how long the holder waited for it and had it. EXIT: the exit status of\n"
-    "the command that 'rowlock run' ran.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 static cli_colour event_colour(const void *row)
 {
     /* What went as it should needs no colour. */
@@ -96,7 +83,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_history = {
-    .help = help,
+    .help = cli_help_history,
     .options = options,
     .into = CLI_INTO(asked),
     .most = 1,

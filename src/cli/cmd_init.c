@@ -17,35 +17,6 @@ typedef struct init_call {
     bool quiet;
 } init_call;
 
-static const char help[] =
-    "Usage: rowlock init [-q] [--wait D] [--resume VERSION:DONE]\n"
-    "                    [--procedures | --remove-procedures]\n"
-    "                    [--event [--every D] [--history D] [--history-rows N] [--unused D] |\n"
-    "                     --remove-event]\n"
-    "Makes the schema (-D, else rowlock) and its tables, or brings them up to date. May be\n"
-    "run again, and by many at once: one works, the others wait.\n"
-    "\n"
-    "  -q, --quiet                say nothing when all went well\n"
-    "      --wait=D               how long to wait for another init: a duration such as 30s,\n"
-    "                             or 'forever'; 1m where not given\n"
-    "      --resume=VERSION:DONE  after an interrupted one that asked for it: how many\n"
-    "                             statements of that version have taken effect\n"
-    "      --procedures           also the stored procedures, see rowlock-sql(7); where they\n"
-    "                             are, they are brought up to date without it\n"
-    "      --remove-procedures    take them away again\n"
-    "      --event                also an EVENT, which sweeps as 'rowlock sweep' does, with no\n"
-    "                             process outside (and the procedures, which it needs); again:\n"
-    "                             changes it\n"
-    "      --every=D              how often; 1m where not given\n"
-    "      --history=D, --history-rows=N, --unused=D\n"
-    "                             as of 'rowlock sweep'\n"
-    "      --remove-event         take it away again\n"
-    "\n"
-    "It needs the right to create the schema and its tables; the error names the GRANT.\n"
-    "Exit status: 1 another init did not end in time, 73 the server is read-only, 77 a right is\n"
-    "missing, 78 an interrupted one asks for --resume, or the program is older than the schema.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 static void show_progress(void *data, const rowlock_migration *migration)
 {
     (void)data;
@@ -192,7 +163,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_init = {
-    .help = help,
+    .help = cli_help_init,
     .options = options,
     .into = CLI_INTO(init_call),
     .check = options_agree,

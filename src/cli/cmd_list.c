@@ -8,32 +8,6 @@
 
 enum { PAGE = 1000 };
 
-static const char ls_help[] =
-    "Usage: rowlock ls [-a] [--json]\n"
-    "Lists the locks that somebody holds, by name.\n"
-    "\n"
-    "  -a, --all   those that nobody holds too\n"
-    "      --json  an array of objects, times in UTC, durations in milliseconds\n"
-    "\n"
-    "STATE: held; expired: its holder is gone, and the next to ask gets it; shut: released,\n"
-    "but closed until its --at-least is over, or broken, and its old holder may still work;\n"
-    "free.\n"
-    "SINCE: for how long it has been held. REMAINING: until the lease ends if it is not\n"
-    "renewed, or until a shut lock opens; a row lock ends with its connection.\n"
-    "TOKEN: the fencing token; it rises with each change of hands.\n"
-    "WAITING: how many wait for it; the column is there when anybody does. 'show' says who.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
-static const char show_help[] =
-    "Usage: rowlock show [--json] NAME\n"
-    "Shows one lock, held or not: state, mode, holder, since when, until when, token; and who\n"
-    "waits for it, the longest wait first.\n"
-    "\n"
-    "      --json  one object, times in UTC, durations in milliseconds\n"
-    "\n"
-    "Exit status 66: no lock of that name was ever used (or it is purged).\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
     [ROWLOCK_HELD] = {"held", CLI_GREEN},
@@ -209,7 +183,7 @@ static const cli_option ls_options[] = {
 };
 
 const cli_command cli_ls = {
-    .help = ls_help,
+    .help = cli_help_ls,
     .options = ls_options,
     .into = CLI_INTO(listed),
     .work = list,
@@ -324,7 +298,7 @@ static const cli_option show_options[] = {
 };
 
 const cli_command cli_show = {
-    .help = show_help,
+    .help = cli_help_show,
     .options = show_options,
     .into = CLI_INTO(listed),
     .least = 1,

@@ -10,51 +10,6 @@
 
 #include "migrate.h"
 
-static const char help[] =
-    "Usage: rowlock migrate --into=SCHEMA [options] DIR\n"
-    "       rowlock migrate status --into=SCHEMA [--json] DIR\n"
-    "       rowlock migrate repair --into=SCHEMA --done=N | ... DIR [NUMBER]\n"
-    "Applies the files DIR/0001_what.sql, 0002_more.sql ... that SCHEMA does not have yet, in\n"
-    "the order of their numbers, under a lock: of any number at once one works, the others\n"
-    "wait, and find nothing to do. -D says where the lock lives, not what is migrated.\n"
-    "\n"
-    "      --into=SCHEMA      the schema that is migrated; it must be there\n"
-    "      --dry-run          show what would be run, and change nothing\n"
-    "      --target=N         up to this number; all where not given\n"
-    "  -w, --wait=D           how long to wait for another migrator, or 'forever'; 10m where\n"
-    "                         not given\n"
-    "      --table-wait=D     how long a statement may wait for a table that a transaction\n"
-    "                         uses, while all others wait behind it; 30s where not given\n"
-    "      --out-of-order     apply a file whose number is below one that is applied\n"
-    "      --lock=NAME        the lock; migrate:SCHEMA where not given\n"
-    "      --ttl=D            how long it outlives a migrator that vanished; 30s where not given\n"
-    "      --history-table=T  where SCHEMA keeps what was applied; rowlock_migration where not\n"
-    "                         given\n"
-    "  -q, --quiet            say nothing when all went well\n"
-    "      --json             for programs: what was applied, would be run, is, or was repaired\n"
-    "\n"
-    "status shows each file, and what is wrong. repair sets the history right, under the lock;\n"
-    "of the schema nothing else is touched:\n"
-    "\n"
-    "      --done=N           the file that was stopped (or NUMBER): N of its statements have\n"
-    "                         taken effect; the next run goes on behind them\n"
-    "      --checksums        files that were changed after they were applied are as they\n"
-    "                         should be\n"
-    "      --forget=N         remove number N from the history\n"
-    "      --baseline=N       the files up to number N are applied already: do not run them\n"
-    "      --gone             the last migrator's connection to another server has ended\n"
-    "      --relock           the history goes over to this lock, or to its tokens that have "
-    "begun\n"
-    "                         anew; nobody is at work under the old one\n"
-    "\n"
-    "A file is UTF-8; statements end with a semicolon, or what a line DELIMITER says. Lines at\n"
-    "its top may say '-- rowlock: transaction' (all in one; no DDL), '-- rowlock: resumable'\n"
-    "(each statement may be run again), '-- rowlock: sql_mode=A,B'.\n"
-    "Exit status: 0 also when there is nothing to do, 1 another migrator is at work, 64 a file\n"
-    "is not as it should be, 68 stopped in a state that needs a decision (nothing was run),\n"
-    "75 the lock was lost, and the statement killed.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 /* --------------------------------------------------------------------------- signals */
 
 static rowlock_cancel *cancelled;
@@ -335,7 +290,7 @@ static int migrate(void *into)
 }
 
 const cli_command cli_migrate = {
-    .help = help,
+    .help = cli_help_migrate,
     .options = options,
     .into = &(migrating){.done = NOT_DONE},
     .most = INT_MAX,

@@ -11,23 +11,6 @@
 
 #include "table.h"
 
-static const char help[] =
-    "Usage: rowlock sweep [--history=D] [--history-rows=N] [--unused=D] [--every=D] [--json]\n"
-    "Tidies up: marks the locks of dead holders free, forgets old history, purges names that\n"
-    "were not used for long. Locking is correct without it; the tables stay small with it.\n"
-    "\n"
-    "      --history=D       forget what happened longer ago than that, or 'forever' to keep\n"
-    "                        it; 30d where not given\n"
-    "      --history-rows=N  keep at most so many events; 1000000 where not given\n"
-    "      --unused=D        purge names unused for so long, or 'never'; 90d where not given.\n"
-    "                        Fencing tokens do not start again when a name comes back\n"
-    "      --every=D         sweep, wait so long, and again, until SIGINT or SIGTERM. An\n"
-    "                        outage of the server is told and waited out, whatever --retry says\n"
-    "      --json            what was done, an object on a line for each sweep\n"
-    "\n"
-    "Any number may run at once.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 typedef struct sweeping {
     cli_context context;
     rowlock_sweep_options options;
@@ -195,7 +178,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_sweep = {
-    .help = help,
+    .help = cli_help_sweep,
     .options = options,
     .into = CLI_INTO(sweeping),
     .run = sweep_all,

@@ -109,6 +109,9 @@ static void check_run_bounds(const run_options *asked, int argc, char **argv)
         require(rl_options_acquire(&asked->acquire, &checked, NULL) == ROWLOCK_OK);
 }
 
+/* docs/help has it. */
+const char cli_help_run[] = "Usage: \n";
+
 /* What cli_run would call: cmd_run.c. */
 int run_options_run(void *into)
 {
