@@ -29,6 +29,19 @@ function add_item(item, table,    list, columns, n, i) {
     for (i = 1; i <= n; i++) add_right(role, table, item, columns[i])
 }
 
+function trim_lines(role) {
+    while (nlines[role] > 0 && lines[role, nlines[role] - 1] == "") nlines[role]--
+}
+
+# With the places of what `rowlock grants` fills in: see src/cli/grants.h.
+function marked(s) {
+    if (s ~ /[$#%!]/) fail("a character that is a mark: " s)
+    gsub(/'[a-z_]+'@'localhost'/, "$", s)
+    gsub(/`rowlock`/, "#", s)
+    if (sub(/`shop`\.\*/, "%", s)) sub(/^-- /, "!", s)
+    return s
+}
+
 function take_statement(s,    at, list, table, item, depth, c, i) {
     gsub(/[ \t]+/, " ", s)
     sub(/^ /, "", s)
@@ -67,6 +80,8 @@ function take_statement(s,    at, list, table, item, depth, c, i) {
     rights[role] = rights[$3]
     gsub("\\{\"" $3 "\"", "{\"" role "\"", rights[role])
     given[role] = given[$3]
+    for (i = 0; i < nlines[$3]; i++) lines[role, nlines[role]++] = lines[$3, i]
+    trim_lines(role)
     next
 }
 role == "" { next }
@@ -103,10 +118,9 @@ END {
         print "#include \"grants.h\"\n\nconst cli_role cli_roles[] = {"
         for (i = 0; i < nroles; i++) {
             role = roles[i]
-            n = nlines[role]
-            while (n > 0 && lines[role, n - 1] == "") n--
-            printf "    {\"%s\", \"%s\",\n", role, with[role]
-            for (j = 0; j < n; j++) printf "     \"%s\\n\"\n", c_string(lines[role, j])
+            trim_lines(role)
+            printf "    {\"%s\",\n", role
+            for (j = 0; j < nlines[role]; j++) printf "     \"%s\\n\"\n", c_string(marked(lines[role, j]))
             print "    },"
         }
         print "};\n\nconst unsigned cli_role_count = sizeof cli_roles / sizeof cli_roles[0];"

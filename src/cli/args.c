@@ -1,8 +1,10 @@
-/* cli/args.c - see args.h */
-#include "args.h"
+/* cli/args.c - a command's options and operands, and how they are read: see cli.h */
+#include "cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -151,14 +153,10 @@ static bool skip_operands(args *self)
 
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
-    uint64_t value = 0;
-    const char *p = text;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (unsigned)(*p - '0'), &value))
-            return false;
-    }
-    if (p == text || *p || value < least || value > most)
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || errno != 0 || *end || value < least || value > most)
         return false;
     *number = value;
     return true;

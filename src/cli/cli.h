@@ -3,7 +3,9 @@
 #define RL_CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "rowlock/rowlock.h"
 
@@ -37,10 +39,107 @@ typedef struct cli_context {
     int operand_count;
 } cli_context;
 
-/* args.h */
-typedef struct cli_command cli_command;
+/* --------------------------------------- a command and its arguments: args.c */
+
+/* What an option takes, and what becomes of it. */
+typedef enum cli_kind {
+    CLI_FLAG = 1, /* no value: a bool is set */
+    CLI_TEXT,     /* a const char * */
+    CLI_UNSIGNED, /* an unsigned, from `least` to `most` */
+    CLI_NUMBER,   /* an uint64_t, the same */
+    CLI_DURATION, /* an int64_t, milliseconds, the same (`most` 0: no bound); `word` gives -1 */
+    CLI_GIVEN_DURATION, /* the same, but 0 gives 1: the library takes 0 for its default */
+    CLI_WORD,           /* an enum: the value of one of `words` */
+    CLI_SWITCH,         /* the same in --name=WORD; --name alone: CLI_ON */
+    CLI_UNSWITCH,       /* no value: CLI_OFF. Stands behind the CLI_SWITCH that it undoes */
+    CLI_OWN,            /* a value, for `take` */
+    CLI_OWN_FLAG,       /* no value: NULL for `take` */
+    CLI_OWN_ATTACHED,   /* -nX, --name=X, or no value at all, for `take` */
+    CLI_HELP            /* prints the help */
+} cli_kind;
+
+/* Words for the values of an enum; ends with an empty one. */
+typedef struct cli_word {
+    const char *word;
+    int value;
+    bool any_case; /* upper and lower case are the same */
+} cli_word;
+
+/* A table of options ends with an empty one. */
+typedef struct cli_option {
+    char letter;      /* 0: none */
+    const char *name; /* without the dashes; NULL: none */
+    cli_kind kind;
+    size_t at; /* where the value goes, from the start of the command's `into` */
+    uint64_t least, most;
+    const char *word; /* stands for no limit */
+    const cli_word *words;
+    const char *wants; /* of a word that is none, of a duration out of its range: "is 1s or 2s" */
+    /* False: it has complained. */
+    bool (*take)(void *into, const char *value);
+} cli_option;
+
+#define CLI_AT(type, member) .at = offsetof(type, member)
+
+/* A zeroed struct with static storage, for `into`. */
+#define CLI_INTO(type) (&(type){.context.json = false})
+
+typedef struct cli_command {
+    const char *help; /* what --help prints */
+    const cli_option *options;
+    void *into;           /* a struct that begins with a cli_context; holds the defaults */
+    int least, most;      /* operands */
+    const char *operands; /* what they are, where one is missing */
+    bool asks_no_server;  /* and so for no password */
+    bool first_ends;      /* the first operand and what follows is another program's, uncounted */
+    bool (*check)(void *into); /* may be NULL. False: it has complained */
+    /* One of the two: `work` is called with an open client, and its error is printed. */
+    int (*run)(void *into);
+    rowlock_status (*work)(void *into, rowlock_client *client, rowlock_error *err);
+} cli_command;
+
+/* docs/help */
+extern const char cli_help_bench[], cli_help_break[], cli_help_doctor[], cli_help_fence[],
+    cli_help_grants[], cli_help_history[], cli_help_init[], cli_help_ls[], cli_help_migrate[],
+    cli_help_rowlock[], cli_help_run[], cli_help_show[], cli_help_sweep[];
+
 extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_sweep, cli_break,
     cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
+
+/*
+ * Reads options and operands into command->into; argv[0] is not looked at. Connection options,
+ * which may stand anywhere among the command's own, go into the context. Options may stand between
+ * and after the operands, up to "--". False: exit with *exit_status: --help was answered (0), or it
+ * has complained (64), without telling a secret.
+ */
+bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_status);
+
+/* Complains when the operands are not between `least` and `most`; `what` names them. */
+bool cli_operands(const cli_context *context, int least, int most, const char *what);
+
+/* Digits alone, between `least` and `most`. */
+bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number);
+/* The value that is one of the words. */
+bool cli_find_word(const cli_word *words, const char *text, int *value);
+
+/* "lease" (or "optimistic") and "pessimistic". */
+extern const cli_word cli_mode_words[];
+
+/* For the parser: the connection options, for a cli_context. */
+extern const cli_option cli_connection_options[];
+/* An option of the mysql client that is none of ours: what to use instead. NULL: not known. */
+const char *cli_connection_instead(const char *name, size_t length);
+/* Notes that it was given; called before it is taken. */
+void cli_connection_note(cli_context *context, const cli_option *option, const char *value);
+/* Called once after all options are read: works out tls.mode, and sets client.tls. */
+void cli_connection_settle(cli_context *context);
+
+/* "30s", "5m", "2h", "1d", "250ms", "1.5" (seconds), into milliseconds. False when it is
+ * no duration, is negative, or does not fit. What is between two milliseconds counts as
+ * the later one, so that only a zero gives 0. */
+bool cli_duration(const char *text, int64_t *ms);
+
+/* ------------------------------------------------------- what is said: say.c */
 
 /*
  * Lines on stderr, "rowlock: <message>". What is written is always one line and
@@ -54,28 +153,108 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same on stdout, without "rowlock: ". */
 void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "30s", "5m", "2h", "1d", "250ms", "1.5" (seconds), into milliseconds. False when it is
- * no duration, is negative, or does not fit. What is between two milliseconds counts as
- * the later one, so that only a zero gives 0. */
-bool cli_duration(const char *text, int64_t *ms);
+/* Text of many lines as it is, each made harmless, in one write. */
+void cli_lines(FILE *out, const char *text);
+
+/* Where nobody is left to read it, there is nobody to tell. */
+void cli_write(int fd, const void *bytes, size_t length);
+
+/* For the "try ..." line of cli_usage(); the string must stay. "" before a command is known. */
+void cli_set_command(const char *name);
+
+/* What cli_fail() told of last; its status is OK where it told of nothing. */
+const rowlock_error *cli_failure(void);
+
+/* A rowlock_log_fn: says what is at most of the level that `data`, a number, is. */
+void cli_log(void *data, rowlock_log_level level, const char *line);
+
+/*
+ * Sends what is still in stdout's buffer on its way. Returns `status`, or 74 when the
+ * output did not all arrive (a full disk; a closed pipe, which is not complained of).
+ */
+int cli_flush(int status);
+
+/* The first SIGINT or SIGTERM comes to it; the second one ends the program. */
+void cli_catch_end(void (*on_end)(int signo));
+
+/* Says so and ends the program. */
+void cli_out_of_memory(void) __attribute__((noreturn));
+/* The memory, or, where it is NULL, the end. */
+void *cli_need(void *memory);
+
+/* --------------------------------------------------- text for people: text.c */
+
+/* Once at the start: lets the C library know how wide characters are. */
+void cli_text_start(void);
+
+/*
+ * A copy (free() it) in which nothing can steer a terminal or break a line: control
+ * characters, what turns the direction of writing, invisible characters and bytes that
+ * are not UTF-8 stand as \n, \x1b, \u202e. NULL when there is no memory.
+ */
+char *cli_printable(const char *text);
+
+/* The same into a buffer, cut where it is full. Returns `out`. */
+char *cli_printable_into(char *out, size_t size, const char *text);
+
+/* Columns that a printable text takes. */
+size_t cli_width(const char *text);
+
+/* Bytes of the longest beginning of a printable text that takes at most so many columns,
+ * and how many it does take. */
+size_t cli_fit(const char *text, size_t columns, size_t *used);
+
+/* Bytes of valid UTF-8 at `text` (1 to 4) and the character, or 0. */
+size_t cli_utf8(const char *text, uint32_t *character);
+
+/* A character that must not reach a terminal (or hides in it). */
+bool cli_is_risky(uint32_t character);
+
+/* "850ms", "3.2s", "45s", "3m12s", "2h05m", "3d04h"; "-" for a negative one. */
+const char *cli_humane(int64_t ms, char *buffer, size_t size);
+
+enum {
+    CLI_HUMANE = 32 /* a buffer's size that is enough */
+};
+
+/* ------------------------- the server, and its password: options.c, secret.c */
 
 /*
  * Asks for the password on the terminal where a bare -p was given, else does nothing.
- * Call it when all arguments are parsed and before the context's client options are
- * used. False: it cannot ask and has said so; the exit status is 64.
+ * False: it cannot ask and has said so; the exit status is 64.
  */
 bool cli_password(cli_context *context);
 
-/*
- * cli_password(), then rowlock_client_open(). False: it has complained and
- * *exit_status is what to exit with.
- */
-bool cli_open(cli_context *context, rowlock_client **client, int *exit_status);
+/* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
+rowlock_client *cli_open(const cli_context *context, int *exit_status);
 
 /* The words with which one calls the program again to get to the same server: as it was called,
  * with its connection options, of which a password is asked for. Ends with a NULL; for
  * cli_words_free(). */
 char **cli_called(const cli_context *context);
 void cli_words_free(char **words);
+
+/*
+ * A copy of the arguments for the program's own use; in the originals, which every
+ * user of the machine can read, passwords are overwritten (up to "--": what follows is
+ * another program's).
+ */
+char **cli_secret_arguments(int argc, char **argv);
+
+/* The URL without its password, for free(); NULL: it has none. */
+char *cli_url_without_password(const char *url);
+
+/* Takes passwords out of this process's environment, for what it is about to become. */
+void cli_secret_environment(void);
+
+/* ----------------------------------------------------------------- refused.c */
+
+/*
+ * Where a right was missing: all GRANT statements that a user of these roles (a NULL ends them)
+ * lacks, on stderr, each on a line, unless the message of cli_fail() has them already. Else
+ * nothing.
+ */
+void cli_refused_explain(const rowlock_client_options *client, const char *command,
+                         const char *const *roles);
 
 #endif

@@ -4,40 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
 #include "bench/rows.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { CLIENTS_LIMIT = 256, WINDOW_MIN_MS = 50, WINDOW_MAX_MS = 60000 };
-
-static const char help[] =
-    "Usage: rowlock bench [--clients=N,...] [--seconds=D] [--mode=MODE] [--names=WHICH] [--json]\n"
-    "Measures on your server what it costs to take a lock and give it back, in each mode, with\n"
-    "names that nobody else wants and with one that all want. Each row takes --seconds, and the\n"
-    "server has work to do meanwhile. The names begin with 'rowlock-bench/' and are removed at "
-    "the\n"
-    "end, also after ^C, which takes DELETE on the tables; nothing is written into the history.\n"
-    "With --via=procedures it measures locks through the procedures, with --waiting=poll no lease\n"
-    "whose waiters are woken (the bell).\n"
-    "\n"
-    "      --clients=N,...   how many clients, each a process with a connection of its own or\n"
-    "                        more; up to 8 numbers of at most 256; 1,8 where not given\n"
-    "      --seconds=D       measure so long for each row, 50ms to 60s; 2s where not given\n"
-    "      --mode=MODE       only 'lease' or 'pessimistic'\n"
-    "      --names=WHICH     only 'distinct' (each client its own name) or 'hot' (all the same)\n"
-    "      --json            an array of objects, times in microseconds\n"
-    "\n"
-    "CYCLES/S: times that all clients together took and gave back a lock, in a second. ACQUIRE:\n"
-    "how long that took, with the wait: half of them at most the 50%, one in a thousand longer "
-    "than\n"
-    "the 99.9%. HAND-OVER: from one client's release to the next one's having it. FAIRNESS: most\n"
-    "turns of a client by least turns. Pessimistic without fencing waits for no disk; the rest "
-    "does.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 enum { NO_MODE = -1 };
 
@@ -64,7 +34,7 @@ static const cli_column columns[] = {
     {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
     {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 2},
     {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 3},
-    {"window_ms", CELL_MAYBE, AT(window_ms)},
+    {"window_ms", CELL_MS, AT(window_ms)},
     {"cycles", CELL_COUNT, AT(figures.cycles)},
     {"cycles_per_second", CELL_REAL, AT(figures.cycles_per_second), .text = rate_of,
      .title = "CYCLES/S", .place = 4, .colour = CLI_BOLD},
@@ -105,14 +75,6 @@ static void end_row(const rows *all, const rows_row *row, const measure_reason *
         cli_say("%s", why->text);
 }
 
-/* Ends as the signal would have ended us. */
-static void end_by_signal(int signo)
-{
-    fflush(stdout);
-    signal(signo, SIG_DFL);
-    raise(signo);
-}
-
 typedef struct bench {
     cli_context context;
     unsigned counts[ROWS_COUNTS_MAX];
@@ -126,10 +88,9 @@ static int run_bench(void *into)
 {
     static rows all; /* large */
     bench *self = into;
-    rowlock_client *client;
     rowlock_error err;
     measure_reason why;
-    int exit_status = 0;
+    int exit_status;
     all = (rows){.client = &self->context.client,
                  .count_count = self->count_count,
                  .window_ms = self->window_ms,
@@ -141,7 +102,8 @@ static int run_bench(void *into)
                  .end = end_row};
     memcpy(all.counts, self->counts, sizeof all.counts);
     /* What would stop every client is better said once; and clients fork, so it is closed. */
-    if (!cli_open(&self->context, &client, &exit_status))
+    rowlock_client *client = cli_open(&self->context, &exit_status);
+    if (!client)
         return exit_status;
     rowlock_client_close(client);
     if (rows_prepare(&all, &err) != ROWLOCK_OK)
@@ -151,8 +113,11 @@ static int run_bench(void *into)
     for (size_t i = 0; i < all.measured; i++)
         cli_rows_add(&out, &all.row[i]);
     cli_rows_end(&out, NULL);
-    if (measure_ended_by())
-        end_by_signal(measure_ended_by());
+    if (measure_ended_by()) { /* as the signal would have ended us */
+        fflush(stdout);
+        signal(measure_ended_by(), SIG_DFL);
+        raise(measure_ended_by());
+    }
     if (good)
         return 0;
     return why.exit_status ? why.exit_status : 1;
@@ -194,7 +159,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_bench = {
-    .help = help,
+    .help = cli_help_bench,
     .options = options,
     .into =
         &(bench){

@@ -2,30 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "args.h"
-#include "cli.h"
 #include "table.h"
-#include "text.h"
 
 enum { HISTORY_WAIT_MS = 2000 };
-
-static const char help[] =
-    "Usage: rowlock break [--reason=TEXT] [--wait] [--now] NAME\n"
-    "Takes the lock NAME from its holder by force.\n"
-    "\n"
-    "      --reason=TEXT  kept in the history\n"
-    "      --wait         return when the lock can be had; also of one that is shut already\n"
-    "      --now          free a lease at once, although its holder may still work under it\n"
-    "\n"
-    "A lease: its token is void at once, and its holder is told at its next renewal (a third\n"
-    "of its TTL). The lock stays shut until the holder's time would have been over, or until\n"
-    "its work has ended and it has let go; so the next holder's work is not beside it.\n"
-    "Breaking the lock once more does not shorten that; --now does, also of a lock that is\n"
-    "shut. Until the old holder hears of --now, only the fencing token protects.\n"
-    "A row lock is free at once: its connection is ended, which needs the same user, or the\n"
-    "right to do so.\n"
-    "Exit status: 1 nobody holds it, 66 no such lock.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 static void tell_shut(rowlock_client *client, const char *name)
 {
@@ -67,21 +46,15 @@ static void warn_of_history(rowlock_client *client, const char *name)
 typedef struct breaking {
     cli_context context;
     rowlock_break_options how;
+    bool wait;
 } breaking;
-
-static bool take_wait(void *into, const char *value)
-{
-    breaking *self = into;
-    (void)value;
-    self->how.wait_ms = ROWLOCK_WAIT_FOREVER;
-    return true;
-}
 
 static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock_error *err)
 {
-    const breaking *self = into;
+    breaking *self = into;
     const char *name = self->context.operands[0];
     rowlock_list *before;
+    self->how.wait_ms = self->wait ? ROWLOCK_WAIT_FOREVER : 0;
     rowlock_status status = rowlock_list_one(client, name, &before, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -98,12 +71,12 @@ static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock
 static const cli_option options[] = {
     {0, "reason", CLI_TEXT, CLI_AT(breaking, how.reason)},
     {0, "now", CLI_FLAG, CLI_AT(breaking, how.now)},
-    {0, "wait", CLI_OWN_FLAG, .take = take_wait},
+    {0, "wait", CLI_FLAG, CLI_AT(breaking, wait)},
     {0},
 };
 
 const cli_command cli_break = {
-    .help = help,
+    .help = cli_help_break,
     .options = options,
     .into = CLI_INTO(breaking),
     .least = 1,

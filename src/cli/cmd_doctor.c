@@ -2,40 +2,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum {
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
-static const char help[] =
-    "Usage: rowlock doctor [--role=ROLE] [--ttl=D] [--json]\n"
-    "Looks at the server, the schema and this user, changes nothing, and says for each check:\n"
-    "fine, or what follows and what to do.\n"
-    "\n"
-    "      --role=ROLE  what the user is for, as in 'rowlock help grants'; batch (takes locks)\n"
-    "                   where not given\n"
-    "      --ttl=D      the TTL that is to be used; 30s where not given\n"
-    "      --json       an array of objects\n"
-    "\n"
-    "'privileges' prints the GRANT statements for all rights of the role that are missing.\n"
-    "Levels: fine; note: for information; care: works, with care; BROKEN: will not work, or\n"
-    "not safely.\n"
-    "Exit status: 0 nothing is broken, 1 something is, others: it could not look.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
-typedef struct diagnosis {
-    bool json;
+typedef struct doctor {
+    cli_context context;
+    rowlock_diagnose_options how;
     bool broken;
     size_t count;
     size_t width; /* of the terminal; 0: no wrapping */
-} diagnosis;
+} doctor;
 
 static const cli_named levels[] = {
     [ROWLOCK_FINE] = {"fine", CLI_GREEN},
@@ -73,15 +54,6 @@ static void print_part(const char *label, const char *text, size_t width)
     print_wrapped(text, width);
 }
 
-/* Statements, each on a line, as they are to be copied. */
-static void print_lines(const char *text)
-{
-    for (size_t size; *text; text += size + (text[size] == '\n')) {
-        size = strcspn(text, "\n");
-        cli_line("%.*s", (int)size, text);
-    }
-}
-
 static void print_remedy(const rowlock_finding *finding, size_t width)
 {
     if (strcmp(finding->check, "privileges") != 0 || finding->level != ROWLOCK_BROKEN) {
@@ -89,7 +61,7 @@ static void print_remedy(const rowlock_finding *finding, size_t width)
         return;
     }
     print_part("to do:  ", "let an administrator run", width);
-    print_lines(finding->remedy);
+    cli_lines(stdout, finding->remedy); /* statements, as they are to be copied */
 }
 
 static void print_finding(const rowlock_finding *finding, size_t width)
@@ -133,35 +105,28 @@ static const cli_column columns[] = {
 
 static void take_finding(void *data, const rowlock_finding *finding)
 {
-    diagnosis *all = data;
-    all->broken = all->broken || finding->level == ROWLOCK_BROKEN;
-    if (all->json)
-        cli_json_item(cli_row_json(columns, finding), all->count);
+    doctor *self = data;
+    self->broken = self->broken || finding->level == ROWLOCK_BROKEN;
+    if (self->context.json)
+        cli_json_item(cli_row_json(columns, finding), self->count);
     else
-        print_finding(finding, all->width);
-    all->count++;
+        print_finding(finding, self->width);
+    self->count++;
 }
-
-typedef struct doctor {
-    cli_context context;
-    rowlock_diagnose_options how;
-} doctor;
 
 static int diagnose(void *into)
 {
     doctor *self = into;
-    diagnosis all = {.json = self->context.json, .width = cli_terminal_width()};
     rowlock_error err;
-    if (!cli_password(&self->context))
-        return CLI_EXIT_USAGE;
+    self->width = cli_terminal_width(STDOUT_FILENO);
     rowlock_status status =
-        rowlock_diagnose_with(&self->context.client, &self->how, take_finding, &all, &err);
+        rowlock_diagnose_with(&self->context.client, &self->how, take_finding, self, &err);
     /* What was found before it could no longer look is worth having too. */
-    if (all.json && (status == ROWLOCK_OK || all.count > 0))
-        cli_json_end(all.count);
+    if (self->context.json && (status == ROWLOCK_OK || self->count > 0))
+        cli_json_end(self->count);
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
-    return all.broken ? 1 : 0;
+    return self->broken ? 1 : 0;
 }
 
 static const cli_option options[] = {
@@ -173,7 +138,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_doctor = {
-    .help = help,
+    .help = cli_help_doctor,
     .options = options,
     .into = CLI_INTO(doctor),
     .run = diagnose,

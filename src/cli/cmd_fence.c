@@ -2,33 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
 #include "table.h"
 
 enum { IDENTIFIER_BYTES = 256 };
-
-static const char help[] =
-    "Usage: rowlock fence install --table=T --lock=NAME\n"
-    "       rowlock fence list [--json]\n"
-    "       rowlock fence remove --table=T\n"
-    "A fence on a table: triggers that refuse INSERT, UPDATE and DELETE in a session that has\n"
-    "not presented the token of the lock's present holder: CALL rowlock_present(name, token),\n"
-    "or rowlock_present() of the library. Until such a transaction ends, nobody else gets the\n"
-    "lock.\n"
-    "\n"
-    "      --table=T    SCHEMA.TABLE, or TABLE where it is in rowlock's own schema. A name with a\n"
-    "                   dot in it stands in backquotes: 'shop.`order.lines`'\n"
-    "      --lock=NAME  the lock whose token is wanted; it need not exist yet\n"
-    "      --json       list: an array of objects\n"
-    "\n"
-    "Install it as a user who stays: the triggers run with its rights. It needs TRIGGER on the\n"
-    "table. 'list' shows the fences of tables on which this user has TRIGGER.\n"
-    "Triggers do not see TRUNCATE, DDL and a foreign key's cascades.\n"
-    "Exit status: 1 a transaction uses the table, 64 another lock fences it, 66 there is no such\n"
-    "table, or no fence on it, 77 a right is missing.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 typedef struct fencing {
     cli_context context;
@@ -65,10 +41,7 @@ static bool take_table(fencing *f)
         memcpy(f->schema, f->name, sizeof f->schema);
         at = take_identifier(at + 1, f->name);
     }
-    if (at && !*at)
-        return true;
-    cli_usage("--table: '%s' is neither TABLE nor SCHEMA.TABLE", f->table);
-    return false;
+    return (at && !*at) || !cli_usage("--table: '%s' is neither TABLE nor SCHEMA.TABLE", f->table);
 }
 
 static const char *schema_of(const fencing *f)
@@ -81,19 +54,17 @@ static const char *schema_of(const fencing *f)
 static rowlock_status install(rowlock_client *client, const fencing *f, rowlock_error *err)
 {
     rowlock_status status = rowlock_fence_install(client, schema_of(f), f->name, f->lock, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    cli_line("%s is fenced: writing it takes the token of '%s'", f->table, f->lock);
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        cli_line("%s is fenced: writing it takes the token of '%s'", f->table, f->lock);
+    return status;
 }
 
 static rowlock_status take_away(rowlock_client *client, const fencing *f, rowlock_error *err)
 {
     rowlock_status status = rowlock_fence_remove(client, schema_of(f), f->name, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    cli_line("%s is not fenced any more", f->table);
-    return ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        cli_line("%s is not fenced any more", f->table);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------ list */
@@ -109,10 +80,11 @@ static const char *missing(const void *row, char *text)
     return text;
 }
 
-static void add_whole(json_object *object, const char *key, const void *row)
+static const char *whole(const void *row, char *text)
 {
     const rowlock_fenced *fence = row;
-    cli_json_bool(object, key, fence->on_insert && fence->on_update && fence->on_delete);
+    (void)text;
+    return fence->on_insert && fence->on_update && fence->on_delete ? "true" : "false";
 }
 
 /* As --table takes it; where the name goes on. */
@@ -151,7 +123,7 @@ static const cli_column columns[] = {
     {NULL, CELL_TEXT, .text = whole_name, .title = "TABLE", .place = 1, .cut = 1},
     {"lock", CELL_TEXT, AT(name), .title = "LOCK", .place = 2, .cut = 1},
     {"definer", CELL_TEXT, AT(definer), .title = "DEFINER", .place = 4, .cut = 2},
-    {"whole", CELL_JSON, .json = add_whole},
+    {"whole", CELL_LITERAL, .text = whole},
     {"unguarded", CELL_TEXT, .text = missing, .title = "UNGUARDED", .place = 3, .colour = CLI_RED},
     {0},
 };
@@ -179,39 +151,27 @@ typedef struct action {
     bool takes_lock;
 } action;
 
-static const action *find_action(const char *word)
-{
-    static const action actions[] = {
-        {"install", install, true, true},
-        {"list", list, false, false},
-        {"remove", take_away, true, false},
-    };
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (strcmp(actions[i].word, word) == 0)
-            return &actions[i];
-    cli_usage("there is no 'fence %s'; install, list or remove", word);
-    return NULL;
-}
-
-static bool check_options(const action *wanted, const fencing *f)
-{
-    if (wanted->takes_table != (f->table != NULL)) {
-        cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
-                  wanted->word);
-        return false;
-    }
-    if (wanted->takes_lock != (f->lock != NULL)) {
-        cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", wanted->word);
-        return false;
-    }
-    return true;
-}
+static const action actions[] = {
+    {"install", install, true, true},
+    {"list", list, false, false},
+    {"remove", take_away, true, false},
+};
 
 static bool check(void *into)
 {
     fencing *f = into;
-    f->action = find_action(f->context.operands[0]);
-    return f->action && check_options(f->action, f) && (!f->table || take_table(f));
+    const char *word = f->context.operands[0];
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(actions[i].word, word) == 0)
+            f->action = &actions[i];
+    if (!f->action)
+        return !cli_usage("there is no 'fence %s'; install, list or remove", word);
+    if (f->action->takes_table != (f->table != NULL))
+        return !cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
+                          word);
+    if (f->action->takes_lock != (f->lock != NULL))
+        return !cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", word);
+    return !f->table || take_table(f);
 }
 
 static rowlock_status run_action(void *into, rowlock_client *client, rowlock_error *err)
@@ -228,7 +188,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_fence = {
-    .help = help,
+    .help = cli_help_fence,
     .options = options,
     .into = CLI_INTO(fencing),
     .least = 1,

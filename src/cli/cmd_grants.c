@@ -3,11 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
 #include "cli.h"
 #include "grants.h"
-#include "say.h"
-#include "text.h"
 
 enum {
     USER_MOST = 128, /* characters; MySQL: 32 */
@@ -15,54 +12,26 @@ enum {
     SCHEMA_MOST = 64
 };
 
-static const char help[] =
-    "Usage: rowlock grants [--role=ROLE] [--into=SCHEMA] USER@HOST\n"
-    "Prints the GRANT statements that an account needs, for an administrator to run. Asks no\n"
-    "server. The locks' schema is that of -D, else rowlock; its tables must be there before.\n"
-    "\n"
-    "      --role=ROLE    what the account is for; batch where not given\n"
-    "      --into=SCHEMA  of migrator: the schema that is migrated\n"
-    "\n"
-    "Roles:\n"
-    "  batch       takes locks: run, break, the library\n"
-    "  procedures  takes locks through the procedures, with EXECUTE alone (--via=procedures)\n"
-    "  looker      ls, show, history\n"
-    "  sweeper     sweep\n"
-    "  migrator    migrate\n"
-    "  fencer      fence\n"
-    "  admin       init\n"
-    "\n"
-    "USER@HOST is the account as the server has it: 'batch@%' for any host.\n"
-    "  rowlock grants 'batch@%' | mariadb -u root\n"
-    "Lines that begin with -- are comments: what only some accounts need. 'rowlock doctor\n"
-    "--role=ROLE' tells an account what it lacks.\n"
-    "Exit status: 64 wrong usage.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
 typedef struct request {
     cli_context context;
     const cli_role *role; /* NULL: not given */
-    const char *into;
-    char *schema;  /* quoted */
-    char *account; /* quoted */
+    const char *into;     /* the schema that is migrated; NULL: not given */
+    const char *schema;   /* of the locks */
+    char *user, *host;
 } request;
 
 /* ---------------------------------------------------------------------------- quoting */
 
-/* Owned: the text between two `quote`s, each one inside it twice; in a string a backslash, too. */
-static char *quoted(const char *text, char quote)
+/* Between two `quote`s, each one inside it twice; in a string a backslash, too. */
+static void print_quoted(const char *text, char quote)
 {
-    char *out = cli_need(malloc(2 * strlen(text) + 3));
-    char *at = out;
-    *at++ = quote;
+    putchar(quote);
     for (; *text; text++) {
         if (*text == quote || (quote == '\'' && *text == '\\'))
-            *at++ = *text;
-        *at++ = *text;
+            putchar(*text);
+        putchar(*text);
     }
-    *at++ = quote;
-    *at = '\0';
-    return out;
+    putchar(quote);
 }
 
 /* 'o''brien', as it may be copied from SQL: what it stands for, in place. */
@@ -82,23 +51,17 @@ static void unquote(char *text)
     *to = '\0';
 }
 
-/* Characters, or 0 where it is not UTF-8 or holds one that could hide what it is. */
-static size_t plain_length(const char *text)
+/* Of 1 to `most` characters, none of which could hide what it is? */
+static bool is_between(const char *text, size_t most)
 {
     size_t count = 0;
     for (size_t bytes; *text; text += bytes, count++) {
         uint32_t character;
         bytes = cli_utf8(text, &character);
         if (bytes == 0 || cli_is_risky(character))
-            return 0;
+            return false;
     }
-    return count;
-}
-
-static bool is_between(const char *text, size_t most)
-{
-    const size_t length = plain_length(text);
-    return length > 0 && length <= most;
+    return count > 0 && count <= most;
 }
 
 /* ---------------------------------------------------------------------------- arguments */
@@ -112,36 +75,25 @@ static const cli_role *find_role(const char *name)
 }
 
 /* USER@HOST; a user may have an @, a host has none. */
-static bool take_account(const char *text, request *wanted)
+static bool take_account(request *wanted)
 {
     static const char of_hosts[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                    "0123456789._%:/-";
-    char *user = cli_need(strdup(text));
-    char *host = strrchr(user, '@');
-    bool good = false;
-    if (host) {
-        *host++ = '\0';
-        unquote(user);
-        unquote(host);
-    }
-    if (!host)
-        cli_usage("grants wants the account as USER@HOST, such as 'batch@%%', not '%s'", text);
-    else if (!is_between(user, USER_MOST))
-        cli_usage("'%s' has no name of a user before the @ (1 to %d characters)", text, USER_MOST);
-    else if (!is_between(host, HOST_MOST) || host[strspn(host, of_hosts)])
-        cli_usage("'%s' has no host behind the @: a name, an address, or %% for any", text);
-    else
-        good = true;
-    if (good) {
-        char *quoted_user = quoted(user, '\'');
-        char *quoted_host = quoted(host, '\'');
-        if (asprintf(&wanted->account, "%s@%s", quoted_user, quoted_host) < 0)
-            cli_out_of_memory();
-        free(quoted_user);
-        free(quoted_host);
-    }
-    free(user);
-    return good;
+    const char *text = wanted->context.operands[0];
+    wanted->user = cli_need(strdup(text));
+    wanted->host = strrchr(wanted->user, '@');
+    if (!wanted->host)
+        return !cli_usage("grants wants the account as USER@HOST, such as 'batch@%%', not '%s'",
+                          text);
+    *wanted->host++ = '\0';
+    unquote(wanted->user);
+    unquote(wanted->host);
+    if (!is_between(wanted->user, USER_MOST))
+        return !cli_usage("'%s' has no name of a user before the @ (1 to %d characters)", text,
+                          USER_MOST);
+    if (!is_between(wanted->host, HOST_MOST) || wanted->host[strspn(wanted->host, of_hosts)])
+        return !cli_usage("'%s' has no host behind the @: a name, an address, or %% for any", text);
+    return true;
 }
 
 static int hex(char digit)
@@ -151,14 +103,15 @@ static int hex(char digit)
     return at ? (int)(at - digits) : -1;
 }
 
-/* Owned: the schema that a URL ends with, or NULL. */
-static char *schema_of_url(const char *url)
+/* The schema that a URL ends with. */
+static const char *schema_of_url(const char *url)
 {
     const char *at = url ? strstr(url, "://") : NULL;
     const char *from = at ? strchr(at + 3, '/') : NULL;
-    if (!from || strcspn(at + 3, "?") < (size_t)(from - at - 3))
-        return NULL;
-    char *schema = cli_need(strndup(from + 1, strcspn(from + 1, "?")));
+    const size_t length = from ? strcspn(from + 1, "?") : 0;
+    if (length == 0 || strcspn(at + 3, "?") < (size_t)(from - at - 3))
+        return "rowlock";
+    char *schema = cli_need(strndup(from + 1, length));
     char *to = schema;
     for (const char *next = schema; *next; next++) {
         const bool coded = *next == '%' && hex(next[1]) >= 0 && hex(next[2]) >= 0;
@@ -166,23 +119,16 @@ static char *schema_of_url(const char *url)
         next += coded ? 2 : 0;
     }
     *to = '\0';
-    if (*schema)
-        return schema;
-    free(schema);
-    return NULL;
+    return schema;
 }
 
-static bool take_schema(const rowlock_client_options *client, request *wanted)
+static bool take_schema(request *wanted)
 {
-    char *of_url = client->schema ? NULL : schema_of_url(client->url);
-    const char *schema = client->schema ? client->schema : of_url ? of_url : "rowlock";
-    const bool good = is_between(schema, SCHEMA_MOST);
-    if (good)
-        wanted->schema = quoted(schema, '`');
-    else
-        cli_usage("'%s' is no name of a schema (1 to %d characters)", schema, SCHEMA_MOST);
-    free(of_url);
-    return good;
+    const rowlock_client_options *client = &wanted->context.client;
+    wanted->schema = client->schema ? client->schema : schema_of_url(client->url);
+    return is_between(wanted->schema, SCHEMA_MOST) ||
+           !cli_usage("'%s' is no name of a schema (1 to %d characters)", wanted->schema,
+                      SCHEMA_MOST);
 }
 
 static bool take_into(void *into, const char *value)
@@ -201,77 +147,37 @@ static bool take_role(void *into, const char *value)
 
 /* ---------------------------------------------------------------------------- printing */
 
-/* 'word'@'localhost' at the beginning: its size, or 0. */
-static size_t account_at(const char *text)
+static void print_role(const request *wanted)
 {
-    static const char words[] = "abcdefghijklmnopqrstuvwxyz_";
-    static const char rest[] = "'@'localhost'";
-    const size_t word = *text == '\'' ? strspn(text + 1, words) : 0;
-    if (word == 0 || strncmp(text + 1 + word, rest, sizeof rest - 1) != 0)
-        return 0;
-    return 1 + word + sizeof rest - 1;
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-static void print_line(const char *line, size_t size, const request *wanted, const char *into)
-{
-    static const char comment[] = "-- GRANT ";
-    static const char schema[] = "`rowlock`";
-    static const char migrated[] = "`shop`.*";
-    const char *end = line + size;
-    const char *place = into ? memmem(line, size, migrated, sizeof migrated - 1) : NULL;
-    if (place && begins(line, comment))
-        line += strlen("-- ");
-    while (line < end) {
-        const size_t account = account_at(line);
-        if (account > 0) {
-            fputs(wanted->account, stdout);
-            line += account;
-        } else if (begins(line, schema)) {
-            fputs(wanted->schema, stdout);
-            line += sizeof schema - 1;
-        } else if (line == place) {
-            printf("%s.*", into);
-            line += sizeof migrated - 1;
+    for (const char *at = wanted->role->text; *at; at++) {
+        if (*at == '#') {
+            print_quoted(wanted->schema, '`');
+        } else if (*at == '$') {
+            print_quoted(wanted->user, '\'');
+            putchar('@');
+            print_quoted(wanted->host, '\'');
+        } else if (*at == '%') {
+            print_quoted(wanted->into ? wanted->into : "shop", '`');
+            fputs(".*", stdout);
+        } else if (*at == '!') {
+            fputs(wanted->into ? "" : "-- ", stdout);
         } else {
-            putchar(*line++);
+            putchar(*at);
         }
     }
-}
-
-static void print_role(const cli_role *role, const request *wanted)
-{
-    char *into = wanted->into ? quoted(wanted->into, '`') : NULL;
-    if (*role->with)
-        print_role(find_role(role->with), wanted);
-    for (const char *line = role->text; *line;) {
-        const size_t size = strcspn(line, "\n") + 1;
-        print_line(line, size, wanted, into);
-        line += size;
-    }
-    free(into);
 }
 
 static int grant(void *into)
 {
     request *wanted = into;
-    int exit_status = CLI_EXIT_USAGE;
     if (!wanted->role)
         wanted->role = find_role("batch");
     if (wanted->into && strcmp(wanted->role->name, "migrator") != 0)
         return cli_usage("--into is an option of --role=migrator");
-    if (take_account(wanted->context.operands[0], wanted) &&
-        take_schema(&wanted->context.client, wanted)) {
-        print_role(wanted->role, wanted);
-        exit_status = 0;
-    }
-    free(wanted->account);
-    free(wanted->schema);
-    return exit_status;
+    if (!take_account(wanted) || !take_schema(wanted))
+        return CLI_EXIT_USAGE;
+    print_role(wanted);
+    return 0;
 }
 
 static const cli_option options[] = {
@@ -281,11 +187,12 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_grants = {
-    .help = help,
+    .help = cli_help_grants,
     .options = options,
     .into = CLI_INTO(request),
     .least = 1,
     .most = 1,
     .operands = "the account, USER@HOST",
+    .asks_no_server = true,
     .run = grant,
 };

@@ -1,24 +1,9 @@
 /* cli/cmd_history.c - history: who held what, and how it ended. */
 #include <stdio.h>
 
-#include "args.h"
-#include "cli.h"
 #include "table.h"
 
 enum { MOST = 100000 };
-
-static const char help[] =
-    "Usage: rowlock history [-n LIMIT] [--json] [NAME]\n"
-    "Lists what happened to the lock NAME, or to all locks, the oldest first.\n"
-    "\n"
-    "  -n, --limit=LIMIT  the newest so many, up to 100000; 100 where not given\n"
-    "      --json         an array of objects, times in UTC, durations in milliseconds\n"
-    "\n"
-    "EVENT: acquired; released; expired: its holder was gone; taken_over: by the next, from\n"
-    "a holder that was gone; broken: by 'rowlock break'; lost: the holder saw it go.\n"
-    "WAITED, HELD: how long the holder waited for it and had it. EXIT: the exit status of\n"
-    "the command that 'rowlock run' ran.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 static cli_colour event_colour(const void *row)
 {
@@ -43,12 +28,6 @@ static const char *exit_text(const void *row, char *text)
     return text;
 }
 
-static void add_exit_status(json_object *object, const char *key, const void *row)
-{
-    const rowlock_event *event = row;
-    cli_json_int(object, key, event->has_exit_status, event->exit_status);
-}
-
 static cli_colour exit_colour(const void *row)
 {
     return ((const rowlock_event *)row)->exit_status != 0 ? CLI_RED : CLI_PLAIN;
@@ -67,8 +46,8 @@ static const cli_column columns[] = {
     {"happened_at", CELL_TIME, AT(happened_at), .title = "WHEN (UTC)", .place = 1},
     {"waited_ms", CELL_MS, AT(waited_ms), .title = "WAITED", .place = 6},
     {"held_ms", CELL_MS, AT(held_ms), .title = "HELD", .place = 7},
-    {"exit_status", CELL_JSON, .json = add_exit_status, .text = exit_text, .title = "EXIT",
-     .place = 8, .colour_of = exit_colour},
+    {"exit_status", CELL_LITERAL, .text = exit_text, .title = "EXIT", .place = 8,
+     .colour_of = exit_colour},
     {"detail", CELL_TEXT, AT(detail), .title = "DETAIL", .place = 9, .cut = 2},
     {0},
 };
@@ -104,7 +83,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_history = {
-    .help = help,
+    .help = cli_help_history,
     .options = options,
     .into = CLI_INTO(asked),
     .most = 1,

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "args.h"
 #include "cli.h"
-#include "say.h"
 
 typedef struct init_call {
     cli_context context;
@@ -17,33 +15,6 @@ typedef struct init_call {
     rowlock_sweep_event_options sweep;
     bool quiet;
 } init_call;
-
-static const char help[] =
-    "Usage: rowlock init [-q] [--wait D]\n"
-    "                    [--procedures | --remove-procedures]\n"
-    "                    [--event [--every D] [--history D] [--history-rows N] [--unused D] |\n"
-    "                     --remove-event]\n"
-    "Makes the schema (-D, else rowlock) and its tables, or brings them up to date. May be\n"
-    "run again, and by many at once: one works, the others wait.\n"
-    "\n"
-    "  -q, --quiet                say nothing when all went well\n"
-    "      --wait=D               how long to wait for another init: a duration such as 30s,\n"
-    "                             or 'forever'; 1m where not given\n"
-    "      --procedures           also the stored procedures, see rowlock-sql(7); where they\n"
-    "                             are, they are brought up to date without it\n"
-    "      --remove-procedures    take them away again\n"
-    "      --event                also an EVENT, which sweeps as 'rowlock sweep' does, with no\n"
-    "                             process outside (and the procedures, which it needs); again:\n"
-    "                             changes it\n"
-    "      --every=D              how often; 1m where not given\n"
-    "      --history=D, --history-rows=N, --unused=D\n"
-    "                             as of 'rowlock sweep'\n"
-    "      --remove-event         take it away again\n"
-    "\n"
-    "It needs the right to create the schema and its tables; the error names the GRANT.\n"
-    "Exit status: 1 another init did not end in time, 73 the server is read-only, 77 a right is\n"
-    "missing, 78 the program is older than the schema.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 static void show_progress(void *data, const rowlock_migration *migration)
 {
@@ -108,13 +79,6 @@ static int init_procedures(const init_call *call)
     return 0;
 }
 
-static void warn_of_scheduler(void)
-{
-    cli_say("the server runs no events now; an administrator switches them on by %s, and "
-            "event_scheduler=ON in the server's option file",
-            "SET GLOBAL event_scheduler = ON"); /* not run */
-}
-
 static int init_event(const init_call *call)
 {
     rowlock_sweep_event_options options = call->sweep;
@@ -132,7 +96,9 @@ static int init_event(const init_call *call)
     if (call->remove_event && !call->quiet)
         puts(result.there ? "event removed" : "there was no event");
     if (call->event && !result.scheduler_on)
-        warn_of_scheduler();
+        cli_say("the server runs no events now; an administrator switches them on by %s, and "
+                "event_scheduler=ON in the server's option file",
+                "SET GLOBAL event_scheduler = ON"); /* not run */
     return 0;
 }
 
@@ -150,8 +116,6 @@ static int init(void *into)
     init_call *call = into;
     rowlock_migrate_result result;
     rowlock_error err;
-    if (!cli_password(&call->context))
-        return CLI_EXIT_USAGE;
     if (!call->quiet && isatty(STDOUT_FILENO))
         call->migrate.progress = show_progress;
     if (rowlock_migrate(&call->context.client, &call->migrate, &result, &err) != ROWLOCK_OK)
@@ -180,7 +144,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_init = {
-    .help = help,
+    .help = cli_help_init,
     .options = options,
     .into = CLI_INTO(init_call),
     .check = options_agree,

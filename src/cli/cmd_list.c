@@ -4,40 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
 #include "table.h"
-#include "text.h"
 
 enum { PAGE = 1000 };
-
-static const char ls_help[] =
-    "Usage: rowlock ls [-a] [--json]\n"
-    "Lists the locks that somebody holds, by name.\n"
-    "\n"
-    "  -a, --all   those that nobody holds too\n"
-    "      --json  an array of objects, times in UTC, durations in milliseconds\n"
-    "\n"
-    "STATE: held; expired: its holder is gone, and the next to ask gets it; shut: released,\n"
-    "but closed until its --at-least is over, or broken, and its old holder may still work;\n"
-    "free.\n"
-    "SINCE: for how long it has been held. REMAINING: until the lease ends if it is not\n"
-    "renewed, or until a shut lock opens; a row lock ends with its connection.\n"
-    "TOKEN: the fencing token; it rises with each change of hands.\n"
-    "WAITING: how many wait for it; the column is there when anybody does. 'show' says who.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
-
-static const char show_help[] =
-    "Usage: rowlock show [--json] NAME\n"
-    "Shows one lock, held or not: state, mode, holder, since when, until when, token; and who\n"
-    "waits for it, the longest wait first.\n"
-    "\n"
-    "      --json  one object, times in UTC, durations in milliseconds\n"
-    "\n"
-    "Exit status 66: no lock of that name was ever used (or it is purged).\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
@@ -46,10 +15,11 @@ static const cli_named states[] = {
     [ROWLOCK_SHUT] = {"shut", CLI_YELLOW},
 };
 
-/* A row: a lock, and all who wait, for whatever lock. */
+/* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
 typedef struct lock_row {
     rowlock_info info;
     const rowlock_waiters *waiters;
+    size_t first, end;
 } lock_row;
 
 static bool has_holder(const rowlock_info *info)
@@ -59,30 +29,18 @@ static bool has_holder(const rowlock_info *info)
 
 /* ----------------------------------------------------------------- waiters */
 
-/* They are in byte order of the names: the first of those who wait for `name`, or where it
- * would be. */
-static size_t first_waiter(const rowlock_waiters *waiters, const char *name)
+/* Both come in byte order of the names: those of earlier locks end before `from`. */
+static lock_row row_of(const rowlock_info *info, const rowlock_waiters *waiters, size_t from)
 {
-    size_t low = 0;
-    size_t high = rowlock_waiters_count(waiters);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(rowlock_waiters_at(waiters, middle)->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The one behind them. */
-static size_t end_of_waiters(const rowlock_waiters *waiters, size_t first, const char *name)
-{
-    size_t end = first;
-    while (end < rowlock_waiters_count(waiters) &&
-           strcmp(rowlock_waiters_at(waiters, end)->name, name) == 0)
-        end++;
-    return end;
+    lock_row row = {*info, waiters, from, 0};
+    const size_t count = rowlock_waiters_count(waiters);
+    while (row.first < count &&
+           strcmp(rowlock_waiters_at(waiters, row.first)->name, info->name) < 0)
+        row.first++;
+    row.end = row.first;
+    while (row.end < count && strcmp(rowlock_waiters_at(waiters, row.end)->name, info->name) == 0)
+        row.end++;
+    return row;
 }
 
 static void add_waiters(json_object *object, const char *key, const void *row)
@@ -96,9 +54,7 @@ static void add_waiters(json_object *object, const char *key, const void *row)
     };
     const lock_row *lock = row;
     json_object *array = cli_json_array(object, key);
-    size_t first = first_waiter(lock->waiters, lock->info.name);
-    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
-    for (size_t i = first; i < end; i++)
+    for (size_t i = lock->first; i < lock->end; i++)
         cli_json_append(array, cli_row_json(members, rowlock_waiters_at(lock->waiters, i)));
 }
 
@@ -109,19 +65,20 @@ static void add_hidden(json_object *object, const char *key, const void *row)
 
 /* ---------------------------------------------------------------------- ls */
 
-/* -1 where nobody waits. */
-static int64_t count_waiters(const void *row)
+static const char *count_waiters(const void *row, char *text)
 {
     const lock_row *lock = row;
-    size_t first = first_waiter(lock->waiters, lock->info.name);
-    size_t end = end_of_waiters(lock->waiters, first, lock->info.name);
-    return end > first ? (int64_t)(end - first) : -1;
+    if (lock->end > lock->first)
+        snprintf(text, CELL_TEXT_MAX, "%zu", lock->end - lock->first);
+    return text;
 }
 
-static int64_t connection_of(const void *row)
+static const char *connection_of(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
-    return info->connection_id ? (int64_t)info->connection_id : -1;
+    if (info->connection_id != 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, info->connection_id);
+    return text;
 }
 
 /* The label people know, else the owner id. */
@@ -144,7 +101,7 @@ static const char *remaining_of(const void *row, char *text)
 #define AT(member) CELL_AT(lock_row, info.member)
 static const cli_column columns[] = {
     /* Left out where nobody waits. */
-    {NULL, CELL_MAYBE, .number = count_waiters, .title = "WAITING", .place = 8},
+    {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
     {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1},
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3},
     {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
@@ -157,7 +114,7 @@ static const cli_column columns[] = {
     {"held_ms", CELL_MS, AT(held_ms), .title = "SINCE", .place = 5},
     {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6,
      .text = remaining_of},
-    {"connection_id", CELL_MAYBE, .number = connection_of},
+    {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"waiters", CELL_JSON, .json = add_waiters},
     {"waiters_not_shown", CELL_JSON, .json = add_hidden},
@@ -165,63 +122,57 @@ static const cli_column columns[] = {
 };
 
 /* All that was found, page after page, and all who wait. */
-typedef struct listing {
+typedef struct listed {
+    cli_context context;
+    bool all;
     rowlock_list **pages;
     size_t page_count;
     rowlock_waiters *waiters;
-} listing;
-
-static void free_listing(listing *found)
-{
-    for (size_t i = 0; i < found->page_count; i++)
-        rowlock_list_free(found->pages[i]);
-    free(found->pages);
-    rowlock_waiters_free(found->waiters);
-}
+} listed;
 
 /* Everything is there before the first line is printed: what comes out is whole or not
  * at all. */
-static rowlock_status list_all(rowlock_client *client, bool all, listing *found, rowlock_error *err)
+static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_list_options options = {.all = all, .limit = PAGE};
+    rowlock_list_options options = {.all = self->all, .limit = PAGE};
     for (size_t count = PAGE; count == PAGE;) {
         rowlock_list *page;
         rowlock_status status = rowlock_list_get(client, &options, &page, err);
         if (status != ROWLOCK_OK)
             return status;
-        found->pages =
-            cli_need(reallocarray(found->pages, found->page_count + 1, sizeof(rowlock_list *)));
-        found->pages[found->page_count++] = page;
+        self->pages =
+            cli_need(reallocarray(self->pages, self->page_count + 1, sizeof(rowlock_list *)));
+        self->pages[self->page_count++] = page;
         count = rowlock_list_count(page);
         options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
     }
-    return rowlock_waiters_get(client, NULL, &found->waiters, err);
+    return rowlock_waiters_get(client, NULL, &self->waiters, err);
 }
 
-static void print_all(const listing *found, bool json, bool all)
+static void print_all(const listed *self)
 {
-    bool waiting = rowlock_waiters_count(found->waiters) > 0;
-    cli_rows rows = cli_rows_begin(columns + !waiting, json);
-    for (size_t p = 0; p < found->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(found->pages[p]); i++)
-            cli_rows_add(&rows, &(lock_row){*rowlock_list_at(found->pages[p], i), found->waiters});
+    bool waiting = rowlock_waiters_count(self->waiters) > 0;
+    cli_rows rows = cli_rows_begin(columns + !waiting, self->context.json);
+    lock_row row = {0};
+    for (size_t p = 0; p < self->page_count; p++) {
+        for (size_t i = 0; i < rowlock_list_count(self->pages[p]); i++) {
+            row = row_of(rowlock_list_at(self->pages[p], i), self->waiters, row.end);
+            cli_rows_add(&rows, &row);
+        }
     }
-    cli_rows_end(&rows, all ? "no lock was used yet" : "no lock is held");
+    cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
-
-typedef struct listed {
-    cli_context context;
-    bool all;
-} listed;
 
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
-    const listed *self = into;
-    listing found = {0};
-    rowlock_status status = list_all(client, self->all, &found, err);
+    listed *self = into;
+    rowlock_status status = list_all(self, client, err);
     if (status == ROWLOCK_OK)
-        print_all(&found, self->context.json, self->all);
-    free_listing(&found);
+        print_all(self);
+    for (size_t i = 0; i < self->page_count; i++)
+        rowlock_list_free(self->pages[i]);
+    free(self->pages);
+    rowlock_waiters_free(self->waiters);
     return status;
 }
 
@@ -232,7 +183,7 @@ static const cli_option ls_options[] = {
 };
 
 const cli_command cli_ls = {
-    .help = ls_help,
+    .help = cli_help_ls,
     .options = ls_options,
     .into = CLI_INTO(listed),
     .work = list,
@@ -317,7 +268,8 @@ static void print_waiters(const rowlock_waiters *waiters)
 static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, bool json)
 {
     if (json) {
-        cli_json_print(cli_row_json(columns, &(lock_row){*info, waiters}));
+        const lock_row row = row_of(info, waiters, 0);
+        cli_json_print(cli_row_json(columns, &row));
         return;
     }
     print_info(info);
@@ -346,7 +298,7 @@ static const cli_option show_options[] = {
 };
 
 const cli_command cli_show = {
-    .help = show_help,
+    .help = cli_help_show,
     .options = show_options,
     .into = CLI_INTO(listed),
     .least = 1,

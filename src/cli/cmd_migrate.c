@@ -9,54 +9,6 @@
 #include <unistd.h>
 
 #include "migrate.h"
-#include "say.h"
-#include "table.h"
-#include "text.h"
-
-static const char help[] =
-    "Usage: rowlock migrate --into=SCHEMA [options] DIR\n"
-    "       rowlock migrate status --into=SCHEMA [--json] DIR\n"
-    "       rowlock migrate repair --into=SCHEMA --done=N | ... DIR [NUMBER]\n"
-    "Applies the files DIR/0001_what.sql, 0002_more.sql ... that SCHEMA does not have yet, in\n"
-    "the order of their numbers, under a lock: of any number at once one works, the others\n"
-    "wait, and find nothing to do. -D says where the lock lives, not what is migrated.\n"
-    "\n"
-    "      --into=SCHEMA      the schema that is migrated; it must be there\n"
-    "      --dry-run          show what would be run, and change nothing\n"
-    "      --target=N         up to this number; all where not given\n"
-    "  -w, --wait=D           how long to wait for another migrator, or 'forever'; 10m where\n"
-    "                         not given\n"
-    "      --table-wait=D     how long a statement may wait for a table that a transaction\n"
-    "                         uses, while all others wait behind it; 30s where not given\n"
-    "      --out-of-order     apply a file whose number is below one that is applied\n"
-    "      --lock=NAME        the lock; migrate:SCHEMA where not given\n"
-    "      --ttl=D            how long it outlives a migrator that vanished; 30s where not given\n"
-    "      --history-table=T  where SCHEMA keeps what was applied; rowlock_migration where not\n"
-    "                         given\n"
-    "  -q, --quiet            say nothing when all went well\n"
-    "      --json             for programs: what was applied, would be run, is, or was repaired\n"
-    "\n"
-    "status shows each file, and what is wrong. repair sets the history right, under the lock;\n"
-    "of the schema nothing else is touched:\n"
-    "\n"
-    "      --done=N           the file that was stopped (or NUMBER): N of its statements have\n"
-    "                         taken effect; the next run goes on behind them\n"
-    "      --checksums        files that were changed after they were applied are as they\n"
-    "                         should be\n"
-    "      --forget=N         remove number N from the history\n"
-    "      --baseline=N       the files up to number N are applied already: do not run them\n"
-    "      --gone             the last migrator's connection to another server has ended\n"
-    "      --relock           the history goes over to this lock, or to its tokens that have "
-    "begun\n"
-    "                         anew; nobody is at work under the old one\n"
-    "\n"
-    "A file is UTF-8; statements end with a semicolon, or what a line DELIMITER says. Lines at\n"
-    "its top may say '-- rowlock: transaction' (all in one; no DDL), '-- rowlock: resumable'\n"
-    "(each statement may be run again), '-- rowlock: sql_mode=A,B'.\n"
-    "Exit status: 0 also when there is nothing to do, 1 another migrator is at work, 64 a file\n"
-    "is not as it should be, 68 stopped in a state that needs a decision (nothing was run),\n"
-    "75 the lock was lost, and the statement killed.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
 
 /* --------------------------------------------------------------------------- signals */
 
@@ -74,16 +26,10 @@ static void on_end(int signo)
 /* The first signal stops the statement; the second one does not wait. */
 static bool catch_end(rowlock_error *err)
 {
-    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
     if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
         return false;
-    if (sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0)
-        return true;
-    err->status = ROWLOCK_SYSTEM;
-    snprintf(err->message, sizeof err->message, "SIGINT and SIGTERM cannot be caught: %s",
-             strerror(errno));
-    return false;
+    cli_catch_end(on_end);
+    return true;
 }
 
 static void forget_end(void)
@@ -108,7 +54,7 @@ static void clear_line(migrating *m)
 /* One line on a terminal, which the next one replaces. */
 static void show_line(migrating *m, const char *text)
 {
-    size_t width = cli_terminal_width();
+    size_t width = cli_terminal_width(STDOUT_FILENO);
     size_t used = 0;
     char *line = cli_need(cli_printable(text));
     size_t length = width > 1 ? cli_fit(line, width - 1, &used) : 0;
@@ -128,17 +74,14 @@ static void show_applied(migrating *m, const rowlock_migrations_progress *now)
     fflush(stdout);
 }
 
-static void note_applied(migrating *m, const rowlock_migrations_progress *now)
-{
-    if (now->event != ROWLOCK_MIGRATIONS_APPLIED)
-        return;
-    json_object *file = cli_json_new();
-    cli_json_count(file, "number", now->version);
-    cli_json_text(file, "name", now->name);
-    cli_json_count(file, "statements", now->steps);
-    cli_json_int(file, "duration_ms", true, now->elapsed_ms);
-    cli_json_append(m->applied, file);
-}
+#define PROGRESS_AT(member) CELL_AT(rowlock_migrations_progress, member)
+static const cli_column columns[] = {
+    {"number", CELL_COUNT, PROGRESS_AT(version)},
+    {"name", CELL_TEXT, PROGRESS_AT(name)},
+    {"statements", CELL_UNSIGNED, PROGRESS_AT(steps)},
+    {"duration_ms", CELL_MS, PROGRESS_AT(elapsed_ms)},
+    {0},
+};
 
 static void show_transient(migrating *m, const rowlock_migrations_progress *now)
 {
@@ -161,15 +104,14 @@ static void on_progress(void *data, const rowlock_migrations_progress *now)
                 now->connection_id);
         return;
     }
-    if (m->context.json) {
-        note_applied(m, now);
+    const bool applied = now->event == ROWLOCK_MIGRATIONS_APPLIED;
+    if (m->context.json && applied)
+        cli_json_append(m->applied, cli_row_json(columns, now));
+    if (m->context.json || m->quiet)
         return;
-    }
-    if (m->quiet)
-        return;
-    if (now->event == ROWLOCK_MIGRATIONS_APPLIED)
+    if (applied)
         show_applied(m, now);
-    else if (cli_terminal_width() > 0)
+    else if (cli_terminal_width(STDOUT_FILENO) > 0)
         show_transient(m, now);
 }
 
@@ -202,12 +144,11 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
 static void print_result(const migrating *m, const rowlock_migrations_result *result,
                          rowlock_status status, json_object *object)
 {
-    bool known = status == ROWLOCK_OK || result->version > 0;
+    char version[24] = "";
+    if (status == ROWLOCK_OK || result->version > 0)
+        snprintf(version, sizeof version, "%" PRIu64, result->version);
     cli_json_text(object, "schema", m->options.schema);
-    if (known)
-        cli_json_count(object, "version", result->version);
-    else
-        cli_json_int(object, "version", false, 0);
+    cli_json_number(object, "version", version);
     cli_json_print(object);
 }
 
@@ -237,7 +178,7 @@ static int apply(migrating *m, rowlock_client *client)
 /* Was an option of repair given? A repair relocks whatever else it does. */
 static bool is_repair(const migrating *m)
 {
-    return m->repair.has_done || m->repair.checksums || m->repair.forget || m->repair.baseline ||
+    return m->done != NOT_DONE || m->repair.checksums || m->repair.forget || m->repair.baseline ||
            m->repair.gone || m->relock;
 }
 
@@ -262,6 +203,8 @@ static int repair(migrating *m, rowlock_client *client)
     if (!catch_end(&err))
         return cli_fail(&err);
     m->options.cancel = cancelled;
+    m->repair.has_done = m->done != NOT_DONE;
+    m->repair.done = (unsigned)m->done;
     rowlock_status outcome =
         rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
     if (outcome == ROWLOCK_OK)
@@ -270,17 +213,6 @@ static int repair(migrating *m, rowlock_client *client)
 }
 
 /* -------------------------------------------------------------------------- arguments */
-
-static bool take_done(void *into, const char *value)
-{
-    migrating *m = into;
-    uint64_t done;
-    if (!cli_number(value, 0, UINT32_MAX, &done))
-        return !cli_usage("--done wants a number from 0 to %u, not '%s'", UINT32_MAX, value);
-    m->repair.has_done = true;
-    m->repair.done = (unsigned)done;
-    return true;
-}
 
 #define AT(member) CLI_AT(migrating, member)
 static const cli_option options[] = {
@@ -295,7 +227,7 @@ static const cli_option options[] = {
     {0, "history-table", CLI_TEXT, AT(options.table)},
     {'q', "quiet", CLI_FLAG, AT(quiet)},
     {0, "json", CLI_FLAG, AT(context.json)},
-    {0, "done", CLI_OWN, .take = take_done},
+    {0, "done", CLI_NUMBER, AT(done), .most = UINT32_MAX},
     {0, "checksums", CLI_FLAG, AT(repair.checksums)},
     {0, "forget", CLI_NUMBER, AT(repair.forget), .least = 1, .most = UINT64_MAX},
     {0, "baseline", CLI_NUMBER, AT(repair.baseline), .least = 1, .most = UINT64_MAX},
@@ -344,9 +276,9 @@ static bool check(void *into)
 static int migrate(void *into)
 {
     migrating *m = into;
-    rowlock_client *client;
     int exit_status;
-    if (!cli_open(&m->context, &client, &exit_status))
+    rowlock_client *client = cli_open(&m->context, &exit_status);
+    if (!client)
         return exit_status;
     exit_status = m->verb(m, client);
     rowlock_client_close(client);
@@ -355,9 +287,9 @@ static int migrate(void *into)
 }
 
 const cli_command cli_migrate = {
-    .help = help,
+    .help = cli_help_migrate,
     .options = options,
-    .into = CLI_INTO(migrating),
+    .into = &(migrating){.done = NOT_DONE},
     .most = INT_MAX,
     .check = check,
     .run = migrate,

@@ -6,6 +6,7 @@
  * in the library is done by a second thread, so that this one always hears signals.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include "run.h"
-#include "run_sockets.h"
 
 enum {
     /* A command that is to end has this long from SIGTERM to SIGKILL, at most ... */
@@ -31,18 +31,12 @@ enum {
 
 /* --------------------------------------------------------- the second thread */
 
-static void hide_waiting_line(run *self)
-{
-    run_waiting_hide(atomic_load(&self->waiting));
-}
-
 /* The library's lines, -v or -vv: not in the middle of the waiting line. */
-static rowlock_log_fn log_line;
 static void *log_data;
 static void log_past_waiting_line(void *data, rowlock_log_level level, const char *line)
 {
-    hide_waiting_line(data);
-    log_line(log_data, level, line);
+    run_waiting_hide(atomic_load(&((run *)data)->waiting));
+    cli_log(log_data, level, line);
 }
 
 static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
@@ -65,24 +59,18 @@ static void *get_lock(void *data)
     if (self->status == ROWLOCK_OK) {
         atomic_store(&self->connected, true);
         if (acquire.wait_ms != 0)
-            atomic_store(&self->waiting, run_waiting_start(self->client, name_of(self)));
-        self->status =
-            rowlock_acquire(self->client, name_of(self), &acquire, &self->hold, &self->err);
+            atomic_store(&self->waiting, run_waiting_start(self->client, self->name));
+        self->status = rowlock_acquire(self->client, self->name, &acquire, &self->hold, &self->err);
     }
     eventfd_write(self->done, 1);
     return NULL;
 }
 
-/* What we were not allowed to end still works: a broken lease is not opened before its time. */
-static bool is_outlived(const run *self)
-{
-    return self->ended && self->report.left > 0;
-}
-
 static void *let_go(void *data)
 {
     run *self = data;
-    if (is_outlived(self)) {
+    /* What we were not allowed to end still works: a broken lease is not opened before its time. */
+    if (self->ended && self->report.left > 0) {
         rowlock_status ignored = rowlock_client_flush(self->client, PATIENCE_US / 1000, NULL);
         (void)ignored;
         eventfd_write(self->done, 1);
@@ -106,122 +94,93 @@ static bool start_worker(run *self, void *(*work)(void *))
     return pthread_create(&self->worker, NULL, work, self) == 0;
 }
 
-static void join_worker(run *self)
-{
-    eventfd_t ignored;
-    pthread_join(self->worker, NULL);
-    eventfd_read(self->done, &ignored);
-}
-
-/* ----------------------------------------------------- 1. wait for the lock (2, the command:
- * run_watch.c) */
-
-/* The last signal that has come and would end us; else `before`. */
-static int take_deadly_signal(run *self, int before)
+/* Notes the last signal that has come and would end us. */
+static void take_deadly_signal(run *self)
 {
     run_signal signal;
     while (run_signals_next(&self->signals, &signal)) {
         if (run_signal_is_deadly(signal.number))
-            before = signal.number;
+            self->deadly = signal.number;
     }
-    return before;
-}
-
-static void say_waiting(run *self)
-{
-    if (is_verbose(self) && !atomic_load(&self->waiting))
-        cli_say("waiting for %s", name_of(self));
-}
-
-static void say_unsupervised_wait(const run *self)
-{
-    cli_say("%s: the supervising process ended before the lock was got", name_of(self));
-}
-
-/* The worker is in a call that does not end; nothing is held, or it ends with our
- * connection. */
-static _Noreturn void die_waiting(run *self, int deadly)
-{
-    run_waiting_stop(atomic_load(&self->waiting));
-    supervisor_finish(&self->supervisor);
-    if (deadly)
-        run_signal_die(deadly);
-    say_unsupervised_wait(self);
-    _exit(rowlock_status_exit(ROWLOCK_SYSTEM));
 }
 
 /*
- * Returns when the worker has finished. A signal ends the wait, and then the process: at
- * once where nothing can be held yet (it may be trying again to connect), else when the library
- * has tidied up.
+ * True when the worker has finished; not when patience ran out: at `until_us`, or after a signal,
+ * or the supervisor's end, that came meanwhile. Then it is over at once where nothing can be held
+ * yet (it may be trying again to connect), else when the library has had time to tidy up.
  */
-static void wait_for_lock(run *self, int *deadly, bool *unsupervised)
+static bool await_worker(run *self, int64_t say_at, int64_t until_us)
 {
-    int64_t say_at = supervisor_now_us() + WAIT_SAID_US;
-    int64_t die_at = INT64_MAX;
+    bool hurried = false;
+    eventfd_t ignored;
     struct pollfd fds[] = {
         {.fd = self->done, .events = POLLIN},
         {.fd = self->signals.fd, .events = POLLIN},
         {.fd = self->supervisor.socket, .events = POLLIN},
     };
-    while (!(fds[0].revents & POLLIN)) {
-        poll(fds, sizeof fds / sizeof fds[0], run_until(say_at < die_at ? say_at : die_at));
-        *deadly = take_deadly_signal(self, *deadly);
-        *unsupervised = *unsupervised || fds[2].revents != 0;
-        if ((*deadly || *unsupervised) && die_at == INT64_MAX) {
+    while (!(fds[0].revents & POLLIN) && supervisor_now_us() < until_us) {
+        poll(fds, sizeof fds / sizeof fds[0], run_until(say_at < until_us ? say_at : until_us));
+        take_deadly_signal(self);
+        self->unsupervised = self->unsupervised || fds[2].revents != 0;
+        if ((self->deadly || self->unsupervised) && !hurried) {
+            hurried = true;
             fds[2].fd = -1;
-            die_at = supervisor_now_us() + (atomic_load(&self->connected) ? PATIENCE_US : 0);
+            until_us = supervisor_now_us() + (atomic_load(&self->connected) ? PATIENCE_US : 0);
             rowlock_cancel_fire(self->cancel);
         }
-        if (supervisor_now_us() >= say_at && !*deadly) {
-            say_waiting(self);
+        if (supervisor_now_us() >= say_at && !self->deadly) {
+            if (self->verbose && !atomic_load(&self->waiting))
+                cli_say("waiting for %s", self->name);
             say_at = INT64_MAX;
         }
-        if (supervisor_now_us() >= die_at)
-            die_waiting(self, *deadly);
     }
-    join_worker(self);
+    if (!(fds[0].revents & POLLIN))
+        return false;
+    pthread_join(self->worker, NULL);
+    eventfd_read(self->done, &ignored);
+    return true;
+}
+
+/* ----------------------------------------------------- 1. wait for the lock (2, the command:
+ * run_watch.c) */
+
+static void say_unsupervised_wait(const run *self)
+{
+    cli_say("%s: the supervising process ended before the lock was got", self->name);
+}
+
+static void wait_for_lock(run *self)
+{
+    const bool over = await_worker(self, supervisor_now_us() + WAIT_SAID_US, INT64_MAX);
     run_waiting_stop(atomic_load(&self->waiting));
-    *deadly = take_deadly_signal(self, *deadly);
+    take_deadly_signal(self);
+    if (over)
+        return;
+    /* The worker is in a call that does not end; nothing is held, or it ends with our connection.
+     */
+    supervisor_finish(&self->supervisor);
+    if (self->deadly)
+        run_signal_die(self->deadly);
+    say_unsupervised_wait(self);
+    _exit(rowlock_status_exit(ROWLOCK_SYSTEM));
 }
 
 /* ------------------------------------------------------ 3. let the lock go */
 
-/* True when the worker has finished; not when a signal, or a loss, ran out of patience. */
-static bool wait_for_release(run *self, int64_t until_us, int *deadly)
-{
-    struct pollfd fds[] = {
-        {.fd = self->done, .events = POLLIN},
-        {.fd = self->signals.fd, .events = POLLIN},
-    };
-    while (!(fds[0].revents & POLLIN) && supervisor_now_us() < until_us) {
-        poll(fds, sizeof fds / sizeof fds[0], run_until(until_us));
-        int came = take_deadly_signal(self, 0);
-        if (came && !*deadly) {
-            *deadly = came;
-            until_us = supervisor_now_us() + PATIENCE_US;
-        }
-    }
-    if (fds[0].revents & POLLIN)
-        join_worker(self);
-    else
-        pthread_detach(self->worker);
-    return (fds[0].revents & POLLIN) != 0;
-}
-
 /* Releases and closes. Where the server does not answer, the process ends without. */
 static void leave(run *self, bool hasty)
 {
-    int deadly = 0;
     bool held = self->hold != NULL;
     int64_t now = supervisor_now_us();
+    self->deadly = 0;
+    self->unsupervised = false;
     if (!self->client)
         return;
     if (!start_worker(self, let_go)) {
         let_go(self);
-    } else if (!wait_for_release(self, hasty ? now + PATIENCE_US : INT64_MAX, &deadly)) {
-        if (deadly)
-            run_signal_die(deadly);
+    } else if (!await_worker(self, INT64_MAX, hasty ? now + PATIENCE_US : INT64_MAX)) {
+        if (self->deadly)
+            run_signal_die(self->deadly);
         _exit(self->exit_status);
     }
     if (held)
@@ -242,11 +201,11 @@ static void make_label(run *self)
     char host[65] = "?";
     char user[24];
     const struct passwd *entry = getpwuid(geteuid());
-    const char *base = strrchr(command_of(self), '/');
+    const char *base = strrchr(self->command, '/');
     snprintf(user, sizeof user, "%lu", (unsigned long)geteuid());
     gethostname(host, sizeof host - 1);
     snprintf(self->label, sizeof self->label, "%s@%s %d %s", entry ? entry->pw_name : user, host,
-             (int)getpid(), base ? base + 1 : command_of(self));
+             (int)getpid(), base ? base + 1 : self->command);
 }
 
 static void set_client_options(run *self)
@@ -254,7 +213,6 @@ static void set_client_options(run *self)
     rowlock_client_options *client = &self->options.context.client;
     make_label(self);
     client->label = self->options.label && *self->options.label ? self->options.label : self->label;
-    log_line = client->log;
     log_data = client->log_data;
     if (client->log) {
         client->log = log_past_waiting_line;
@@ -262,27 +220,38 @@ static void set_client_options(run *self)
     }
 }
 
+/* Where stdin, stdout or stderr is closed, /dev/null takes its place (and is closed again
+ * for the command), so that no connection gets its number and our lines with it. */
+static bool guard_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
+            return false;
+    }
+    return true;
+}
+
 /* Everything that must be there before the first connection or thread. */
 static bool prepare(run *self)
 {
-    const supervisor_job job = {name_of(self),          self->options.command,
-                                &self->signals,         self->options.pass_password,
-                                self->options.children, self->options.kill_after_ms * 1000};
+    const supervisor_job job = {self->name,
+                                self->options.command,
+                                &self->signals,
+                                self->options.pass_password,
+                                self->options.children,
+                                self->options.kill_after_ms * 1000};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
-    self->supervisor_status = -1;
-    if (!run_sockets_guard_standard() || !run_signals_take(&self->signals) ||
+    if (!guard_standard() || !run_signals_take(&self->signals) ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         self->exit_status = system_error("cannot start");
         return false;
     }
-    if (!descendants_start(&self->descendants)) {
+    if (!descendants_start(&self->before)) {
         self->exit_status = system_error("cannot look into /proc for what the command starts");
         return false;
     }
-    self->inherited_socket_count =
-        run_sockets(NULL, 0, self->inherited_sockets, SUPERVISOR_SOCKETS);
     self->done = eventfd(0, EFD_CLOEXEC);
     if (self->done < 0 || !supervisor_start(&self->supervisor, &job)) {
         self->exit_status = system_error("cannot start the supervising process");
@@ -308,22 +277,21 @@ static int not_got(run *self)
 
 static void guard_command(run *self)
 {
-    int deadly = 0;
-    bool unsupervised = false;
     if (!start_worker(self, get_lock)) {
         self->exit_status = system_error("cannot start a thread");
         return;
     }
-    wait_for_lock(self, &deadly, &unsupervised);
-    if (deadly || unsupervised || self->status != ROWLOCK_OK) {
-        if (unsupervised)
+    wait_for_lock(self);
+    const int deadly = self->deadly;
+    if (deadly || self->unsupervised || self->status != ROWLOCK_OK) {
+        if (self->unsupervised)
             say_unsupervised_wait(self);
-        self->exit_status = deadly         ? 128 + deadly
-                            : unsupervised ? rowlock_status_exit(ROWLOCK_SYSTEM)
-                                           : not_got(self);
+        self->exit_status = deadly               ? 128 + deadly
+                            : self->unsupervised ? rowlock_status_exit(ROWLOCK_SYSTEM)
+                                                 : not_got(self);
         self->note = "the command was not started";
-        leave(self, deadly != 0);
         supervisor_finish(&self->supervisor);
+        leave(self, deadly != 0);
         if (deadly)
             run_signal_die(deadly);
         return;
@@ -342,14 +310,16 @@ static void guard_command(run *self)
 int run_options_run(void *into)
 {
     static run self; /* other threads may outlive this call */
-    self = (run){.options = *(const run_options *)into};
+    const run_options *options = into;
+    self = (run){.options = *options,
+                 .name = options->name,
+                 .command = options->command[0],
+                 .verbose = options->context.verbose > 0};
     pthread_mutex_init(&self.mutex, NULL);
-    if (!cli_password(&self.options.context))
-        return CLI_EXIT_USAGE;
     set_client_options(&self);
     if (prepare(&self))
         guard_command(&self);
     rowlock_cancel_free(self.cancel);
-    descendants_finish(&self.descendants);
+    descendants_forget(&self.before);
     return self.exit_status;
 }

@@ -9,28 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "cli.h"
-#include "json.h"
-#include "say.h"
-#include "text.h"
-
-static const char help[] =
-    "Usage: rowlock sweep [--history=D] [--history-rows=N] [--unused=D] [--every=D] [--json]\n"
-    "Tidies up: marks the locks of dead holders free, forgets old history, purges names that\n"
-    "were not used for long. Locking is correct without it; the tables stay small with it.\n"
-    "\n"
-    "      --history=D       forget what happened longer ago than that, or 'forever' to keep\n"
-    "                        it; 30d where not given\n"
-    "      --history-rows=N  keep at most so many events; 1000000 where not given\n"
-    "      --unused=D        purge names unused for so long, or 'never'; 90d where not given.\n"
-    "                        Fencing tokens do not start again when a name comes back\n"
-    "      --every=D         sweep, wait so long, and again, until SIGINT or SIGTERM. An\n"
-    "                        outage of the server is told and waited out, whatever --retry says\n"
-    "      --json            what was done, an object on a line for each sweep\n"
-    "\n"
-    "Any number may run at once.\n"
-    "The connection options of 'rowlock --help' may stand here too.\n";
+#include "table.h"
 
 typedef struct sweeping {
     cli_context context;
@@ -43,30 +22,24 @@ typedef struct sweeping {
 
 /* ------------------------------------------------------------- the report */
 
-static void print_json(const rowlock_sweep_result *result)
-{
-    json_object *object = cli_json_new();
-    cli_json_count(object, "expired", result->expired);
-    cli_json_count(object, "events", result->events);
-    cli_json_count(object, "purged", result->purged);
-    cli_json_print(object);
-}
-
-static void print_line(const rowlock_sweep_result *result)
-{
-    printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64 ", names purged: %" PRIu64
-           "\n",
-           result->expired, result->events, result->purged);
-}
+#define AT(member) CELL_AT(rowlock_sweep_result, member)
+static const cli_column columns[] = {
+    {"expired", CELL_COUNT, AT(expired)},
+    {"events", CELL_COUNT, AT(events)},
+    {"purged", CELL_COUNT, AT(purged)},
+    {0},
+};
 
 /* One that goes on for ever is silent when there was nothing to do. */
 static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 {
     bool idle = result->expired == 0 && result->events == 0 && result->purged == 0;
     if (sweep->context.json)
-        print_json(result);
+        cli_json_print(cli_row_json(columns, result));
     else if (sweep->every_ms == 0 || !idle || sweep->context.verbose > 0)
-        print_line(result);
+        printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64
+               ", names purged: %" PRIu64 "\n",
+               result->expired, result->events, result->purged);
 }
 
 /* ---------------------------------------------------------------- one sweep */
@@ -81,35 +54,13 @@ static rowlock_status sweep_once(sweeping *sweep, rowlock_sweep_result *result, 
     return rowlock_sweep(sweep->client, &sweep->options, result, err);
 }
 
-/* Is it worth trying again later, without anybody changing anything here? */
+/* Is it worth trying again later, without anybody changing anything here? READONLY may be a
+ * failover under way, SERVER a full disk. */
 static bool may_pass(rowlock_status status)
 {
-    switch (status) {
-    case ROWLOCK_OK:
-    case ROWLOCK_BUSY:
-    case ROWLOCK_TIMEOUT:
-    case ROWLOCK_CONFLICT:
-    case ROWLOCK_CANCELLED:
-    case ROWLOCK_DEADLOCK:
-    case ROWLOCK_LOST:
-    case ROWLOCK_UNAVAILABLE:
-    case ROWLOCK_UNKNOWN:
-    case ROWLOCK_READONLY: /* a failover under way */
-    case ROWLOCK_SYSTEM:
-    case ROWLOCK_SERVER: /* a full disk, for one */
-        return true;
-    case ROWLOCK_DENIED:
-    case ROWLOCK_INVALID:
-    case ROWLOCK_MODE:
-    case ROWLOCK_SCHEMA:
-    case ROWLOCK_DAMAGED:
-    case ROWLOCK_UNSUPPORTED:
-    case ROWLOCK_NOT_FOUND:
-    case ROWLOCK_FORKED:
-    case ROWLOCK_REPAIR:
-        return false;
-    }
-    return false;
+    return status != ROWLOCK_DENIED && status != ROWLOCK_INVALID && status != ROWLOCK_MODE &&
+           status != ROWLOCK_SCHEMA && status != ROWLOCK_DAMAGED && status != ROWLOCK_UNSUPPORTED &&
+           status != ROWLOCK_NOT_FOUND && status != ROWLOCK_FORKED && status != ROWLOCK_REPAIR;
 }
 
 /* --------------------------------------------------------------- for ever */
@@ -127,20 +78,9 @@ static void on_end(int signo)
 {
     (void)signo;
     int error = errno;
-    uint64_t one = 1;
-    ssize_t ignored = write(end_event, &one, sizeof one);
-    (void)ignored;
+    const uint64_t one = 1;
+    cli_write(end_event, &one, sizeof one);
     errno = error;
-}
-
-/* The first signal lets a sweep that runs come to its end; the second one does not wait. */
-static bool catch_end(void)
-{
-    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return end_event >= 0 && sigaction(SIGINT, &action, NULL) == 0 &&
-           sigaction(SIGTERM, &action, NULL) == 0;
 }
 
 /* False: asked to end. */
@@ -205,14 +145,15 @@ static int sweep_round(sweeping *sweep)
 static int sweep_all(void *into)
 {
     sweeping *sweep = into;
-    if (!cli_password(&sweep->context))
-        return CLI_EXIT_USAGE;
-    /* Every round is another attempt, and a signal ends the pause between two. */
-    if (sweep->every_ms > 0)
+    if (sweep->every_ms > 0) {
+        /* Every round is another attempt, and a signal ends the pause between two. */
         sweep->context.client.retry_ms = -1;
-    if (sweep->every_ms > 0 && !catch_end()) {
-        cli_say("cannot watch for signals: %s", strerror(errno));
-        return rowlock_status_exit(ROWLOCK_SYSTEM);
+        end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (end_event < 0) {
+            cli_say("cannot watch for signals: %s", strerror(errno));
+            return rowlock_status_exit(ROWLOCK_SYSTEM);
+        }
+        cli_catch_end(on_end); /* the first one lets a sweep that runs come to its end */
     }
     int exit_status = sweep_round(sweep);
     int64_t due = now_ms();
@@ -237,7 +178,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_sweep = {
-    .help = help,
+    .help = cli_help_sweep,
     .options = options,
     .into = CLI_INTO(sweeping),
     .run = sweep_all,

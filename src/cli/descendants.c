@@ -1,7 +1,6 @@
 /* cli/descendants.c - see descendants.h */
 #include "descendants.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,54 +19,40 @@ enum {
     GIVE_UP_US = 2000000 /* how long nothing but what cannot be ended may be left */
 };
 
-typedef enum kinship { UNKNOWN_KIN, OURS, FOREIGN } kinship;
-
 typedef struct process {
     pid_t pid, parent, group, session;
     unsigned long long started; /* clock ticks since boot: tells a pid's users apart */
     bool alive;
     bool stopped;
-    kinship kin;
+    bool ours;
 } process;
-
-typedef struct snapshot {
-    process *processes; /* by pid */
-    size_t count;
-    size_t capacity;
-} snapshot;
 
 /* ------------------------------------------------------------------ looking */
 
 /* The fields of a line of /proc/PID/stat; proc(5) counts them from 1, `state` is the 3rd. */
 static bool parse_stat(const char *line, process *out)
 {
-    int pid, parent, group, session;
     long threads;
     char state;
     /* The command's name may hold blanks and parentheses: the last one ends it. */
     const char *rest = strrchr(line, ')');
-    if (!rest || sscanf(line, "%d", &pid) != 1 ||
+    if (!rest ||
         sscanf(rest + 1,
                " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-               &state, &parent, &group, &session, &threads, &out->started) != 6)
+               &state, &out->parent, &out->group, &out->session, &threads, &out->started) != 6)
         return false;
-    out->pid = pid;
-    out->parent = parent;
-    out->group = group;
-    out->session = session;
-    out->kin = UNKNOWN_KIN;
     out->stopped = state == 'T';
     /* A process whose first thread has ended shows as a zombie while others run. */
     out->alive = threads > 1 || (state != 'Z' && state != 'X' && state != 'x');
     return true;
 }
 
-static bool read_process(int proc, const char *pid, process *out)
+static bool read_process(pid_t pid, process *out)
 {
     char path[32];
     char line[1024]; /* a name is short, and all the rest are numbers */
-    snprintf(path, sizeof path, "%.20s/stat", pid);
-    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t length = read(fd, line, sizeof line - 1);
@@ -75,26 +60,25 @@ static bool read_process(int proc, const char *pid, process *out)
     if (length <= 0)
         return false;
     line[length] = '\0';
+    *out = (process){.pid = pid};
     return parse_stat(line, out);
 }
 
 bool descendants_is_stopped(pid_t pid, pid_t group)
 {
-    char path[32];
     process one;
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    return read_process(AT_FDCWD, path, &one) && one.stopped && (!group || one.group == group);
+    return read_process(pid, &one) && one.stopped && (!group || one.group == group);
 }
 
-static bool add(snapshot *all, const process *one)
+static bool add(process_list *all, const process *one)
 {
-    if (all->count == all->capacity) {
-        size_t capacity = all->capacity ? all->capacity * 2 : 512;
-        process *grown = realloc(all->processes, capacity * sizeof *grown);
+    if (all->count == all->room) {
+        size_t room = all->room ? all->room * 2 : 512;
+        process *grown = realloc(all->processes, room * sizeof *grown);
         if (!grown)
             return false;
         all->processes = grown;
-        all->capacity = capacity;
+        all->room = room;
     }
     all->processes[all->count++] = *one;
     return true;
@@ -108,7 +92,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* Every process there is. False: /proc cannot be read, or no memory. */
-static bool look(snapshot *all)
+static bool look(process_list *all)
 {
     all->count = 0;
     DIR *proc = opendir("/proc");
@@ -117,8 +101,8 @@ static bool look(snapshot *all)
     bool fine = true;
     process one;
     for (struct dirent *entry; fine && (entry = readdir(proc));) {
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_process(dirfd(proc), entry->d_name, &one))
+        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
+        if (pid > 0 && read_process(pid, &one))
             fine = add(all, &one);
     }
     closedir(proc);
@@ -128,79 +112,57 @@ static bool look(snapshot *all)
     return true;
 }
 
-static process *find(const snapshot *all, pid_t pid)
+static process *find(const process_list *all, pid_t pid)
 {
     process key = {.pid = pid};
     return bsearch(&key, all->processes, all->count, sizeof key, by_pid);
 }
 
-static bool is_among(const process *some, size_t count, const process *one)
+static bool is_among(const process_list *some, const process *one)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (some[i].pid == one->pid && some[i].started == one->started)
+    for (size_t i = 0; i < some->count; i++) {
+        const process *other = &some->processes[i];
+        if (other->pid == one->pid && other->started == one->started)
             return true;
     }
     return false;
 }
 
-static bool was_before(const descendants *self, const process *one)
+/* Marks our children, and those of who is marked. False: there was none to mark. */
+static bool mark_more(const process_list *before, const process_list *all)
 {
-    return is_among(self->before, self->before_count, one);
-}
-
-/* What a process is, if that can be said without asking its parent. */
-static kinship known_kin(const descendants *self, process *one)
-{
-    if (one->kin == UNKNOWN_KIN && was_before(self, one))
-        one->kin = FOREIGN;
-    else if (one->kin == UNKNOWN_KIN && one->parent == getpid())
-        one->kin = OURS;
-    return one->kin;
-}
-
-/* Goes up to an ancestor that is known, and tells all on the way. */
-static void settle_kin(const descendants *self, const snapshot *all, process *one)
-{
-    kinship kin = UNKNOWN_KIN;
-    process *p = one;
-    for (size_t steps = 0; p && steps <= all->count; steps++, p = find(all, p->parent)) {
-        kin = known_kin(self, p);
-        if (kin != UNKNOWN_KIN)
-            break;
+    const pid_t us = getpid();
+    bool more = false;
+    for (size_t i = 0; i < all->count; i++) {
+        process *one = &all->processes[i];
+        const process *parent = find(all, one->parent);
+        if (one->ours || (one->parent != us && !(parent && parent->ours)) || is_among(before, one))
+            continue;
+        one->ours = more = true;
     }
-    if (kin == UNKNOWN_KIN)
-        kin = FOREIGN; /* the top was reached */
-    for (p = one; p && p->kin == UNKNOWN_KIN; p = find(all, p->parent))
-        p->kin = kin;
+    return more;
 }
 
 /* Leaves only the descendants. */
-static void keep_ours(const descendants *self, snapshot *all)
+static void keep_ours(const process_list *before, process_list *all)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < all->count; i++)
-        settle_kin(self, all, &all->processes[i]);
+    /* Most have a higher pid than their parent: one round finds nearly all. */
+    while (mark_more(before, all))
+        continue;
     for (size_t i = 0; i < all->count; i++) {
-        if (all->processes[i].kin == OURS)
+        if (all->processes[i].ours)
             all->processes[kept++] = all->processes[i];
     }
     all->count = kept;
 }
 
-static bool look_for_ours(const descendants *self, snapshot *ours)
+static bool look_for_ours(const process_list *before, process_list *ours)
 {
     if (!look(ours))
         return false;
-    keep_ours(self, ours);
+    keep_ours(before, ours);
     return true;
-}
-
-static int count_alive(const snapshot *ours)
-{
-    int alive = 0;
-    for (size_t i = 0; i < ours->count; i++)
-        alive += ours->processes[i].alive;
-    return alive;
 }
 
 /* ---------------------------------------------------------------- signalling */
@@ -212,15 +174,11 @@ static int signal_process(const process *one, int signo)
 #if defined(SYS_pidfd_open) && defined(SYS_pidfd_send_signal)
     int fd = (int)syscall(SYS_pidfd_open, one->pid, 0);
     if (fd >= 0) {
-        int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        char pid[16];
         process now;
-        snprintf(pid, sizeof pid, "%d", (int)one->pid);
         int result = 0;
-        if (read_process(proc, pid, &now) && now.started == one->started)
+        if (read_process(one->pid, &now) && now.started == one->started)
             result = (int)syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
         int error = errno;
-        close(proc);
         close(fd);
         errno = error;
         return result;
@@ -243,8 +201,8 @@ static bool owns_group(const process *one)
     return one->group == one->pid || one->session != getsid(0);
 }
 
-/* Returns how many are alive; *refused: how many of them may not be signalled. */
-static int signal_all(const snapshot *ours, int signo, int *refused)
+/* SIGKILL. Returns how many are alive; *refused: how many of them may not be signalled. */
+static int kill_all(const process_list *ours, int *refused)
 {
     int alive = 0;
     pid_t last_group = 0;
@@ -255,11 +213,11 @@ static int signal_all(const snapshot *ours, int signo, int *refused)
             continue;
         alive++;
         /* A group at once: what forks faster than we look cannot slip out of it. */
-        if (signo == SIGKILL && one->group != last_group && owns_group(one)) {
+        if (one->group != last_group && owns_group(one)) {
             last_group = one->group;
             kill(-one->group, SIGKILL);
         }
-        if (signal_process(one, signo) != 0 && errno == EPERM)
+        if (signal_process(one, SIGKILL) != 0 && errno == EPERM)
             ++*refused;
     }
     return alive;
@@ -267,36 +225,37 @@ static int signal_all(const snapshot *ours, int signo, int *refused)
 
 /* -------------------------------------------------------------------- public */
 
-bool descendants_start(descendants *self)
+void descendants_forget(process_list *list)
 {
-    *self = (descendants){0};
-    snapshot ours = {0};
-    if (!look_for_ours(self, &ours)) {
-        free(ours.processes);
-        return false;
-    }
-    self->before = ours.processes;
-    self->before_count = ours.count;
-    return true;
+    free(list->processes);
+    *list = (process_list){0};
 }
 
-void descendants_finish(descendants *self)
+bool descendants_start(process_list *before)
 {
-    free(self->before);
-    *self = (descendants){0};
+    static const process_list none;
+    *before = none;
+    if (look_for_ours(&none, before))
+        return true;
+    descendants_forget(before);
+    return false;
 }
 
-int descendants_count(const descendants *self)
+int descendants_count(const process_list *before)
 {
-    snapshot ours = {0};
-    int alive = look_for_ours(self, &ours) ? count_alive(&ours) : -1;
-    free(ours.processes);
+    process_list ours = {0};
+    int alive = 0;
+    if (!look_for_ours(before, &ours))
+        ours.count = 0;
+    for (size_t i = 0; i < ours.count; i++)
+        alive += ours.processes[i].alive;
+    descendants_forget(&ours);
     return alive;
 }
 
 bool descendants_group_is_orphaned(pid_t group)
 {
-    snapshot all = {0};
+    process_list all = {0};
     bool orphaned = look(&all);
     for (size_t i = 0; orphaned && i < all.count; i++) {
         const process *one = &all.processes[i];
@@ -305,24 +264,15 @@ bool descendants_group_is_orphaned(pid_t group)
             continue;
         orphaned = parent->group == group || parent->session != one->session;
     }
-    free(all.processes);
+    descendants_forget(&all);
     return orphaned;
 }
 
-int descendants_signal(const descendants *self, int signo)
-{
-    snapshot ours = {0};
-    int refused;
-    int alive = look_for_ours(self, &ours) ? signal_all(&ours, signo, &refused) : -1;
-    free(ours.processes);
-    return alive;
-}
-
-static void tell_new(const snapshot *ours, const descendants_told *told)
+static void tell_new(const process_list *ours, const process_list *told)
 {
     for (size_t i = 0; i < ours->count; i++) {
         const process *one = &ours->processes[i];
-        if (!one->alive || is_among(told->told, told->count, one))
+        if (!one->alive || is_among(told, one))
             continue;
         signal_process(one, SIGTERM);
         if (one->stopped)
@@ -330,23 +280,17 @@ static void tell_new(const snapshot *ours, const descendants_told *told)
     }
 }
 
-void descendants_tell(const descendants *self, descendants_told *told)
+void descendants_tell(const process_list *before, process_list *told)
 {
-    snapshot ours = {0};
-    if (!look_for_ours(self, &ours)) {
-        free(ours.processes);
+    process_list ours = {0};
+    if (!look_for_ours(before, &ours)) {
+        descendants_forget(&ours);
         return;
     }
     tell_new(&ours, told);
     /* Who is gone needs no remembering: this look replaces the one before. */
-    free(told->told);
-    *told = (descendants_told){ours.processes, ours.count};
-}
-
-void descendants_forget(descendants_told *told)
-{
-    free(told->told);
-    *told = (descendants_told){0};
+    descendants_forget(told);
+    *told = ours;
 }
 
 static void pause_us(long us)
@@ -359,22 +303,22 @@ static void pause_us(long us)
  * our children, so any descendant alive hangs on a child of ours. Where there are
  * children from before, it is that /proc shows none, again and again.
  */
-int descendants_end(const descendants *self, descendants_reap reap, void *data)
+int descendants_end(const process_list *before, descendants_reap reap, void *data)
 {
-    const bool alone = self->before_count == 0;
+    const bool alone = before->count == 0;
     const long enough_us = alone ? GIVE_UP_US : 3 * PAUSE_MAX_US;
-    snapshot ours = {0};
+    process_list ours = {0};
     int refused = 0;
     bool ended;
     long idle_us = 0; /* for so long there was nothing that could be signalled */
     long pause = PAUSE_FIRST_US;
     while (!(ended = reap(data)) && idle_us < enough_us) {
-        int alive = look_for_ours(self, &ours) ? signal_all(&ours, SIGKILL, &refused) : 0;
+        int alive = look_for_ours(before, &ours) ? kill_all(&ours, &refused) : 0;
         idle_us = alive == refused ? idle_us + pause : 0;
         pause_us(pause);
         pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;
     }
-    free(ours.processes);
+    descendants_forget(&ours);
     if (ended)
         return 0;
     /* A child that /proc does not show (hidepid) is somebody else's too. */

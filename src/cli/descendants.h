@@ -6,23 +6,27 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Some processes, by pid. Begins as {0}; descendants_forget() ends it. */
+typedef struct process_list {
+    struct process *processes;
+    size_t count, room;
+} process_list;
+
+void descendants_forget(process_list *list);
+
 /*
  * For a process that is a child subreaper: whatever its descendants do (setsid, double
  * fork), those whose parents died become its own children, and /proc leads to all.
  *
- * A program that did exec() may have children from before, which are not its business.
+ * A program that did exec() may have children from before, which are not its business: the calls
+ * below leave out those that are in `before`, and theirs.
  */
-typedef struct descendants {
-    struct process *before; /* NULL: it had none */
-    size_t before_count;
-} descendants;
 
 /* Remembers what there is already. False: /proc cannot be read. */
-bool descendants_start(descendants *self);
-void descendants_finish(descendants *self);
+bool descendants_start(process_list *before);
 
-/* How many are alive; -1: /proc cannot be read. */
-int descendants_count(const descendants *self);
+/* How many are alive, as far as can be seen. */
+int descendants_count(const process_list *before);
 
 /*
  * Is there nobody who could continue this process group of our session if it is stopped? That is
@@ -34,22 +38,11 @@ bool descendants_group_is_orphaned(pid_t group);
 /* Is this process stopped? `group`: and in that one; 0: in any. */
 bool descendants_is_stopped(pid_t pid, pid_t group);
 
-/* Sends each one the signal. Returns how many it found alive, -1 when it cannot look. */
-int descendants_signal(const descendants *self, int signo);
-
-/* Those that were told to end. Begins as {0}. */
-typedef struct descendants_told {
-    struct process *told;
-    size_t count;
-} descendants_told;
-
 /*
  * SIGTERM to each one there is that was not told yet (and SIGCONT where it is stopped). What is
  * born later is left alone till the next call: it may be what cleans up on that SIGTERM.
  */
-void descendants_tell(const descendants *self, descendants_told *told);
-/* All may be told again. */
-void descendants_forget(descendants_told *told);
+void descendants_tell(const process_list *before, process_list *told);
 
 /* Waits for every child that has died; true when no child is left at all. */
 typedef bool (*descendants_reap)(void *data);
@@ -58,6 +51,6 @@ typedef bool (*descendants_reap)(void *data);
  * SIGKILL, until none is left: what is born meanwhile is found by the next look. Returns
  * how many could not be ended (set-user-id programs of somebody else), else 0.
  */
-int descendants_end(const descendants *self, descendants_reap reap, void *data);
+int descendants_end(const process_list *before, descendants_reap reap, void *data);
 
 #endif

@@ -1,4 +1,6 @@
 /* cli/duration.c - durations as people write them. Pure: nothing but the text goes in. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -24,18 +26,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The digits before the point. False when they do not fit. */
-static bool whole_part(const char **p, int64_t *whole)
-{
-    *whole = 0;
-    for (; is_digit(**p); (*p)++) {
-        if (__builtin_mul_overflow(*whole, 10, whole) ||
-            __builtin_add_overflow(*whole, **p - '0', whole))
-            return false;
-    }
-    return true;
-}
-
 /* The digits behind the point, in billionths, rounded up. */
 static int64_t fraction_part(const char **p)
 {
@@ -53,11 +43,13 @@ static int64_t fraction_part(const char **p)
 
 bool cli_duration(const char *text, int64_t *ms)
 {
-    const char *p = text;
-    int64_t whole;
+    char *end;
     int64_t billionths = 0;
-    if (!is_digit(*p) || !whole_part(&p, &whole))
+    errno = 0;
+    int64_t whole = strtoll(text, &end, 10);
+    if (!is_digit(*text) || errno != 0)
         return false;
+    const char *p = end;
     if (*p == '.') {
         p++;
         if (!is_digit(*p))

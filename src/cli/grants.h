@@ -4,8 +4,9 @@
 
 typedef struct cli_role {
     const char *name;
-    const char *with; /* another role, whose block belongs to this one, too; "": none */
-    const char *text; /* lines; `rowlock` is the schema, 'word'@'localhost' the account */
+    /* Lines. # stands for the schema, $ for the account, % for all of the schema that is migrated,
+     * ! for the beginning of a comment, where that one is not known. */
+    const char *text;
 } cli_role;
 
 /* Made by cmake/embed_grants.awk. */

@@ -1,13 +1,10 @@
-/* cli/json.c - see json.h */
-#include "json.h"
+/* cli/json.c - JSON: see table.h */
+#include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "say.h"
-#include "text.h"
 
 /* A copy that is UTF-8 throughout. */
 static char *as_utf8(const char *text)
@@ -25,15 +22,10 @@ static char *as_utf8(const char *text)
     return copy;
 }
 
+/* NULL is null. */
 static void add(json_object *object, const char *key, json_object *value)
 {
-    if (json_object_object_add(object, key, cli_need(value)) != 0)
-        cli_out_of_memory();
-}
-
-static void add_null(json_object *object, const char *key)
-{
-    if (json_object_object_add(object, key, NULL) != 0)
+    if (json_object_object_add(object, key, value) != 0)
         cli_out_of_memory();
 }
 
@@ -45,7 +37,7 @@ json_object *cli_json_new(void)
 void cli_json_text(json_object *object, const char *key, const char *value)
 {
     char *utf8 = as_utf8(value);
-    add(object, key, json_object_new_string(utf8));
+    add(object, key, cli_need(json_object_new_string(utf8)));
     free(utf8);
 }
 
@@ -53,7 +45,7 @@ void cli_json_time(json_object *object, const char *key, const char *value)
 {
     char iso[64];
     if (!*value) {
-        add_null(object, key);
+        add(object, key, NULL);
         return;
     }
     snprintf(iso, sizeof iso, "%sZ", value);
@@ -63,35 +55,19 @@ void cli_json_time(json_object *object, const char *key, const char *value)
     cli_json_text(object, key, iso);
 }
 
-void cli_json_bool(json_object *object, const char *key, bool value)
-{
-    add(object, key, json_object_new_boolean(value));
-}
-
 void cli_json_number(json_object *object, const char *key, const char *digits)
 {
-    if (*digits)
-        add(object, key, json_object_new_double_s(0, digits));
-    else
-        add_null(object, key);
+    add(object, key, *digits ? cli_need(json_object_new_double_s(0, digits)) : NULL);
 }
 
 void cli_json_count(json_object *object, const char *key, uint64_t value)
 {
-    add(object, key, json_object_new_uint64(value));
-}
-
-void cli_json_int(json_object *object, const char *key, bool known, int64_t value)
-{
-    if (known)
-        add(object, key, json_object_new_int64(value));
-    else
-        add_null(object, key);
+    add(object, key, cli_need(json_object_new_uint64(value)));
 }
 
 json_object *cli_json_array(json_object *object, const char *key)
 {
-    json_object *array = json_object_new_array();
+    json_object *array = cli_need(json_object_new_array());
     add(object, key, array);
     return array;
 }

@@ -2,14 +2,16 @@
 #ifndef RL_CLI_MIGRATE_H
 #define RL_CLI_MIGRATE_H
 
-#include "args.h"
-#include "json.h"
 #include "rowlock/rowlock_migrate.h"
+#include "table.h"
+
+#define NOT_DONE UINT64_MAX
 
 typedef struct migrating {
     cli_context context;
     rowlock_migrations_options options;
     rowlock_migrations_repair_options repair;
+    uint64_t done; /* NOT_DONE: not given */
     bool relock;
     int (*verb)(struct migrating *m, rowlock_client *client);
     bool dry_run;

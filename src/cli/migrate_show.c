@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "migrate.h"
-#include "say.h"
-#include "table.h"
 
 /* ---------------------------------------------------------------------------- dry run */
 
@@ -209,7 +208,7 @@ int migrate_status(migrating *m, rowlock_client *client)
     cli_rows_end(&rows, NULL);
     if (!m->context.json)
         print_notes(list);
-    if (count == 0 && !m->context.json && cli_terminal_width() > 0)
+    if (count == 0 && !m->context.json && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("no .sql file in %s, and nothing was applied to %s", m->options.folder,
                 m->options.schema);
     int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR) : 0;

@@ -6,9 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "say.h"
-#include "secret.h"
+#include "cli.h"
 
 enum { RETRY_MOST_MS = 86400000 };
 
@@ -102,8 +100,6 @@ static const cli_word protocol_words[] = {
 /* Ours and the mysql client's. */
 static const cli_word tls_words[] = {
     {"off", ROWLOCK_TLS_OFF, false},
-    {"preferred", ROWLOCK_TLS_PREFERRED, false},
-    {"required", ROWLOCK_TLS_REQUIRED, false},
     {"verify-ca", ROWLOCK_TLS_VERIFY_CA, false},
     {"verify-identity", ROWLOCK_TLS_VERIFY_IDENTITY, false},
     {"DISABLED", ROWLOCK_TLS_OFF, true},
@@ -322,14 +318,12 @@ const cli_word cli_mode_words[] = {
     {0},
 };
 
-bool cli_open(cli_context *context, rowlock_client **client, int *exit_status)
+rowlock_client *cli_open(const cli_context *context, int *exit_status)
 {
+    rowlock_client *client;
     rowlock_error err;
-    *exit_status = CLI_EXIT_USAGE;
-    if (!cli_password(context))
-        return false;
-    if (rowlock_client_open(&context->client, client, &err) == ROWLOCK_OK)
-        return true;
+    if (rowlock_client_open(&context->client, &client, &err) == ROWLOCK_OK)
+        return client;
     *exit_status = cli_fail(&err);
-    return false;
+    return NULL;
 }

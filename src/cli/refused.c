@@ -1,49 +1,26 @@
-#include "refused.h"
+/* cli/refused.c - after the server refused something: all that the command takes. */
+#include "cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "cli.h"
-#include "say.h"
-#include "secret.h"
-#include "text.h"
 
 /* Not the login, nor what no GRANT gives. */
 static bool lacked_a_right(const rowlock_error *refusal)
 {
+    const unsigned number = refusal->server_errno;
     /* On a schema, a table, a column, a procedure. */
-    static const unsigned numbers[] = {1044, 1142, 1143, 1370};
-    if (refusal->status != ROWLOCK_DENIED)
-        return false;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (refusal->server_errno == numbers[i])
-            return true;
-    return false;
-}
-
-/* Each whole line in one write. */
-static void print_lines(const char *text)
-{
-    for (size_t size; *text; text += size + (text[size] == '\n')) {
-        size = strcspn(text, "\n");
-        char *line = cli_need(strndup(text, size));
-        char *printable = cli_need(cli_printable(line));
-        dprintf(STDERR_FILENO, "%s\n", printable);
-        free(printable);
-        free(line);
-    }
+    return refusal->status == ROWLOCK_DENIED &&
+           (number == 1044 || number == 1142 || number == 1143 || number == 1370);
 }
 
 static void take_finding(void *data, const rowlock_finding *finding)
 {
-    const char *command = data;
+    const char *const *command = data;
     if (strcmp(finding->check, "privileges") != 0 || finding->level != ROWLOCK_BROKEN ||
         !*finding->remedy || strstr(cli_failure()->message, finding->remedy))
         return;
-    cli_say("all that 'rowlock %s' lacks, for an administrator to run:", command);
-    print_lines(finding->remedy);
+    cli_say("all that 'rowlock %s' lacks, for an administrator to run:", *command);
+    cli_lines(stderr, finding->remedy);
 }
 
 /* Then the role is the one that such users have. */
@@ -57,25 +34,19 @@ static void explain(const rowlock_client_options *client, const char *role, cons
 {
     const rowlock_diagnose_options how = {.role = role, .rights_only = true};
     rowlock_error ignored;
-    char name[32];
-    snprintf(name, sizeof name, "%s", command);
     /* Where it cannot look, what was told of has to do. */
-    if (rowlock_diagnose_with(client, &how, take_finding, name, &ignored) != ROWLOCK_OK)
+    if (rowlock_diagnose_with(client, &how, take_finding, &command, &ignored) != ROWLOCK_OK)
         return;
 }
 
-void cli_refused_explain(const char *command, const char *roles)
+void cli_refused_explain(const rowlock_client_options *client, const char *command,
+                         const char *const *roles)
 {
-    const rowlock_client_options *client = cli_reached();
-    char one[64];
-    char *save = NULL;
-    if (!roles || !client || !lacked_a_right(cli_failure()))
+    if (!*roles || !lacked_a_right(cli_failure()))
         return;
-    if (works_through_procedures(client)) {
+    if (works_through_procedures(client))
         explain(client, NULL, command);
-        return;
-    }
-    snprintf(one, sizeof one, "%s", roles);
-    for (char *role = strtok_r(one, " ", &save); role; role = strtok_r(NULL, " ", &save))
-        explain(client, role, command);
+    else
+        for (; *roles; roles++)
+            explain(client, *roles, command);
 }

@@ -5,19 +5,35 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cli.h"
 #include "descendants.h"
-#include "run_options.h"
 #include "run_signals.h"
-#include "run_waiting.h"
 #include "supervisor.h"
+
+/* The arguments. */
+typedef struct run_options {
+    cli_context context;
+    rowlock_acquire_options acquire; /* ttl_ms is never 0 */
+    const char *label;               /* NULL: not given */
+    bool pass_password;
+    bool leave_children, wait_children; /* as given */
+    supervisor_children children;       /* what they come to */
+    int64_t kill_after_ms;
+    unsigned not_got; /* exit status when somebody else has it */
+    const char *name;
+    char **command; /* ends with NULL */
+} run_options;
+
+/* The line on a terminal that says what is waited for. */
+typedef struct run_waiting run_waiting;
 
 typedef struct run {
     run_options options;
+    const char *name, *command; /* of them, for messages */
+    bool verbose;
     run_signals signals;
-    descendants descendants;
+    process_list before; /* see descendants.h */
     supervisor supervisor;
-    int inherited_sockets[SUPERVISOR_SOCKETS];
-    size_t inherited_socket_count;
     char label[ROWLOCK_LABEL_MAX + 1];
 
     rowlock_client *client;
@@ -35,6 +51,10 @@ typedef struct run {
     pthread_mutex_t mutex;
     char lost_because[256]; /* guarded by it: the keeper's thread writes */
 
+    /* What ended a wait for the second thread. */
+    int deadly; /* a signal */
+    bool unsupervised;
+
     int64_t margin_us;
     int64_t grace_us;
     int64_t acquired_us;
@@ -43,27 +63,12 @@ typedef struct run {
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */
     bool ended;             /* the command did not end by itself: the lock was being lost */
-    int supervisor_status;  /* how it ended where it should not have; -1: all is well */
+    int supervisor_status;  /* how it ended where it should not have */
     supervisor_report stop; /* the last that was told of */
     supervisor_report report;
     int exit_status;
     const char *note;
 } run;
-
-static inline const char *command_of(const run *self)
-{
-    return self->options.command[0];
-}
-
-static inline const char *name_of(const run *self)
-{
-    return self->options.name;
-}
-
-static inline bool is_verbose(const run *self)
-{
-    return self->options.context.verbose > 0;
-}
 
 static inline int64_t between(int64_t least, int64_t value, int64_t most)
 {
@@ -76,6 +81,24 @@ static inline int run_until(int64_t at_us)
     int64_t ms = (at_us - supervisor_now_us() + 999) / 1000;
     return (int)between(0, ms, 60000);
 }
+
+/* cmd_run.c: what cli_run does when the options (a run_options) are read. */
+int run_options_run(void *into);
+
+/*
+ * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on
+ * `client`. NULL, which every call below takes, where stderr is no terminal wide enough, or there
+ * is no thread to be had: it is not worth failing for.
+ */
+run_waiting *run_waiting_start(rowlock_client *client, const char *name);
+/* Takes the line away for something else on stderr; it comes back with the next second. */
+void run_waiting_hide(run_waiting *waiting);
+/* Takes it away for good. After that nothing is written any more. */
+void run_waiting_stop(run_waiting *waiting);
+/* Waits for its thread, not long. False: that is in a call that does not end; then the
+ * client must not be closed, and this not freed. */
+bool run_waiting_finish(run_waiting *waiting);
+void run_waiting_free(run_waiting *waiting);
 
 /* run_watch.c. False: too late, we were stopped since we got the lock. (The supervisor looks
  * again.) */

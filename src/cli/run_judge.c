@@ -6,17 +6,16 @@
 #include <sys/wait.h>
 
 #include "run.h"
-#include "text.h"
 
 void run_say_acquired(const run *self)
 {
     char waited[CLI_HUMANE];
     char token[40] = "no token";
-    if (!is_verbose(self))
+    if (!self->verbose)
         return;
     if (rowlock_hold_token(self->hold) > 0)
         snprintf(token, sizeof token, "token %" PRIu64, rowlock_hold_token(self->hold));
-    cli_say("%s: acquired (%s, waited %s)", name_of(self), token,
+    cli_say("%s: acquired (%s, waited %s)", self->name, token,
             cli_humane(rowlock_hold_waited_ms(self->hold), waited, sizeof waited));
 }
 
@@ -41,12 +40,12 @@ static void say_loss(run *self)
                                        : "the command was ended: the lock was being lost";
     if (is_at_max_hold(self)) {
         self->note = "the command was ended: --max-hold";
-        cli_say("%s: would be held longer than --max-hold allows; %s %s", name_of(self),
-                command_of(self), fate);
+        cli_say("%s: would be held longer than --max-hold allows; %s %s", self->name, self->command,
+                fate);
     } else if (because[0])
-        cli_say("%s: the lock was lost: %s; %s %s", name_of(self), because, command_of(self), fate);
+        cli_say("%s: the lock was lost: %s; %s %s", self->name, because, self->command, fate);
     else
-        cli_say("%s: the lock could not be renewed in time; %s %s", name_of(self), command_of(self),
+        cli_say("%s: the lock could not be renewed in time; %s %s", self->name, self->command,
                 fate);
 }
 
@@ -55,8 +54,8 @@ static void say_unsupervised(run *self)
     int status = self->supervisor_status;
     self->note = "the command was ended: its supervisor was killed";
     cli_say("%s: the supervising process ended (%s %d); so %s was ended and the lock released",
-            name_of(self), WIFSIGNALED(status) ? "signal" : "status",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), command_of(self));
+            self->name, WIFSIGNALED(status) ? "signal" : "status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), self->command);
 }
 
 static int exit_status_of(int status)
@@ -68,14 +67,14 @@ static int not_executed(run *self)
 {
     int error = self->report.exec_error;
     self->note = "the command could not be run";
-    cli_say("cannot run %s: %s", command_of(self), strerror(error));
+    cli_say("cannot run %s: %s", self->command, strerror(error));
     return error == ENOENT ? 127 : 126;
 }
 
 static void say_processes(const run *self, int count, const char *text)
 {
-    cli_say("%s: %d process%s that %s started %s", name_of(self), count, count == 1 ? "" : "es",
-            command_of(self), text);
+    cli_say("%s: %d process%s that %s started %s", self->name, count, count == 1 ? "" : "es",
+            self->command, text);
 }
 
 void run_say_children(const run *self)
@@ -83,14 +82,14 @@ void run_say_children(const run *self)
     const supervisor_report *report = &self->report;
     const bool lost = self->ended;
     if (lost && report->left > 0)
-        cli_say("%s: not allowed to end %d process%s that %s started", name_of(self), report->left,
-                report->left == 1 ? "" : "es", command_of(self));
+        cli_say("%s: not allowed to end %d process%s that %s started", self->name, report->left,
+                report->left == 1 ? "" : "es", self->command);
     else if (!lost && report->forced > 0)
-        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", name_of(self),
-                report->forced, report->forced == 1 ? "" : "es", command_of(self));
-    else if (!lost && report->behind > 0 && is_verbose(self))
+        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", self->name,
+                report->forced, report->forced == 1 ? "" : "es", self->command);
+    else if (!lost && report->behind > 0 && self->verbose)
         say_processes(self, report->behind, "outlived it; now all have ended");
-    else if (!lost && report->left > 0 && is_verbose(self))
+    else if (!lost && report->left > 0 && self->verbose)
         say_processes(self, report->left, report->left == 1 ? "lives on" : "live on");
 }
 
@@ -115,13 +114,13 @@ void run_judge(run *self)
 void run_judge_release(run *self, int64_t held_us)
 {
     char held[CLI_HUMANE];
-    if (self->status == ROWLOCK_OK && is_verbose(self))
-        cli_say("%s: released (held %s)", name_of(self),
+    if (self->status == ROWLOCK_OK && self->verbose)
+        cli_say("%s: released (held %s)", self->name,
                 cli_humane(held_us / 1000, held, sizeof held));
     if (self->status == ROWLOCK_OK || self->exit_status == rowlock_status_exit(ROWLOCK_LOST))
         return;
     if (self->status == ROWLOCK_LOST) {
-        cli_say("%s: the lock was lost while %s still ran: %s", name_of(self), command_of(self),
+        cli_say("%s: the lock was lost while %s still ran: %s", self->name, self->command,
                 self->err.message);
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
         return;
@@ -129,6 +128,5 @@ void run_judge_release(run *self, int64_t held_us)
     const char *stays = self->options.acquire.mode == ROWLOCK_PESSIMISTIC
                             ? "the lock could not be released as it should"
                             : "the lock may stay until its TTL is over";
-    cli_say("%s: %s has ended, but %s: %s", name_of(self), command_of(self), stays,
-            self->err.message);
+    cli_say("%s: %s has ended, but %s: %s", self->name, self->command, stays, self->err.message);
 }

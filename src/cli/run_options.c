@@ -1,60 +1,9 @@
-/* cli/run_options.c - see run_options.h */
-#include "run_options.h"
-
+/* cli/run_options.c - the arguments of `rowlock run`. */
 #include <string.h>
 
-#include "args.h"
+#include "run.h"
 
 enum { KILL_AFTER_MS = 10000 };
-
-static const char help[] =
-    "Usage: rowlock run [options] NAME [--] COMMAND [ARGUMENT...]\n"
-    "Runs COMMAND while holding the lock NAME, and exits with its exit status. Whoever comes\n"
-    "meanwhile waits. When the lock is being lost, COMMAND and all it started are ended\n"
-    "before anyone else can have it: SIGTERM first, SIGKILL in time (a row lock's end, and\n"
-    "'rowlock break', come without notice: SIGKILL at once).\n"
-    "\n"
-    "  -n, --nonblock              do not wait when somebody else has it\n"
-    "  -w, --wait=D, --timeout=D   wait at most so long, such as 5, 0.5, 10m; where neither is\n"
-    "                              given: for ever; the last one counts. It is the wait for the\n"
-    "                              lock. Connecting comes before it: --connect-timeout bounds\n"
-    "                              one attempt, and --retry all of them\n"
-    "  -E, --conflict-exit-code=N  exit status when it was not got, 0 to 255; 1 where not\n"
-    "                              given. With 0, nothing is said either\n"
-    "      --mode=MODE             lease (where not given): outlives an outage of the server\n"
-    "                              of about a quarter of the TTL; or pessimistic: a row lock\n"
-    "                              on a connection, lost with it\n"
-    "      --ttl=D                 how long the lock outlives a holder that vanished; 500ms to\n"
-    "                              24h, 30s where not given\n"
-    "      --at-least=D            lease: nobody gets it sooner than so long after we did,\n"
-    "                              however soon COMMAND ends\n"
-    "      --max-hold=D            lease: end COMMAND before it has held so long (SIGTERM comes\n"
-    "                              up to 10s, or two fifths of D, sooner)\n"
-    "      --unfenced              pessimistic: no token, no holder shown; saves a write\n"
-    "      --label=TEXT            who we are, for 'rowlock ls'\n"
-    "      --pass-password         COMMAND gets MYSQL_PWD, and ROWLOCK_URL with its password\n"
-    "      --kill-after=D          from SIGTERM to SIGKILL, see below; 10s where not given, at\n"
-    "                              most 24h\n"
-    "      --wait-children         when COMMAND has ended, wait until all that it started has\n"
-    "                              ended by itself\n"
-    "      --leave-children        let it live on, without the lock; and pass SIGTERM to\n"
-    "                              COMMAND alone\n"
-    "\n"
-    "The lock is kept until COMMAND and everything it started have ended, or the next holder\n"
-    "would work beside them. By default what is left when COMMAND ends gets SIGTERM, and\n"
-    "SIGKILL after --kill-after. SIGTERM to rowlock does the same to COMMAND and all of it.\n"
-    "Other signals are passed to COMMAND.\n"
-    "\n"
-    "Job control is the shell's: &, fg, bg, ^Z, ^C. A stopped job does not renew its lock: it\n"
-    "is ended like any whose lock is being lost, at --ttl=30s within 20 to 28 seconds.\n"
-    "\n"
-    "COMMAND finds ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_OWNER in its environment; the\n"
-    "server's password (MYSQL_PWD, and in ROWLOCK_URL) is taken out of it. '--' is needed\n"
-    "where COMMAND begins with '-'; before NAME, it lets NAME begin with '-'.\n"
-    "\n"
-    "Exit status: COMMAND's, 128+N when signal N ended it; 1 (or -E) not got; 75 lock lost;\n"
-    "126 COMMAND cannot be run, 127 not found; others as in 'rowlock --help'.\n"
-    "The connection options of 'rowlock --help' may stand among the options.\n";
 
 /* The last one of it and --wait counts. */
 static bool take_nonblock(void *into, const char *value)
@@ -82,46 +31,35 @@ static bool fit_together(const run_options *out)
     return false;
 }
 
-/* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
- * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
-static void bound_ttl(rowlock_acquire_options *acquire)
-{
-    if (acquire->max_hold_ms > 0 && acquire->max_hold_ms < acquire->ttl_ms)
-        acquire->ttl_ms = acquire->max_hold_ms;
-}
-
 /* NAME [--] COMMAND... */
 static bool take_operands(run_options *out)
 {
     char **rest = out->context.operands;
     if (*rest && strcmp(*rest, "--") == 0)
         rest++;
-    if (!*rest) {
-        cli_usage("the lock's name and a command are missing");
-        return false;
-    }
+    if (!*rest)
+        return !cli_usage("the lock's name and a command are missing");
     out->name = *rest++;
     bool marked = *rest && strcmp(*rest, "--") == 0;
     if (marked)
         rest++;
+    out->command = rest;
     if (!*rest)
-        cli_usage("no command to run while holding '%s'", out->name);
-    else if (!marked && (*rest)[0] == '-')
-        cli_usage("options stand before the lock's name; a command that begins with '-' needs "
-                  "'--' before it");
-    else if (!(*rest)[0])
-        cli_usage("the command is empty");
-    else {
-        out->command = rest;
-        return true;
-    }
-    return false;
+        return !cli_usage("no command to run while holding '%s'", out->name);
+    if (!marked && (*rest)[0] == '-')
+        return !cli_usage("options stand before the lock's name; a command that begins with '-' "
+                          "needs '--' before it");
+    return (*rest)[0] || !cli_usage("the command is empty");
 }
 
 static bool check(void *into)
 {
     run_options *out = into;
-    bound_ttl(&out->acquire);
+    const int64_t max_hold_ms = out->acquire.max_hold_ms;
+    /* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
+     * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
+    if (max_hold_ms > 0 && max_hold_ms < out->acquire.ttl_ms)
+        out->acquire.ttl_ms = max_hold_ms;
     if (!fit_together(out))
         return false;
     if (out->kill_after_ms < 0)
@@ -158,7 +96,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cli_run = {
-    .help = help,
+    .help = cli_help_run,
     .options = options,
     .into =
         &(run_options){

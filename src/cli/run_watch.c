@@ -1,12 +1,13 @@
 /* cli/run_watch.c - the second phase of `rowlock run`: the command works. See run.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "run.h"
-#include "run_sockets.h"
 
 enum {
     /* What the supervisor has not ended so long after it should have, we do. */
@@ -46,21 +47,20 @@ bool run_begin_command(run *self)
         .own_group = self->own_group = !has_terminal(),
         .is_job = !self->own_group && is_job(),
         .grace_us = self->grace_us,
-        .token = rowlock_hold_token(self->hold),
-        .owner = rowlock_hold_owner(self->hold),
     };
-    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
-     * the supervisor can have ended the command: so the supervisor keeps it open. */
-    if (rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC)
-        go.socket_count = run_sockets(self->inherited_sockets, self->inherited_socket_count,
-                                      go.sockets, SUPERVISOR_SOCKETS);
+    uint64_t token = rowlock_hold_token(self->hold);
+    if (token > 0)
+        snprintf(go.token, sizeof go.token, "%" PRIu64, token);
+    snprintf(go.owner, sizeof go.owner, "%s", rowlock_hold_owner(self->hold));
     move_deadline(self);
     self->report.too_late = supervisor_now_us() >= self->kill_at_us;
     if (self->report.too_late)
         return false;
     if (go.is_job)
         run_signals_follow(&self->signals);
-    supervisor_begin(&self->supervisor, &go);
+    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
+     * the supervisor can have ended the command: so the supervisor keeps it open. */
+    supervisor_begin(&self->supervisor, &go, rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC);
     return true;
 }
 
@@ -99,7 +99,7 @@ static void kill_here(run *self)
 {
     self->killed_here = true;
     self->supervisor_status = supervisor_finish(&self->supervisor);
-    self->report.left = descendants_end(&self->descendants, reap, NULL);
+    self->report.left = descendants_end(&self->before, reap, NULL);
 }
 
 /* When the supervisor must have ended the command; INT64_MAX: need not. */

@@ -1,15 +1,13 @@
 /* cli/say.c - lines on stderr, and whether stdout arrived. */
-#include "say.h"
+#include "cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cli.h"
-#include "text.h"
 
 static const char *command_name = "";
 static rowlock_error failure;
@@ -17,6 +15,12 @@ static rowlock_error failure;
 void cli_set_command(const char *name)
 {
     command_name = name;
+}
+
+void cli_write(int fd, const void *bytes, size_t length)
+{
+    ssize_t ignored = write(fd, bytes, length);
+    (void)ignored;
 }
 
 /* The whole line in one write, so that lines of several processes do not mix. */
@@ -27,9 +31,7 @@ static void write_line(const char *message)
     cli_printable_into(line + start, sizeof line - start - 1, message);
     size_t length = strlen(line);
     line[length++] = '\n';
-    /* When stderr is gone there is nobody left to tell. */
-    ssize_t ignored = write(STDERR_FILENO, line, length);
-    (void)ignored;
+    cli_write(STDERR_FILENO, line, length);
 }
 
 static void say(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
@@ -62,6 +64,18 @@ void cli_line(const char *format, ...)
     puts(printable);
     free(printable);
     free(line);
+}
+
+void cli_lines(FILE *out, const char *text)
+{
+    for (size_t size; *text; text += size + (text[size] == '\n')) {
+        size = strcspn(text, "\n");
+        char *line = cli_need(strndup(text, size));
+        char *printable = cli_need(cli_printable(line));
+        fprintf(out, "%s\n", printable);
+        free(printable);
+        free(line);
+    }
 }
 
 int cli_usage(const char *format, ...)
@@ -107,6 +121,14 @@ int cli_flush(int status)
         cli_say("cannot write the output: %s", strerror(error));
     told = true;
     return CLI_EXIT_OUTPUT;
+}
+
+void cli_catch_end(void (*on_end)(int signo))
+{
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 void cli_out_of_memory(void)

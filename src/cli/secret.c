@@ -1,16 +1,12 @@
-/* cli/secret.c - passwords stay out of the process list: see secret.h; and asking for one. */
-#include "secret.h"
+/* cli/secret.c - passwords stay out of the process list; and asking for one. */
+#include "cli.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include "cli.h"
-#include "say.h"
 
 /* Leaves one x, so that one sees that a password was given, not how long it is. */
 static void overwrite(char *secret, size_t length)
@@ -113,25 +109,10 @@ static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof ending_signals[0] };
 
-static void write_text(int fd, const char *text)
-{
-    ssize_t ignored = write(fd, text, strlen(text));
-    (void)ignored;
-}
-
 /* One line without its end. False: none came. */
-static bool read_line(int tty, char *line, size_t size)
-{
-    ssize_t got = read(tty, line, size - 1);
-    if (got <= 0)
-        return false;
-    line[got] = '\0';
-    line[strcspn(line, "\r\n")] = '\0';
-    return true;
-}
-
 static bool read_silently(int tty, char *line, size_t size)
 {
+    static const char prompt[] = "Enter password: ";
     struct termios saved;
     if (tcgetattr(tty, &saved) != 0)
         return false;
@@ -140,11 +121,13 @@ static bool read_silently(int tty, char *line, size_t size)
     silent.c_lflag |= ICANON | ISIG;
     if (tcsetattr(tty, TCSAFLUSH, &silent) != 0)
         return false;
-    write_text(tty, "Enter password: ");
-    bool got = read_line(tty, line, size);
+    cli_write(tty, prompt, sizeof prompt - 1);
+    ssize_t got = read(tty, line, size - 1);
+    line[got > 0 ? got : 0] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
     tcsetattr(tty, TCSAFLUSH, &saved);
-    write_text(tty, "\n");
-    return got;
+    cli_write(tty, "\n", 1);
+    return got > 0;
 }
 
 /* A signal must not leave the terminal without echo: it is held back until the terminal
@@ -158,47 +141,27 @@ static bool ask(int tty, char *line, size_t size)
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaction(ending_signals[i], &action, &before[i]);
     bool got = read_silently(tty, line, size);
-    int error = errno;
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaction(ending_signals[i], &before[i], NULL);
     if (interrupted_by)
         raise(interrupted_by);
-    errno = error;
     return got;
-}
-
-static rowlock_client_options reached;
-static bool is_reached;
-
-static bool ask_password(cli_context *context)
-{
-    static char password[512];
-    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    if (tty < 0) {
-        cli_usage("-p asks for the password, but there is no terminal; an option file can hold it");
-        return false;
-    }
-    bool got = ask(tty, password, sizeof password);
-    close(tty);
-    if (!got) {
-        cli_usage("no password was given");
-        return false;
-    }
-    context->client.password = password;
-    context->ask_password = false;
-    return true;
 }
 
 bool cli_password(cli_context *context)
 {
-    if (context->ask_password && !ask_password(context))
-        return false;
-    reached = context->client;
-    is_reached = true;
+    static char password[512];
+    if (!context->ask_password)
+        return true;
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (tty < 0)
+        return !cli_usage(
+            "-p asks for the password, but there is no terminal; an option file can hold it");
+    bool got = ask(tty, password, sizeof password);
+    close(tty);
+    if (!got)
+        return !cli_usage("no password was given");
+    context->client.password = password;
+    context->ask_password = false;
     return true;
-}
-
-const rowlock_client_options *cli_reached(void)
-{
-    return is_reached ? &reached : NULL;
 }

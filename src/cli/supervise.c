@@ -1,5 +1,5 @@
 /* cli/supervise.c - the supervisor's own process; see supervisor.h. */
-#include "supervise.h"
+#include "supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 
 #include "cli.h"
 #include "descendants.h"
-#include "secret.h"
 
 typedef struct supervision {
     const supervisor_job *job;
@@ -29,27 +28,28 @@ typedef struct supervision {
     bool begun;
     bool reaped;
     bool childless;
-    bool own_group;
-    bool is_job;
     bool minded;
     bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
-    int64_t grace_us;
+    supervisor_go go;
     int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
-    descendants_told asked;
+    process_list asked;
     int64_t told_until_us; /* what outlives a command that was told to end dies then */
     supervisor_report report;
 } supervision;
 
+/* All that descends from us is the command's: there was nothing before it. */
+static const process_list none;
+
 /* -------------------------------------------------------------- the command */
 
-static void set_environment(const supervision *self, const supervisor_order *order)
+static void set_environment(const supervision *self)
 {
     setenv("ROWLOCK_NAME", self->job->name, 1);
-    setenv("ROWLOCK_OWNER", order->owner, 1);
+    setenv("ROWLOCK_OWNER", self->go.owner, 1);
     /* A lock around ours may have left its token there. */
-    if (order->token[0])
-        setenv("ROWLOCK_TOKEN", order->token, 1);
+    if (self->go.token[0])
+        setenv("ROWLOCK_TOKEN", self->go.token, 1);
     else
         unsetenv("ROWLOCK_TOKEN");
     if (!self->job->pass_password)
@@ -57,30 +57,25 @@ static void set_environment(const supervision *self, const supervisor_order *ord
 }
 
 /* In the new process. Every descriptor of ours closes itself at exec(). */
-static _Noreturn void become_command(const supervision *self, const supervisor_order *order,
-                                     pid_t supervisor_pid, int failure)
+static _Noreturn void become_command(const supervision *self, pid_t supervisor_pid, int failure)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != supervisor_pid)
         _exit(127); /* it died before it could take us along */
-    setpgid(0, order->own_group ? 0 : self->parent_group);
-    set_environment(self, order);
+    setpgid(0, self->go.own_group ? 0 : self->parent_group);
+    set_environment(self);
     run_signals_give_back(self->job->signals);
     execvp(self->job->command[0], self->job->command);
     int error = errno;
-    ssize_t ignored = write(failure, &error, sizeof error);
-    (void)ignored;
+    cli_write(failure, &error, sizeof error);
     _exit(127);
 }
 
-static void begin(supervision *self, const supervisor_order *order)
+static void begin(supervision *self)
 {
     int ends[2];
     pid_t supervisor_pid = getpid();
     self->begun = true;
-    self->grace_us = order->grace_us;
-    self->own_group = order->own_group;
-    self->is_job = order->is_job;
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         self->report.exec_error = errno;
         self->reaped = true;
@@ -88,7 +83,7 @@ static void begin(supervision *self, const supervisor_order *order)
     }
     self->command = fork();
     if (self->command == 0)
-        become_command(self, order, supervisor_pid, ends[1]);
+        become_command(self, supervisor_pid, ends[1]);
     self->reaped = self->command < 0;
     self->report.exec_error = self->command < 0 ? errno : 0;
     self->failure = ends[0];
@@ -127,10 +122,10 @@ static void send_news(const supervision *self, supervisor_news news, int status)
  */
 static void follow_stop(supervision *self, int number)
 {
-    if (self->is_job) {
+    if (self->go.is_job) {
         self->told_stop = true;
         send_news(self, NEWS_STOPPED, number);
-    } else if (number == SIGTSTP && !self->own_group &&
+    } else if (number == SIGTSTP && !self->go.own_group &&
                descendants_group_is_orphaned(self->parent_group)) {
         /* ^Z without a shell (ssh -t): the kernel would ignore it, were it not for us. */
         kill(-self->parent_group, SIGCONT);
@@ -178,9 +173,8 @@ static bool reap(void *data)
 
 static void kill_all(supervision *self)
 {
-    static const descendants ours;
     self->report.killed = true;
-    self->report.left = descendants_end(&ours, reap, self);
+    self->report.left = descendants_end(&none, reap, self);
     hear_failure(self);
 }
 
@@ -191,19 +185,14 @@ static bool is_stderr_ready(void)
     return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
 }
 
-static void say_abandoned(const supervision *self)
-{
-    if (is_stderr_ready())
-        cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
-                self->job->command[0]);
-}
-
 /* Our parent is gone: nobody renews, nobody releases. */
 static _Noreturn void abandon(supervision *self)
 {
     if (self->begun) {
         kill_all(self);
-        say_abandoned(self);
+        if (is_stderr_ready())
+            cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
+                    self->job->command[0]);
     }
     _exit(0);
 }
@@ -226,7 +215,7 @@ static _Noreturn void send_report(supervision *self)
 {
     self->report.news = NEWS_END;
     send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
-    if (!self->own_group)
+    if (!self->go.own_group)
         signal_parent(self, SIGCONT); /* a stopped job ends, too */
     if (self->childless)
         _exit(0);
@@ -234,40 +223,30 @@ static _Noreturn void send_report(supervision *self)
     abandon(self);
 }
 
-/* SIGTERM to all, and SIGCONT so that the stopped ones hear it. */
+/* Also those that were asked before. */
 static void tell_all(supervision *self, int64_t kill_at_us)
 {
-    static const descendants ours;
     self->report.told = true;
     self->told_until_us = kill_at_us;
-    descendants_signal(&ours, SIGTERM);
-    descendants_signal(&ours, SIGCONT);
+    descendants_forget(&self->asked);
+    descendants_tell(&none, &self->asked);
 }
 
 /* All are to end, without a loss: the lock is ours as long as they need. */
 static void ask_all(supervision *self)
 {
-    static const descendants ours;
     int64_t kill_at = supervisor_now_us() + self->job->kill_after_us;
     if (kill_at < self->kill_left_us)
         self->kill_left_us = kill_at;
-    descendants_tell(&ours, &self->asked);
-}
-
-static int count_left(void)
-{
-    static const descendants ours;
-    int left = descendants_count(&ours);
-    return left > 0 ? left : 0;
+    descendants_tell(&none, &self->asked);
 }
 
 /* --kill-after is over. What may not be killed is waited for: it works on, under our lock. */
 static void kill_left(supervision *self)
 {
-    static const descendants ours;
     self->kill_left_us = INT64_MAX;
-    self->report.forced = count_left();
-    int left = descendants_end(&ours, reap, self);
+    self->report.forced = descendants_count(&none);
+    int left = descendants_end(&none, reap, self);
     if (left > 0 && is_stderr_ready())
         cli_say("%s: not allowed to end %d of the processes that %s started; waiting for them",
                 self->job->name, left, self->job->command[0]);
@@ -279,7 +258,7 @@ static void mind_children(supervision *self)
     if (self->minded)
         return;
     self->minded = true;
-    self->report.behind = count_left();
+    self->report.behind = descendants_count(&none);
     send_news(self, NEWS_BEHIND, 0);
     if (self->job->children == CHILDREN_END)
         ask_all(self);
@@ -296,7 +275,7 @@ static void finish_if_over(supervision *self)
         return;
     }
     hear_failure(self);
-    self->report.left = self->childless ? 0 : count_left();
+    self->report.left = self->childless ? 0 : descendants_count(&none);
     send_report(self);
 }
 
@@ -337,7 +316,7 @@ static bool is_for_all(const supervision *self, int number)
  * in between. A command in another group (a shell) has ours only. */
 static bool has_heard(const supervision *self, const supervisor_order *order)
 {
-    bool by_shell = order->number == SIGCONT && self->is_job;
+    bool by_shell = order->number == SIGCONT && self->go.is_job;
     return order->heard || (by_shell && getpgid(self->command) == self->parent_group);
 }
 
@@ -367,7 +346,8 @@ static void obey(supervision *self)
         self->report.too_late = supervisor_now_us() >= atomic_load(&self->page->kill_at_us);
         if (self->report.too_late)
             send_report(self);
-        begin(self, &order);
+        self->go = order.go;
+        begin(self);
         break;
     case ORDER_SIGNAL:
         pass_on(self, &order);
@@ -388,7 +368,7 @@ static void mind_deadline(supervision *self)
         kill_all(self);
         send_report(self);
     }
-    if (!self->report.told && now >= kill_at - self->grace_us)
+    if (!self->report.told && now >= kill_at - self->go.grace_us)
         tell_all(self, kill_at);
     if (now >= self->kill_left_us)
         kill_left(self);
@@ -402,7 +382,7 @@ static void set_timer(supervision *self)
     if (!self->begun || at == INT64_MAX)
         return;
     if (!self->report.told)
-        at -= self->grace_us;
+        at -= self->go.grace_us;
     else if (self->reaped && self->told_until_us < at)
         at = self->told_until_us;
     if (self->kill_left_us < at)

@@ -1,17 +1,15 @@
 /* cli/supervisor.c - see supervisor.h. The parent's side; the process is supervise.c. */
 #include "supervisor.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "supervise.h"
 
 int64_t supervisor_now_us(void)
 {
@@ -20,23 +18,15 @@ int64_t supervisor_now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static supervisor_page *make_page(void)
-{
-    supervisor_page *page =
-        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
-    atomic_init(&page->kill_at_us, INT64_MAX);
-    return page;
-}
-
 bool supervisor_start(supervisor *self, const supervisor_job *job)
 {
     int ends[2];
-    supervisor_page *page = make_page();
+    supervisor_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     /* Packets: whole messages, and an end that shows when the other side is gone. */
-    if (!page || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (page == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    atomic_init(&page->kill_at_us, INT64_MAX);
     pid_t group = getpgrp();
     pid_t pid = fork();
     if (pid == 0) {
@@ -49,15 +39,13 @@ bool supervisor_start(supervisor *self, const supervisor_job *job)
 }
 
 /* Never waits: a supervisor that was stopped must not stop us. */
-static bool send_order(supervisor *self, const supervisor_order *order, const int *sockets,
-                       size_t count)
+static void send_order(supervisor *self, supervisor_order order, const int *sockets, size_t count)
 {
     union {
         struct cmsghdr header; /* for its alignment */
         char space[CMSG_SPACE(sizeof(int) * SUPERVISOR_SOCKETS)];
     } beside = {0};
-    supervisor_order copy = *order;
-    struct iovec part = {.iov_base = &copy, .iov_len = sizeof copy};
+    struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
         message.msg_control = beside.space;
@@ -68,21 +56,42 @@ static bool send_order(supervisor *self, const supervisor_order *order, const in
         header->cmsg_len = CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(header), sockets, sizeof(int) * count);
     }
-    return sendmsg(self->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    sendmsg(self->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool supervisor_begin(supervisor *self, const supervisor_go *go)
+static bool is_connection(int fd)
 {
-    supervisor_order order = {
-        .kind = ORDER_BEGIN,
-        .own_group = go->own_group,
-        .is_job = go->is_job,
-        .grace_us = go->grace_us,
-    };
-    if (go->token > 0)
-        snprintf(order.token, sizeof order.token, "%" PRIu64, go->token);
-    snprintf(order.owner, sizeof order.owner, "%s", go->owner);
-    return send_order(self, &order, go->sockets, go->socket_count);
+    int type;
+    struct sockaddr_storage peer;
+    socklen_t type_size = sizeof type;
+    socklen_t peer_size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_STREAM &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0;
+}
+
+/* The connected stream sockets of this process. (Those that it was started with the supervisor has
+ * already: once more does no harm.) Returns how many. */
+static size_t find_connections(int *fds, size_t size)
+{
+    size_t count = 0;
+    DIR *open_fds = opendir("/proc/self/fd");
+    if (!open_fds)
+        return 0;
+    for (struct dirent *entry; count < size && (entry = readdir(open_fds));) {
+        /* "." and ".." give 0: never a connection of ours */
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        if (fd > 0 && is_connection(fd))
+            fds[count++] = fd;
+    }
+    closedir(open_fds);
+    return count;
+}
+
+void supervisor_begin(supervisor *self, const supervisor_go *go, bool keep)
+{
+    int fds[SUPERVISOR_SOCKETS];
+    size_t count = keep ? find_connections(fds, SUPERVISOR_SOCKETS) : 0;
+    send_order(self, (supervisor_order){.kind = ORDER_BEGIN, .go = *go}, fds, count);
 }
 
 void supervisor_set_deadline(supervisor *self, int64_t kill_at_us)
@@ -93,12 +102,12 @@ void supervisor_set_deadline(supervisor *self, int64_t kill_at_us)
 void supervisor_signal(supervisor *self, int number, bool heard)
 {
     const supervisor_order order = {.kind = ORDER_SIGNAL, .number = number, .heard = heard};
-    send_order(self, &order, NULL, 0);
+    send_order(self, order, NULL, 0);
 }
 
 void supervisor_kill(supervisor *self)
 {
-    send_order(self, &(supervisor_order){.kind = ORDER_KILL}, NULL, 0);
+    send_order(self, (supervisor_order){.kind = ORDER_KILL}, NULL, 0);
 }
 
 bool supervisor_receive(supervisor *self, supervisor_report *report)

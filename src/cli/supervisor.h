@@ -9,17 +9,25 @@
 #ifndef RL_CLI_SUPERVISOR_H
 #define RL_CLI_SUPERVISOR_H
 
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "rowlock/rowlock.h"
 #include "run_signals.h"
+
+/* A deadline read by halves would be none. */
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics between processes are needed");
+
+/* Shared memory: the one word that must be seen even when nobody reads messages. */
+typedef struct supervisor_page {
+    _Atomic int64_t kill_at_us;
+} supervisor_page;
 
 typedef struct supervisor {
     pid_t pid;
     int socket; /* readable: a report, or its end */
-    struct supervisor_page *page;
+    supervisor_page *page;
 } supervisor;
 
 /* What becomes of what the command started, when it has ended itself. */
@@ -39,8 +47,6 @@ typedef struct supervisor_job {
     int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
 } supervisor_job;
 
-enum { SUPERVISOR_SOCKETS = 64 };
-
 /* What is known when it is. */
 typedef struct supervisor_go {
     /* The command gets a process group of its own; else it is in its grandparent's, where the
@@ -48,12 +54,20 @@ typedef struct supervisor_go {
     bool own_group;
     bool is_job;      /* its grandparent stops when the command does: a shell waits to see that */
     int64_t grace_us; /* from SIGTERM to SIGKILL */
-    uint64_t token;   /* 0: none */
-    const char *owner;
-    /* Sockets that are not to end before the command and the supervisor have. */
-    int sockets[SUPERVISOR_SOCKETS];
-    size_t socket_count;
+    char token[24];   /* "": none */
+    char owner[ROWLOCK_OWNER_MAX + 1];
 } supervisor_go;
+
+enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */
+
+typedef enum order_kind { ORDER_BEGIN, ORDER_SIGNAL, ORDER_KILL } order_kind;
+
+typedef struct supervisor_order {
+    order_kind kind;
+    supervisor_go go; /* ORDER_BEGIN; sockets may come beside it */
+    int number;       /* ORDER_SIGNAL; `heard`: the command has had it already */
+    bool heard;
+} supervisor_order;
 
 typedef enum supervisor_news {
     NEWS_STOPPED, /* the command was, and its grandparent is a job: by the signal `status` */
@@ -80,8 +94,9 @@ int64_t supervisor_now_us(void);
 /* Forks it: before there is a second thread or a connection. False: see errno. */
 bool supervisor_start(supervisor *self, const supervisor_job *job);
 
-/* Starts the command. The first deadline must have been set. */
-bool supervisor_begin(supervisor *self, const supervisor_go *go);
+/* Starts the command. The first deadline must have been set. `keep`: our connections are not to end
+ * before the command and the supervisor have. */
+void supervisor_begin(supervisor *self, const supervisor_go *go, bool keep);
 
 /* When all must be killed. Seen even by a supervisor that its parent no longer talks to. */
 void supervisor_set_deadline(supervisor *self, int64_t kill_at_us);
@@ -101,5 +116,8 @@ bool supervisor_receive(supervisor *self, supervisor_report *report);
  * Returns its status as of waitpid(), or -1 when it had been waited for.
  */
 int supervisor_finish(supervisor *self);
+
+/* supervise.c: the process, from its birth to its end. `group` is its parent's. */
+_Noreturn void supervise(const supervisor_job *job, int socket, supervisor_page *page, pid_t group);
 
 #endif

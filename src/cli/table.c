@@ -8,10 +8,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "say.h"
-#include "text.h"
-
 const cli_named cli_modes[] = {
     [ROWLOCK_OPTIMISTIC] = {"lease", CLI_PLAIN},
     [ROWLOCK_PESSIMISTIC] = {"pessimistic", CLI_PLAIN},
@@ -37,12 +33,12 @@ typedef struct cli_table {
     size_t room;
 } cli_table;
 
-size_t cli_terminal_width(void)
+size_t cli_terminal_width(int fd)
 {
     struct winsize size;
-    if (!isatty(STDOUT_FILENO))
+    if (!isatty(fd))
         return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
     const char *columns = getenv("COLUMNS");
     long width = columns ? strtol(columns, NULL, 10) : 0;
@@ -94,6 +90,7 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
     switch (column->kind) {
     case CELL_TEXT:
     case CELL_TIME:
+    case CELL_LITERAL:
         return column->text ? column->text(row, text) : *(const char *const *)member;
     case CELL_NAMED:
         return column->names[*(const unsigned *)member].word;
@@ -103,9 +100,8 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
     case CELL_COUNT:
         snprintf(text, CELL_TEXT_MAX, "%" PRIu64, *(const uint64_t *)member);
         break;
-    case CELL_MAYBE:
     case CELL_MS:
-        number = column->number ? column->number(row) : *(const int64_t *)member;
+        number = *(const int64_t *)member;
         if (number >= 0)
             snprintf(text, CELL_TEXT_MAX, "%" PRId64, number);
         break;
@@ -281,7 +277,7 @@ static void print_cell(const table_cell *cell, size_t width, const cli_column *c
 static void print_table(const cli_table *table)
 {
     size_t columns = table->column_count;
-    size_t terminal = cli_terminal_width();
+    size_t terminal = cli_terminal_width(STDOUT_FILENO);
     bool colours = colours_wanted();
     size_t widths[COLUMNS_MAX] = {0};
     if (table->count == columns)
@@ -334,6 +330,6 @@ void cli_rows_end(cli_rows *rows, const char *none)
         free(table->cells[i].text);
     free(table->cells);
     free(table);
-    if (rows->count == 0 && none && cli_terminal_width() > 0)
+    if (rows->count == 0 && none && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("%s", none);
 }

@@ -1,12 +1,13 @@
-/* cli/table.h - rows, as tables for people and as JSON for programs. */
+/*
+ * cli/table.h - what is listed: rows, as tables for people and as JSON for programs; and JSON by
+ * itself. Out of memory ends the program, in one line.
+ */
 #ifndef RL_CLI_TABLE_H
 #define RL_CLI_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <json-c/json.h>
 
-#include "json.h"
+#include "cli.h"
 
 typedef enum cli_colour { CLI_PLAIN = 0, CLI_GREEN, CLI_YELLOW, CLI_RED, CLI_BOLD } cli_colour;
 
@@ -23,13 +24,13 @@ typedef enum cli_cell {
     CELL_TEXT = 1, /* const char *; "" stands as "-" in a table */
     CELL_NAMED,    /* an enum, by `names` */
     CELL_UNSIGNED,
-    CELL_COUNT, /* uint64_t */
-    CELL_MAYBE, /* int64_t; a negative one is not known: null, and "-" */
-    CELL_MS,    /* the same, a duration: "3m12s" */
-    CELL_US,    /* double, microseconds; negative: not known */
-    CELL_REAL,  /* double; the same */
-    CELL_TIME,  /* const char *, in UTC: "" is not known */
-    CELL_JSON   /* no member: `json` adds it */
+    CELL_COUNT,  /* uint64_t */
+    CELL_MS,     /* int64_t, a duration: "3m12s"; a negative one is not known: null, and "-" */
+    CELL_US,     /* double, microseconds; negative: not known */
+    CELL_REAL,   /* double; the same */
+    CELL_TIME,   /* const char *, in UTC: "" is not known */
+    CELL_JSON,   /* no member: `json` adds it */
+    CELL_LITERAL /* no member: `text` gives it as JSON has it; "" is not known */
 } cli_cell;
 
 enum { CELL_TEXT_MAX = 1100 };
@@ -43,10 +44,9 @@ typedef struct cli_column {
     unsigned place;    /* in the table, from 1 */
     unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
     const cli_named *names;
-    /* Gives the text instead of the member: of CELL_TEXT and CELL_TIME in table and JSON, of other
-     * kinds in the table alone. `buffer` is "" on entry. */
+    /* Gives the text instead of the member: of CELL_TEXT, CELL_TIME and CELL_LITERAL in table and
+     * JSON, of other kinds in the table alone. `buffer` is "" on entry. */
     const char *(*text)(const void *row, char buffer[CELL_TEXT_MAX]);
-    int64_t (*number)(const void *row); /* CELL_MAYBE, CELL_MS: instead of a member */
     cli_colour colour;
     cli_colour (*colour_of)(const void *row);
     void (*json)(json_object *object, const char *key, const void *row);
@@ -54,7 +54,7 @@ typedef struct cli_column {
 
 #define CELL_AT(type, member) .at = offsetof(type, member)
 
-/* Rows on their way out. Out of memory ends the program, in one line. */
+/* Rows on their way out. */
 typedef struct cli_rows {
     const cli_column *columns;
     bool json;
@@ -73,9 +73,31 @@ void cli_rows_end(cli_rows *rows, const char *none);
 /* One row as an object. */
 json_object *cli_row_json(const cli_column *columns, const void *row);
 
-/* Columns of the terminal that stdout is; 0: it is none. */
-size_t cli_terminal_width(void);
+/* Columns of the terminal that it is; 0: it is none. */
+size_t cli_terminal_width(int fd);
 /* `text` in the colour, where stdout is a terminal that is to have colours. */
 void cli_print_coloured(const char *text, cli_colour colour);
+
+/* ------------------------------------------------------------- JSON: json.c */
+
+json_object *cli_json_new(void);
+
+/* Members. Bytes that are not UTF-8 become U+FFFD, so that the output is always valid. */
+void cli_json_text(json_object *object, const char *key, const char *value);
+/* "2026-11-21 07:56:44.123456" as 2026-11-21T07:56:44.123456Z; "" as null. */
+void cli_json_time(json_object *object, const char *key, const char *value);
+/* The digits as they are (or "true"); "" as null. */
+void cli_json_number(json_object *object, const char *key, const char *digits);
+void cli_json_count(json_object *object, const char *key, uint64_t value);
+
+/* A member that is an empty array (it belongs to the object), and a further item of one. */
+json_object *cli_json_array(json_object *object, const char *key);
+void cli_json_append(json_object *array, json_object *item);
+
+/* Prints it on a line of its own, and frees it. */
+void cli_json_print(json_object *object);
+/* The same as the index-th of an array, then the end of an array of so many. */
+void cli_json_item(json_object *object, size_t index);
+void cli_json_end(size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* cli/text.c - see text.h */
-#include "text.h"
+/* cli/text.c - text for people: harmless, measured in columns of the terminal. See cli.h */
+#include "cli.h"
 
 #include <inttypes.h>
 #include <locale.h>
@@ -122,17 +122,6 @@ char *cli_printable(const char *text)
     return fitting ? fitting : wide;
 }
 
-size_t cli_width(const char *text)
-{
-    size_t columns = 0;
-    uint32_t c;
-    for (size_t length; (length = cli_utf8(text, &c)) > 0; text += length) {
-        int width = character_width(c);
-        columns += width > 0 ? (size_t)width : 0;
-    }
-    return columns;
-}
-
 size_t cli_fit(const char *text, size_t columns, size_t *used)
 {
     const char *p = text;
@@ -146,6 +135,13 @@ size_t cli_fit(const char *text, size_t columns, size_t *used)
         *used += wanted;
     }
     return (size_t)(p - text);
+}
+
+size_t cli_width(const char *text)
+{
+    size_t columns;
+    cli_fit(text, SIZE_MAX, &columns);
+    return columns;
 }
 
 const char *cli_humane(int64_t ms, char *buffer, size_t size)

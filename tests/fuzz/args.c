@@ -5,7 +5,7 @@
  *
  * What the command would write (write() and fputs(), renamed in CMakeLists.txt) comes here.
  */
-#include "cli/args.h"
+#include "cli/cli.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -15,9 +15,7 @@
 
 #include "api/options.h"
 #include "base/url.h"
-#include "cli/run_options.h"
-#include "cli/secret.h"
-#include "cli/text.h"
+#include "cli/run.h"
 #include "fuzz.h"
 
 enum { MOST = 64 }; /* arguments */
@@ -96,20 +94,23 @@ static bool is_marked(int argc, char **argv)
 
 /* ------------------------------------------------------------------ rowlock run */
 
-static void check_run_bounds(const run_options *run, int argc, char **argv)
+static void check_run_bounds(const run_options *asked, int argc, char **argv)
 {
     rowlock_acquire_options checked;
-    require(run->name && run->command && run->command[0] && run->command[0][0]);
-    require(run->not_got <= 255);
-    require(run->acquire.wait_ms >= ROWLOCK_WAIT_FOREVER);
+    require(asked->name && asked->command && asked->command[0] && asked->command[0][0]);
+    require(asked->not_got <= 255);
+    require(asked->acquire.wait_ms >= ROWLOCK_WAIT_FOREVER);
     /* The command is what stands at the end. */
-    char **end = run->command;
+    char **end = asked->command;
     while (*end)
         end++;
-    require(end == argv + argc && run->command > argv + 1);
-    if (run->acquire.max_hold_ms <= INT64_MAX / 2000)
-        require(rl_options_acquire(&run->acquire, &checked, NULL) == ROWLOCK_OK);
+    require(end == argv + argc && asked->command > argv + 1);
+    if (asked->acquire.max_hold_ms <= INT64_MAX / 2000)
+        require(rl_options_acquire(&asked->acquire, &checked, NULL) == ROWLOCK_OK);
 }
+
+/* docs/help has it. */
+const char cli_help_run[] = "Usage: \n";
 
 /* What cli_run would call: cmd_run.c. */
 int run_options_run(void *into)
@@ -122,24 +123,24 @@ static void check_run(int argc, char **argv, char **originals)
 {
     static run_options defaults;
     static bool is_known;
-    run_options *run = cli_run.into;
+    run_options *asked = cli_run.into;
     int status = -1;
     if (!is_known)
-        defaults = *run;
+        defaults = *asked;
     is_known = true;
-    *run = defaults;
+    *asked = defaults;
     lines = helps = 0;
     bool marked = is_marked(argc, argv);
     if (cli_parse(&cli_run, argc, argv, &status)) {
         require(lines == 0 && helps == 0);
-        check_run_bounds(run, argc, argv);
+        check_run_bounds(asked, argc, argv);
     } else {
         require(status == 0 ? helps == 1 && lines == 0 : status == CLI_EXIT_USAGE && lines > 0);
     }
     if (marked)
         return;
-    check_password(run->context.client.password, argc, argv, originals);
-    check_url(run->context.client.url, argc, argv, originals);
+    check_password(asked->context.client.password, argc, argv, originals);
+    check_url(asked->context.client.url, argc, argv, originals);
 }
 
 /* --------------------------------------------------- options between operands */

@@ -1,5 +1,5 @@
 /* Text for a terminal: nothing in it can steer one, in any room; widths and cuts fit together. */
-#include "cli/text.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

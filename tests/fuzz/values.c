@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/json.h"
+#include "cli/table.h"
 #include "fuzz.h"
 #include "migrate/script.h"
 #include "stmt/stmt.h"
@@ -50,9 +50,11 @@ static void check_bound_json(const char *text, uint64_t count, int64_t number)
 static void check_shown_json(const char *text, int64_t number)
 {
     json_object *object = cli_json_new();
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRId64, number);
     cli_json_text(object, "text", text);
     cli_json_time(object, "time", text);
-    cli_json_int(object, "number", true, number);
+    cli_json_number(object, "number", digits);
     cli_json_print(object);
     fflush(stdout);
 }
