@@ -108,9 +108,8 @@ int cluster_begin(const char *what)
     return 0;
 }
 
-int cluster_end(void **state)
+int cluster_end(TS_NO_STATE)
 {
-    (void)state;
     remove_at_exit();
     return 0;
 }

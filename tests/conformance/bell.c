@@ -397,8 +397,7 @@ TS_ONCE(test_cancel_and_deadline)
 {
     enum { WAIT_MS = 1500 }; /* there is time to see it wait */
     int64_t stood = ts_stood_ms();
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    TS_CANCEL *cancel = ts_cancel();
     for (unsigned i = 0; i < 8; i++) {
         bool first = i % 2;
         bool cancels = i / 2 % 2;
@@ -430,7 +429,6 @@ TS_ONCE(test_cancel_and_deadline)
         finish(hold, name);
         rowlock_cancel_reset(cancel);
     }
-    rowlock_cancel_free(cancel);
 }
 
 /* The reply had not come when there was no time left to ask for it: nobody has it, or it has been

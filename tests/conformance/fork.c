@@ -175,8 +175,7 @@ TS_ONCE(test_nothing_is_inherited_by_exec)
         holds[i] = ts_take(client, ts_name("exec"), ts_modes[i], 30000);
         assert_true(rowlock_hold_fd(holds[i]) >= 0);
     }
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    rowlock_cancel *cancel = ts_cancel();
     assert_int_equal(ts_reap(ts_fork(list_descriptors, NULL), 10000), before);
     rowlock_cancel_free(cancel);
     for (int i = 0; i < 2; i++)

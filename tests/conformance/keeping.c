@@ -104,7 +104,7 @@ TS_ONCE(test_max_hold)
         int64_t stood = ts_stood_ms();
         rowlock_hold *hold = ts_take_with(client, name, options);
         assert_between(1, rowlock_hold_remaining_ms(hold), max_ms);
-        ts_waiter waiter = ts_wait_for(other, name, ROWLOCK_OPTIMISTIC, 10000);
+        TS_WAITER waiter = ts_wait(other, name, ROWLOCK_OPTIMISTIC, 10000, 0);
         WANT(OK, ts_waiter_join(&waiter, 10000));
         WANT(LOST, rowlock_hold_check(hold));
         assert_true(POLL_UNTIL(atomic_load(&t.times) == 1, 10000));
@@ -112,7 +112,6 @@ TS_ONCE(test_max_hold)
         assert_between(max_ms - 600, waiter.ended_ms - start, max_ms + 1000 + ts_slack_ms());
         assert_between(max_ms - 700, atomic_load(&t.at_ms) - start, max_ms + ts_stood_ms() - stood);
         WANT(LOST, rowlock_release(hold, &ts_err));
-        WANT(OK, rowlock_release(waiter.hold, &ts_err));
     }
 }
 
@@ -126,7 +125,7 @@ TS_ONCE(test_at_least)
     rowlock_hold *hold =
         ts_take_with(client, name, (rowlock_acquire_options){.at_least_ms = AT_LEAST});
     int64_t got = ts_now_ms();
-    ts_waiter waiter = ts_wait_for(other, name, ROWLOCK_OPTIMISTIC, 20000);
+    TS_WAITER waiter = ts_wait(other, name, ROWLOCK_OPTIMISTIC, 20000, 0);
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
     WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
@@ -138,7 +137,6 @@ TS_ONCE(test_at_least)
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_between(AT_LEAST - 5, waiter.ended_ms - start,
                    AT_LEAST + (got - start) + 350 + ts_slack_ms());
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 int main(void)

@@ -164,7 +164,7 @@ TS_BOTH(test_history_of_a_cycle)
 {
     const char *name = ts_name("history");
     rowlock_hold *first = ts_take(other, name, mode, 30000);
-    ts_waiter waiter = ts_wait_for(client, name, mode, 10000);
+    ts_waiter waiter = ts_wait(client, name, mode, 10000, 0);
     ts_pass_ms(600);
     WANT(OK, rowlock_release(first, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
@@ -260,7 +260,7 @@ TS_ONCE(test_a_broken_lease_is_shut)
 {
     const char *name = ts_name("break-shut");
     uint64_t version = 0;
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     int64_t left_ms = shut_for_ms(name);
@@ -274,7 +274,6 @@ TS_ONCE(test_a_broken_lease_is_shut)
     assert_int_equal(shut_for_ms(name), -1);
     hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > token);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Also of a renewed one, whose time is in another row. */
@@ -306,12 +305,11 @@ TS_BOTH(test_break_in_spite_of_the_label)
         const char *name = ts_name("break-label");
         rowlock_client_options options = ts_options();
         options.label = labels[i];
-        rowlock_client *labelled = ts_open_with(options);
+        TS_CLIENT *labelled = ts_open_with(options);
         rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
         WANT(OK, rowlock_break(other, name, NULL, &ts_err));
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
         WANT(LOST, rowlock_release(hold, &ts_err));
-        rowlock_client_close(labelled);
     }
 }
 
@@ -369,10 +367,9 @@ static uint64_t use(rowlock_client *from, const char *name, rowlock_mode mode, u
 {
     uint64_t token = 0;
     for (unsigned i = 0; i < times; i++) {
-        rowlock_hold *hold = ts_take(from, name, mode, 30000);
+        TS_HOLD *hold = ts_take(from, name, mode, 30000);
         assert_true(rowlock_hold_token(hold) > token);
         token = rowlock_hold_token(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
     }
     return token;
 }

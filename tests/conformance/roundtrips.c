@@ -942,7 +942,7 @@ static int end(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[ROWS + 1] = {ONCE(test_every_row_is_measured)};
+    struct CMUnitTest tests[ROWS + 1] = {cmocka_unit_test(test_every_row_is_measured)};
     for (size_t i = 0; i < ROWS; i++)
         tests[i + 1] = (struct CMUnitTest){.name = rows[i].operation,
                                            .test_func = test_row,

@@ -113,15 +113,13 @@ TS_ONCE(test_a_deadline)
 TS_ONCE(test_cancel_between_attempts)
 {
     const char *name = ts_name("section-cancel");
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    TS_CANCEL *cancel = ts_cancel();
     script s = {.undo = 1000, .fire = cancel};
     rowlock_section_options options = {
         .max_attempts = 1000, .backoff_ms = 60000, .backoff_max_ms = 60000, .cancel = cancel};
     int64_t start = ts_now_ms();
     WANT(CANCELLED, run(name, &s, options));
     assert_between(0, ts_now_ms() - start, ts_slack_ms() + 50);
-    rowlock_cancel_free(cancel);
 }
 
 TS_ONCE(test_the_works_own_status)
@@ -160,9 +158,8 @@ TS_ONCE(test_read_and_bump)
     WANT(CONFLICT, rowlock_version_bump(other, name, made + 1, &again, &ts_err));
     WANT(CONFLICT, rowlock_version_bump(other, name, UINT64_MAX, &again, &ts_err));
     /* A lease on it later: the token goes on from there. */
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > made);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 static rowlock_status play_rows(void *data, const rowlock_section *section, MYSQL *conn)
@@ -268,13 +265,12 @@ TS_ONCE(test_bump_in_a_transaction)
     /* The transaction is the caller's to end (a procedure has done it). */
     assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
-    rowlock_hold *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_sql(mysql, "BEGIN");
     WANT(BUSY,
          rowlock_tx_version_bump(client, mysql, name, rowlock_hold_token(hold), &made, &ts_err));
     assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Under REPEATABLE READ with snapshots that are kept (MariaDB from 11.6: the default), a

@@ -141,7 +141,7 @@ TS_BOTH(test_a_waiter)
     options.label = "the waiter's label";
     TS_CLIENT *waiting = ts_open_with(options);
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    ts_waiter waiter = ts_wait_for(waiting, name, mode, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 30000, 0);
     rowlock_waiters *waiters = waiters_when(other, name, 1);
     const rowlock_waiter *found = rowlock_waiters_at(waiters, 0);
     assert_string_equal(found->name, name);
@@ -158,7 +158,6 @@ TS_BOTH(test_a_waiter)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
     rowlock_waiters_free(waiters_when(other, name, 0));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 /* A set waits for one name after the other. */
@@ -166,7 +165,7 @@ TS_ONCE(test_a_waiting_set)
 {
     const char *const names[] = {ts_name("set"), ts_name("set")};
     rowlock_hold *first = ts_take(client, names[0], ROWLOCK_PESSIMISTIC, 30000);
-    rowlock_hold *second = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
+    TS_HOLD *second = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
     MYSQL *transaction = ts_connect(ts_schema());
     ts_sql(transaction, "SET autocommit = 0");
     send_off(transaction,
@@ -179,7 +178,6 @@ TS_ONCE(test_a_waiting_set)
     rowlock_waiters_free(waiters_when(other, names[1], 1));
     rowlock_waiters_free(waiters_when(other, names[0], 0));
     cut(transaction);
-    WANT(OK, rowlock_release(second, &ts_err));
 }
 
 /* Anybody may run a statement that looks like a waiter's: it hides no true one. */

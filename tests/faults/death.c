@@ -301,9 +301,8 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+static int end(TS_NO_STATE)
 {
-    (void)state;
     mysql_close(mysql);
     ts_own_remove();
     return 0;

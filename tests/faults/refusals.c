@@ -51,7 +51,7 @@ TS_BOTH(test_no_connection_is_left)
     rowlock_client *none = NULL;
     rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
-    ts_waiter waiter = ts_wait(waiting, name, mode, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 60000, 30000);
     ts_pass_ms(300);
     fill(hog);
     int64_t start = ts_now_ms();
@@ -77,7 +77,6 @@ TS_BOTH(test_no_connection_is_left)
     WANT(OK, rowlock_release(patient.hold, &ts_err));
     ASSERT_GETS_IN(&waiter, token, 20000);
     WANT(BUSY, ts_try(holder, name, mode));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 /* ------------------------------------------------------------------ lock wait timeout */
@@ -111,13 +110,12 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
            "SELECT 1 FROM lease_renewal l JOIN resource r ON r.id = l.id"
            " WHERE r.resource_name = '%s' FOR UPDATE",
            name);
-    ts_waiter waiter = ts_wait(waiting, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     assert_false(ts_waiter_ended(&waiter)); /* it writes that row, too */
     ts_sql(stranger, "ROLLBACK");
     ASSERT_GETS_IN(&waiter, token, 10000);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 /* ---------------------------------------------------------------- errors that are made */
@@ -131,12 +129,11 @@ TS_BOTH(test_forced_at_an_acquire)
     const char *name = ts_name("forced");
     WANT(OK, ts_try(client, name, mode));
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        rowlock_hold *hold = NULL;
+        TS_HOLD *hold = NULL;
         print_message("# %u\n", numbers[i]);
         ts_proxy_answer(proxy, numbers[i], taking(mode), 2);
         WANT(OK, acquire_kept(client, name, mode, 10000, &hold));
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
-        WANT(OK, rowlock_release(hold, &ts_err));
     }
 }
 
@@ -146,7 +143,7 @@ static void keep_through(rowlock_mode mode, const char *statements, const unsign
                          size_t count, unsigned times)
 {
     TS_CLIENT *client = through_open();
-    rowlock_hold *hold = ts_take(client, ts_name("forced-keeping"), mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, ts_name("forced-keeping"), mode, TS_KEPT_TTL);
     for (size_t i = 0; i < count; i++) {
         print_message("# %s: %u\n", statements, with[i]);
         ts_proxy_answer(proxy, with[i], statements, times);
@@ -156,7 +153,6 @@ static void keep_through(rowlock_mode mode, const char *statements, const unsign
         assert_true(answered);
     }
     ASSERT_KEPT(hold, TS_KEPT_FOR);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Renewals that fail are made again in time. */

@@ -235,7 +235,7 @@ TS_BOTH(test_a_short_stall_while_held)
 {
     const char *name = ts_name("short-stall");
     TS_CLIENT *client = through_open();
-    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     for (int i = 0; i < 3; i++) {
         ts_proxy_stall(proxy, true);
         ts_pass_ms(TS_KEPT_TTL / 8);
@@ -244,7 +244,6 @@ TS_BOTH(test_a_short_stall_while_held)
         assert_held(hold);
     }
     WANT(BUSY, ts_try(direct, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* What a call that has ended sent into the dead line, and the server reads later, may not
@@ -265,8 +264,7 @@ TS_BOTH(test_a_wait_on_a_dead_line)
     for (int cancelled = 0; cancelled < 2; cancelled++) {
         const char *name = ts_name(cancelled ? "dead-cancel" : "dead-line");
         TS_CLIENT *client = through_open();
-        rowlock_cancel *cancel = NULL;
-        WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+        TS_CANCEL *cancel = ts_cancel();
         rowlock_hold *hold = ts_take(direct, name, mode, 30000);
         uint64_t token = rowlock_hold_token(hold);
         WANT(BUSY, ts_try(client, name, mode));
@@ -289,7 +287,6 @@ TS_BOTH(test_a_wait_on_a_dead_line)
                                : status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE));
         assert_between(cancelled ? -1 : -10, waiter.ended_ms - due, 2 * ts_slack_ms());
         after_the_line_is_back(name, mode, status, token);
-        rowlock_cancel_free(cancel);
     }
 }
 
@@ -320,7 +317,7 @@ TS_ONCE(test_a_renewal_delivered_late)
     WANT(OK, acquire_kept(client, name, ROWLOCK_OPTIMISTIC, 0, &old));
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "lease_renew", 1, true);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
-    rowlock_hold *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 6000);
+    TS_HOLD *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 6000);
     WANT(LOST, rowlock_hold_check(old));
     /* As if it had been renewed for long: all that it has is its renewal. */
     assert_true(POLL_UNTIL(renewed_version(name) == rowlock_hold_token(hold), 10000));
@@ -333,7 +330,6 @@ TS_ONCE(test_a_renewal_delivered_late)
     kept_from_others(hold, 400);
     assert_int_equal(renewed_version(name), rowlock_hold_token(hold));
     WANT(LOST, rowlock_release(old, &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* A take-over is on its way while the holder, who was late, renews, or while somebody else takes
@@ -343,8 +339,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
     for (int by_another = 0; by_another < 2; by_another++) {
         const char *name = ts_name(by_another ? "two-take-over" : "renewed");
         TS_CLIENT *client = through_open();
-        rowlock_cancel *cancel = NULL;
-        WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+        TS_CANCEL *cancel = ts_cancel();
         print_message("# %s\n", name);
         rowlock_hold *old = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
         WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
@@ -354,7 +349,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
             .client = client, .name = name, .options = {.wait_ms = 60000, .cancel = cancel}};
         ts_waiter_start(&waiter);
         assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
-        rowlock_hold *hold = by_another ? ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000) : old;
+        TS_HOLD *hold = by_another ? ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000) : old;
         if (!by_another)
             ts_sql(mysql,
                    "UPDATE lease_renewal l JOIN resource r ON r.id = l.id"
@@ -372,8 +367,6 @@ TS_ONCE(test_a_take_over_is_overtaken)
         assert_int_equal(version_of(name), rowlock_hold_token(hold));
         if (by_another)
             WANT(LOST, rowlock_release(old, &ts_err));
-        WANT(OK, rowlock_release(hold, &ts_err));
-        rowlock_cancel_free(cancel);
     }
 }
 
@@ -435,7 +428,7 @@ TS_ONCE(test_a_break_behind_a_release)
     TS_CLIENT *client = ts_open();
     TS_CLIENT *breaker = through_open();
     breaking b = {.client = breaker, .name = ts_name("let-go")};
-    rowlock_hold *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
+    TS_HOLD *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
     uint64_t connection = row_lockers_connection();
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "connection_is_holders", 1, false);
     assert_int_equal(pthread_create(&thread, NULL, break_it, &b), 0);
@@ -447,7 +440,6 @@ TS_ONCE(test_a_break_behind_a_release)
     pthread_join(thread, NULL);
     WANT(BUSY, b.status);
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 int main(void)

@@ -170,10 +170,9 @@ static void assert_unlocked(const char *name)
 
 /* ----------------------------------------------------------------------------- no rights */
 
-static void test_what_takes_rights_says_so(void **state)
+TS_ONCE(test_what_takes_rights_says_so)
 {
     rowlock_history *history = NULL;
-    (void)state;
     WANT(DENIED, rowlock_sweep(victim, NULL, NULL, &ts_err));
     assert_non_null(strstr(ts_err.message, "`sweeper` in sql/grants.sql"));
     assert_non_null(strstr(ts_err.message, "init --event"));
@@ -229,31 +228,28 @@ static void attack_lease(MYSQL *mysql)
 }
 
 /* Nothing of it has changed, and nothing stays locked, whatever the session. */
-static void test_a_lease_is_its_holders(void **state)
+TS_ONCE(test_a_lease_is_its_holders)
 {
     const char *name = ts_name("mine");
-    (void)state;
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     for (size_t i = 0; i < COUNT(sessions); i++) {
         char *before = ts_dump(root, ts_schema());
-        MYSQL *mysql = session(i, name);
+        TS_MYSQL *mysql = session(i, name);
         attack_lease(mysql);
         want_unchanged(before);
         assert_unlocked(name);
-        mysql_close(mysql);
     }
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Its owner's id is what releases it: no look-up hands it out. */
-static void test_nobody_is_told_whose(void **state)
+TS_BOTH(test_nobody_is_told_whose)
 {
     static const char *const of[] = {"via_list_names('', 1, 1000, 1)", "via_list_name(@name, 1)",
                                      "via_resource_look(@id, @name, @me, 'optimistic')",
                                      "via_resource_look(@id, @name, @me, 'pessimistic')"};
     const char *name = ts_name("whose");
-    rowlock_hold *hold = ts_take(victim, name, ts_mode(state), 30000);
+    TS_HOLD *hold = ts_take(victim, name, mode, 30000);
     const char *owner = rowlock_hold_owner(hold);
     aim(attacker, name);
     for (size_t i = 0; i < COUNT(of); i++) {
@@ -266,11 +262,10 @@ static void test_nobody_is_told_whose(void **state)
     assert_int_equal(rowlock_list_at(list, 0)->owner[0], '#');
     assert_null(strstr(rowlock_list_at(list, 0)->owner, owner));
     rowlock_list_free(list);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* The proof that its holder is dead is given only to who has the row. */
-static void test_a_row_lock_is_its_holders(void **state)
+TS_ONCE(test_a_row_lock_is_its_holders)
 {
     static const attempt with_ticket[] = {
         {"via_row_publish(@me, 'm', 1, @id, @name, @ticket)", ANY},
@@ -292,13 +287,12 @@ static void test_a_row_lock_is_its_holders(void **state)
         {"via_caller_row_lock(@id, '" KEY "')", 1644},
     };
     const char *name = ts_name("row");
-    (void)state;
     WANT(OK, ts_try(victim, name, ROWLOCK_PESSIMISTIC));
-    MYSQL *mysql = connect_as(mallory);
+    TS_MYSQL *mysql = connect_as(mallory);
     aim(mysql, name);
     lock_row(mysql);
     ts_sql(mysql, "ROLLBACK");
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
     aim(attacker, name);
     char *before = ts_dump(root, ts_schema());
     try_each(attacker, with_ticket, COUNT(with_ticket));
@@ -306,13 +300,11 @@ static void test_a_row_lock_is_its_holders(void **state)
     try_each(attacker, outside, COUNT(outside));
     assert_int_equal(ts_sql_u64(root, "SELECT IS_FREE_LOCK('%s')", KEY), 1);
     want_unchanged(before);
-    mysql_close(mysql);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* ------------------------------------------------------------------------- what is written */
 
-static void test_what_is_too_much_is_refused(void **state)
+TS_ONCE(test_what_is_too_much_is_refused)
 {
     static const attempt bad[] = {
         {"via_resource_create('', 'optimistic')", 1644},
@@ -331,7 +323,6 @@ static void test_what_is_too_much_is_refused(void **state)
         {"via_resource_create_lock('other', 0, @id)", ANY},
         {"via_resource_create_renewal(@id + 1000)", ANY},
     };
-    (void)state;
     const char *name = ts_name("much");
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
     aim(attacker, name);
@@ -346,10 +337,9 @@ static void test_what_is_too_much_is_refused(void **state)
     want_unchanged(before);
 }
 
-static void test_versions_do_not_jump(void **state)
+TS_ONCE(test_versions_do_not_jump)
 {
     const char *name = ts_name("jump");
-    (void)state;
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
     uint64_t was = version_of(name);
     aim(attacker, name);
@@ -361,13 +351,12 @@ static void test_versions_do_not_jump(void **state)
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
 }
 
-static void test_who_wrote_it_stands_there(void **state)
+TS_ONCE(test_who_wrote_it_stands_there)
 {
     const char *name = ts_name("written");
     char expected[200];
-    (void)state;
     rowlock_list *list = NULL;
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     aim(attacker, name);
     assert_int_equal(
         call(attacker, "via_event_add_many(JSON_ARRAY(JSON_OBJECT('name', @name, 'kind', "
@@ -391,14 +380,12 @@ static void test_who_wrote_it_stands_there(void **state)
     snprintf(expected, sizeof expected, "somebody [%s]", app);
     assert_string_equal(rowlock_list_at(list, 0)->owner_label, expected);
     rowlock_list_free(list);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Only by a key that is random: not by a bell, whose name anybody knows. */
-static void test_nobodys_connection_is_ended(void **state)
+TS_ONCE(test_nobodys_connection_is_ended)
 {
     const char *bell = "rowlock.somebodys.17";
-    (void)state;
     ts_sql(root, "DO GET_LOCK('%s', 0)", bell);
     assert_int_equal(call(attacker, "via_via_kill_connection('rowlock.somebodys.17')"), 1644);
     assert_int_equal(call(attacker, "via_via_kill_query('rowlock.somebodys.17')"), 1644);
@@ -421,12 +408,11 @@ static void publish(MYSQL *mysql, const char *name, unsigned long connection_id)
 
 /* Who publishes a row lock may call any connection his own: that one is not ended when it is
  * broken, by himself or by an administrator who knows no better. His own is. */
-static void test_a_published_connection_of_anothers(void **state)
+TS_ONCE(test_a_published_connection_of_anothers)
 {
     const char *name = ts_name("published");
     MYSQL *mysql = connect_as(mallory);
     MYSQL *stranger = connect_as(app);
-    (void)state;
     publish(mysql, name, mysql_thread_id(stranger));
     assert_int_equal(call(attacker, "break(@name)"), 1644);
     WANT(BUSY, rowlock_break(tables, name, NULL, &ts_err));
@@ -454,10 +440,9 @@ static ts_waiter wait_behind(rowlock_client *client, const char *name, rowlock_m
 /* ------------------------------------------------------------------------------- breaking */
 
 /* Who waits has the row and publishes itself right after the KILL. */
-static void test_whose_token_is_broken(void **state)
+TS_ONCE(test_whose_token_is_broken)
 {
     const char *name = ts_name("broken-waited");
-    (void)state;
     for (int i = 0; i < 5; i++) {
         rowlock_hold *hold = ts_take(by_tables, name, ROWLOCK_PESSIMISTIC, 30000);
         uint64_t token = rowlock_hold_token(hold);
@@ -475,10 +460,9 @@ static void test_whose_token_is_broken(void **state)
 }
 
 /* Whoever is behind it stands at its end, whatever he says. */
-static void test_nobody_breaks_as_another(void **state)
+TS_ONCE(test_nobody_breaks_as_another)
 {
     const char *name = ts_name("blamed");
-    (void)state;
     rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_sql(attacker, "SET @rowlock_by = 'root@db1 [root]'");
     aim(attacker, name);
@@ -503,13 +487,12 @@ static void test_nobody_breaks_as_another(void **state)
 }
 
 /* The right to rowlock_break is what decides, however it is called. */
-static void test_without_the_right_to_break(void **state)
+TS_ONCE(test_without_the_right_to_break)
 {
     static const char *const of[] = {"rl_via_via_break", "rl_via_via_stamp",
                                      "rl_via_migration_list", "rl_via_schema_shape"};
     const char *name = ts_name("unbroken");
     char grant[200];
-    (void)state;
     const char *bare = ts_user("bare", "a-password", NULL, NULL);
     for (size_t i = 0; i < COUNT(of); i++)
         ts_sql(root, "GRANT EXECUTE ON PROCEDURE `%s`.%s TO '%s'@'localhost'", ts_schema(), of[i],
@@ -533,24 +516,23 @@ static void test_without_the_right_to_break(void **state)
 
 /* ------------------------------------------------------------------------ beside the others */
 
-static void test_both_ways_wake_each_other(void **state)
+TS_BOTH(test_both_ways_wake_each_other)
 {
     rowlock_client *const of[] = {victim, tables, victim};
     const char *name = ts_name("mixed");
     for (int i = 0; i < 2; i++) {
-        rowlock_hold *hold = ts_take(of[i], name, ts_mode(state), 30000);
-        WANT(BUSY, ts_try(of[i + 1], name, ts_mode(state)));
-        ts_waiter w = wait_behind(of[i + 1], name, ts_mode(state));
+        rowlock_hold *hold = ts_take(of[i], name, mode, 30000);
+        WANT(BUSY, ts_try(of[i + 1], name, mode));
+        ts_waiter w = wait_behind(of[i + 1], name, mode);
         ts_hand_over(hold, &w, 10000);
     }
 }
 
 /* A holder that died: the row's lock says so, to a transaction, too. */
-static void test_a_dead_holders_row(void **state)
+TS_ONCE(test_a_dead_holders_row)
 {
     const char *name = ts_name("dead");
     const rowlock_tx_options wait = {.wait_ms = 10000};
-    (void)state;
     rowlock_hold *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
     ts_cut(root, name);
     MYSQL *own = connect_as(app);
@@ -564,12 +546,11 @@ static void test_a_dead_holders_row(void **state)
 
 /* ---------------------------------------------------------------------------- other versions */
 
-static void test_no_procedures_or_others(void **state)
+TS_ONCE(test_no_procedures_or_others)
 {
     rowlock_client_options options = options_of(app, ROWLOCK_VIA_PROCEDURES);
     rowlock_client_options roots = options_of("root", ROWLOCK_VIA_TABLES);
     rowlock_client *client = NULL;
-    (void)state;
     options.schema = roots.schema = ts_extra_schema("via", true);
     ts_sql(root, "GRANT EXECUTE ON `%s`.* TO '%s'@'localhost'", options.schema, app);
     options.url = roots.url = NULL;
@@ -586,15 +567,5 @@ static void test_no_procedures_or_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ONCE(test_what_takes_rights_says_so),   ONCE(test_a_lease_is_its_holders),
-        BOTH(test_nobody_is_told_whose),        ONCE(test_a_row_lock_is_its_holders),
-        ONCE(test_what_is_too_much_is_refused), ONCE(test_versions_do_not_jump),
-        ONCE(test_who_wrote_it_stands_there),   ONCE(test_nobodys_connection_is_ended),
-        ONCE(test_nobody_breaks_as_another),    ONCE(test_a_published_connection_of_anothers),
-        ONCE(test_whose_token_is_broken),       BOTH(test_both_ways_wake_each_other),
-        ONCE(test_a_dead_holders_row),          ONCE(test_without_the_right_to_break),
-        ONCE(test_no_procedures_or_others),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return ts_run("via", begin, end);
 }

@@ -213,11 +213,6 @@ __attribute__((constructor)) static void filter_tests(void)
 
 /* ----------------------------------------------------------------------- both modes */
 
-rowlock_mode ts_mode(void **state)
-{
-    return *(rowlock_mode *)*state;
-}
-
 const char *ts_mode_word(rowlock_mode mode)
 {
     return mode == ROWLOCK_OPTIMISTIC ? "lease" : "pessimistic";
@@ -331,16 +326,9 @@ rowlock_client_options ts_options_on(const char *schema)
     return options;
 }
 
-static rowlock_client *open_with(rowlock_client_options options)
-{
-    rowlock_client *client = NULL;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
-}
-
 rowlock_client *ts_open(void)
 {
-    return open_with(ts_options());
+    return ts_open_with(ts_options());
 }
 
 rowlock_client *ts_open_as_root(void)
@@ -348,16 +336,14 @@ rowlock_client *ts_open_as_root(void)
     rowlock_client_options options = ts_options();
     options.user = "root";
     options.via = ROWLOCK_VIA_TABLES;
-    return open_with(options);
+    return ts_open_with(options);
 }
 
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
 {
-    rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    assert_non_null(hold);
-    return hold;
+    return ts_take_with(
+        client, name,
+        (rowlock_acquire_options){.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms});
 }
 
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode)
@@ -850,14 +836,11 @@ int ts_reap(pid_t pid, int64_t within_ms)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void ts_close_client(rowlock_client **client)
+rowlock_cancel *ts_cancel(void)
 {
-    rowlock_client_close(*client);
-}
-
-void ts_close_mysql(MYSQL **mysql)
-{
-    mysql_close(*mysql);
+    rowlock_cancel *cancel = NULL;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    return cancel;
 }
 
 rowlock_client *ts_open_with(rowlock_client_options options)
@@ -872,15 +855,8 @@ rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
 {
     rowlock_hold *hold = NULL;
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    assert_non_null(hold);
     return hold;
-}
-
-ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms)
-{
-    ts_waiter waiter = {.client = client, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = wait_ms};
-    ts_waiter_start(&waiter);
-    return waiter;
 }
 
 void ts_same(char *before, char *after)

@@ -59,8 +59,6 @@ unsigned ts_rounds(unsigned usual);
 
 /* ----------------------------------------------------------------------- both modes */
 
-/* A test in BOTH() gets its mode by ts_mode(state). */
-rowlock_mode ts_mode(void **state);
 const char *ts_mode_word(rowlock_mode mode);
 /* The shortest TTL that makes sense in a mode, and how soon its holder beats. */
 int64_t ts_short_ttl(rowlock_mode mode);
@@ -68,20 +66,6 @@ int64_t ts_short_ttl(rowlock_mode mode);
  * seconds does not end it. And for how long it is looked at: once renewed, at least. */
 enum { TS_KEPT_TTL = 4000, TS_KEPT_FOR = TS_KEPT_TTL * 5 / 4 };
 extern rowlock_mode ts_modes[2];
-
-#define LEASE(test)                                                                                \
-    {                                                                                              \
-#test " (lease)", test, NULL, NULL, &ts_modes[0]                                           \
-    }
-#define PESSIMISTIC(test)                                                                          \
-    {                                                                                              \
-#test " (pessimistic)", test, NULL, NULL, &ts_modes[1]                                     \
-    }
-#define BOTH(test) LEASE(test), PESSIMISTIC(test)
-#define ONCE(test)                                                                                 \
-    {                                                                                              \
-#test, test, NULL, NULL, NULL                                                              \
-    }
 
 /* ------------------------------------------------------------------------ statuses */
 
@@ -271,19 +255,30 @@ int ts_reap(pid_t pid, int64_t within_ms);
 
 /* ------------------------------------------------------------------ what a block ends with */
 
-/* Closed at the end of its block: TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...);
- */
-#define TS_CLIENT __attribute__((unused, cleanup(ts_close_client))) rowlock_client
-#define TS_MYSQL  __attribute__((unused, cleanup(ts_close_mysql))) MYSQL
-void ts_close_client(rowlock_client **client);
-void ts_close_mysql(MYSQL **mysql);
+/* TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...): closed at the end of its block.
+ * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it is held at the end of its block,
+ * and given back there. What was declared last goes first. */
+#define TS_AT_END(name, type, end)                                                                 \
+    static inline void ts_end_##name(type *it)                                                     \
+    {                                                                                              \
+        end;                                                                                       \
+    }
+TS_AT_END(client, rowlock_client *, rowlock_client_close(*it))
+TS_AT_END(mysql, MYSQL *, mysql_close(*it))
+TS_AT_END(cancel, rowlock_cancel *, rowlock_cancel_free(*it))
+TS_AT_END(hold, rowlock_hold *, WANT(OK, rowlock_release(*it, &ts_err)))
+TS_AT_END(waiter, ts_waiter, WANT(OK, rowlock_release(it->hold, &ts_err)))
+#define TS_CLIENT __attribute__((unused, cleanup(ts_end_client))) rowlock_client
+#define TS_MYSQL  __attribute__((unused, cleanup(ts_end_mysql))) MYSQL
+#define TS_CANCEL __attribute__((unused, cleanup(ts_end_cancel))) rowlock_cancel
+#define TS_HOLD   __attribute__((unused, cleanup(ts_end_hold))) rowlock_hold
+#define TS_WAITER __attribute__((unused, cleanup(ts_end_waiter))) ts_waiter
 
-/* Opens, acquires, or fails the test. */
+/* Opens, acquires, makes one, or fails the test. */
+rowlock_cancel *ts_cancel(void);
 rowlock_client *ts_open_with(rowlock_client_options options);
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
                            rowlock_acquire_options options);
-/* A waiter that has been started. */
-ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms);
 /* These are equal; frees both. */
 void ts_same(char *before, char *after);
 
