@@ -40,8 +40,6 @@ an_event() {
                  CONVERT($(quoted "${4-}") USING utf8mb4))"
 }
 
-# -------------------------------------------------------------------- ls and show
-
 @test "ls: nothing held" {
     a_free_lock idle
     is_silent 0 rl ls
@@ -141,8 +139,6 @@ an_event() {
     fails 66 "*" rl show --json none-such
 }
 
-# ------------------------------------------------------------------------ history
-
 @test "history: the oldest first, by name, the newest so many" {
     is_silent 0 rl history
     run rl history --json
@@ -171,8 +167,6 @@ an_event() {
     run -0 rl history none-such
     [ -z "$output" ]
 }
-
-# -------------------------------------------------------------------------- sweep
 
 @test "sweep: frees the dead, forgets, purges, and says so" {
     a_lock dead 100 -10
@@ -234,8 +228,6 @@ an_event() {
 @test "sweep --every: what no waiting mends ends it" {
     run -78 timeout 90 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D rowlock_none_such sweep --every=100ms
 }
-
-# -------------------------------------------------------------------------- break
 
 @test "break: takes it, says what it broke, and keeps the reason" {
     a_lock stuck

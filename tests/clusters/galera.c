@@ -1,6 +1,4 @@
 /* Galera: three nodes of MariaDB, each of which takes writes. */
-#include <string.h>
-
 #include "clusters/sql.h"
 #include "clusters/writers.h"
 

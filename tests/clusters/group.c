@@ -1,7 +1,4 @@
 /* MySQL's Group Replication with one primary: what a secondary says, and a failover. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "clusters/sql.h"
 #include "clusters/turns.h"
 
@@ -25,8 +22,6 @@ TS_ONCE(test_a_secondary_refuses)
     rowlock_sweep_result result;
     assert_int_not_equal(rowlock_sweep(client, &options, &result, &ts_err), ROWLOCK_OK);
 }
-
-/* ---------------------------------------------------------------------------- from SQL */
 
 /* Procedures: at the primary alone, whoever calls them. */
 static void want_read_only(int node)
@@ -77,8 +72,6 @@ TS_ONCE(test_the_event_and_a_new_primary)
     const rowlock_client_options options = cluster_options(new);
     WANT(OK, rowlock_sweep_event_remove(&options, NULL, NULL, &ts_err));
 }
-
-/* --------------------------------------------------------------------------- failover */
 
 static bool another_primary(int old)
 {

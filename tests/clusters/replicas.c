@@ -3,8 +3,6 @@
  * new primary may lack the newest locks, and tokens may go back: whoever held one at the old
  * primary is told that it is lost, as soon as his client meets the new one.
  */
-#include <stdio.h>
-
 #include "clusters/sql.h"
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
@@ -26,11 +24,9 @@ static int begin(TS_NO_STATE)
 static rowlock_client *open_at(int node)
 {
     rowlock_client_options options = cluster_options(node);
-    rowlock_client *client = NULL;
     options.user = user;
     options.password = "secret";
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return ts_open_with(options);
 }
 
 static void make_user(void)
@@ -42,8 +38,6 @@ static void make_user(void)
         SOON(ts_sql_u64(mysql, "SELECT COUNT(*) FROM mysql.db WHERE User = '%s'", user) == 1);
     }
 }
-
-/* -------------------------------------------------------------------------- a replica */
 
 TS_ONCE(test_a_replica_refuses)
 {
@@ -89,8 +83,6 @@ TS_ONCE(test_root_at_a_replica)
     SOON(event_is(ASYNCHRONOUS, ROWLOCK_FINE, "does not sweep"));
     WANT(READONLY, rowlock_procedures_remove(&options, NULL, NULL, &ts_err));
 }
-
-/* ------------------------------------------------------------------------- promotions */
 
 /*
  * The asynchronous replica has heard of the names and of neither lock. Promoted, it gives both to

@@ -1,10 +1,5 @@
 #include "clusters/sql.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -27,8 +22,6 @@ void want_sqlstate(MYSQL *mysql, const char *statement, const char *state)
     assert_int_not_equal(ts_sql_try(mysql, "%s", statement), 0);
     assert_string_equal(mysql_sqlstate(mysql), state);
 }
-
-/* -------------------------------------------------------------------------- exclusion */
 
 enum { TURNS = 6, WORKERS = 2 * CLUSTER_NODES };
 
@@ -123,8 +116,6 @@ void test_a_fenced_sql_transaction_is_overtaken(void)
     assert_true(ts_sql_u64(next, "SELECT @token") > ts_sql_u64(late, "SELECT @token"));
     ts_sql(next, "CALL rowlock_release('%s', @token)", name);
 }
-
-/* -------------------------------------------------------------------------- the event */
 
 static bool has_event(MYSQL *mysql, const char *status)
 {
@@ -237,8 +228,6 @@ void test_the_event_at_several_nodes(void)
     for (int n = 1; n <= CLUSTER_NODES; n++)
         mysql_close(at[n]);
 }
-
-/* -------------------------------------------------------------------------- migrations */
 
 /* A migrator at another node could not be ended: refused, and nothing changed; with the word
  * that all use one node, that one's changes get to the others. */

@@ -1,12 +1,6 @@
 #include "clusters/writers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rowlock/rowlock_mysql.h"
-
-/* --------------------------------------------------------------------------- exclusion */
 
 void test_turns_from_every_node(void)
 {
@@ -22,8 +16,6 @@ static rowlock_hold *hold_at(rowlock_client *client, const char *name)
 {
     return cluster_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
 }
-
-/* ------------------------------------------------------------------------ housekeeping */
 
 /* No sweep is to take longer, nor anybody who waits for what it has locked. */
 enum { SWEEP_MOST_MS = 3000 };
@@ -78,8 +70,6 @@ void test_sweeps_at_every_node_beside_turns(void)
         assert_true(sweepers[i].longest_ms <= SWEEP_MOST_MS + ts_slack_ms());
     }
 }
-
-/* -------------------------------------------------------------------------- the fence */
 
 /* A holder and who takes its lock away, and sessions that write, one of them at a third node. */
 typedef struct fenced {
@@ -176,8 +166,6 @@ void test_a_fenced_table_at_another_node(void)
     fenced_close(&f);
 }
 
-/* ------------------------------------------------------------------------- sections */
-
 enum { SECTIONS = 20, SECTION_THREADS = 2 * CLUSTER_NODES };
 
 typedef struct adder {
@@ -266,8 +254,6 @@ void test_sections_from_every_node(void)
     SOON(cluster_so(mysql, "(SELECT value FROM counter) = %d", SECTIONS * SECTION_THREADS));
 }
 
-/* ------------------------------------------------------------------------- row locks */
-
 /* Not even looked at: a name that was refused may still become a lease. Who says that he writes at
  * this node alone gets them. */
 void test_row_locks_are_refused(void)
@@ -297,8 +283,6 @@ void test_row_locks_are_refused(void)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
 }
-
-/* --------------------------------------------------------------- procedures, the doctor */
 
 /* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
  * at the others in its time. */
@@ -370,8 +354,6 @@ void test_the_doctor_at_a_node(void)
     assert_true(cluster_finds(3, "cluster", ROWLOCK_CARE, "")); /* row locks are refused */
     assert_true(cluster_finds(3, "waiting", ROWLOCK_NOTE, "")); /* by looking again and again */
 }
-
-/* ------------------------------------------------------------------------------ a node */
 
 /* Node 3 dies while turns are taken at all three, and comes back. Whoever held at it has lost
  * his lock, or keeps it if he can renew it in time; nobody else had it meanwhile. */

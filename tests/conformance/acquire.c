@@ -1,8 +1,4 @@
 /* Acquire, wait, cancel, release: the same for both modes. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 
 TS_ONCE(test_defaults)
@@ -206,9 +202,7 @@ static void *take_turns(void *arg)
 /* Threads of clients that queue, and of one that polls: never two inside, and tokens rise. */
 TS_BOTH(test_many_threads)
 {
-    rowlock_client_options options = ts_options();
-    options.waiting = ROWLOCK_WAITING_POLL;
-    TS_CLIENT *poller = ts_open_with(options);
+    TS_CLIENT *poller = ts_open_as((rowlock_client_options){.waiting = ROWLOCK_WAITING_POLL});
     rowlock_client *const clients[] = {client, other, client, other, poller, poller};
     enum { THREADS = sizeof clients / sizeof clients[0] };
     worker workers[THREADS];

@@ -3,10 +3,6 @@
  * statement meanwhile. The waiters here are clients and threads; processes that die or are
  * stopped are in faults/bell.c.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "engine/client.h"
 #include "rowlock/rowlock_mysql.h"
@@ -52,16 +48,11 @@ static uint64_t token_of(const char *name)
 
 static rowlock_client *open_as(const char *user, const char *socket, rowlock_waiting way)
 {
-    rowlock_client_options options = ts_options();
-    if (user) {
-        options.user = user;
-        options.password = "bell";
-    }
-    if (socket)
-        options.socket = socket;
-    options.waiting = way;
-    options.no_history = true;
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){.user = user,
+                                               .password = user ? "bell" : NULL,
+                                               .socket = socket,
+                                               .waiting = way,
+                                               .no_history = true});
 }
 
 static rowlock_client *open_through(rowlock_waiting way)

@@ -2,8 +2,6 @@
 #ifndef CONFORMANCE_CLIENTS_H
 #define CONFORMANCE_CLIENTS_H
 
-#include <poll.h>
-
 #include "support/support.h"
 
 static rowlock_client *client;

@@ -1,22 +1,14 @@
 /* How connections are made, and how statements on them are stopped. */
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 #include "stmt/session.h"
 #include "support/proxy.h"
-
-/* --------------------------------------------------------------------- a resolver of ours */
 
 #define NAME "server.rowlock.test"
 
@@ -42,8 +34,6 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *restrict node
     atomic_fetch_add(&resolver_ended, 1);
     return failed;
 }
-
-/* --------------------------------------------------------------------- a slow resolver */
 
 #define SLOW_MS 2500
 
@@ -123,8 +113,6 @@ TS_ONCE(test_a_slow_resolver_does_not_hide_a_loss)
     end_slowness(proxy);
 }
 
-/* ------------------------------------------------------------------------- trying again */
-
 /* -1: no descriptor leads there; else whether it is closed by exec(). */
 static int closed_by_exec(unsigned port)
 {
@@ -193,8 +181,6 @@ TS_ONCE(test_a_cancelled_opening)
     ts_proxy_stop(f.login);
 }
 
-/* ------------------------------------------------------------------------- the pool */
-
 /* It was used a moment ago, and so nobody looks at it before it is used again. */
 TS_ONCE(test_a_connection_dies_in_the_pool)
 {
@@ -209,8 +195,6 @@ TS_ONCE(test_a_connection_dies_in_the_pool)
         WANT(OK, ts_try(fresh, name, ROWLOCK_PESSIMISTIC));
     }
 }
-
-/* ------------------------------------------------------------------------- KILL QUERY */
 
 static rl_peer peer_of_loopback(unsigned port)
 {
@@ -265,8 +249,6 @@ TS_ONCE(test_a_caller_by_another_way)
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "ROLLBACK");
 }
-
-/* ------------------------------------------------------------------------ option files */
 
 static const char *option_file(const char *lines)
 {

@@ -1,8 +1,4 @@
 /* Fences on tables: rowlock_fence_install(), rowlock_present(), and what the triggers refuse. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -88,8 +84,6 @@ static void want_no_write(MYSQL *conn, const char *table, const char *name)
     ts_sql(conn, "SET sql_mode = @mode");
     assert_int_equal(checksum(table), before);
 }
-
-/* ------------------------------------------------------------------------ what is refused */
 
 TS_BOTH(test_nobody_writes_without_the_token)
 {
@@ -224,8 +218,6 @@ TS_ONCE(test_an_engine_without_transactions)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* ---------------------------------------------------------------------------- presenting */
-
 /* Guessed, or of another lock, or of another schema's lock of that name. (Presenting begins no
  * transaction, and is there whatever the variable was.) */
 TS_ONCE(test_tokens_that_are_not_it)
@@ -257,8 +249,6 @@ TS_ONCE(test_tokens_that_are_not_it)
     ts_sql(conn, "UPDATE %s SET n = 1", table);
     ts_sql(conn, "COMMIT");
 }
-
-/* --------------------------------------------------------------- install, list, remove */
 
 static uint64_t triggers_of(const char *table)
 {
@@ -417,9 +407,7 @@ TS_ONCE(test_hostile_names)
 TS_ONCE(test_a_table_in_use)
 {
     const char *name = ts_name("in-use");
-    rowlock_client_options options = ts_options();
-    options.connect_timeout_ms = 3000;
-    TS_CLIENT *hasty = ts_open_with(options);
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 3000});
     ts_sql(watch, "CREATE TABLE busy (id INT PRIMARY KEY) ENGINE = InnoDB");
     ts_sql(mysql, "BEGIN");
     ts_sql(mysql, "INSERT INTO busy VALUES (1)");
@@ -433,14 +421,12 @@ TS_ONCE(test_a_table_in_use)
 TS_ONCE(test_rights)
 {
     const char *name = ts_name("rights");
-    rowlock_client_options options = ts_options();
+    const char *user = ts_user("fencer", "some-pass", "SELECT", ts_schema());
     rowlock_fences *list = NULL;
     ts_sql(watch, "CREATE TABLE guarded (id INT PRIMARY KEY) ENGINE = InnoDB");
-    options.user = ts_user("fencer", "some-pass", "SELECT", ts_schema());
-    options.password = "some-pass";
-    TS_CLIENT *weak = ts_open_with(options);
+    TS_CLIENT *weak = ts_open_as((rowlock_client_options){.user = user, .password = "some-pass"});
     WANT(NOT_FOUND, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
-    ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, options.user);
+    ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, user);
     WANT(DENIED, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
     assert_int_equal(triggers_of("guarded"), 0);
     /* What it says to run can be run as it is. */
@@ -460,7 +446,7 @@ TS_ONCE(test_rights)
         ts_sql(watch, "SET GLOBAL log_bin_trust_function_creators = 0");
     WANT(OK, rowlock_fences_get(weak, &list, &ts_err));
     assert_int_equal(rowlock_fences_count(list), 1);
-    assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, options.user));
+    assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, user));
     rowlock_fences_free(list);
     /* Who writes needs no right on rowlock's tables: the trigger has its definer's. */
     TS_MYSQL *writer =

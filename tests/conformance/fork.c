@@ -1,9 +1,5 @@
 /* After fork(): the child's calls fail cleanly, and the parent's sessions live on. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "support/support.h"
 

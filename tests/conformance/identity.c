@@ -3,10 +3,6 @@
  * lag, a name that leads elsewhere, a primary that is none any more. The usual server is `here`, a
  * second one `there`; a proxy leads the client from one to the other.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/proxy.h"
@@ -59,13 +55,8 @@ static int one_server(void **state)
 
 static rowlock_client *open_through_proxy(const char *user)
 {
-    rowlock_client_options options = ts_options();
-    options.socket = ts_proxy_socket(proxy);
-    if (user) {
-        options.user = user;
-        options.password = PASSWORD;
-    }
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){
+        .socket = ts_proxy_socket(proxy), .user = user, .password = user ? PASSWORD : NULL});
 }
 
 static rowlock_client *client; /* through the proxy, as root */

@@ -1,7 +1,4 @@
 /* Bad input: a clear INVALID, and nothing is changed. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
@@ -461,10 +458,8 @@ TS_ONCE(test_bad_client_options)
 
 static void is_labelled(const char *name, const char *label, const char *shown)
 {
-    rowlock_client_options options = ts_options();
     rowlock_list *list = NULL;
-    options.label = label;
-    TS_CLIENT *labelled = ts_open_with(options);
+    TS_CLIENT *labelled = ts_open_as((rowlock_client_options){.label = label});
     TS_HOLD *hold = ts_take(labelled, name, ROWLOCK_OPTIMISTIC, 30000);
     WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
     const char *kept = rowlock_list_at(list, 0)->owner_label;

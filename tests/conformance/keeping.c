@@ -1,7 +1,4 @@
 /* While a lock is held: renewal, loss, limits. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 

@@ -1,7 +1,4 @@
 /* Looking: list, history, break, sweep. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 
 static rowlock_client *admin; /* reads the history and sweeps: no procedure does */
@@ -155,8 +152,7 @@ static const rowlock_event *find_event(const rowlock_history *history, const cha
     for (size_t i = 0; i < rowlock_history_count(history); i++)
         if (strcmp(rowlock_history_at(history, i)->event, event) == 0)
             return rowlock_history_at(history, i);
-    print_error("no event '%s' among %zu\n", event, rowlock_history_count(history));
-    fail();
+    fail_msg("no event '%s' among %zu", event, rowlock_history_count(history));
     return NULL;
 }
 
@@ -212,9 +208,7 @@ TS_BOTH(test_close_writes_the_history)
 {
     for (unsigned quiet = 0; quiet < 2; quiet++) {
         const char *name = ts_name("history-close");
-        rowlock_client_options options = ts_options();
-        options.no_history = quiet;
-        rowlock_client *short_lived = ts_open_with(options);
+        rowlock_client *short_lived = ts_open_as((rowlock_client_options){.no_history = quiet});
         WANT(OK, ts_try(short_lived, name, mode));
         (void)ts_take(short_lived, name, mode, 30000);
         rowlock_client_close(short_lived);
@@ -303,9 +297,7 @@ TS_BOTH(test_break_in_spite_of_the_label)
     const char *labels[] = {"deploy [prod]", "]", whole};
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         const char *name = ts_name("break-label");
-        rowlock_client_options options = ts_options();
-        options.label = labels[i];
-        TS_CLIENT *labelled = ts_open_with(options);
+        TS_CLIENT *labelled = ts_open_as((rowlock_client_options){.label = labels[i]});
         rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
         WANT(OK, rowlock_break(other, name, NULL, &ts_err));
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));

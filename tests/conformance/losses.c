@@ -2,11 +2,6 @@
  * Losses and their callbacks, and what a dead server or a refused event may cost. Clients
  * go through a proxy where the server has to vanish.
  */
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "conformance/clients.h"
 #include "support/proxy.h"
 
@@ -27,12 +22,9 @@ static int end(void **state)
 
 static rowlock_client *open_through(void)
 {
-    rowlock_client_options options = ts_options();
-    options.socket = ts_proxy_socket(proxy);
-    options.connect_timeout_ms = 5000;
-    options.no_history = true;
     ts_proxy_flow(proxy);
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){
+        .socket = ts_proxy_socket(proxy), .connect_timeout_ms = 5000, .no_history = true});
 }
 
 /* What a callback does and saw. It stays in the callback until the gate is open. */
@@ -273,10 +265,8 @@ TS_ONCE(test_a_flush_tells_of_dropped_events)
     const char *good = ts_name("event-good");
     const char *bad = ts_name("event-bad");
     atomic_int logged = 0;
-    rowlock_client_options options = ts_options();
-    options.log = count_warnings;
-    options.log_data = &logged;
-    TS_CLIENT *far = ts_open_with(options);
+    TS_CLIENT *far =
+        ts_open_as((rowlock_client_options){.log = count_warnings, .log_data = &logged});
     ts_sql(mysql,
            "CREATE TRIGGER refuse BEFORE INSERT ON lock_event FOR EACH ROW"
            " IF NEW.resource_name = %s THEN SIGNAL SQLSTATE '45000'; END IF",
@@ -300,12 +290,9 @@ TS_ONCE(test_an_outage_costs_no_history)
 {
     const char *name = ts_name("event-outage");
     atomic_int failures = 0;
-    rowlock_client_options options = ts_options();
-    options.socket = ts_proxy_socket(proxy);
-    options.log = count_warnings;
-    options.log_data = &failures;
     ts_proxy_flow(proxy);
-    TS_CLIENT *far = ts_open_with(options);
+    TS_CLIENT *far = ts_open_as((rowlock_client_options){
+        .socket = ts_proxy_socket(proxy), .log = count_warnings, .log_data = &failures});
     rowlock_hold *hold = ts_take(far, name, ROWLOCK_OPTIMISTIC, 1000);
     WANT(OK, rowlock_client_flush(far, 20000, &ts_err));
     ts_proxy_refuse(proxy, true);

@@ -7,12 +7,8 @@
  * clock. Commits that write are InnoDB's own count, on a server that has nobody else.
  */
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "engine/hold.h"
 #include "rowlock/rowlock_mysql.h"
@@ -191,10 +187,7 @@ static party waiter;
 
 static rowlock_client *open_client(rowlock_waiting way, bool history)
 {
-    rowlock_client_options options = ts_options();
-    options.waiting = way;
-    options.no_history = !history;
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){.waiting = way, .no_history = !history});
 }
 
 /* Transactions that changed a row: each is written to the disk before its COMMIT is answered. */
@@ -870,10 +863,8 @@ static void test_every_row_is_measured(TS_NO_STATE)
         size_t at = 0;
         while (at < ROWS && strcmp(rows[at].operation, paper[i].operation) != 0)
             at++;
-        if (at == ROWS) {
-            print_error("in docs/performance.md, but not measured: %s\n", paper[i].operation);
-            fail();
-        }
+        if (at == ROWS)
+            fail_msg("in docs/performance.md, but not measured: %s", paper[i].operation);
     }
     assert_int_equal(paper_rows, ROWS);
 }

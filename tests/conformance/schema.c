@@ -1,10 +1,4 @@
 /* Migrations: again, at once, interrupted, newer. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "support/support.h"
 
 static unsigned newest; /* the version this library makes */

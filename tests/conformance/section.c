@@ -1,7 +1,4 @@
 /* The optimistic section, alone and with rows. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 

@@ -1,7 +1,4 @@
 /* What a server, a user or a table can be like, and what each comes out as. */
-#include <inttypes.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "support/own_server.h"
 

@@ -1,7 +1,4 @@
 /* Sets of names, and row locks without a token. */
-#include <inttypes.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 

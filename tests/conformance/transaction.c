@@ -1,8 +1,4 @@
 /* In the caller's own transaction: rowlock_tx_acquire() and rowlock_fence(). */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -154,10 +150,8 @@ TS_ONCE(test_another_users_connection)
 {
     const char *name = ts_name("tx-user");
     const char *all = "SELECT, INSERT, UPDATE, DELETE, EXECUTE";
-    rowlock_client_options options = ts_options();
-    options.user = ts_user("client", "one-pass", all, ts_schema());
-    options.password = "one-pass";
-    TS_CLIENT *weak = ts_open_with(options);
+    TS_CLIENT *weak = ts_open_as((rowlock_client_options){
+        .user = ts_user("client", "one-pass", all, ts_schema()), .password = "one-pass"});
     TS_MYSQL *own =
         ts_connect_as(ts_user("own", "two-pass", all, ts_schema()), "two-pass", ts_schema());
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);

@@ -1,9 +1,4 @@
 /* Who waits: found in the server, by name, the longest wait first. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "conformance/clients.h"
 #include "support/own_server.h"
@@ -137,9 +132,7 @@ static void assert_describes(const rowlock_waiter *waiter, rowlock_mode mode)
 TS_BOTH(test_a_waiter)
 {
     const char *name = ts_name("a-waiter");
-    rowlock_client_options options = ts_options();
-    options.label = "the waiter's label";
-    TS_CLIENT *waiting = ts_open_with(options);
+    TS_CLIENT *waiting = ts_open_as((rowlock_client_options){.label = "the waiter's label"});
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     TS_WAITER waiter = ts_wait(waiting, name, mode, 30000, 0);
     rowlock_waiters *waiters = waiters_when(other, name, 1);

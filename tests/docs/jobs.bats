@@ -36,8 +36,6 @@ teardown() {
     done
 }
 
-# ---------------------------------------------------------------------- the C job
-
 billed() {
     [ "$(sql "SELECT COALESCE(SUM(billed), 0) FROM rowlock_fenced.invoice")" -ge "$1" ]
 }
@@ -100,8 +98,6 @@ stopped_between() {
     [ "$(sql "SELECT SUM(billed) FROM rowlock_fenced.invoice")" = 0 ]
     "$JOB" "$TEST_OPTIONS" "$TEST_SCHEMA" remove
 }
-
-# -------------------------------------------------------------------- the SQL job
 
 books() {
     sql "CREATE DATABASE IF NOT EXISTS example_books;

@@ -3,11 +3,6 @@
  * that are lost. After each: at most one holder at any time (the guarded beats of the
  * processes), the next one soon in, no bell with nobody.
  */
-#include <inttypes.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "faults/process.h"
 #include "faults/through.h"
@@ -15,8 +10,6 @@
 enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 
 static pid_t orphan;
-
-/* --------------------------------------------------------------------------- processes */
 
 static process holder_of(const char *name, int64_t ttl_ms)
 {
@@ -48,8 +41,7 @@ static process *who_has_it(process *all, unsigned count, int64_t within_ms)
                 assert_memory_equal(all[i].line, "TOKEN ", 6);
                 return &all[i];
             }
-    print_error("nobody has it within %" PRId64 " ms\n", within_ms);
-    fail();
+    fail_msg("nobody has it within %" PRId64 " ms", within_ms);
     return NULL;
 }
 
@@ -125,8 +117,6 @@ TS_ONCE(test_a_bell_that_nobody_rings)
     }
 }
 
-/* ------------------------------------------------------------------------ lost replies */
-
 /* Takes the lease, sees that it is alone, gives it back. */
 typedef struct turn {
     rowlock_client *client;
@@ -168,10 +158,8 @@ static void turn_start(turn *t, rowlock_client *client, const char *name, int64_
  * ended. */
 static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
 {
-    if (!POLL_UNTIL(atomic_load(&t->over), within_ms)) {
-        print_error("not over within %" PRId64 " ms\n", within_ms);
-        fail();
-    }
+    if (!POLL_UNTIL(atomic_load(&t->over), within_ms))
+        fail_msg("not over within %" PRId64 " ms", within_ms);
     pthread_join(t->thread, NULL);
     ts_err = t->err;
     WANT(OK, t->got);
@@ -291,8 +279,6 @@ TS_ONCE(test_every_command)
         assert_between(5, nth, 99);
     }
 }
-
-/* -------------------------------------------------------------------------------- main */
 
 static int begin(void **state)
 {

@@ -1,6 +1,4 @@
 /* The line itself: cut after every single byte of a conversation in either direction. */
-#include <inttypes.h>
-
 #include "faults/through.h"
 
 /* Longer than any conversation here; whoever gets there goes in circles. */
@@ -10,8 +8,6 @@ static const char *way_word(ts_way way)
 {
     return way == TS_UP ? "to the server" : "to the client";
 }
-
-/* ------------------------------------------------------------------- cut at every byte */
 
 typedef struct cut {
     ts_way way;
@@ -136,8 +132,6 @@ TS_ONCE(test_cut_while_opening)
         assert_false(fired);
     }
 }
-
-/* --------------------------------------------------------------- cut while it is renewed */
 
 /* Many at once: each has a line of its own, which is cut at another byte. */
 enum { LINES = 64 };

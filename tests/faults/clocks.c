@@ -5,12 +5,6 @@
  * clock is stepped. Skipped where that library is not installed.
  */
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "faults/process.h"
 #include "faults/through.h"
@@ -25,8 +19,6 @@ static char library[300]; /* "": there is none */
 static char folder[] = "/tmp/rowlock-clock.XXXXXX";
 static char server_clock[60];
 static char client_clock[60];
-
-/* ------------------------------------------------------------------------- the clocks */
 
 static void find_library(void)
 {
@@ -127,8 +119,6 @@ static int clock_is_right(TS_NO_STATE)
     return 0;
 }
 
-/* ----------------------------------------------------------------- the server's, forward */
-
 /* A lease ends early (docs/guarantees.md, 4). Nobody's fault; but the token has risen, the fence
  * refuses, and the holder hears of it at its next renewal. */
 TS_ONCE(test_the_servers_clock_goes_forward_lease)
@@ -153,8 +143,6 @@ TS_ONCE(test_the_servers_clock_goes_forward_lease)
     WANT(OK, rowlock_fence(next, work, &ts_err));
     ts_sql(work, "COMMIT");
 }
-
-/* ------------------------------------------------------------ the server's, either way */
 
 /* A row lock does not depend on the clock. A lease is kept when it goes back, with a deadline that
  * is never farther away than its TTL. */
@@ -202,8 +190,6 @@ TS_BOTH(test_a_holder_dies_when_the_clock_has_gone_back)
     }
     next_one_gets_in(name, mode, &token);
 }
-
-/* ------------------------------------------------------------------- those who wait */
 
 /* They hold whole hours of patience, and need none of it. */
 TS_BOTH(test_waiters_while_the_servers_clock_steps)
@@ -267,8 +253,6 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         step_server(0);
     }
 }
-
-/* ------------------------------------------------------------------------- a client's */
 
 /* Both clocks are wrong now: of the holder, and of who waits for it. */
 static bool is_kept(process *holder, process *waiter)

@@ -2,15 +2,8 @@
  * The server, killed just before, in and just after the commit that decides; and stopped. death.c
  * has the kills at any moment.
  */
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "faults/through.h"
 #include "support/own_server.h"
-
-/* ------------------------------------------------------------- the server, at its commit */
 
 typedef enum point { BEFORE_COMMIT, IN_COMMIT, AFTER_COMMIT, POINTS } point;
 
@@ -148,8 +141,6 @@ TS_BOTH(test_server_killed_at_the_commit_of_a_release)
         release_and_kill(mode, (point)at);
 }
 
-/* ----------------------------------------------------------------- the server, stopped */
-
 /* It answers nobody for longer than the TTL. Everybody comes back on time; who waits gets it
  * when it goes on, and the old holder knows. */
 TS_BOTH(test_server_stopped)
@@ -183,8 +174,6 @@ TS_BOTH(test_server_stopped)
     assert_held(waiter.hold);
     assert_true(is_ours(waiter.hold));
 }
-
-/* ------------------------------------------------------------------------------- main */
 
 static int begin(void **state)
 {

@@ -3,19 +3,11 @@
  * a migrator that was overtaken never starts, what is not known is not guessed, and what can be
  * asked is asked. (Processes that are killed and paused: tests/cli/migrate_death.bats.)
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "faults/through.h"
 #include "rowlock/rowlock_migrate.h"
 
 static const char *app; /* the schema that is migrated, anew for each test */
 static char folder[200];
-
-/* ---------------------------------------------------------------------------- set-up */
 
 static int begin(void **state)
 {
@@ -80,8 +72,6 @@ static rowlock_status apply_directly(void)
     return rowlock_migrations_apply(direct, &options, NULL, &ts_err);
 }
 
-/* ----------------------------------------------------------------- one in a thread */
-
 typedef struct migrator {
     rowlock_client *client;
     rowlock_migrations_options options;
@@ -110,8 +100,6 @@ static rowlock_status end_migrator(migrator *m)
                   m->status == ROWLOCK_OK ? "" : m->err.message);
     return m->status;
 }
-
-/* -------------------------------------------------------------------------- overtaken */
 
 /* It has noted its statement and sent it, and the statement arrives when another one has taken
  * over: the connection that it was for has ended. */
@@ -189,8 +177,6 @@ TS_ONCE(test_one_that_is_cut_off_is_ended)
     assert_int_equal(end_migrator(&cut), ROWLOCK_LOST);
     check_seen("one");
 }
-
-/* ------------------------------------------------------------------------ lost replies */
 
 TS_ONCE(test_a_lost_reply_is_not_guessed)
 {

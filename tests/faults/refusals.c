@@ -3,8 +3,6 @@
  * statements end with a deadlock (1213) or because of a change since the snapshot (1020). Each is
  * answered clearly and on time; when it is over, everything goes on.
  */
-#include <string.h>
-
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -19,8 +17,6 @@ static rowlock_client_options options_of(const char *user)
     options.reconnect_ms = 20000;
     return options;
 }
-
-/* ------------------------------------------------------------------- max_connections */
 
 enum { HOGS = 40 };
 
@@ -79,8 +75,6 @@ TS_BOTH(test_no_connection_is_left)
     WANT(BUSY, ts_try(holder, name, mode));
 }
 
-/* ------------------------------------------------------------------ lock wait timeout */
-
 /* The server is patient for a second; who waits here is for longer. */
 TS_BOTH(test_a_wait_beyond_the_servers_patience)
 {
@@ -117,8 +111,6 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
     ASSERT_GETS_IN(&waiter, token, 10000);
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
-
-/* ---------------------------------------------------------------- errors that are made */
 
 static const unsigned numbers[] = {1205, 1213, 1020};
 
@@ -230,8 +222,6 @@ TS_ONCE(test_a_release_behind_a_probe)
         }
     }
 }
-
-/* --------------------------------------------------------------------- 1020, in earnest */
 
 /* Under REPEATABLE READ the caller's snapshot is older than the lock: MariaDB with
  * innodb_snapshot_isolation ends the transaction. Said as a deadlock is; the next try works. */

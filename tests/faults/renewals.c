@@ -3,10 +3,6 @@
  * that it meets and says OK, to an UPDATE as to a SELECT: a lease that was not renewed must not be
  * taken for renewed, nor one that was not listed for lost.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "faults/through.h"
 #include "support/named.h"
 
@@ -22,12 +18,9 @@ static rowlock_hold *holds[LEASES];
 
 static rowlock_client *open_holder(void)
 {
-    rowlock_client_options options = ts_options();
-    options.user = user =
-        ts_user("renewals", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
-    options.password = PASSWORD;
-    options.no_history = true;
-    return ts_open_with(options);
+    user = ts_user("renewals", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
+    return ts_open_as(
+        (rowlock_client_options){.user = user, .password = PASSWORD, .no_history = true});
 }
 
 static void take_all(rowlock_client *client)

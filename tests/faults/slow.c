@@ -2,16 +2,10 @@
  * A line that is dead: silent for ever, with neither end told. Nobody believes to hold a lock
  * beyond his own deadline, and every call comes back.
  */
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
-
-/* -------------------------------------------------------------------- a reply that is late */
 
 enum { LATE_TTL = 3000 };
 
@@ -80,8 +74,6 @@ TS_BOTH(test_believes_no_longer_than_the_server)
         ts_proxy_flow(proxy);
     }
 }
-
-/* ------------------------------------------------------------------------ dead for ever */
 
 typedef struct call {
     int number;
@@ -177,8 +169,6 @@ TS_BOTH(test_every_call_comes_back)
     ts_proxy_flow(proxy);
 }
 
-/* ------------------------------------------------------- fenced for longer than the TTL */
-
 /* The holder is cut off, and its TTL passes, while a transaction of its program's has fenced the
  * lock: nobody gets it until that has ended, and so it may commit (docs/guarantees.md, 8). */
 TS_BOTH(test_fenced_for_longer_than_the_ttl)
@@ -209,8 +199,6 @@ TS_BOTH(test_fenced_for_longer_than_the_ttl)
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     (void)rowlock_release(hold, &ts_err);
 }
-
-/* --------------------------------------------------------------- stopped, and too late */
 
 enum { STOPPED_TTL = 6000, STOPPED_FOR = 4200 };
 /* A ping or a renewal is due after a third of the TTL; nine tenths after it was granted it is lost.

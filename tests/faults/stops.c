@@ -2,9 +2,6 @@
  * A statement of rowlock's is stopped by somebody (KILL QUERY): nothing has come of it, and the
  * server is there. Who waits goes on waiting, nobody is told of what was not.
  */
-#include <inttypes.h>
-#include <string.h>
-
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -25,11 +22,8 @@ static void expect_said(const char *what)
 {
     if (strstr(ts_err.message, what))
         return;
-    print_error("'%s' is not in: %s\n", what, ts_err.message);
-    fail();
+    fail_msg("'%s' is not in: %s", what, ts_err.message);
 }
-
-/* --------------------------------------------------------------------------- the wait */
 
 /* The connection that waits for it, or 0. */
 static uint64_t who_waits(rowlock_mode mode)
@@ -51,9 +45,7 @@ TS_BOTH(test_a_wait_is_stopped)
 {
     static const char *const what[] = {"QUERY", "CONNECTION"};
     int64_t outage_ms = 1000;
-    rowlock_client_options options = ts_options();
-    options.reconnect_ms = outage_ms;
-    TS_CLIENT *client = ts_open_with(options);
+    TS_CLIENT *client = ts_open_as((rowlock_client_options){.reconnect_ms = outage_ms});
     for (int w = 0; w < 2; w++) {
         const char *name = ts_name(what[w]);
         rowlock_hold *hold = ts_take(direct, name, mode, 30000);
@@ -70,8 +62,6 @@ TS_BOTH(test_a_wait_is_stopped)
         ts_hand_over(hold, &waiter, 10000);
     }
 }
-
-/* ------------------------------------------------------------- the auto-increment lock */
 
 TS_BOTH(test_the_auto_increment_lock)
 {
@@ -107,8 +97,6 @@ TS_ONCE(test_an_unfenced_release)
         WANT(OK, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
     }
 }
-
-/* --------------------------------------------------------- on the caller's connection */
 
 TS_BOTH(test_a_fence)
 {

@@ -1,8 +1,5 @@
 #include "faults/through.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 ts_proxy *proxy;
 rowlock_client *direct;
 MYSQL *mysql;
@@ -86,10 +83,8 @@ void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode,
     int64_t start = ts_now_ms();
     WANT(OK, acquire_kept(direct, name, mode, 30000, &hold));
     assert_between(0, ts_now_ms() - start, ttl_ms + 1000 + ts_slack_ms());
-    if (rowlock_hold_token(hold) <= *token) {
-        print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
-        fail();
-    }
+    if (rowlock_hold_token(hold) <= *token)
+        fail_msg("token %" PRIu64 " after %" PRIu64, rowlock_hold_token(hold), *token);
     *token = rowlock_hold_token(hold);
 }
 

@@ -4,8 +4,6 @@
  * TTL + 1 s, tokens rise, and UNKNOWN is said only where nobody could be asked.
  */
 
-#include <pthread.h>
-
 #include "faults/through.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -16,8 +14,6 @@ static int begin(void **state)
                   " ENGINE = InnoDB");
     return 0;
 }
-
-/* ---------------------------------------------------------------------- lost replies */
 
 static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
 
@@ -150,8 +146,6 @@ TS_ONCE(test_a_release_whose_commit_is_stuck)
     assert_int_equal(next, ROWLOCK_OK);
 }
 
-/* ---------------------------------------------------------- every command, one by one */
-
 static rowlock_status nothing(void *data, const rowlock_section *section)
 {
     (void)section;
@@ -193,8 +187,6 @@ TS_ONCE(test_every_command_of_a_section)
     }
 }
 
-/* ------------------------------------------------------- the commit of a transaction */
-
 static rowlock_status insert_one(void *data, const rowlock_section *section, MYSQL *conn)
 {
     (void)data;
@@ -228,8 +220,6 @@ TS_ONCE(test_the_commit_of_a_section)
         ts_proxy_flow(proxy);
     }
 }
-
-/* ------------------------------------------------------------------ stalled and cut */
 
 TS_BOTH(test_a_short_stall_while_held)
 {
@@ -289,8 +279,6 @@ TS_BOTH(test_a_wait_on_a_dead_line)
         after_the_line_is_back(name, mode, status, token);
     }
 }
-
-/* ------------------------------------------------------------------- late commands */
 
 /* Whose renewal it lives by; 0: nobody's. */
 static uint64_t renewed_version(const char *name)

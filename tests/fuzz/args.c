@@ -46,8 +46,6 @@ int fputs(const char *text, FILE *file)
     return 0;
 }
 
-/* ---------------------------------------------------------------------- secrets */
-
 /* Where the value that was taken stands in the originals; NULL: it is no argument's end. */
 static const char *original(const char *value, int argc, char **ours, char **originals)
 {
@@ -94,8 +92,6 @@ static bool is_marked(int argc, char **argv)
     return false;
 }
 
-/* ------------------------------------------------------------------ rowlock run */
-
 static void check_run_bounds(const run_options *run, int argc, char **argv)
 {
     rowlock_acquire_options checked;
@@ -141,8 +137,6 @@ static void check_run(int argc, char **argv, char **originals)
     check_password(run->context.client.password, argc, argv, originals);
     check_url(run->context.client.url, argc, argv, originals);
 }
-
-/* --------------------------------------------------- options between operands */
 
 typedef struct some {
     cli_context context;

@@ -1,7 +1,4 @@
 /* What the doctor finds where something is wrong: the check that says so, and how bad it is. */
-#include <stdio.h>
-#include <string.h>
-
 #include "support/own_server.h"
 #include "support/support.h"
 

@@ -1,8 +1,5 @@
 /* The statement layer's two rules: nothing is prepared in a transaction, and what has failed is not
  * executed again on its old handle. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/client.h"
 #include "support/support.h"
 

@@ -1,13 +1,6 @@
 #include "inside/talks.h"
 
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "rowlock/rowlock_mysql.h"
 
@@ -541,12 +534,11 @@ static int run_round(void *arg)
 static void found(const round_of *now, const char *what)
 {
     const report *r = now->report;
-    print_error("%s: %s\n  number %u (kind %d, error %u): %s\n"
-                "  it ended with %s: %s (server %u, statement %s)\n",
-                now->talk->name, what, now->nth, (int)now->way->kind, now->way->error,
-                *r->place ? r->place : "nothing failed", rowlock_status_name(r->status),
-                r->err.message, r->err.server_errno, r->err.statement);
-    fail();
+    fail_msg("%s: %s\n  number %u (kind %d, error %u): %s\n"
+             "  it ended with %s: %s (server %u, statement %s)",
+             now->talk->name, what, now->nth, (int)now->way->kind, now->way->error,
+             *r->place ? r->place : "nothing failed", rowlock_status_name(r->status),
+             r->err.message, r->err.server_errno, r->err.statement);
 }
 
 /* Connector/C tells of much that failed inside it as of a connection that was lost, or could not be

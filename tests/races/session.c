@@ -16,11 +16,6 @@
  */
 #include "session.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rowlock/rowlock_mysql.h"
 
 typedef struct words {
@@ -401,11 +396,8 @@ void session_start(session *s)
     s->gate = false;
     s->version = 0;
     memset(s->holds, 0, sizeof s->holds);
-    rowlock_client_options options = ts_options();
-    options.user = s->user;
-    options.password = "race";
-    options.label = s->name;
-    WANT(OK, rowlock_client_open(&options, &s->client, &ts_err));
+    s->client =
+        ts_open_as((rowlock_client_options){.user = s->user, .password = "race", .label = s->name});
     s->mysql = ts_connect_as(s->user, "race", ts_schema());
     s->admin = ts_connect(ts_schema());
     pthread_mutex_init(&s->mutex, NULL);

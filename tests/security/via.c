@@ -3,11 +3,6 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
@@ -33,10 +28,7 @@ static rowlock_client_options options_of(const char *user, rowlock_via via)
 
 static rowlock_client *open_as(const char *user, rowlock_via via)
 {
-    rowlock_client_options options = options_of(user, via);
-    rowlock_client *client = NULL;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return ts_open_with(options_of(user, via));
 }
 
 static MYSQL *connect_as(const char *user)
@@ -146,15 +138,6 @@ static void lock_row(MYSQL *mysql)
     ts_sql(attacker, "SET @ticket = '%.40s'", ticket);
 }
 
-/* The tables as they were; free()s that. */
-static void want_unchanged(char *before)
-{
-    char *after = ts_dump(root, ts_schema());
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-}
-
 /* Nobody has a row of this name locked: the holder's renewal and release would meet it. */
 static void assert_unlocked(const char *name)
 {
@@ -236,7 +219,7 @@ TS_ONCE(test_a_lease_is_its_holders)
         char *before = ts_dump(root, ts_schema());
         TS_MYSQL *mysql = session(i, name);
         attack_lease(mysql);
-        want_unchanged(before);
+        ts_same(before, ts_dump(root, ts_schema()));
         assert_unlocked(name);
     }
     assert_held(hold);
@@ -299,7 +282,7 @@ TS_ONCE(test_a_row_lock_is_its_holders)
     try_each(mysql, in_a_transaction, COUNT(in_a_transaction));
     try_each(attacker, outside, COUNT(outside));
     assert_int_equal(ts_sql_u64(root, "SELECT IS_FREE_LOCK('%s')", KEY), 1);
-    want_unchanged(before);
+    ts_same(before, ts_dump(root, ts_schema()));
 }
 
 /* ------------------------------------------------------------------------- what is written */
@@ -334,7 +317,7 @@ TS_ONCE(test_what_is_too_much_is_refused)
     ts_sql(mysql, "SET unique_checks = 1, insert_id = 18446744073709551615");
     assert_int_equal(call(mysql, "via_resource_create('last', 'optimistic')"), 1644);
     mysql_close(mysql);
-    want_unchanged(before);
+    ts_same(before, ts_dump(root, ts_schema()));
 }
 
 TS_ONCE(test_versions_do_not_jump)

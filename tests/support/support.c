@@ -2,16 +2,6 @@
 #include "bell/bell.h"
 #include "support/witness.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 #define MANY 64
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -342,8 +332,7 @@ rowlock_client *ts_open_as_root(void)
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
 {
     return ts_take_with(
-        client, name,
-        (rowlock_acquire_options){.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms});
+        client, name, (rowlock_acquire_options){.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms});
 }
 
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode)
@@ -369,10 +358,8 @@ MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
     MYSQL *mysql = mysql_init(NULL);
     assert_non_null(mysql);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    if (!mysql_real_connect(mysql, NULL, user, password, schema, 0, ts_socket(), 0)) {
-        print_error("connect: %s\n", mysql_error(mysql));
-        fail();
-    }
+    if (!mysql_real_connect(mysql, NULL, user, password, schema, 0, ts_socket(), 0))
+        fail_msg("connect: %s", mysql_error(mysql));
     return mysql;
 }
 
@@ -410,10 +397,8 @@ __attribute__((format(printf, 3, 0))) static char *ask(MYSQL *mysql, unsigned *f
     free(text);
     if (error)
         ts_err.server_errno = error;
-    if (error && !failed) {
-        print_error("%s\n  %u %s\n", format, error, mysql_error(mysql));
-        fail();
-    }
+    if (error && !failed)
+        fail_msg("%s\n  %u %s", format, error, mysql_error(mysql));
     if (failed)
         *failed = error;
     MYSQL_RES *result = mysql_store_result(mysql);
@@ -712,11 +697,8 @@ bool ts_waiter_ended(ts_waiter *waiter)
 
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
 {
-    if (!POLL_UNTIL(ts_waiter_ended(waiter), within_ms)) {
-        print_error("the wait for '%s' has not ended within %" PRId64 " ms\n", waiter->name,
-                    within_ms);
-        fail();
-    }
+    if (!POLL_UNTIL(ts_waiter_ended(waiter), within_ms))
+        fail_msg("the wait for '%s' has not ended within %" PRId64 " ms", waiter->name, within_ms);
     pthread_join(waiter->thread, NULL);
     free(waiter->at_work->name);
     free(waiter->at_work);
@@ -829,8 +811,7 @@ int ts_reap(pid_t pid, int64_t within_ms)
     if (!POLL_UNTIL((got = waitpid(pid, &status, WNOHANG)) != 0, within_ms)) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        print_error("the child has not ended within %" PRId64 " ms\n", within_ms);
-        fail();
+        fail_msg("the child has not ended within %" PRId64 " ms", within_ms);
     }
     assert_int_equal(got, pid);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -848,6 +829,26 @@ rowlock_client *ts_open_with(rowlock_client_options options)
     rowlock_client *client = NULL;
     WANT(OK, rowlock_client_open(&options, &client, &ts_err));
     return client;
+}
+
+rowlock_client *ts_open_as(rowlock_client_options changes)
+{
+    rowlock_client_options options = ts_options();
+#define CHANGE(what) options.what = changes.what ? changes.what : options.what
+    CHANGE(socket);
+    CHANGE(user);
+    CHANGE(password);
+    CHANGE(schema);
+    CHANGE(connect_timeout_ms);
+    CHANGE(reconnect_ms);
+    CHANGE(label);
+    CHANGE(no_history);
+    CHANGE(waiting);
+    CHANGE(log);
+    CHANGE(log_data);
+    CHANGE(via);
+#undef CHANGE
+    return ts_open_with(options);
 }
 
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,

@@ -14,10 +14,6 @@
 #include "support/unit.h"
 
 #include <mysql.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <sys/types.h>
 
 #include "rowlock/rowlock.h"
 
@@ -256,8 +252,8 @@ int ts_reap(pid_t pid, int64_t within_ms);
 /* ------------------------------------------------------------------ what a block ends with */
 
 /* TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...): closed at the end of its block.
- * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it is held at the end of its block,
- * and given back there. What was declared last goes first. */
+ * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it is held at the end of its
+ * block, and given back there. What was declared last goes first. */
 #define TS_AT_END(name, type, end)                                                                 \
     static inline void ts_end_##name(type *it)                                                     \
     {                                                                                              \
@@ -277,6 +273,8 @@ TS_AT_END(waiter, ts_waiter, WANT(OK, rowlock_release(it->hold, &ts_err)))
 /* Opens, acquires, makes one, or fails the test. */
 rowlock_cancel *ts_cancel(void);
 rowlock_client *ts_open_with(rowlock_client_options options);
+/* One of ts_options(), but for what is set in these (what ts_open_as() knows of). */
+rowlock_client *ts_open_as(rowlock_client_options changes);
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
                            rowlock_acquire_options options);
 /* These are equal; frees both. */

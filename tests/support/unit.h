@@ -1,12 +1,24 @@
-/* support/unit.h - cmocka, and what it wants before it; tests that need no list. */
+/* support/unit.h - cmocka, and the headers of the system that most tests use; tests that need no
+ * list. */
 #ifndef TS_UNIT_H
 #define TS_UNIT_H
 
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 

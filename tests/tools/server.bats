@@ -106,8 +106,6 @@ ask() { # SOCKET STATEMENT
     run -1 "$SERVER" status "$DIR"
 }
 
-# ------------------------------------------------------------------- other flavours
-
 # All that is said above of the distribution's, in one go.
 flavour() { # FLAVOUR VERSION-PATTERN
     run "$SERVER" fetch "$1"

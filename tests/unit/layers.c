@@ -1,6 +1,4 @@
 /* The error table, the statements' table, scripts, backoff, attempts: no server needed. */
-#include <string.h>
-
 #include "db/errors.h"
 #include "keep/keeper.h"
 #include "migrate/migrations.h"
@@ -9,8 +7,6 @@
 #include "support/unit.h"
 #include "wait/backoff.h"
 #include "wait/reach.h"
-
-/* ------------------------------------------------------------------------ error table */
 
 typedef struct expectation {
     unsigned number;
@@ -85,8 +81,6 @@ TS_ONCE(server_numbers)
     assert_int_equal(rl_connect_status(1045, RL_MARIADB), ROWLOCK_DENIED);
 }
 
-/* ------------------------------------------------------------------------- statements */
-
 TS_ONCE(render)
 {
     rl_buffer text = {0};
@@ -120,8 +114,6 @@ TS_ONCE(render_names)
     assert_false(rl_render(RL_SQL_FENCE_DROP, "s", bad, &text));
     rl_buffer_free(&text);
 }
-
-/* ---------------------------------------------------------------------------- scripts */
 
 /* What each is split into: the statements with a | between them, and the problem's line. */
 TS_ONCE(script_forms)
@@ -217,8 +209,6 @@ TS_ONCE(statement_lines_and_titles)
         assert_string_equal(whole, secrets[i][1]);
     }
 }
-
-/* ---------------------------------------------------------------------------- waiting */
 
 TS_ONCE(backoff_grows_and_stays_bounded)
 {
@@ -372,8 +362,6 @@ TS_ONCE(the_end_of_a_wait_is_no_outage)
         assert_int_equal(rl_attempt_until(&how, late, &l, NULL), cases[i].status);
     }
 }
-
-/* ------------------------------------------------------------------ the first connection */
 
 typedef struct server {
     rowlock_status answers[4]; /* the last one again and again */

@@ -1,9 +1,6 @@
 /* The line in which threads of one client stand for the same lock (wait/line.h). */
 
 #include <dirent.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "rowlock/rowlock.h"

@@ -1,7 +1,5 @@
 /* What the loadable functions are made of, without a server: tokens as text, and UUIDs. */
 
-#include <string.h>
-
 #include "support/unit.h"
 #include "udf/token.h"
 #include "udf/uuid.h"

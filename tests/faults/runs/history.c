@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------- writing */
-
 int64_t history_now(void)
 {
     struct timespec now;
@@ -45,8 +43,6 @@ int64_t history_log(const history *h, const char *words, ...)
         abort();
     return now;
 }
-
-/* ------------------------------------------------------------------------- reading */
 
 static bool parse_line(event *e, char *line)
 {

@@ -37,8 +37,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ------------------------------------------------------------------------- writing */
-
 typedef struct history {
     int fd;
     unsigned who;
@@ -49,8 +47,6 @@ int64_t history_now(void);
 bool history_open(history *h, const char *folder, unsigned who);
 /* `words`: the word and what follows. Returns the time that the line bears. */
 int64_t history_log(const history *h, const char *words, ...) __attribute__((format(printf, 2, 3)));
-
-/* ------------------------------------------------------------------------- reading */
 
 typedef struct event {
     int64_t at;

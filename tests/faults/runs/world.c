@@ -1,13 +1,6 @@
 #include "world.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     HEART_MS = 10,
