@@ -38,12 +38,6 @@ static bool queue_becomes(const char *name, uint64_t count)
     return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
 }
 
-static uint64_t token_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
-
 /* ------------------------------------------------------------------------------ clients */
 
 static rowlock_client *open_as(const char *user, const char *socket, rowlock_waiting way)
@@ -479,7 +473,7 @@ TS_ONCE(test_a_holder_without_its_bell)
     assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != keeper, 10000));
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
         assert_held(hold);
-        assert_int_equal(token_of(name), token);
+        assert_int_equal(ts_version_of(mysql, name), token);
     }
     assert_int_equal(ts_in_queue(mysql, name), 2);
     for (unsigned i = 0; i < 3; i++) {
@@ -576,7 +570,7 @@ TS_ONCE(test_given_up_while_fenced)
     ts_waiter waiter = queue_up(client, name, 1);
     WANT(BUSY, rowlock_release(hold, &ts_err));
     assert_false(ts_waiter_ended(&waiter));
-    assert_int_equal(token_of(name), token);
+    assert_int_equal(ts_version_of(mysql, name), token);
     int64_t ended = ts_now_ms();
     ts_sql(transaction, "COMMIT");
     assert_between(0, got_after(&waiter, ended), 2000 + ts_slack_ms());

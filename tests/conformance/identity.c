@@ -409,9 +409,7 @@ TS_ONCE(test_a_connections_number_is_one_servers)
     TS_MYSQL *own = NULL;
     do {
         mysql_close(own);
-        own = mysql_init(NULL);
-        assert_non_null(mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0,
-                                           ts_proxy_socket(callers), 0));
+        own = ts_proxy_connect(callers);
     } while (mysql_thread_id(own) < mysql_thread_id(stranger));
     while (mysql_thread_id(stranger) < mysql_thread_id(own))
         stranger = (mysql_close(stranger), connect_at(there));

@@ -21,12 +21,6 @@ typedef struct script {
     char name[64];
 } script;
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
-
 static rowlock_status play(void *data, const rowlock_section *section)
 {
     script *s = data;
@@ -82,7 +76,7 @@ TS_ONCE(test_conflicts_are_counted)
             assert_true(s.versions[n] > s.versions[n - 1]);
         if (status == ROWLOCK_OK) {
             assert_true(result.version > s.versions[0]);
-            assert_true(result.version == version_of(name));
+            assert_true(result.version == ts_version_of(watch, name));
         } else {
             assert_null(ts_error_flaw(status, &ts_err));
             assert_non_null(strstr(ts_err.message, name));
@@ -136,7 +130,7 @@ TS_ONCE(test_the_works_own_status)
         assert_int_equal(s.calls, 1);
         assert_int_equal(result.attempts, 1);
     }
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
 }
 
 TS_ONCE(test_read_and_bump)
@@ -185,7 +179,7 @@ TS_ONCE(test_rows_commit_with_the_version)
     WANT(OK, run_tx(name, &s, 10));
     assert_int_equal(result.attempts, 3);
     assert_int_equal(result.conflicts, 2);
-    assert_true(result.version == version_of(name));
+    assert_true(result.version == ts_version_of(watch, name));
     /* The two attempts that were undone left nothing. */
     assert_int_equal(rows_of(name), 1);
     assert_false(in_transaction(mysql));
@@ -199,7 +193,7 @@ TS_ONCE(test_rows_are_rolled_back)
     script s = {.answer = ROWLOCK_NOT_FOUND};
     WANT(NOT_FOUND, run_tx(name, &s, 3));
     assert_false(in_transaction(mysql));
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     s = (script){.undo = 100};
     WANT(CONFLICT, run_tx(name, &s, 3));
     assert_false(in_transaction(mysql));
@@ -250,13 +244,13 @@ TS_ONCE(test_bump_in_a_transaction)
     ts_sql(mysql, "BEGIN");
     WANT(OK, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     assert_true(made == version + 1);
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     ts_sql(mysql, "ROLLBACK");
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     ts_sql(mysql, "BEGIN");
     WANT(OK, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     ts_sql(mysql, "COMMIT");
-    assert_true(version_of(name) == made);
+    assert_true(ts_version_of(watch, name) == made);
     ts_sql(mysql, "BEGIN");
     WANT(CONFLICT, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     /* The transaction is the caller's to end (a procedure has done it). */

@@ -84,7 +84,7 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     for (; fired && c.byte < BYTES_MAX; c.byte += step) {
         fired = cycle_with_cut(client, name, mode, &c, &token);
         /* Its last one was given back by ts_try(). */
-        token = version_of(name);
+        token = ts_version_of(mysql, name);
     }
     print_message("# %s: a cycle has %" PRIu64 " bytes %s\n", ts_mode_word(mode), c.byte - step,
                   way_word(way));

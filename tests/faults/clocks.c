@@ -233,7 +233,7 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         next_one_gets_in(name, mode, &token);
         WANT(OK, ts_try(client, name, mode));
         step_server(steps[i]);
-        token = version_of(name);
+        token = ts_version_of(mysql, name);
         ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(mode), 1, false);
         rowlock_status status = acquire(client, name, mode, 3000, &hold);
         assert_true(ts_proxy_fired(proxy));
@@ -247,7 +247,8 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         /* A lease is not taken behind everybody's back. Of a row lock, at most a token is used up.
          */
         uint64_t spent = status == ROWLOCK_UNKNOWN || mode == ROWLOCK_PESSIMISTIC;
-        assert_between((int64_t)token, (int64_t)version_of(name), (int64_t)(token + spent));
+        assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name),
+                       (int64_t)(token + spent));
         next_one_gets_in(name, mode, &token);
         rowlock_client_close(client);
         step_server(0);

@@ -79,7 +79,7 @@ static void acquire_and_kill(rowlock_mode mode, point at)
     uint64_t token = 0;
     next_one_gets_in(name, mode, &token);
     WANT(OK, ts_try(client, name, mode));
-    token = version_of(name);
+    token = ts_version_of(mysql, name);
     moment m = {.at = at, .statement = taking(mode)};
     prepare(&m);
     ts_waiter waiter = ts_wait(client, name, mode, 120000, 60000);

@@ -8,16 +8,6 @@
 #define STOPPED  1317
 #define AUTO_INC 1467 /* what MariaDB says when a wait for the auto-increment lock was stopped */
 
-/* The caller's own connection, through the proxy. */
-static MYSQL *open_own(void)
-{
-    MYSQL *own = mysql_init(NULL);
-    assert_non_null(own);
-    assert_non_null(
-        mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0, ts_proxy_socket(proxy), 0));
-    return own;
-}
-
 static void expect_said(const char *what)
 {
     if (strstr(ts_err.message, what))
@@ -101,7 +91,7 @@ TS_ONCE(test_an_unfenced_release)
 TS_BOTH(test_a_fence)
 {
     TS_CLIENT *client = through_open();
-    TS_MYSQL *own = open_own();
+    TS_MYSQL *own = ts_proxy_connect(proxy);
     TS_HOLD *hold = ts_take(client, ts_name("fence"), mode, 30000);
     ts_sql(own, "START TRANSACTION");
     ts_proxy_answer(proxy, STOPPED, "caller_fence", 1);
@@ -129,7 +119,7 @@ TS_ONCE(test_a_section_in_a_transaction)
     static const char *const statements[] = {"caller_begin", "caller_section_swap",
                                              "caller_commit"};
     TS_CLIENT *client = through_open();
-    TS_MYSQL *own = open_own();
+    TS_MYSQL *own = ts_proxy_connect(proxy);
     ts_sql(mysql, "CREATE TABLE added (n INT NOT NULL) ENGINE = InnoDB");
     ts_sql(mysql, "INSERT INTO added VALUES (0)");
     for (unsigned i = 0; i < 3; i++) {

@@ -110,11 +110,6 @@ bool is_ours(const rowlock_hold *hold)
                       rowlock_hold_token(hold)) == 1;
 }
 
-uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
-}
-
 unsigned kill_all_of(const char *user, const char *what)
 {
     unsigned count = 0;

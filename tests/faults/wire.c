@@ -170,7 +170,7 @@ TS_ONCE(test_every_command_of_a_section)
             rowlock_status status =
                 rowlock_section_run(client, name, NULL, nothing, &calls, &result, &ts_err);
             fired = ts_proxy_fired(proxy);
-            uint64_t after = version_of(name);
+            uint64_t after = ts_version_of(mysql, name);
             if (!refuse) {
                 WANT(OK, status);
                 assert_int_equal(result.version, after);
@@ -199,9 +199,7 @@ TS_ONCE(test_the_commit_of_a_section)
 {
     for (int i = 0; i < 2; i++) {
         const char *name = ts_name("commit");
-        MYSQL *own = mysql_init(NULL);
-        assert_non_null(
-            mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0, ts_proxy_socket(proxy), 0));
+        TS_MYSQL *own = ts_proxy_connect(proxy);
         ts_proxy_arm(proxy, lost[i], "caller_commit", 1, false);
         rowlock_section_result result = {0};
         rowlock_status status =
@@ -216,7 +214,6 @@ TS_ONCE(test_the_commit_of_a_section)
             WANT(UNAVAILABLE, status);
             assert_int_equal(rows, 0);
         }
-        mysql_close(own);
         ts_proxy_flow(proxy);
     }
 }
@@ -244,7 +241,7 @@ static void after_the_line_is_back(const char *name, rowlock_mode mode, rowlock_
     ts_proxy_flow(proxy);
     ts_pass_ms(100);
     uint64_t spent = said == ROWLOCK_UNKNOWN;
-    assert_between((int64_t)token, (int64_t)version_of(name), (int64_t)(token + spent));
+    assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name), (int64_t)(token + spent));
     next_one_gets_in(name, mode, &token);
 }
 
@@ -352,7 +349,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
         rowlock_cancel_fire(cancel);
         WANT(CANCELLED, ts_waiter_join(&waiter, 10000));
         assert_held(hold);
-        assert_int_equal(version_of(name), rowlock_hold_token(hold));
+        assert_int_equal(ts_version_of(mysql, name), rowlock_hold_token(hold));
         if (by_another)
             WANT(LOST, rowlock_release(old, &ts_err));
     }

@@ -8,9 +8,6 @@
 #include "cli/args.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/options.h"

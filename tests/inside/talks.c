@@ -314,6 +314,7 @@ typedef struct talk {
 } talk;
 
 #define UNKNOWN_WAIT (MAY(UNKNOWN) | MAY(UNAVAILABLE))
+#define LATE_RENEWAL (MAY(LOST) | MAY(UNAVAILABLE))
 
 static const talk talks[] = {
     {"open", open_and_close, LEASE | OPENS, 0, {0}, 0},
@@ -324,7 +325,7 @@ static const talk talks[] = {
     {"try", hold_it, BOTH, 0, {0}, 0},
     {"wait", hold_it, BOTH, 0, {.wait_ms = PATIENCE_MS}, 0},
     {"wait in vain", wait_in_vain, BOTH | HELD, UNKNOWN_WAIT, {.wait_ms = 60}, 0},
-    {"renew", hold_it, BOTH | BEHIND | SOON, MAY(LOST) | MAY(UNAVAILABLE), {0}, 0},
+    {"renew", hold_it, BOTH | BEHIND | SOON, LATE_RENEWAL, {0}, 0},
     {"re-enter", reenter, BOTH, 0, {.wait_ms = PATIENCE_MS, .reentrant = true}, 0},
     {"flush", flush_history, BOTH | BEHIND, MAY(SERVER), {0}, 0},
     {"close while held", close_while_held, BOTH, 0, {0}, 0},
@@ -351,18 +352,13 @@ static const talk talks[] = {
     {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
     {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},
     {"wait, via procedures", hold_it, LEASE | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
-    {"wait in vain, via procedures",
+    {"vain wait, via procedures",
      wait_in_vain,
      LEASE | HELD | VIA,
      UNKNOWN_WAIT,
      {.wait_ms = 60},
      0},
-    {"renew, via procedures",
-     hold_it,
-     LEASE | BEHIND | VIA | SOON,
-     MAY(LOST) | MAY(UNAVAILABLE),
-     {0},
-     0},
+    {"renew, via procedures", hold_it, LEASE | BEHIND | VIA | SOON, LATE_RENEWAL, {0}, 0},
     {"fence, via procedures", fence, LEASE | OWN | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
     {"section, via procedures", section, LEASE | VIA, 0, {0}, 0},
     {"procedures", talk_procedures, LEASE | ALIKE | OPENS, MAY(UNKNOWN), {0}, 80},

@@ -113,18 +113,12 @@ static void try_each(MYSQL *mysql, const attempt *of, size_t count)
     }
 }
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(root, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
-
 /* What the calls of this session say of the lock: @name, @id and @v, its version; @me is a
  * stranger. */
 static void aim(MYSQL *mysql, const char *name)
 {
     ts_sql(mysql, "SET @name = %s, @id = %" PRIu64 ", @v = %" PRIu64 ", @me = '" STRANGER "'",
-           ts_quote(name), ts_id_of(root, name), version_of(name));
+           ts_quote(name), ts_id_of(root, name), ts_version_of(root, name));
 }
 
 /* Has the row, and @ticket, the proof of it, is set in both sessions. */
@@ -324,13 +318,13 @@ TS_ONCE(test_versions_do_not_jump)
 {
     const char *name = ts_name("jump");
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
-    uint64_t was = version_of(name);
+    uint64_t was = ts_version_of(root, name);
     aim(attacker, name);
     assert_int_equal(call(attacker, "via_lease_acquire_quiet(@me, 'm', 1000000, @id, @name)"), 0);
-    assert_int_equal(version_of(name), was + 1);
+    assert_int_equal(ts_version_of(root, name), was + 1);
     assert_int_equal(call(attacker, "via_resource_raise(18446744073709551615, @id, @v + 1, @me)"),
                      0);
-    assert_int_equal(version_of(name), was + 1000001);
+    assert_int_equal(ts_version_of(root, name), was + 1000001);
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
 }
 
@@ -386,7 +380,7 @@ static void publish(MYSQL *mysql, const char *name, unsigned long connection_id)
     ts_sql(attacker, "SET @connection = %lu", connection_id);
     assert_int_equal(call(attacker, "via_row_publish(@me, 'm', @connection, @id, @name, @ticket)"),
                      0);
-    assert_int_equal(version_of(name), 1);
+    assert_int_equal(ts_version_of(root, name), 1);
 }
 
 /* Who publishes a row lock may call any connection his own: that one is not ended when it is
@@ -522,7 +516,7 @@ TS_ONCE(test_a_dead_holders_row)
     ts_sql(own, "BEGIN");
     WANT(OK, rowlock_tx_acquire(victim, own, name, &wait, &ts_err));
     ts_sql(own, "COMMIT");
-    assert_true(version_of(name) > rowlock_hold_token(hold));
+    assert_true(ts_version_of(root, name) > rowlock_hold_token(hold));
     mysql_close(own);
     (void)rowlock_release(hold, NULL);
 }

@@ -508,6 +508,13 @@ const char *ts_proxy_socket(const ts_proxy *proxy)
     return proxy->path;
 }
 
+MYSQL *ts_proxy_connect(const ts_proxy *proxy)
+{
+    MYSQL *mysql = mysql_init(NULL);
+    assert_non_null(mysql_real_connect(mysql, NULL, "root", NULL, ts_schema(), 0, proxy->path, 0));
+    return mysql;
+}
+
 unsigned ts_proxy_port(ts_proxy *proxy)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

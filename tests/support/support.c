@@ -769,6 +769,12 @@ uint64_t ts_id_of(MYSQL *mysql, const char *name)
     return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
 }
 
+uint64_t ts_version_of(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
+                      ts_quote(name));
+}
+
 uint64_t ts_in_queue(MYSQL *mysql, const char *name)
 {
     return ts_sql_u64(mysql,

@@ -235,8 +235,10 @@ const char *ts_guarded(MYSQL *mysql, const char *word);
 /* There was no beat of somebody who was not the holder any more. */
 void ts_nobody_was_late(MYSQL *mysql, const char *name);
 
-/* By the tables: the id of a name; how many connections stand in the queue for its bell. */
+/* By the tables: the id of a name; its version, which is the token while it is held; how many
+ * connections stand in the queue for its bell. */
 uint64_t ts_id_of(MYSQL *mysql, const char *name);
+uint64_t ts_version_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
 /* The connection that has the bell; 0: nobody. */
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name);

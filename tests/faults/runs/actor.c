@@ -13,15 +13,10 @@
  * rowlock_fence() alone.
  */
 #include <errmsg.h>
-#include <inttypes.h>
 #include <mysql.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "faults/runs/history.h"
 #include "faults/runs/schedule.h"

@@ -1,9 +1,7 @@
 #include "checker.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <string.h>
 
 typedef struct checking {
     const model *m;

@@ -33,9 +33,13 @@
 #ifndef RUNS_HISTORY_H
 #define RUNS_HISTORY_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct history {
     int fd;

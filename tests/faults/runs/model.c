@@ -1,10 +1,5 @@
 #include "model.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { WHO_MAX = 4096 };
 
 typedef struct builder {

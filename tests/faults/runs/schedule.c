@@ -1,9 +1,5 @@
 #include "schedule.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* splitmix64: the same on every machine, whatever its rand() is. */
 static uint64_t next(dice *d)
 {

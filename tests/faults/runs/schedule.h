@@ -6,9 +6,7 @@
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "faults/runs/history.h"
 
 typedef struct dice {
     uint64_t state;
