@@ -23,8 +23,7 @@ static void test_a_node_that_is_cut_off(void)
     TS_CLIENT *client = cluster_open(1);
     rowlock_client *none = NULL;
     const rowlock_acquire_options how = {.ttl_ms = 4000};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(client, name, &how, &hold, &ts_err));
+    rowlock_hold *hold = ts_take_with(client, name, how);
     uint64_t token = rowlock_hold_token(hold);
     cluster_node("kill-node", 2);
     cluster_node("kill-node", 3);

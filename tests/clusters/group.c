@@ -129,8 +129,7 @@ TS_ONCE(test_failover_of_what_is_held)
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(lease) > left_ms, 120000));
     assert_false(ts_waiter_ended(&waiter));
     WANT(OK, rowlock_release(lease, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, SOON_MS));
-    assert_true(rowlock_hold_token(waiter.hold) > lease_token);
+    ASSERT_GETS_IN(&waiter, lease_token, SOON_MS);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_hold *next = ts_take(other, row_name, ROWLOCK_PESSIMISTIC, 60000);
     assert_true(rowlock_hold_token(next) > row_token);
@@ -158,7 +157,4 @@ TS_ONCE(test_failover_beside_turns)
     turns_finish(all);
 }
 
-int main(void)
-{
-    return ts_run("group", begin, cluster_end);
-}
+TS_MAIN("group", begin, cluster_end)

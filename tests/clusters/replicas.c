@@ -4,8 +4,6 @@
  * primary is told that it is lost, as soon as his client meets the new one.
  */
 #include "clusters/sql.h"
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
 
 enum { PRIMARY = 1, SEMI_SYNCHRONOUS = 2, ASYNCHRONOUS = 3 };
 

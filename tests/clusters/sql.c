@@ -1,8 +1,5 @@
 #include "clusters/sql.h"
 
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
-
 void sql_install(int node)
 {
     const rowlock_client_options options = cluster_options(node);

@@ -1,7 +1,5 @@
 #include "clusters/writers.h"
 
-#include "rowlock/rowlock_mysql.h"
-
 void test_turns_from_every_node(void)
 {
     turns_finish(turns_start(&(turns_plan){.nodes = {1, 2, 3},
@@ -323,8 +321,7 @@ void test_through_procedures(void)
      */
     WANT(UNSUPPORTED, ts_try(clients[2], row, ROWLOCK_PESSIMISTIC));
     options.single_writer = true;
-    rowlock_client *alone = NULL;
-    WANT(OK, rowlock_client_open(&options, &alone, &ts_err));
+    rowlock_client *alone = ts_open_with(options);
     hold = ts_take(alone, row, ROWLOCK_PESSIMISTIC, 30000);
     SOON(cluster_shows(clients[1], row, rowlock_hold_token(hold)));
     WANT(UNSUPPORTED, rowlock_break(clients[1], row, NULL, &ts_err));

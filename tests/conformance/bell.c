@@ -5,7 +5,6 @@
  */
 #include "bell/bell.h"
 #include "engine/client.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/proxy.h"
 
 #include "conformance/clients.h" /* after those whose parameters have its names */
@@ -31,14 +30,10 @@ static int end(void **state)
     return close_clients(state);
 }
 
-/* ----------------------------------------------------------------- what the server sees */
-
 static bool queue_becomes(const char *name, uint64_t count)
 {
     return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
 }
-
-/* ------------------------------------------------------------------------------ clients */
 
 static rowlock_client *open_as(const char *user, const char *socket, rowlock_waiting way)
 {
@@ -144,8 +139,6 @@ static void serve_all(crowd *c)
         WANT(OK, rowlock_release(next->hold, &ts_err));
     }
 }
-
-/* -------------------------------------------------------------------- first come, first */
 
 /* One release, one is woken: the one that came first. */
 TS_ONCE(test_first_come_first_served)
@@ -289,8 +282,6 @@ static bool was_too_late(rowlock_status status)
     return status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE;
 }
 
-/* ------------------------------------------------------------------ threads of one client */
-
 static uint64_t connections_of(const char *user, const char *also)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE user = '%s'%s", user,
@@ -342,8 +333,6 @@ TS_ONCE(test_threads_wait_in_line)
     finish(hold, name);
 }
 
-/* ------------------------------------------------------------------------- many leases */
-
 /* Leases that nobody wants need no connection of their own; and each has its bell. */
 TS_ONCE(test_many_leases_few_connections)
 {
@@ -374,8 +363,6 @@ static bool connection(uint64_t id, const char *also)
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %" PRIu64 "%s", id,
                       also) == 1;
 }
-
-/* ----------------------------------------------------------- deadlines, and being told */
 
 /* In the queue, and as its first, who has the bell but not the lease. */
 TS_ONCE(test_cancel_and_deadline)
@@ -458,8 +445,6 @@ TS_ONCE(test_deadlines_at_the_last_moment)
     ts_no_bell(mysql, name);
 }
 
-/* ----------------------------------------------------- a holder that has lost its bell */
-
 /* The holder's connection ends. It keeps its lease; the first of those who wait has the bell,
  * and hears of the release soon all the same. */
 TS_ONCE(test_a_holder_without_its_bell)
@@ -521,8 +506,6 @@ TS_ONCE(test_who_does_not_come)
     }
 }
 
-/* ---------------------------------------------------------------------------- polling */
-
 /* Who polls sends no GET_LOCK, ever; and comes to its turn among those who queue: by the second
  * time at which it asks after the release (one was under way, which may ask who has it, too),
  * whenever a busy machine lets it. */
@@ -553,8 +536,6 @@ TS_ONCE(test_who_polls_has_no_bell)
     finish(second.hold, name);
 }
 
-/* ------------------------------------------------------------------------- given back */
-
 /* A holder that had to wait gives it up while its own fenced transaction is open: whoever waits
  * has it when that transaction has ended, not before, and need not wait for the TTL. */
 TS_ONCE(test_given_up_while_fenced)
@@ -579,7 +560,4 @@ TS_ONCE(test_given_up_while_fenced)
     ts_no_bell(mysql, name);
 }
 
-int main(void)
-{
-    return ts_run("bell", begin, end);
-}
+TS_MAIN("bell", begin, end)

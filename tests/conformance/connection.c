@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 #include "stmt/session.h"
 #include "support/proxy.h"
 
@@ -286,7 +285,4 @@ TS_ONCE(test_no_file_is_sent)
     unlink(file);
 }
 
-int main(void)
-{
-    return ts_run("connection", open_clients, close_clients);
-}
+TS_MAIN("connection", open_clients, close_clients)

@@ -1,6 +1,5 @@
 /* Fences on tables: rowlock_fence_install(), rowlock_present(), and what the triggers refuse. */
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define REFUSED 1644 /* SIGNAL */
 
@@ -159,8 +158,7 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     ts_pass_ms(300);
     assert_false(ts_waiter_ended(&waiter));
     ts_sql(mysql, "COMMIT");
-    WANT(OK, ts_waiter_join(&waiter, 15000));
-    assert_true(rowlock_hold_token(waiter.hold) > token);
+    ASSERT_GETS_IN(&waiter, token, 15000);
     want_refused(mysql, table, name, "UPDATE @ SET n = 1 WHERE id = 3");
     assert_int_equal(checksum(table), 6002);
     WANT(LOST, rowlock_release(old, &ts_err));
@@ -458,7 +456,4 @@ TS_ONCE(test_rights)
     WANT(OK, rowlock_fence_remove(weak, shop, "guarded", &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("fences", open_shop, close_clients);
-}
+TS_MAIN("fences", open_shop, close_clients)

@@ -24,13 +24,6 @@ typedef struct family {
         }                                                                                          \
     } while (0)
 
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
 static int use_it_in_the_child(void *arg)
 {
     family *f = arg;
@@ -49,7 +42,7 @@ static int use_it_in_the_child(void *arg)
     EXPECT(FORKED, rowlock_hold_check(f->hold));
     EXPECT(FORKED, rowlock_version_read(f->client, f->name, &version, &err));
     EXPECT(FORKED, rowlock_version_bump(f->client, f->name, 0, &version, &err));
-    EXPECT(FORKED, rowlock_section_run(f->client, f->name, NULL, nothing, NULL, NULL, &err));
+    EXPECT(FORKED, rowlock_section_run(f->client, f->name, NULL, ts_no_work, NULL, NULL, &err));
     EXPECT(FORKED, rowlock_list_get(f->client, NULL, &list, &err));
     EXPECT(FORKED, rowlock_list_one(f->client, f->name, &list, &err));
     EXPECT(FORKED, rowlock_history_get(f->client, NULL, &history, &err));
@@ -178,7 +171,4 @@ TS_ONCE(test_nothing_is_inherited_by_exec)
         WANT(OK, rowlock_release(holds[i], &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("fork", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("fork", ts_suite_begin, ts_suite_end)

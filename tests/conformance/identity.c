@@ -3,10 +3,8 @@
  * lag, a name that leads elsewhere, a primary that is none any more. The usual server is `here`, a
  * second one `there`; a proxy leads the client from one to the other.
  */
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/proxy.h"
-#include "support/support.h"
 
 #define IN_TIME   15000
 #define LONG_TTL  120000

@@ -1,6 +1,5 @@
 /* While a lock is held: renewal, loss, limits. */
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 typedef struct told {
     atomic_int times;
@@ -136,7 +135,4 @@ TS_ONCE(test_at_least)
                    AT_LEAST + (got - start) + 350 + ts_slack_ms());
 }
 
-int main(void)
-{
-    return ts_run("keeping", open_clients, close_clients);
-}
+TS_MAIN("keeping", open_clients, close_clients)

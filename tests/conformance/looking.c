@@ -41,8 +41,6 @@ static bool is_time(const char *text)
            (size_t)n == strlen(text) && n == 26;
 }
 
-/* ----------------------------------------------------------------------------- list */
-
 TS_BOTH(test_a_held_and_a_free_one)
 {
     const char *name = ts_name("held");
@@ -128,8 +126,6 @@ TS_ONCE(test_what_is_listed)
     WANT(OK, rowlock_release(holds[0], &ts_err));
     WANT(OK, rowlock_release(holds[1], &ts_err));
 }
-
-/* -------------------------------------------------------------------------- history */
 
 static void flush(void)
 {
@@ -218,8 +214,6 @@ TS_BOTH(test_close_writes_the_history)
     }
 }
 
-/* ---------------------------------------------------------------------------- break */
-
 TS_BOTH(test_break)
 {
     const char *name = ts_name("break");
@@ -304,8 +298,6 @@ TS_BOTH(test_break_in_spite_of_the_label)
         WANT(LOST, rowlock_release(hold, &ts_err));
     }
 }
-
-/* ---------------------------------------------------------------------------- sweep */
 
 static rowlock_sweep_result sweep(rowlock_sweep_options options)
 {
@@ -400,7 +392,4 @@ TS_BOTH(test_unused_names_are_purged)
     WANT(MODE, ts_try(client, name, mode));
 }
 
-int main(void)
-{
-    return ts_run("looking", open_admin, close_admin);
-}
+TS_MAIN("looking", open_admin, close_admin)

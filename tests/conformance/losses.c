@@ -325,7 +325,4 @@ TS_ONCE(test_a_look_on_a_dying_connection)
     ts_proxy_flow(proxy);
 }
 
-int main(void)
-{
-    return ts_run("losses", begin, end);
-}
+TS_MAIN("losses", begin, end)

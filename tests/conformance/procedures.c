@@ -1,8 +1,6 @@
 /* Installing the stored procedures: again, at once, from older ones; and taking them away. What
  * they do is in tests/sql. */
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 static rowlock_procedures_result put(const char *schema, bool update_only)
 {
@@ -257,7 +255,4 @@ TS_ONCE(test_a_server_that_lowers_names)
     ts_own_remove();
 }
 
-int main(void)
-{
-    return ts_run("procedures", ts_suite_begin_sql, ts_suite_end_sql);
-}
+TS_MAIN("procedures", ts_suite_begin_sql, ts_suite_end_sql)

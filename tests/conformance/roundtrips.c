@@ -11,9 +11,7 @@
 #include <sys/syscall.h>
 
 #include "engine/hold.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 enum {
     FDS = 1024,
@@ -622,22 +620,9 @@ static cost set_of_names(void)
 
 /* -------------------------------------------------- sections, the caller's connection */
 
-static rowlock_status do_nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
-static rowlock_status do_nothing_tx(void *data, const rowlock_section *section, MYSQL *own)
-{
-    (void)own;
-    return do_nothing(data, section);
-}
-
 static void run_section(const char *name)
 {
-    WANT(OK, rowlock_section_run(holder.client, name, NULL, do_nothing, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_section_run(holder.client, name, NULL, ts_no_work, NULL, NULL, &ts_err));
 }
 
 static const char *warm_section(void)
@@ -672,7 +657,7 @@ static cost tx_section_run(void)
 {
     const char *name = warm_section();
     TS_MYSQL *own = ts_connect(ts_schema());
-    return COST_OF(WANT(OK, rowlock_tx_section_run(holder.client, own, name, NULL, do_nothing_tx,
+    return COST_OF(WANT(OK, rowlock_tx_section_run(holder.client, own, name, NULL, ts_no_work_tx,
                                                    NULL, NULL, &ts_err)));
 }
 

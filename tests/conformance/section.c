@@ -1,6 +1,5 @@
 /* The optimistic section, alone and with rows. */
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int open_with_rows(void **state)
 {
@@ -281,7 +280,4 @@ TS_ONCE(test_a_changed_snapshot_is_retried)
     ts_sql_try(mysql, "SET SESSION innodb_snapshot_isolation = OFF");
 }
 
-int main(void)
-{
-    return ts_run("section", open_with_rows, close_clients);
-}
+TS_MAIN("section", open_with_rows, close_clients)

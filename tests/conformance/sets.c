@@ -1,6 +1,5 @@
 /* Sets of names, and row locks without a token. */
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 static const rowlock_acquire_options try_once = {.mode = ROWLOCK_PESSIMISTIC};
 
@@ -129,7 +128,4 @@ TS_ONCE(test_unfenced_ends_the_token_of_the_dead)
     WANT(LOST, rowlock_release(dead, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("sets", open_clients, close_clients);
-}
+TS_MAIN("sets", open_clients, close_clients)

@@ -337,8 +337,6 @@ TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
     end();
 }
 
-/* ------------------------------------------------------------------- an unknown kind */
-
 /* Two names that a program of later days may have made: one that nobody has used for long, and one
  * whose time is over and whose connection is ours. Each has what goes with either kind. */
 static void add_unknown(void)
@@ -462,7 +460,4 @@ TS_ONCE(test_a_kind_that_this_program_does_not_know)
     end();
 }
 
-int main(void)
-{
-    return ts_run("sweep", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("sweep", ts_suite_begin, ts_suite_end)

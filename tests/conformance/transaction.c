@@ -1,6 +1,5 @@
 /* In the caller's own transaction: rowlock_tx_acquire() and rowlock_fence(). */
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int open_with_rows(void **state)
 {
@@ -378,7 +377,4 @@ TS_BOTH(test_a_fence_that_cannot_be_had)
     ts_sql(second, "COMMIT");
 }
 
-int main(void)
-{
-    return ts_run("transaction", open_with_rows, close_clients);
-}
+TS_MAIN("transaction", open_with_rows, close_clients)

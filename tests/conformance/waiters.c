@@ -225,8 +225,7 @@ TS_ONCE(test_statements_that_are_none)
 static rowlock_client *open_schema(const char *suffix)
 {
     rowlock_client_options options = ts_options_on(ts_extra_schema(suffix, true));
-    rowlock_client *opened = ts_open_with(options);
-    return opened;
+    return ts_open_with(options);
 }
 
 /* Their names are such as InnoDB writes in its own way, and alike for a bell. */
@@ -294,7 +293,4 @@ TS_ONCE(test_arguments)
     rowlock_waiters_free(NULL);
 }
 
-int main(void)
-{
-    return ts_run("waiters", open_clients, close_clients);
-}
+TS_MAIN("waiters", open_clients, close_clients)

@@ -92,7 +92,6 @@ stopped_between() {
 @test "fenced.c: who has not the token writes nothing" {
     "$JOB" "$TEST_OPTIONS" "$TEST_SCHEMA" prepare
     run sql "UPDATE rowlock_fenced.invoice SET billed = 1"
-    echo "$output"
     [ "$status" -ne 0 ]
     [[ $output == *"(RLLST)"*"'invoice' is fenced by lock 'example billing'"* ]]
     [ "$(sql "SELECT SUM(billed) FROM rowlock_fenced.invoice")" = 0 ]

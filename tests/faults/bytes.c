@@ -247,7 +247,4 @@ TS_BOTH(test_cut_at_every_byte_of_a_renewal)
     }
 }
 
-int main(void)
-{
-    return ts_run("bytes", through_begin, through_end);
-}
+TS_MAIN("bytes", through_begin, through_end)

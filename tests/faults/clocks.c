@@ -8,7 +8,6 @@
 
 #include "faults/process.h"
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 
 /* A ping or a renewal is due after a third of the TTL; nine tenths after it was granted it is lost.

@@ -5,7 +5,6 @@
 #include "engine/settle.h"
 #include "faults/process.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 static MYSQL *mysql;
 

@@ -188,7 +188,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
-{
-    return ts_run("kills", begin, end);
-}
+TS_MAIN("kills", begin, end)

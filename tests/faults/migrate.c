@@ -4,7 +4,6 @@
  * asked is asked. (Processes that are killed and paused: tests/cli/migrate_death.bats.)
  */
 #include "faults/through.h"
-#include "rowlock/rowlock_migrate.h"
 
 static const char *app; /* the schema that is migrated, anew for each test */
 static char folder[200];
@@ -234,7 +233,4 @@ TS_ONCE(test_the_history_outlives_lost_connections)
     }
 }
 
-int main(void)
-{
-    return ts_run("migrations and faults", begin, end);
-}
+TS_MAIN("migrations and faults", begin, end)

@@ -4,7 +4,6 @@
  * answered clearly and on time; when it is over, everything goes on.
  */
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define PASSWORD "refusals"
 #define ALL      "SELECT, INSERT, UPDATE, DELETE"
@@ -251,7 +250,4 @@ TS_BOTH(test_a_fence_behind_its_snapshot)
     ts_sql(mysql, "SET GLOBAL innodb_snapshot_isolation = OFF");
 }
 
-int main(void)
-{
-    return ts_run("refusals", through_begin, through_end);
-}
+TS_MAIN("refusals", through_begin, through_end)

@@ -124,7 +124,4 @@ TS_ONCE(test_a_renewal_that_did_nothing)
     assert_held(hold);
 }
 
-int main(void)
-{
-    return ts_run("renewals", through_begin, through_end);
-}
+TS_MAIN("renewals", through_begin, through_end)

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 enum { LATE_TTL = 3000 };
 
@@ -298,7 +297,4 @@ TS_BOTH(test_lost_is_final)
     munmap(seen, sizeof *seen);
 }
 
-int main(void)
-{
-    return ts_run("slow", through_begin, through_end);
-}
+TS_MAIN("slow", through_begin, through_end)

@@ -3,7 +3,6 @@
  * server is there. Who waits goes on waiting, nobody is told of what was not.
  */
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define STOPPED  1317
 #define AUTO_INC 1467 /* what MariaDB says when a wait for the auto-increment lock was stopped */
@@ -137,7 +136,4 @@ TS_ONCE(test_a_section_in_a_transaction)
     }
 }
 
-int main(void)
-{
-    return ts_run("stops", through_begin, through_end);
-}
+TS_MAIN("stops", through_begin, through_end)

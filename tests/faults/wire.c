@@ -5,7 +5,6 @@
  */
 
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int begin(void **state)
 {
@@ -146,13 +145,6 @@ TS_ONCE(test_a_release_whose_commit_is_stuck)
     assert_int_equal(next, ROWLOCK_OK);
 }
 
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)section;
-    ++*(unsigned *)data;
-    return ROWLOCK_OK;
-}
-
 /* Exactly one version more, whatever was lost; with nobody to ask, at most one. */
 TS_ONCE(test_every_command_of_a_section)
 {
@@ -168,7 +160,7 @@ TS_ONCE(test_every_command_of_a_section)
             TS_CLIENT *client = refuse ? through_open_hasty() : through_open();
             ts_proxy_arm(proxy, lost[i % 2], NULL, nth, refuse);
             rowlock_status status =
-                rowlock_section_run(client, name, NULL, nothing, &calls, &result, &ts_err);
+                rowlock_section_run(client, name, NULL, ts_no_work, &calls, &result, &ts_err);
             fired = ts_proxy_fired(proxy);
             uint64_t after = ts_version_of(mysql, name);
             if (!refuse) {
@@ -427,7 +419,4 @@ TS_ONCE(test_a_break_behind_a_release)
     assert_held(hold);
 }
 
-int main(void)
-{
-    return ts_run("wire", begin, through_end);
-}
+TS_MAIN("wire", begin, through_end)

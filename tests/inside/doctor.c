@@ -1,6 +1,5 @@
 /* What the doctor finds where something is wrong: the check that says so, and how bad it is. */
 #include "support/own_server.h"
-#include "support/support.h"
 
 typedef struct findings {
     const char *check; /* the one that is looked for */
@@ -150,7 +149,4 @@ TS_ONCE(test_procedures_of_another_program)
     assert_non_null(strstr(f.found_text, "rowlock_try"));
 }
 
-int main(void)
-{
-    return ts_run("doctor", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("doctor", ts_suite_begin, ts_suite_end)

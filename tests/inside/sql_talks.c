@@ -1,7 +1,5 @@
 /* Conversations about what else is in the server: migrations, fences on tables, procedures. */
 #include "inside/talks.h"
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define EVERY_MS 3600000 /* the event does nothing meanwhile */
 

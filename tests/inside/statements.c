@@ -88,7 +88,4 @@ TS_ONCE(test_a_failed_one_is_prepared_anew)
     end();
 }
 
-int main(void)
-{
-    return ts_run("statements", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("statements", ts_suite_begin, ts_suite_end)

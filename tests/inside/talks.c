@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include "rowlock/rowlock_mysql.h"
-
 #define TTL_MS      20000 /* of the locks that are taken here */
 #define AT_ONCE     8
 #define PATIENCE_MS 30000
@@ -174,30 +172,17 @@ static rowlock_status fence(talk_state *state)
     return talk_give_back(state, hold, status);
 }
 
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
-static rowlock_status nothing_there(void *data, const rowlock_section *section, MYSQL *own)
-{
-    (void)own;
-    return nothing(data, section);
-}
-
 static rowlock_status section(talk_state *state)
 {
     rowlock_section_result result;
-    return rowlock_section_run(state->client, state->name, NULL, nothing, NULL, &result,
+    return rowlock_section_run(state->client, state->name, NULL, ts_no_work, NULL, &result,
                                &state->err);
 }
 
 static rowlock_status section_in_transaction(talk_state *state)
 {
     rowlock_section_result result;
-    return rowlock_tx_section_run(state->client, state->own, state->name, NULL, nothing_there, NULL,
+    return rowlock_tx_section_run(state->client, state->own, state->name, NULL, ts_no_work_tx, NULL,
                                   &result, &state->err);
 }
 

@@ -16,8 +16,6 @@
  */
 #include "session.h"
 
-#include "rowlock/rowlock_mysql.h"
-
 typedef struct words {
     char text[COMMAND_MAX];
     char *word[12];

@@ -9,12 +9,9 @@
 
 #include "db/conn.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 #define PASSWORD    "Geheim-0815"
 #define FINGERPRINT "0123456789012345678901234567890123456789"
-
-/* ------------------------------------------------------------------------- the impostor */
 
 static struct {
     int listener;
@@ -134,8 +131,6 @@ static bool was_sent(const char *text)
     return memmem(impostor.got, impostor.size, text, strlen(text)) != NULL;
 }
 
-/* ------------------------------------------------------------------------- what it gets */
-
 static rowlock_status knock(const rowlock_tls_options *tls, const char *defaults_file,
                             int64_t within_ms)
 {
@@ -227,8 +222,6 @@ TS_ONCE(test_a_listener_hears_no_login)
     assert_true(impostor.size > 32);
     assert_false(was_sent("batch"));
 }
-
-/* ---------------------------------------------------------------- on a real connection */
 
 static char certificates[64];
 

@@ -3,7 +3,6 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
-#include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -57,8 +56,6 @@ static int end(void **state)
     rowlock_client_close(by_tables);
     return ts_suite_end_with(state, victim, tables, attacker, root);
 }
-
-/* ------------------------------------------------------------------------- calling by hand */
 
 static char answers[65536]; /* every cell of what the last call answered */
 
@@ -145,8 +142,6 @@ static void assert_unlocked(const char *name)
     ts_sql(root, "ROLLBACK");
 }
 
-/* ----------------------------------------------------------------------------- no rights */
-
 TS_ONCE(test_what_takes_rights_says_so)
 {
     rowlock_history *history = NULL;
@@ -158,8 +153,6 @@ TS_ONCE(test_what_takes_rights_says_so)
     WANT(DENIED, rowlock_history_get(victim, NULL, &history, &ts_err));
     assert_non_null(strstr(ts_err.message, "SELECT on lock_event, as `looker` in sql/grants.sql"));
 }
-
-/* ------------------------------------------------------------------------------ stealing */
 
 /* The attacker's session is set to this. */
 static const char *const sessions[][2] = {
@@ -278,8 +271,6 @@ TS_ONCE(test_a_row_lock_is_its_holders)
     assert_int_equal(ts_sql_u64(root, "SELECT IS_FREE_LOCK('%s')", KEY), 1);
     ts_same(before, ts_dump(root, ts_schema()));
 }
-
-/* ------------------------------------------------------------------------- what is written */
 
 TS_ONCE(test_what_is_too_much_is_refused)
 {
@@ -414,8 +405,6 @@ static ts_waiter wait_behind(rowlock_client *client, const char *name, rowlock_m
     return w;
 }
 
-/* ------------------------------------------------------------------------------- breaking */
-
 /* Who waits has the row and publishes itself right after the KILL. */
 TS_ONCE(test_whose_token_is_broken)
 {
@@ -491,8 +480,6 @@ TS_ONCE(test_without_the_right_to_break)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* ------------------------------------------------------------------------ beside the others */
-
 TS_BOTH(test_both_ways_wake_each_other)
 {
     rowlock_client *const of[] = {victim, tables, victim};
@@ -521,8 +508,6 @@ TS_ONCE(test_a_dead_holders_row)
     (void)rowlock_release(hold, NULL);
 }
 
-/* ---------------------------------------------------------------------------- other versions */
-
 TS_ONCE(test_no_procedures_or_others)
 {
     rowlock_client_options options = options_of(app, ROWLOCK_VIA_PROCEDURES);
@@ -542,7 +527,4 @@ TS_ONCE(test_no_procedures_or_others)
     assert_non_null(strstr(ts_err.message, "init --procedures"));
 }
 
-int main(void)
-{
-    return ts_run("via", begin, end);
-}
+TS_MAIN("via", begin, end)

@@ -582,36 +582,32 @@ void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsign
     change(proxy);
 }
 
+#define LOCKED(proxy, what)                                                                        \
+    __extension__({                                                                                \
+        pthread_mutex_lock(&(proxy)->mutex);                                                       \
+        __typeof__((proxy)->what) what_ = (proxy)->what;                                           \
+        pthread_mutex_unlock(&(proxy)->mutex);                                                     \
+        what_;                                                                                     \
+    })
+
 unsigned ts_proxy_answers_left(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    unsigned left = proxy->answers;
-    pthread_mutex_unlock(&proxy->mutex);
-    return left;
+    return LOCKED(proxy, answers);
 }
 
 bool ts_proxy_fired(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    bool fired = proxy->fired;
-    pthread_mutex_unlock(&proxy->mutex);
-    return fired;
+    return LOCKED(proxy, fired);
 }
 
 unsigned ts_proxy_commands(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    unsigned commands = proxy->commands;
-    pthread_mutex_unlock(&proxy->mutex);
-    return commands;
+    return LOCKED(proxy, commands);
 }
 
 uint64_t ts_proxy_bytes(ts_proxy *proxy, ts_way way)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    uint64_t delivered = proxy->bytes[way];
-    pthread_mutex_unlock(&proxy->mutex);
-    return delivered;
+    return LOCKED(proxy, bytes[way]);
 }
 
 void ts_proxy_cut_after(ts_proxy *proxy, ts_way way, uint64_t after, bool then_refuse)
@@ -645,13 +641,8 @@ void ts_proxy_cut(ts_proxy *proxy)
     pthread_mutex_lock(&proxy->mutex);
     proxy->cut = true;
     change(proxy);
-    bool pending = true;
-    while (pending) {
-        pthread_mutex_lock(&proxy->mutex);
-        pending = proxy->cut;
-        pthread_mutex_unlock(&proxy->mutex);
+    while (LOCKED(proxy, cut))
         ts_pass_ms(1);
-    }
 }
 
 void ts_proxy_refuse(ts_proxy *proxy, bool refuse)

@@ -15,7 +15,8 @@
 
 #include <mysql.h>
 
-#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_migrate.h"
+#include "rowlock/rowlock_mysql.h"
 
 /* --------------------------------------------------------------------- where we are */
 
@@ -99,6 +100,10 @@ rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mod
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode);
 /* Taken by force, and free at once, whatever its holder does. */
 rowlock_status ts_break_now(rowlock_client *client, const char *name);
+
+/* A section's work: nothing; how often is counted in *data (an unsigned; NULL: it is not). */
+rowlock_status ts_no_work(void *data, const rowlock_section *section);
+rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own);
 
 /* ------------------------------------------------------------------------------ SQL */
 

@@ -329,7 +329,4 @@ TS_ONCE(tls_that_contradicts_itself)
     assert_int_equal(rl_tls_check(&good, NULL), ROWLOCK_OK);
 }
 
-int main(void)
-{
-    return ts_run("unit_base", NULL, NULL);
-}
+TS_MAIN("unit_base", NULL, NULL)

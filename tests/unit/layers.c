@@ -411,7 +411,4 @@ TS_ONCE(what_no_waiting_mends_is_final)
     }
 }
 
-int main(void)
-{
-    return ts_run("unit_layers", NULL, NULL);
-}
+TS_MAIN("unit_layers", NULL, NULL)

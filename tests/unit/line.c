@@ -199,7 +199,4 @@ TS_ONCE(test_some_give_up)
     assert_int_equal(open_descriptors(), before);
 }
 
-int main(void)
-{
-    return ts_run("line", begin, end);
-}
+TS_MAIN("line", begin, end)

@@ -90,7 +90,4 @@ TS_ONCE(test_uuids_sort_by_time)
     }
 }
 
-int main(void)
-{
-    return ts_run("udf", NULL, NULL);
-}
+TS_MAIN("udf", NULL, NULL)

@@ -252,7 +252,4 @@ TS_ONCE(test_every_fault_comes)
         assert_true(alone[kind] > 10 && mixed[kind] > 10 && in_share[kind]);
 }
 
-int main(void)
-{
-    return ts_run("runs", NULL, NULL);
-}
+TS_MAIN("runs", NULL, NULL)
