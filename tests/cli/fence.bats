@@ -6,8 +6,7 @@ load helpers
 
 # refused TABLE: who has presented nothing cannot write it.
 refused() {
-    run sql "INSERT INTO $1 VALUES (1)"
-    [ "$status" -ne 0 ]
+    run ! sql "INSERT INTO $1 VALUES (1)"
     [[ $output == *"(RLLST)"* ]]
 }
 

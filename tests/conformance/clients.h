@@ -24,6 +24,18 @@ static inline int close_clients(void **state)
     return ts_suite_end_with(state, client, other, mysql, watch);
 }
 
+/* What tests with rows of their own write to; and what they wrote under a name. */
+static inline void make_work(void)
+{
+    ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
+                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+}
+
+static inline uint64_t rows_of(const char *name)
+{
+    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
+}
+
 /* This one's transaction is open. */
 static inline bool in_transaction(MYSQL *own)
 {

@@ -80,26 +80,13 @@ static void fail_over(const char *socket)
     ts_proxy_cut(proxy);
 }
 
-typedef struct loss {
-    atomic_bool told;
-    char reason[200];
-} loss;
-
-static void note_loss(void *data, rowlock_hold *hold, const char *reason)
-{
-    loss *l = data;
-    (void)hold;
-    snprintf(l->reason, sizeof l->reason, "%s", reason);
-    atomic_store(&l->told, true);
-}
-
 static rowlock_hold *take_told(rowlock_client *from, const char *name, rowlock_mode mode,
-                               int64_t ttl_ms, loss *l)
+                               int64_t ttl_ms, ts_loss *l)
 {
     return ts_take_with(
         from, name,
         (rowlock_acquire_options){
-            .mode = mode, .ttl_ms = ttl_ms, .on_lost = note_loss, .on_lost_data = l});
+            .mode = mode, .ttl_ms = ttl_ms, .on_lost = ts_on_lost, .on_lost_data = l});
 }
 
 /* Any call that needs a connection. */
@@ -110,9 +97,9 @@ static void look(rowlock_client *from)
     rowlock_list_free(list);
 }
 
-static void assert_replaced(loss *l)
+static void assert_replaced(ts_loss *l)
 {
-    assert_true(POLL_UNTIL(atomic_load(&l->told), IN_TIME));
+    assert_true(POLL_UNTIL(atomic_load(&l->times) > 0, IN_TIME));
     if (!strstr(l->reason, "replaced"))
         fail_msg("lost, but: %s", l->reason);
 }
@@ -171,7 +158,7 @@ TS_ONCE(test_another_server_is_found_out)
                 {"a copy, by the release", LONG_TTL, true, false, true}};
     TS_MYSQL *mysql = connect_at(here);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        loss l = {0};
+        ts_loss l = {0};
         print_message("# %s\n", ways[i].by);
         const char *name = ts_name("another");
         rowlock_hold *hold = take_told(client, name, ROWLOCK_OPTIMISTIC, ways[i].ttl_ms, &l);
@@ -307,7 +294,7 @@ TS_ONCE(test_an_id_is_one_servers)
 /* The old one lives on, and so does the connection that holds the row there. */
 TS_ONCE(test_a_row_lock_is_left_behind)
 {
-    loss l = {0};
+    ts_loss l = {0};
     rowlock_hold *hold =
         take_told(client, ts_name("left-behind"), ROWLOCK_PESSIMISTIC, LONG_TTL, &l);
     ts_proxy_lead(proxy, there);
@@ -345,7 +332,7 @@ static void set_read_only(bool on)
 /* Held there, and asked for there, without a write. */
 TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
 {
-    loss l = {0};
+    ts_loss l = {0};
     const char *name = ts_name("unfenced");
     ts_proxy_lead(proxy, there);
     TS_CLIENT *theirs = open_through_proxy(user_of("demoted"));
@@ -359,7 +346,7 @@ TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
     /* The server itself would not refuse an administrator (MySQL refuses nobody). */
     WANT(READONLY, rowlock_acquire(admin, name, &unfenced, &none, &ts_err));
     rowlock_client_close(admin);
-    bool told = POLL_UNTIL(atomic_load(&l.told), IN_TIME);
+    bool told = POLL_UNTIL(atomic_load(&l.times) > 0, IN_TIME);
     set_read_only(false);
     assert_true(told);
     assert_non_null(strstr(l.reason, "read-only"));

@@ -1,36 +1,20 @@
 /* While a lock is held: renewal, loss, limits. */
 #include "conformance/clients.h"
 
-typedef struct told {
-    atomic_int times;
-    _Atomic int64_t at_ms;
-    rowlock_hold *hold;
-    char reason[256];
-} told;
-
-static void on_lost(void *data, rowlock_hold *hold, const char *reason)
-{
-    told *t = data;
-    t->hold = hold;
-    snprintf(t->reason, sizeof t->reason, "%s", reason);
-    atomic_store(&t->at_ms, ts_now_ms());
-    atomic_fetch_add(&t->times, 1);
-}
-
-static rowlock_hold *take_telling(const char *name, rowlock_mode mode, int64_t ttl_ms, told *t)
+static rowlock_hold *take_telling(const char *name, rowlock_mode mode, int64_t ttl_ms, ts_loss *t)
 {
     return ts_take_with(client, name,
                         (rowlock_acquire_options){.mode = mode,
                                                   .wait_ms = 10000,
                                                   .ttl_ms = ttl_ms,
-                                                  .on_lost = on_lost,
+                                                  .on_lost = ts_on_lost,
                                                   .on_lost_data = t});
 }
 
 TS_BOTH(test_it_is_kept_beyond_its_ttl)
 {
     const char *name = ts_name("kept");
-    told t = {0};
+    ts_loss t = {0};
     rowlock_hold *hold = take_telling(name, mode, TS_KEPT_TTL, &t);
     stays_held(hold);
     assert_false(readable(rowlock_hold_fd(hold)));
@@ -43,7 +27,7 @@ TS_BOTH(test_it_is_kept_beyond_its_ttl)
 static void tell_of_a_loss(rowlock_mode mode, bool asked_before)
 {
     const char *name = ts_name("told");
-    told t = {0};
+    ts_loss t = {0};
     rowlock_hold *hold = take_telling(name, mode, TS_KEPT_TTL, &t);
     if (asked_before)
         assert_true(rowlock_hold_fd(hold) >= 0);
@@ -92,9 +76,9 @@ TS_ONCE(test_max_hold)
     for (size_t i = 0; i < 2; i++) {
         const char *name = ts_name("max-hold");
         int64_t max_ms = limits[i].max_hold_ms;
-        told t = {0};
+        ts_loss t = {0};
         rowlock_acquire_options options = limits[i];
-        options.on_lost = on_lost;
+        options.on_lost = ts_on_lost;
         options.on_lost_data = &t;
         int64_t start = ts_now_ms();
         int64_t stood = ts_stood_ms();

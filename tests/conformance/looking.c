@@ -340,7 +340,7 @@ static void forget(const char *name)
            ts_quote(name));
 }
 
-static uint64_t rows_of(const char *table, uint64_t id)
+static uint64_t rows_in(const char *table, uint64_t id)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM %s WHERE id = %llu", table,
                       (unsigned long long)id);
@@ -374,7 +374,7 @@ TS_BOTH(test_unused_names_are_purged)
     rowlock_list *list = NULL;
     WANT(NOT_FOUND, rowlock_list_one(client, name, &list, &ts_err));
     assert_int_equal(
-        rows_of("resource", id) + rows_of("resource_lock", id) + rows_of("lease_renewal", id), 0);
+        rows_in("resource", id) + rows_in("resource_lock", id) + rows_in("lease_renewal", id), 0);
     assert_int_equal(state_of(fresh), ROWLOCK_FREE);
     assert_int_equal(state_of(held_name), ROWLOCK_HELD);
     WANT(OK, rowlock_release(held, &ts_err));

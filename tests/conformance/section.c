@@ -4,8 +4,7 @@
 static int open_with_rows(void **state)
 {
     open_clients(state);
-    ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(40),"
-                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    make_work();
     return 0;
 }
 
@@ -164,11 +163,6 @@ static rowlock_status run_tx(const char *name, script *s, unsigned max_attempts)
     rowlock_section_options options = quick(max_attempts);
     result = (rowlock_section_result){0};
     return rowlock_tx_section_run(client, mysql, name, &options, play_rows, s, &result, &ts_err);
-}
-
-static uint64_t rows_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
 }
 
 TS_ONCE(test_rows_commit_with_the_version)

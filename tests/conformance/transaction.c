@@ -6,8 +6,7 @@ static int open_with_rows(void **state)
     open_clients(state);
     mysql_close(mysql);
     mysql = ts_connect_beside();
-    ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
-                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    make_work();
     ts_grant_role(watch, "work");
     return 0;
 }
@@ -21,11 +20,6 @@ static void begin_on(MYSQL *own, const char *name)
 static void begin(const char *name)
 {
     begin_on(mysql, name);
-}
-
-static uint64_t rows_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
 }
 
 TS_ONCE(test_it_ends_with_the_transaction)

@@ -162,27 +162,20 @@ TS_ONCE(test_stopped_probes)
     keep_through(ROWLOCK_PESSIMISTIC, PROBE, stopped, 4, 3);
 }
 
-static void note_loss(void *data, rowlock_hold *hold, const char *reason)
-{
-    (void)hold;
-    (void)reason;
-    atomic_store((atomic_bool *)data, true);
-}
-
 /* Never answered, it is no proof. */
 TS_ONCE(test_probes_are_always_stopped)
 {
     TS_CLIENT *client = through_open();
-    atomic_bool told = false;
+    ts_loss told = {0};
     rowlock_hold *hold = ts_take_with(client, ts_name("stopped-always"),
                                       (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC,
                                                                 .wait_ms = 10000,
                                                                 .ttl_ms = TS_KEPT_TTL,
-                                                                .on_lost = note_loss,
+                                                                .on_lost = ts_on_lost,
                                                                 .on_lost_data = &told});
     ts_proxy_answer(proxy, 1317, PROBE, 1000000);
     /* The keeper has seen it, too: the release says its reason. */
-    assert_true(POLL_UNTIL(atomic_load(&told), 10000));
+    assert_true(POLL_UNTIL(atomic_load(&told.times) > 0, 10000));
     assert_int_equal(rowlock_hold_check(hold), ROWLOCK_LOST);
     ts_proxy_answer(proxy, 0, NULL, 0);
     WANT(LOST, rowlock_release(hold, &ts_err));

@@ -726,9 +726,7 @@ void test_talks(void **state)
 int talks_begin(void **state)
 {
     ts_suite_begin(state);
-    rowlock_client_options options = ts_options();
-    options.no_history = true;
-    WANT(OK, rowlock_client_open(&options, &witness, &ts_err));
+    witness = ts_open_as((rowlock_client_options){.no_history = true});
     mysql = ts_connect(ts_schema());
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);

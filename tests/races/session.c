@@ -67,8 +67,6 @@ static void say(char *out, rowlock_status status)
     snprintf(out, OUTCOME_MAX, "%s", rowlock_status_name(status));
 }
 
-/* ----------------------------------------------------------------------------- holds */
-
 static session_hold *find_hold(session *s, const char *name)
 {
     for (size_t i = 0; i < HOLDS_MAX; i++)
@@ -167,8 +165,6 @@ static void do_tx_acquire(session *s, const words *w, char *out)
     say(out, rowlock_tx_acquire(s->client, s->mysql, argument(w, 1), &options, NULL));
 }
 
-/* -------------------------------------------------------------------------- sections */
-
 typedef struct work {
     session *s;
     bool gated;
@@ -231,8 +227,6 @@ static void do_version_bump(session *s, const words *w, char *out)
     if (status == ROWLOCK_OK)
         snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64, s->version);
 }
-
-/* ---------------------------------------------------------------------------- others */
 
 static void do_break(session *s, const words *w, char *out)
 {
@@ -352,8 +346,6 @@ static void run_command(session *s, const char *command, char *out)
         if (strcmp(argument(&w, 0), commands[i].word) == 0)
             commands[i].run(s, &w, out);
 }
-
-/* ------------------------------------------------------------------------ the thread */
 
 static void *run_steps(void *arg)
 {

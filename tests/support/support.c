@@ -351,6 +351,15 @@ rowlock_status ts_break_now(rowlock_client *client, const char *name)
     return rowlock_break_with(client, name, &options, &ts_err);
 }
 
+void ts_on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    ts_loss *loss = data;
+    loss->hold = hold;
+    snprintf(loss->reason, sizeof loss->reason, "%s", reason);
+    atomic_store(&loss->at_ms, ts_now_ms());
+    atomic_fetch_add(&loss->times, 1);
+}
+
 rowlock_status ts_no_work(void *data, const rowlock_section *section)
 {
     (void)section;

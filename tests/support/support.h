@@ -101,6 +101,15 @@ rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mod
 /* Taken by force, and free at once, whatever its holder does. */
 rowlock_status ts_break_now(rowlock_client *client, const char *name);
 
+/* What a hold's on_lost was told, by ts_on_lost() (on_lost_data: one of these). */
+typedef struct ts_loss {
+    atomic_int times;
+    _Atomic int64_t at_ms;
+    rowlock_hold *hold;
+    char reason[256];
+} ts_loss;
+void ts_on_lost(void *data, rowlock_hold *hold, const char *reason);
+
 /* A section's work: nothing; how often is counted in *data (an unsigned; NULL: it is not). */
 rowlock_status ts_no_work(void *data, const rowlock_section *section);
 rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own);

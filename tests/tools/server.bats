@@ -52,8 +52,7 @@ ask() { # SOCKET STATEMENT
     socket=$("$SERVER" start --tcp "$DIR")
     port=$("$SERVER" port "$DIR")
     [ "$(ask "$socket" 'SELECT @@bind_address')" = 127.0.0.1 ]
-    run mariadb --no-defaults -h 127.0.0.1 -P "$port" -u root -e 'SELECT 1'
-    [ "$status" -ne 0 ]
+    run ! mariadb --no-defaults -h 127.0.0.1 -P "$port" -u root -e 'SELECT 1'
     ask "$socket" "CREATE USER someone@127.0.0.1 IDENTIFIED BY 'secret'"
     mariadb --no-defaults -h 127.0.0.1 -P "$port" -u someone -psecret -e 'SELECT 1'
     "$SERVER" restart "$DIR"

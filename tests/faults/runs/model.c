@@ -10,8 +10,6 @@ typedef struct builder {
     guarded_write *write_of[WHO_MAX];
 } builder;
 
-/* ------------------------------------------------------------------------ the actors */
-
 static process *process_of(builder *b, unsigned who)
 {
     return who < WHO_MAX ? b->process_of[who] : NULL;
@@ -136,8 +134,6 @@ static bool on_nothing(builder *b, const event *e)
     return true;
 }
 
-/* ------------------------------------------------------------------------ the driver */
-
 static bool on_fault(builder *b, const event *e)
 {
     fault *f = &b->m->faults[b->m->fault_count++];
@@ -239,8 +235,6 @@ static bool on_end(builder *b, const event *e)
     return true;
 }
 
-/* ----------------------------------------------------------------------------- all of it */
-
 static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
@@ -310,8 +304,6 @@ void model_free(model *m)
     free(m->lates);
     *m = (model){0};
 }
-
-/* ---------------------------------------------------------------------------- questions */
 
 bool hold_ok(const hold *h)
 {
