@@ -94,8 +94,6 @@ CASES
     done
 }
 
-# ---------------------------------------------------------------- the connection
-
 @test "no server: 69; the password is refused: 77, and not told; no schema: 78, and what to do" {
     for command in init ls "show x" history sweep "break x" doctor; do
         fails 69 "*" "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root $command
@@ -229,8 +227,6 @@ with_password() {
     run -64 --separate-stderr setsid -w "$ROWLOCK" -p ls </dev/null
     [[ "$stderr" == *"no terminal"* ]]
 }
-
-# -------------------------------------------------------------------------- init
 
 @test "init: made, up to date, quiet; on a terminal it shows its steps" {
     schema=${TEST_SCHEMA}_i

@@ -31,8 +31,6 @@ tries_again() {
     grep -q "trying again" "$D/$1.err"
 }
 
-# ---------------------------------------------------------------------------- --retry
-
 @test "--retry without a server: 69 when the time is over; the first line says how long it was tried" {
     for command in "run job -- touch ran" ls init doctor sweep history "show job"; do
         before=$(now_ms)
@@ -124,8 +122,6 @@ tries_again() {
         [ ! -e ran ]
     done
 }
-
-# ------------------------------------------------- the options of the mysql client
 
 # says PATTERN STATUS COMMAND...: that exit status, and its first line on stderr.
 says() {

@@ -40,8 +40,6 @@ an_event() {
                  CONVERT($(quoted "${4-}") USING utf8mb4))"
 }
 
-# -------------------------------------------------------------------- ls and show
-
 @test "ls: nothing held" {
     a_free_lock idle
     is_silent 0 rl ls
@@ -132,16 +130,12 @@ an_event() {
     [[ "$output" =~ token\ +42 ]]
     [[ "$output" =~ since\ +20.*\ UTC\ \(3m1[2-9]s\ ago\) ]]
     [[ "$output" =~ until\ +20.*\ UTC\ \(in\ 59m ]]
-    run rl show --json nightly-close
-    jq -e '.name == "nightly-close" and .token == 42' <<<"$output"
+    rl show --json nightly-close |& jq -e '.name == "nightly-close" and .token == 42'
     # Options may stand behind the name.
-    run rl show nightly-close --json
-    jq -e '.state == "held"' <<<"$output"
+    rl show nightly-close --json |& jq -e '.state == "held"'
     fails 66 "*" rl show none-such
     fails 66 "*" rl show --json none-such
 }
-
-# ------------------------------------------------------------------------ history
 
 @test "history: the oldest first, by name, the newest so many" {
     is_silent 0 rl history
@@ -162,17 +156,13 @@ an_event() {
            and (.happened_at | endswith("Z")) and (.id | type == "number")' <<<"$output"
     # A program's own exit status may be negative.
     sql "UPDATE lock_event SET exit_status = -15 WHERE event = 'released'"
-    run rl history -n 1 --json
-    [ "$(jq -c '[.[] | [.event, .exit_status]]' <<<"$output")" = '[["released",-15]]' ]
+    [ "$(rl history -n 1 --json |& jq -c '[.[] | [.event, .exit_status]]')" = '[["released",-15]]' ]
     works rl history -n 1
     [[ "${lines[1]}" =~ -\ +-15\ +"done well"$ ]]
-    run rl history -n2 --json
-    [ "$(jq -c '[.[].name]' <<<"$output")" = '["other","nightly"]' ]
+    [ "$(rl history -n2 --json |& jq -c '[.[].name]')" = '["other","nightly"]' ]
     run -0 rl history none-such
     [ -z "$output" ]
 }
-
-# -------------------------------------------------------------------------- sweep
 
 @test "sweep: frees the dead, forgets, purges, and says so" {
     a_lock dead 100 -10
@@ -187,12 +177,9 @@ an_event() {
     state_is alive held
     state_is young free
     fails 66 "*" rl show old
-    run rl history --json dead
-    jq -e '.[-1].event == "expired"' <<<"$output"
-    run rl sweep --json
-    [ "$(jq -c . <<<"$output")" = '{"expired":0,"events":0,"purged":0}' ]
-    run rl sweep --json --history-rows=1 --unused=never --history=forever
-    jq -e '.events >= 1 and .purged == 0' <<<"$output"
+    rl history --json dead |& jq -e '.[-1].event == "expired"'
+    [ "$(rl sweep --json |& jq -c .)" = '{"expired":0,"events":0,"purged":0}' ]
+    rl sweep --json --history-rows=1 --unused=never --history=forever |& jq -e '.events >= 1 and .purged == 0'
     [ "$(rl history --json | jq length)" -eq 1 ]
     run rl sweep --history=0
     [ "$(rl history --json | jq length)" -eq 0 ]
@@ -235,15 +222,12 @@ an_event() {
     run -78 timeout 90 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D rowlock_none_such sweep --every=100ms
 }
 
-# -------------------------------------------------------------------------- break
-
 @test "break: takes it, says what it broke, and keeps the reason" {
     a_lock stuck
     works rl break --reason="host is gone" stuck
     [[ "${lines[0]}" =~ ^"broke stuck: held by batch@db1 4711 close.sh for 3m1"[2-9]"s (lease, token 42)"$ ]]
     state_is stuck shut
-    run rl history --json stuck
-    jq -e '.[-1] | .event == "broken" and (.detail | contains("host is gone"))' <<<"$output"
+    rl history --json stuck |& jq -e '.[-1] | .event == "broken" and (.detail | contains("host is gone"))'
     [ "$(rl show --json stuck | jq .token)" -gt 42 ]
 }
 

@@ -28,8 +28,6 @@ died_of() {
         print $? & 127' "$@" 2>"$D/died.err"
 }
 
-# ------------------------------------------------------------- exit statuses
-
 @test "the command's exit status passes through, 128 and its number where a signal ended it; nothing is said" {
     while IFS='|' read -r expected mode script; do
         is_silent "$expected" rl run --mode="$mode" "$L $mode" -- sh -c "$script"
@@ -140,8 +138,6 @@ CASES
     refused 65 "" rl run --mode=pessimistic "$L" touch marker
 }
 
-# --------------------------------------------------- what the command is given
-
 @test "the environment: name, token, owner" {
     run rl run "$L" -- sh -c 'echo "$ROWLOCK_NAME|$ROWLOCK_TOKEN|$ROWLOCK_OWNER"'
     IFS='|' read -r name token owner <<<"$output"
@@ -220,8 +216,6 @@ CASES
     [ "$(cat pid)" != "$BACK" ]
 }
 
-# -------------------------------------------------------------------- signals
-
 @test "signals are passed on; one that was ignored stays ignored" {
     cat >trap.sh <<'END'
 exec 2>/dev/null # "Terminated", of its sleep
@@ -289,8 +283,6 @@ dies_waiting() { # MODE
 @test "a signal while waiting: dies by it, in both modes, and holds nothing" {
     side_by_side "dies_waiting lease" "dies_waiting pessimistic"
 }
-
-# ------------------------------------------------------------------- the rest
 
 @test "-v tells of the wait, the acquisition and the release" {
     run --separate-stderr rl run -v "$L" -- true

@@ -34,8 +34,6 @@ all_dead() {
     [ "$(ps -o sid= -p "$(pid_of session)")" != "$(ps -o sid= -p "$BACK")" ]
 }
 
-# ------------------------------------------------------- rowlock itself is killed
-
 rowlock_is_killed() { # HANDED-OVER-WITHIN OPTION...
     TREE_TRAP=$IGNORE_TERM run_tree "${@:2}"
     TOKEN=$(token_of_lock)
@@ -82,8 +80,6 @@ rowlock_is_killed() { # HANDED-OVER-WITHIN OPTION...
     MODE=pessimistic poll is_free
 }
 
-# ------------------------------------------------------ the supervisor is killed
-
 supervisor_is_killed() { # MODE
     TREE_TRAP=$IGNORE_TERM run_tree --ttl=60s --mode="$1"
     since=$(now_ms)
@@ -112,8 +108,6 @@ supervisor_is_killed() { # MODE
     [ ! -e will-not-run ]
     is_free
 }
-
-# ------------------------------------------------------------ rowlock is stopped
 
 rowlock_is_stopped() { # OPTION...
     run_tree --ttl=12s "$@"
@@ -195,8 +189,6 @@ continued_in_time() {
         term_then_kill ends_early_on_term continued_in_time
 }
 
-# ----------------------------------------------------------- a row lock's connection
-
 connection_is_cut() { # OPTION...
     TREE_TRAP=$IGNORE_TERM run_tree --mode=pessimistic --ttl=60s
     TOKEN=$(token_of_lock)
@@ -247,8 +239,6 @@ many_processes() {
     side_by_side connection_is_cut connection_is_cut_without_supervisor broken_row
     many_processes
 }
-
-# ----------------------------------------------------------------- rowlock break
 
 broken() {
     TREE_TRAP=$IGNORE_TERM run_tree --ttl=12s
@@ -305,8 +295,6 @@ broken_now() {
     ends_with 75
     said_once "was lost while bash still ran"
 }
-
-# ------------------------------------------------------------------ hard cases
 
 @test "a command that forks and ends without an end, each time in a new session" {
     cat >chain.sh <<'END'

@@ -139,7 +139,6 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 
 @test "no shell around, as with ssh -t: reads, ^Z stops nothing for good, ^C" {
     run ! on_terminal_steps "$STARTED" 'type:\x1ahello\n' -- ./rw run --ttl=60s "$L" -- sh reader.sh
-    echo "$output"
     [ "$status" -eq 5 ]
     rm job
     run ! on_terminal_steps "$STARTED" 'type:\x03' -- ./rw run --ttl=60s "$L" -- sh stayer.sh

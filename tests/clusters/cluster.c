@@ -1,12 +1,5 @@
 #include "clusters/cluster.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define CANNOT 77 /* of tools/cluster: it cannot be had here */
 
 static char folder[200];
@@ -42,8 +35,7 @@ static void obey(const char *before, const char *after)
     int status = tool(before, after, line, sizeof line);
     if (status == 0)
         return;
-    print_error("tools/cluster %s %s: status %d\n", before, after, status);
-    fail();
+    fail_msg("tools/cluster %s %s: status %d", before, after, status);
 }
 
 void cluster_node(const char *verb, int node)
@@ -59,8 +51,6 @@ int cluster_primary(void)
     assert_int_equal(tool("primary", "", line, sizeof line), 0);
     return atoi(line);
 }
-
-/* ------------------------------------------------------------------- set-up, tear-down */
 
 /* A test that failed must not leave servers behind. */
 static void remove_at_exit(void)
@@ -108,14 +98,11 @@ int cluster_begin(const char *what)
     return 0;
 }
 
-int cluster_end(void **state)
+int cluster_end(TS_NO_STATE)
 {
-    (void)state;
     remove_at_exit();
     return 0;
 }
-
-/* ------------------------------------------------------------------------------- nodes */
 
 const char *cluster_socket(int node)
 {
@@ -176,10 +163,9 @@ bool cluster_so(MYSQL *mysql, const char *format, ...)
 rowlock_hold *cluster_take(rowlock_client *client, const char *name, rowlock_mode mode,
                            int64_t ttl_ms)
 {
-    const rowlock_acquire_options options = {.mode = mode, .wait_ms = SOON_MS, .ttl_ms = ttl_ms};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    return hold;
+    return ts_take_with(
+        client, name,
+        (rowlock_acquire_options){.mode = mode, .wait_ms = SOON_MS, .ttl_ms = ttl_ms});
 }
 
 bool cluster_shows(rowlock_client *client, const char *name, uint64_t token)
@@ -242,8 +228,6 @@ static bool opens(int node)
 void cluster_schema_everywhere(void)
 {
     for (int n = 1; n <= CLUSTER_NODES; n++)
-        if (!POLL_UNTIL(opens(n), 30000)) {
-            print_error("node %d: %s\n", n, ts_err.message);
-            fail();
-        }
+        if (!POLL_UNTIL(opens(n), 30000))
+            fail_msg("node %d: %s", n, ts_err.message);
 }

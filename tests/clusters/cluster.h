@@ -15,8 +15,8 @@ enum { SOON_MS = 60000 }; /* for what must happen in the end */
 #define SOON(expression) assert_true(POLL_UNTIL((expression), SOON_MS))
 
 /* A list of tests is a macro of what is done with each: to declare it, to list it. */
-#define DECLARED(test) void test(void **state);
-#define LISTED(test)   ONCE(test),
+#define DECLARED(test) void test(void);
+#define LISTED(test)   ts_add(#test, "", (ts_case){.once = test});
 
 /* For cmocka's group set-up and tear-down. Where the cluster cannot be had, tools/cluster says
  * why, and the program ends as skipped. */

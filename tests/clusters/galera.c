@@ -1,12 +1,9 @@
 /* Galera: three nodes of MariaDB, each of which takes writes. */
-#include <string.h>
-
 #include "clusters/sql.h"
 #include "clusters/writers.h"
 
-static int begin(void **state)
+static int begin(TS_NO_STATE)
 {
-    (void)state;
     return cluster_begin("galera");
 }
 
@@ -18,17 +15,15 @@ static bool refused_for_good(rowlock_client *client, const char *name)
 }
 
 /* Alone, a node is no primary component any more: it answers 1047 to everything. */
-static void test_a_node_that_is_cut_off(void **state)
+static void test_a_node_that_is_cut_off(void)
 {
-    (void)state;
     const char *name = ts_name("cut-off");
     const char *fresh = ts_name("new");
     rowlock_client_options options = cluster_options(1);
-    rowlock_client *client = cluster_open(1);
+    TS_CLIENT *client = cluster_open(1);
     rowlock_client *none = NULL;
     const rowlock_acquire_options how = {.ttl_ms = 4000};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(client, name, &how, &hold, &ts_err));
+    rowlock_hold *hold = ts_take_with(client, name, how);
     uint64_t token = rowlock_hold_token(hold);
     cluster_node("kill-node", 2);
     cluster_node("kill-node", 3);
@@ -41,16 +36,14 @@ static void test_a_node_that_is_cut_off(void **state)
     /* Begun anew, on what was committed: the tokens go on. */
     for (int n = 1; n <= CLUSTER_NODES; n++)
         cluster_node("start-node", n);
-    rowlock_hold *again = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *again = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(again) > token);
-    WANT(OK, rowlock_release(again, &ts_err));
-    rowlock_client_close(client);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WRITERS_TESTS(LISTED) SQL_WRITERS_TESTS(LISTED) ONCE(test_a_node_that_is_cut_off),
-    };
-    return cmocka_run_group_tests_name("galera", tests, begin, cluster_end);
+    WRITERS_TESTS(LISTED)
+    SQL_WRITERS_TESTS(LISTED)
+    LISTED(test_a_node_that_is_cut_off)
+    return ts_run("galera", begin, cluster_end);
 }

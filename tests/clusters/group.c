@@ -1,13 +1,9 @@
 /* MySQL's Group Replication with one primary: what a secondary says, and a failover. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "clusters/sql.h"
 #include "clusters/turns.h"
 
-static int begin(void **state)
+static int begin(TS_NO_STATE)
 {
-    (void)state;
     return cluster_begin("group");
 }
 
@@ -17,30 +13,24 @@ static int any_secondary(void)
 }
 
 /* One may look, and take nothing: 1290, super_read_only, for root too. */
-static void test_a_secondary_refuses(void **state)
+TS_ONCE(test_a_secondary_refuses)
 {
-    (void)state;
-    rowlock_client *client = cluster_open(any_secondary());
-    rowlock_client *primary = cluster_open(cluster_primary());
+    TS_CLIENT *client = cluster_open(any_secondary());
+    TS_CLIENT *primary = cluster_open(cluster_primary());
     cluster_refuses(client, primary);
     const rowlock_sweep_options options = {0};
     rowlock_sweep_result result;
     assert_int_not_equal(rowlock_sweep(client, &options, &result, &ts_err), ROWLOCK_OK);
-    rowlock_client_close(client);
-    rowlock_client_close(primary);
 }
-
-/* ---------------------------------------------------------------------------- from SQL */
 
 /* Procedures: at the primary alone, whoever calls them. */
 static void want_read_only(int node)
 {
-    MYSQL *mysql = sql_at(node);
+    TS_MYSQL *mysql = sql_at(node);
     want_sqlstate(mysql, "CALL rowlock_acquire('read only', 5, 5, @token)", "RLRDO");
     want_sqlstate(mysql, "CALL rowlock_try('read only', 5, @token)", "RLRDO");
     want_sqlstate(mysql, "CALL rowlock_row_make('read only')", "RLRDO");
     want_sqlstate(mysql, "CALL rowlock_break('read only')", "RLRDO");
-    mysql_close(mysql);
 }
 
 /* Another one becomes the primary, with nobody killed. */
@@ -52,17 +42,16 @@ static void switch_to(MYSQL *mysql)
 
 /* The event sweeps where it was made, as long as that is the primary. Afterwards nobody does, until
  * it is enabled at the new one; the doctor tells. A token that SQL was given goes on there. */
-static void test_the_event_and_a_new_primary(void **state)
+TS_ONCE(test_the_event_and_a_new_primary)
 {
-    (void)state;
     int old = cluster_primary();
     int new = any_secondary();
     const char *dead = ts_name("dead");
     const char *name = ts_name("sql");
     sql_install(old);
     event_install(old);
-    MYSQL *before = sql_at(old);
-    MYSQL *after = sql_at(new);
+    TS_MYSQL *before = sql_at(old);
+    TS_MYSQL *after = sql_at(new);
     SOON(event_is(new, ROWLOCK_NOTE, "another server sweeps"));
     event_add_dead(before, dead, 3);
     SOON(event_freed_all(before, dead, 3));
@@ -82,11 +71,7 @@ static void test_the_event_and_a_new_primary(void **state)
     SOON(event_is(old, ROWLOCK_NOTE, "another server sweeps"));
     const rowlock_client_options options = cluster_options(new);
     WANT(OK, rowlock_sweep_event_remove(&options, NULL, NULL, &ts_err));
-    mysql_close(before);
-    mysql_close(after);
 }
-
-/* --------------------------------------------------------------------------- failover */
 
 static bool another_primary(int old)
 {
@@ -121,13 +106,12 @@ static int fail_over(void)
  * What the old primary had committed, the new one has: a lease goes on, with its token, and its
  * holder renews it there. A row lock was the old server's, and is lost. Who waits gets in.
  */
-static void test_failover_of_what_is_held(void **state)
+TS_ONCE(test_failover_of_what_is_held)
 {
-    (void)state;
     const char *lease_name = ts_name("lease");
     const char *row_name = ts_name("row");
     cluster_front_to(cluster_primary());
-    rowlock_client *client = cluster_open(CLUSTER_FRONT);
+    TS_CLIENT *client = cluster_open(CLUSTER_FRONT);
     rowlock_client *other = cluster_open(CLUSTER_FRONT);
     rowlock_hold *row = ts_take(client, row_name, ROWLOCK_PESSIMISTIC, 60000);
     rowlock_hold *lease = ts_take(client, lease_name, ROWLOCK_OPTIMISTIC, 75000);
@@ -145,8 +129,7 @@ static void test_failover_of_what_is_held(void **state)
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(lease) > left_ms, 120000));
     assert_false(ts_waiter_ended(&waiter));
     WANT(OK, rowlock_release(lease, &ts_err));
-    WANT(OK, ts_waiter_join(&waiter, SOON_MS));
-    assert_true(rowlock_hold_token(waiter.hold) > lease_token);
+    ASSERT_GETS_IN(&waiter, lease_token, SOON_MS);
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     rowlock_hold *next = ts_take(other, row_name, ROWLOCK_PESSIMISTIC, 60000);
     assert_true(rowlock_hold_token(next) > row_token);
@@ -156,12 +139,10 @@ static void test_failover_of_what_is_held(void **state)
     cluster_node("start-node", old);
     client = cluster_open(old);
     WANT(READONLY, ts_try(client, lease_name, ROWLOCK_OPTIMISTIC));
-    rowlock_client_close(client);
 }
 
-static void test_failover_beside_turns(void **state)
+TS_ONCE(test_failover_beside_turns)
 {
-    (void)state;
     enum { CLIENTS = 6, TURNS = 60 };
     cluster_front_to(cluster_primary());
     turns *all = turns_start(&(turns_plan){.nodes = {CLUSTER_FRONT},
@@ -176,13 +157,4 @@ static void test_failover_beside_turns(void **state)
     turns_finish(all);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ONCE(test_a_secondary_refuses),
-        ONCE(test_the_event_and_a_new_primary),
-        ONCE(test_failover_of_what_is_held),
-        ONCE(test_failover_beside_turns),
-    };
-    return cmocka_run_group_tests_name("group", tests, begin, cluster_end);
-}
+TS_MAIN("group", begin, cluster_end)

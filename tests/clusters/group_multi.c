@@ -2,9 +2,8 @@
 #include "clusters/sql.h"
 #include "clusters/writers.h"
 
-static int begin(void **state)
+static int begin(TS_NO_STATE)
 {
-    (void)state;
     return cluster_begin("group --multi-primary");
 }
 
@@ -13,14 +12,13 @@ static int begin(void **state)
  * with old data: who took a lease there would be the second holder. It answers READONLY, although
  * the server would take the write.
  */
-static void test_a_node_outside_its_group(void **state)
+static void test_a_node_outside_its_group(void)
 {
-    (void)state;
     const char *name = ts_name("outside");
-    rowlock_client *client = cluster_open(2);
-    rowlock_client *member = cluster_open(1);
+    TS_CLIENT *client = cluster_open(2);
+    TS_CLIENT *member = cluster_open(1);
     rowlock_hold *hold = ts_take(member, name, ROWLOCK_OPTIMISTIC, 30000);
-    MYSQL *mysql = sql_at(2);
+    TS_MYSQL *mysql = sql_at(2);
     ts_sql(mysql, "STOP GROUP_REPLICATION");
     WANT(READONLY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     ts_sql(mysql, "SET GLOBAL super_read_only = OFF");
@@ -36,14 +34,12 @@ static void test_a_node_outside_its_group(void **state)
     ts_sql(mysql, "START GROUP_REPLICATION");
     WANT(OK, rowlock_release(hold, &ts_err));
     assert_true(POLL_UNTIL(ts_try(client, name, ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, 60000));
-    mysql_close(mysql);
-    rowlock_client_close(client);
-    rowlock_client_close(member);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WRITERS_TESTS(LISTED) SQL_WRITERS_TESTS(LISTED)
-                                           ONCE(test_a_node_outside_its_group)};
-    return cmocka_run_group_tests_name("group_multi", tests, begin, cluster_end);
+    WRITERS_TESTS(LISTED)
+    SQL_WRITERS_TESTS(LISTED)
+    LISTED(test_a_node_outside_its_group)
+    return ts_run("group_multi", begin, cluster_end);
 }

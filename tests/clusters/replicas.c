@@ -3,11 +3,7 @@
  * new primary may lack the newest locks, and tokens may go back: whoever held one at the old
  * primary is told that it is lost, as soon as his client meets the new one.
  */
-#include <stdio.h>
-
 #include "clusters/sql.h"
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
 
 enum { PRIMARY = 1, SEMI_SYNCHRONOUS = 2, ASYNCHRONOUS = 3 };
 
@@ -17,9 +13,8 @@ enum { PRIMARY = 1, SEMI_SYNCHRONOUS = 2, ASYNCHRONOUS = 3 };
 
 static const char *user;
 
-static int begin(void **state)
+static int begin(TS_NO_STATE)
 {
-    (void)state;
     return cluster_begin("replicas");
 }
 
@@ -27,11 +22,9 @@ static int begin(void **state)
 static rowlock_client *open_at(int node)
 {
     rowlock_client_options options = cluster_options(node);
-    rowlock_client *client = NULL;
     options.user = user;
     options.password = "secret";
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return ts_open_with(options);
 }
 
 static void make_user(void)
@@ -39,31 +32,24 @@ static void make_user(void)
     cluster_use(PRIMARY);
     user = ts_user("locks", "secret", "SELECT, INSERT, UPDATE, DELETE", ts_schema());
     for (int n = SEMI_SYNCHRONOUS; n <= ASYNCHRONOUS; n++) {
-        MYSQL *mysql = sql_at(n);
+        TS_MYSQL *mysql = sql_at(n);
         SOON(ts_sql_u64(mysql, "SELECT COUNT(*) FROM mysql.db WHERE User = '%s'", user) == 1);
-        mysql_close(mysql);
     }
 }
 
-/* -------------------------------------------------------------------------- a replica */
-
-static void test_a_replica_refuses(void **state)
+TS_ONCE(test_a_replica_refuses)
 {
-    (void)state;
     make_user();
-    rowlock_client *primary = open_at(PRIMARY);
+    TS_CLIENT *primary = open_at(PRIMARY);
     for (int n = SEMI_SYNCHRONOUS; n <= ASYNCHRONOUS; n++) {
-        rowlock_client *client = open_at(n);
+        TS_CLIENT *client = open_at(n);
         cluster_refuses(client, primary);
-        rowlock_client_close(client);
     }
-    rowlock_client_close(primary);
 }
 
 /* read_only does not stop root; what root would change there would be the replica's alone. */
-static void test_root_at_a_replica(void **state)
+TS_ONCE(test_root_at_a_replica)
 {
-    (void)state;
     const rowlock_client_options options = cluster_options(ASYNCHRONOUS);
     rowlock_client_options elsewhere = options;
     char schema[80];
@@ -71,8 +57,8 @@ static void test_root_at_a_replica(void **state)
     elsewhere.schema = schema;
     sql_install(PRIMARY);
     event_install(PRIMARY);
-    MYSQL *primary = sql_at(PRIMARY);
-    MYSQL *replica = sql_at(ASYNCHRONOUS);
+    TS_MYSQL *primary = sql_at(PRIMARY);
+    TS_MYSQL *replica = sql_at(ASYNCHRONOUS);
     ts_sql(replica, "SET GLOBAL event_scheduler = ON");
     SOON(event_is(ASYNCHRONOUS, ROWLOCK_NOTE, "another server sweeps"));
     want_sqlstate(replica, "CALL rowlock_try('replica', 5, @token)", "RLRDO");
@@ -94,28 +80,23 @@ static void test_root_at_a_replica(void **state)
     WANT(OK, rowlock_sweep_event_remove(&there, NULL, NULL, &ts_err));
     SOON(event_is(ASYNCHRONOUS, ROWLOCK_FINE, "does not sweep"));
     WANT(READONLY, rowlock_procedures_remove(&options, NULL, NULL, &ts_err));
-    mysql_close(primary);
-    mysql_close(replica);
 }
-
-/* ------------------------------------------------------------------------- promotions */
 
 /*
  * The asynchronous replica has heard of the names and of neither lock. Promoted, it gives both to
  * whoever asks, with a token that was given out before; who held them at the old primary is told.
  */
-static void test_promotion_of_a_replica_that_lags(void **state)
+TS_ONCE(test_promotion_of_a_replica_that_lags)
 {
-    (void)state;
     const char *lease_name = ts_name("lease");
     const char *row_name = ts_name("row");
     cluster_node("hold", ASYNCHRONOUS);
     cluster_front_to(PRIMARY);
-    rowlock_client *holder = open_at(CLUSTER_FRONT);
-    rowlock_client *other = open_at(CLUSTER_FRONT);
+    TS_CLIENT *holder = open_at(CLUSTER_FRONT);
+    TS_CLIENT *other = open_at(CLUSTER_FRONT);
     rowlock_hold *lease = cluster_take(holder, lease_name, ROWLOCK_OPTIMISTIC, TTL_MS);
     rowlock_hold *row = cluster_take(holder, row_name, ROWLOCK_PESSIMISTIC, TTL_MS);
-    ts_waiter waiter = {
+    TS_WAITER waiter = {
         .client = other, .name = lease_name, .options = {.wait_ms = 2 * SOON_MS, .ttl_ms = TTL_MS}};
     ts_waiter_start(&waiter);
     cluster_node("kill-node", PRIMARY);
@@ -138,18 +119,10 @@ static void test_promotion_of_a_replica_that_lags(void **state)
     assert_held(waiter.hold);
     WANT(BUSY, ts_try(holder, lease_name, ROWLOCK_OPTIMISTIC));
     WANT(OK, ts_try(other, row_name, ROWLOCK_PESSIMISTIC));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
-    rowlock_client_close(holder);
-    rowlock_client_close(other);
 }
 
 int main(void)
 {
     ts_secret("secret");
-    const struct CMUnitTest tests[] = {
-        ONCE(test_a_replica_refuses),
-        ONCE(test_root_at_a_replica),
-        ONCE(test_promotion_of_a_replica_that_lags),
-    };
-    return cmocka_run_group_tests_name("replicas", tests, begin, cluster_end);
+    return ts_run("replicas", begin, cluster_end);
 }

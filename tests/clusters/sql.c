@@ -1,25 +1,16 @@
 #include "clusters/sql.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
-
 void sql_install(int node)
 {
     const rowlock_client_options options = cluster_options(node);
     rowlock_procedures_result result;
     WANT(OK, rowlock_procedures_install(&options, NULL, &result, &ts_err));
     for (int n = 1; n <= CLUSTER_NODES; n++) {
-        MYSQL *mysql = sql_at(n);
+        TS_MYSQL *mysql = sql_at(n);
         SOON(cluster_so(mysql,
                         "%u = (SELECT COUNT(*) FROM information_schema.routines"
                         " WHERE routine_schema = DATABASE())",
                         (unsigned)result.total));
-        mysql_close(mysql);
     }
 }
 
@@ -28,8 +19,6 @@ void want_sqlstate(MYSQL *mysql, const char *statement, const char *state)
     assert_int_not_equal(ts_sql_try(mysql, "%s", statement), 0);
     assert_string_equal(mysql_sqlstate(mysql), state);
 }
-
-/* -------------------------------------------------------------------------- exclusion */
 
 enum { TURNS = 6, WORKERS = 2 * CLUSTER_NODES };
 
@@ -69,14 +58,13 @@ static void *take_turns(void *arg)
 }
 
 /* At every node: they take turns, and each turn has a higher token than the one before. */
-void test_sql_sessions_from_every_node(void **state)
+void test_sql_sessions_from_every_node(void)
 {
-    (void)state;
     worker workers[WORKERS] = {0};
     const char *name = ts_name("sql");
     const char *first = "";
     sql_install(1);
-    MYSQL *mysql = sql_at(1);
+    TS_MYSQL *mysql = sql_at(1);
     ts_sql(mysql, "CREATE TABLE tally (id INT PRIMARY KEY, value BIGINT NOT NULL)");
     ts_sql(mysql, "CREATE TABLE turn (token BIGINT PRIMARY KEY)");
     ts_sql(mysql, "INSERT INTO tally VALUES (1, 0)");
@@ -102,18 +90,16 @@ void test_sql_sessions_from_every_node(void **state)
     ts_sql(mysql, "CALL rowlock_row_make('sql row')");
     ts_sql(mysql, "START TRANSACTION");
     want_sqlstate(mysql, "CALL rowlock_row_lock('sql row', 0)", "RLUNS");
-    mysql_close(mysql);
 }
 
 /* The lease of an open fenced transaction runs out, and is taken at another node, which does not
  * know of it: what the transaction wrote is not committed. */
-void test_a_fenced_sql_transaction_is_overtaken(void **state)
+void test_a_fenced_sql_transaction_is_overtaken(void)
 {
-    (void)state;
     const char *name = ts_name("overtaken");
     sql_install(1);
-    MYSQL *late = sql_at(1);
-    MYSQL *next = sql_at(2);
+    TS_MYSQL *late = sql_at(1);
+    TS_MYSQL *next = sql_at(2);
     ts_sql(late, "CREATE TABLE late (id INT PRIMARY KEY)");
     ts_sql(late, "CALL rowlock_acquire('%s', 1, 30, @token)", name);
     ts_sql(late, "START TRANSACTION");
@@ -126,11 +112,7 @@ void test_a_fenced_sql_transaction_is_overtaken(void **state)
     ts_sql(next, "CALL rowlock_check('%s', @token)", name);
     assert_true(ts_sql_u64(next, "SELECT @token") > ts_sql_u64(late, "SELECT @token"));
     ts_sql(next, "CALL rowlock_release('%s', @token)", name);
-    mysql_close(late);
-    mysql_close(next);
 }
-
-/* -------------------------------------------------------------------------- the event */
 
 static bool has_event(MYSQL *mysql, const char *status)
 {
@@ -145,11 +127,10 @@ void event_install(int node)
 {
     const rowlock_client_options options = cluster_options(node);
     const rowlock_sweep_event_options how = {.every_ms = 1000};
-    MYSQL *mysql = sql_at(node);
+    TS_MYSQL *mysql = sql_at(node);
     WANT(OK, rowlock_sweep_event_install(&options, &how, NULL, &ts_err));
     assert_true(has_event(mysql, "ENABLED"));
     ts_sql(mysql, "SET GLOBAL event_scheduler = ON");
-    mysql_close(mysql);
 }
 
 void event_add_dead(MYSQL *mysql, const char *prefix, unsigned count)
@@ -211,9 +192,8 @@ static unsigned event_errors(int node)
  * Made at one node, it is disabled at the others; where it is enabled at all of them (by hand, or
  * because a node was copied from another) one sweeps and the others let it, without an error.
  */
-void test_the_event_at_several_nodes(void **state)
+void test_the_event_at_several_nodes(void)
 {
-    (void)state;
     enum { DEAD = 300, RUNS = 6 };
     MYSQL *at[CLUSTER_NODES + 1];
     sql_install(1);
@@ -246,13 +226,10 @@ void test_the_event_at_several_nodes(void **state)
         mysql_close(at[n]);
 }
 
-/* -------------------------------------------------------------------------- migrations */
-
 /* A migrator at another node could not be ended: refused, and nothing changed; with the word
  * that all use one node, that one's changes get to the others. */
-void test_migrations_on_many_writers(void **state)
+void test_migrations_on_many_writers(void)
 {
-    (void)state;
     char folder[200];
     char command[700];
     ts_make_folder("files", folder, sizeof folder);

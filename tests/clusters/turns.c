@@ -1,11 +1,5 @@
 #include "clusters/turns.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 enum { MOST_WORKERS = 64, MOST_NAMES = 16, MOST_HOLDS = 20000, HOLD_MOST_US = 3000 };
 
 /* One hold, by this machine's clock: from the return of the acquire to the last moment at which
@@ -137,10 +131,8 @@ static void *work(void *arg)
 static rowlock_client *open_at(int node)
 {
     rowlock_client_options options = cluster_options(node);
-    rowlock_client *client = NULL;
     options.reconnect_ms = 10000;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return ts_open_with(options);
 }
 
 static void add_workers(turns *all, int node)
@@ -188,8 +180,6 @@ bool turns_over(turns *all)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------------- the record */
 
 static int by_name_and_token(const void *a, const void *b)
 {

@@ -1,16 +1,7 @@
 #include "clusters/writers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_mysql.h"
-
-/* --------------------------------------------------------------------------- exclusion */
-
-void test_turns_from_every_node(void **state)
+void test_turns_from_every_node(void)
 {
-    (void)state;
     turns_finish(turns_start(&(turns_plan){.nodes = {1, 2, 3},
                                            .clients = 4,
                                            .names = 2,
@@ -23,8 +14,6 @@ static rowlock_hold *hold_at(rowlock_client *client, const char *name)
 {
     return cluster_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
 }
-
-/* ------------------------------------------------------------------------ housekeeping */
 
 /* No sweep is to take longer, nor anybody who waits for what it has locked. */
 enum { SWEEP_MOST_MS = 3000 };
@@ -57,9 +46,8 @@ static void *keep_sweeping(void *arg)
 
 /* Names are purged and made again, at every node at once, while they are wanted: what
  * turns_finish() asserts holds all the same, and each sweep ends well. */
-void test_sweeps_at_every_node_beside_turns(void **state)
+void test_sweeps_at_every_node_beside_turns(void)
 {
-    (void)state;
     sweeper sweepers[CLUSTER_NODES] = {{0}};
     turns *all = turns_start(&(turns_plan){.nodes = {1, 2, 3},
                                            .clients = 2,
@@ -80,8 +68,6 @@ void test_sweeps_at_every_node_beside_turns(void **state)
         assert_true(sweepers[i].longest_ms <= SWEEP_MOST_MS + ts_slack_ms());
     }
 }
-
-/* -------------------------------------------------------------------------- the fence */
 
 /* A holder and who takes its lock away, and sessions that write, one of them at a third node. */
 typedef struct fenced {
@@ -106,10 +92,9 @@ static void want_no_commit(fenced *f, const char *name, const rowlock_hold *hold
 {
     SOON(cluster_shows(f->taker, name, rowlock_hold_token(hold)));
     WANT(OK, ts_break_now(f->taker, name));
-    rowlock_hold *taken = hold_at(f->taker, name);
+    TS_HOLD *taken = hold_at(f->taker, name);
     assert_int_not_equal(ts_sql_try(late, "COMMIT"), 0);
     assert_held(taken);
-    WANT(OK, rowlock_release(taken, &ts_err));
 }
 
 static void fenced_close(fenced *f)
@@ -134,9 +119,8 @@ static bool commits_fenced(MYSQL *mysql, rowlock_hold *hold)
 
 /* A fence at one node, the lease taken at another: when it has been broken and taken anew, the
  * transaction cannot commit, wherever the two happened. */
-void test_a_fence_at_another_node(void **state)
+void test_a_fence_at_another_node(void)
 {
-    (void)state;
     const char *name = ts_name("fence");
     fenced f = fenced_open();
     rowlock_hold *hold = hold_at(f.holder, name);
@@ -155,9 +139,8 @@ void test_a_fence_at_another_node(void **state)
 }
 
 /* The same of a table's triggers, which know nothing of transactions at other nodes. */
-void test_a_fenced_table_at_another_node(void **state)
+void test_a_fenced_table_at_another_node(void)
 {
-    (void)state;
     const char *name = ts_name("table");
     fenced f = fenced_open();
     ts_sql(f.far, "CREATE TABLE guarded (id INT PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB");
@@ -180,8 +163,6 @@ void test_a_fenced_table_at_another_node(void **state)
     (void)rowlock_release(hold, &ts_err);
     fenced_close(&f);
 }
-
-/* ------------------------------------------------------------------------- sections */
 
 enum { SECTIONS = 20, SECTION_THREADS = 2 * CLUSTER_NODES };
 
@@ -242,12 +223,11 @@ static void adder_start(adder *a)
     SOON(cluster_so(a->mysql, "1 = (SELECT COUNT(*) FROM counter)"));
 }
 
-void test_sections_from_every_node(void **state)
+void test_sections_from_every_node(void)
 {
-    (void)state;
     adder adders[SECTION_THREADS] = {0};
     const char *name = ts_name("section");
-    MYSQL *mysql = sql_at(1);
+    TS_MYSQL *mysql = sql_at(1);
     ts_sql(mysql, "CREATE TABLE counter (id INT PRIMARY KEY, value BIGINT NOT NULL)");
     ts_sql(mysql, "INSERT INTO counter VALUES (1, 0)");
     for (int i = 0; i < SECTION_THREADS; i++) {
@@ -270,19 +250,15 @@ void test_sections_from_every_node(void **state)
     assert_null(failed);
     print_message("# %d sections, %u conflicts\n", SECTIONS * SECTION_THREADS, conflicts);
     SOON(cluster_so(mysql, "(SELECT value FROM counter) = %d", SECTIONS * SECTION_THREADS));
-    mysql_close(mysql);
 }
-
-/* ------------------------------------------------------------------------- row locks */
 
 /* Not even looked at: a name that was refused may still become a lease. Who says that he writes at
  * this node alone gets them. */
-void test_row_locks_are_refused(void **state)
+void test_row_locks_are_refused(void)
 {
-    (void)state;
     for (int n = 1; n <= CLUSTER_NODES; n++) {
         const char *name = ts_name("row");
-        rowlock_client *client = cluster_open(n);
+        TS_CLIENT *client = cluster_open(n);
         rowlock_hold *hold = NULL;
         const rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
         WANT(UNSUPPORTED, rowlock_acquire(client, name, &options, &hold, &ts_err));
@@ -294,7 +270,6 @@ void test_row_locks_are_refused(void **state)
         ts_sql(mysql, "ROLLBACK");
         mysql_close(mysql);
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-        rowlock_client_close(client);
     }
     rowlock_client_options alone = cluster_options(2);
     alone.single_writer = true;
@@ -306,8 +281,6 @@ void test_row_locks_are_refused(void **state)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
 }
-
-/* --------------------------------------------------------------- procedures, the doctor */
 
 /* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
  * at the others in its time. */
@@ -321,9 +294,8 @@ static rowlock_client *open_via(const char *user, int node)
     return client;
 }
 
-void test_through_procedures(void **state)
+void test_through_procedures(void)
 {
-    (void)state;
     const char *name = ts_name("via");
     const char *row = ts_name("via-row");
     rowlock_client_options options = cluster_options(1);
@@ -336,10 +308,9 @@ void test_through_procedures(void **state)
         clients[i] = open_via(user, i + 1);
     clients[CLUSTER_NODES] = cluster_open(2);
     for (int i = 0; i < 12; i++) {
-        rowlock_hold *hold = hold_at(clients[i % (CLUSTER_NODES + 1)], name);
+        TS_HOLD *hold = hold_at(clients[i % (CLUSTER_NODES + 1)], name);
         assert_true(rowlock_hold_token(hold) > token);
         token = rowlock_hold_token(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
     }
     rowlock_hold *hold = hold_at(clients[0], name);
     assert_true(rowlock_hold_token(hold) > token);
@@ -350,8 +321,7 @@ void test_through_procedures(void **state)
      */
     WANT(UNSUPPORTED, ts_try(clients[2], row, ROWLOCK_PESSIMISTIC));
     options.single_writer = true;
-    rowlock_client *alone = NULL;
-    WANT(OK, rowlock_client_open(&options, &alone, &ts_err));
+    rowlock_client *alone = ts_open_with(options);
     hold = ts_take(alone, row, ROWLOCK_PESSIMISTIC, 30000);
     SOON(cluster_shows(clients[1], row, rowlock_hold_token(hold)));
     WANT(UNSUPPORTED, rowlock_break(clients[1], row, NULL, &ts_err));
@@ -371,9 +341,8 @@ static void count_findings(void *data, const rowlock_finding *finding)
         finding->level != ROWLOCK_CARE || strstr(finding->follows, "row locks") != NULL;
 }
 
-void test_the_doctor_at_a_node(void **state)
+void test_the_doctor_at_a_node(void)
 {
-    (void)state;
     const rowlock_client_options options = cluster_options(3);
     unsigned of[ROWLOCK_BROKEN + 1] = {0};
     WANT(OK, rowlock_diagnose(&options, 0, count_findings, of, &ts_err));
@@ -383,13 +352,10 @@ void test_the_doctor_at_a_node(void **state)
     assert_true(cluster_finds(3, "waiting", ROWLOCK_NOTE, "")); /* by looking again and again */
 }
 
-/* ------------------------------------------------------------------------------ a node */
-
 /* Node 3 dies while turns are taken at all three, and comes back. Whoever held at it has lost
  * his lock, or keeps it if he can renew it in time; nobody else had it meanwhile. */
-void test_a_node_is_killed_and_comes_back(void **state)
+void test_a_node_is_killed_and_comes_back(void)
 {
-    (void)state;
     enum { CLIENTS = 2, TURNS = 60 };
     turns *all = turns_start(&(turns_plan){.nodes = {1, 2, 3},
                                            .clients = CLIENTS,

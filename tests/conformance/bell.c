@@ -3,13 +3,8 @@
  * statement meanwhile. The waiters here are clients and threads; processes that die or are
  * stopped are in faults/bell.c.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "engine/client.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/proxy.h"
 
 #include "conformance/clients.h" /* after those whose parameters have its names */
@@ -35,33 +30,18 @@ static int end(void **state)
     return close_clients(state);
 }
 
-/* ----------------------------------------------------------------- what the server sees */
-
 static bool queue_becomes(const char *name, uint64_t count)
 {
     return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
 }
 
-static uint64_t token_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
-
-/* ------------------------------------------------------------------------------ clients */
-
 static rowlock_client *open_as(const char *user, const char *socket, rowlock_waiting way)
 {
-    rowlock_client_options options = ts_options();
-    if (user) {
-        options.user = user;
-        options.password = "bell";
-    }
-    if (socket)
-        options.socket = socket;
-    options.waiting = way;
-    options.no_history = true;
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){.user = user,
+                                               .password = user ? "bell" : NULL,
+                                               .socket = socket,
+                                               .waiting = way,
+                                               .no_history = true});
 }
 
 static rowlock_client *open_through(rowlock_waiting way)
@@ -159,8 +139,6 @@ static void serve_all(crowd *c)
         WANT(OK, rowlock_release(next->hold, &ts_err));
     }
 }
-
-/* -------------------------------------------------------------------- first come, first */
 
 /* One release, one is woken: the one that came first. */
 TS_ONCE(test_first_come_first_served)
@@ -304,8 +282,6 @@ static bool was_too_late(rowlock_status status)
     return status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE;
 }
 
-/* ------------------------------------------------------------------ threads of one client */
-
 static uint64_t connections_of(const char *user, const char *also)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE user = '%s'%s", user,
@@ -357,8 +333,6 @@ TS_ONCE(test_threads_wait_in_line)
     finish(hold, name);
 }
 
-/* ------------------------------------------------------------------------- many leases */
-
 /* Leases that nobody wants need no connection of their own; and each has its bell. */
 TS_ONCE(test_many_leases_few_connections)
 {
@@ -390,15 +364,12 @@ static bool connection(uint64_t id, const char *also)
                       also) == 1;
 }
 
-/* ----------------------------------------------------------- deadlines, and being told */
-
 /* In the queue, and as its first, who has the bell but not the lease. */
 TS_ONCE(test_cancel_and_deadline)
 {
     enum { WAIT_MS = 1500 }; /* there is time to see it wait */
     int64_t stood = ts_stood_ms();
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    TS_CANCEL *cancel = ts_cancel();
     for (unsigned i = 0; i < 8; i++) {
         bool first = i % 2;
         bool cancels = i / 2 % 2;
@@ -430,7 +401,6 @@ TS_ONCE(test_cancel_and_deadline)
         finish(hold, name);
         rowlock_cancel_reset(cancel);
     }
-    rowlock_cancel_free(cancel);
 }
 
 /* The reply had not come when there was no time left to ask for it: nobody has it, or it has been
@@ -475,8 +445,6 @@ TS_ONCE(test_deadlines_at_the_last_moment)
     ts_no_bell(mysql, name);
 }
 
-/* ----------------------------------------------------- a holder that has lost its bell */
-
 /* The holder's connection ends. It keeps its lease; the first of those who wait has the bell,
  * and hears of the release soon all the same. */
 TS_ONCE(test_a_holder_without_its_bell)
@@ -490,7 +458,7 @@ TS_ONCE(test_a_holder_without_its_bell)
     assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != keeper, 10000));
     for (int64_t until = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < until; ts_pass_ms(20)) {
         assert_held(hold);
-        assert_int_equal(token_of(name), token);
+        assert_int_equal(ts_version_of(mysql, name), token);
     }
     assert_int_equal(ts_in_queue(mysql, name), 2);
     for (unsigned i = 0; i < 3; i++) {
@@ -538,8 +506,6 @@ TS_ONCE(test_who_does_not_come)
     }
 }
 
-/* ---------------------------------------------------------------------------- polling */
-
 /* Who polls sends no GET_LOCK, ever; and comes to its turn among those who queue: by the second
  * time at which it asks after the release (one was under way, which may ask who has it, too),
  * whenever a busy machine lets it. */
@@ -570,8 +536,6 @@ TS_ONCE(test_who_polls_has_no_bell)
     finish(second.hold, name);
 }
 
-/* ------------------------------------------------------------------------- given back */
-
 /* A holder that had to wait gives it up while its own fenced transaction is open: whoever waits
  * has it when that transaction has ended, not before, and need not wait for the TTL. */
 TS_ONCE(test_given_up_while_fenced)
@@ -587,7 +551,7 @@ TS_ONCE(test_given_up_while_fenced)
     ts_waiter waiter = queue_up(client, name, 1);
     WANT(BUSY, rowlock_release(hold, &ts_err));
     assert_false(ts_waiter_ended(&waiter));
-    assert_int_equal(token_of(name), token);
+    assert_int_equal(ts_version_of(mysql, name), token);
     int64_t ended = ts_now_ms();
     ts_sql(transaction, "COMMIT");
     assert_between(0, got_after(&waiter, ended), 2000 + ts_slack_ms());
@@ -596,7 +560,4 @@ TS_ONCE(test_given_up_while_fenced)
     ts_no_bell(mysql, name);
 }
 
-int main(void)
-{
-    return ts_run("bell", begin, end);
-}
+TS_MAIN("bell", begin, end)

@@ -2,8 +2,6 @@
 #ifndef CONFORMANCE_CLIENTS_H
 #define CONFORMANCE_CLIENTS_H
 
-#include <poll.h>
-
 #include "support/support.h"
 
 static rowlock_client *client;
@@ -24,6 +22,18 @@ static inline int open_clients(void **state)
 static inline int close_clients(void **state)
 {
     return ts_suite_end_with(state, client, other, mysql, watch);
+}
+
+/* What tests with rows of their own write to; and what they wrote under a name. */
+static inline void make_work(void)
+{
+    ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
+                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+}
+
+static inline uint64_t rows_of(const char *name)
+{
+    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
 }
 
 /* This one's transaction is open. */

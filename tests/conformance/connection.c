@@ -1,22 +1,13 @@
 /* How connections are made, and how statements on them are stopped. */
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 #include "stmt/session.h"
 #include "support/proxy.h"
-
-/* --------------------------------------------------------------------- a resolver of ours */
 
 #define NAME "server.rowlock.test"
 
@@ -42,8 +33,6 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *restrict node
     atomic_fetch_add(&resolver_ended, 1);
     return failed;
 }
-
-/* --------------------------------------------------------------------- a slow resolver */
 
 #define SLOW_MS 2500
 
@@ -86,7 +75,7 @@ TS_ONCE(test_a_slow_resolver_does_not_outlast_a_wait)
     assert_true(atomic_load(&resolver_started) > asked);
     ts_waiter w = {.client = far, .name = name, .options = options};
     w.options.wait_ms = 20000;
-    WANT(OK, rowlock_cancel_new(&w.options.cancel, &ts_err));
+    w.options.cancel = ts_cancel();
     asked = atomic_load(&resolver_started);
     ts_waiter_start(&w);
     assert_true(POLL_UNTIL(atomic_load(&resolver_started) > asked, 10000));
@@ -123,8 +112,6 @@ TS_ONCE(test_a_slow_resolver_does_not_hide_a_loss)
     end_slowness(proxy);
 }
 
-/* ------------------------------------------------------------------------- trying again */
-
 /* -1: no descriptor leads there; else whether it is closed by exec(). */
 static int closed_by_exec(unsigned port)
 {
@@ -160,7 +147,7 @@ static void want_cancelled(rowlock_client_options *options, firing *f, int64_t w
 {
     pthread_t thread;
     rowlock_client *none = NULL;
-    WANT(OK, rowlock_cancel_new(&f->cancel, &ts_err));
+    f->cancel = ts_cancel();
     options->cancel = f->cancel;
     options->retry_ms = 120000;
     assert_int_equal(pthread_create(&thread, NULL, fire, f), 0);
@@ -193,8 +180,6 @@ TS_ONCE(test_a_cancelled_opening)
     ts_proxy_stop(f.login);
 }
 
-/* ------------------------------------------------------------------------- the pool */
-
 /* It was used a moment ago, and so nobody looks at it before it is used again. */
 TS_ONCE(test_a_connection_dies_in_the_pool)
 {
@@ -210,8 +195,6 @@ TS_ONCE(test_a_connection_dies_in_the_pool)
     }
 }
 
-/* ------------------------------------------------------------------------- KILL QUERY */
-
 static rl_peer peer_of_loopback(unsigned port)
 {
     rl_peer peer = {.size = sizeof(struct sockaddr_in)};
@@ -225,8 +208,8 @@ static rl_peer peer_of_loopback(unsigned port)
 /* The numbers of connections are each server's own: none is killed at another one. */
 TS_ONCE(test_nothing_is_killed_at_another_server)
 {
-    ts_proxy *here = ts_proxy_start(ts_socket());
-    ts_proxy *there = ts_proxy_start(ts_socket());
+    TS_PROXY *here = ts_proxy_start(ts_socket());
+    TS_PROXY *there = ts_proxy_start(ts_socket());
     rl_params params = {.host = strdup("127.0.0.1"),
                         .user = strdup("root"),
                         .schema = strdup(ts_schema()),
@@ -235,7 +218,7 @@ TS_ONCE(test_nothing_is_killed_at_another_server)
                         .connect_timeout_ms = 20000};
     rl_peer to[2] = {peer_of_loopback(params.port), peer_of_loopback(ts_proxy_port(there))};
     rl_peer unknown = {0};
-    MYSQL *victim = ts_connect(ts_schema());
+    TS_MYSQL *victim = ts_connect(ts_schema());
     rl_pool pool;
     rl_pool_init(&pool, &params, &rl_stmt_pool_hooks, 2);
     uint64_t id = mysql_thread_id(victim);
@@ -247,32 +230,24 @@ TS_ONCE(test_nothing_is_killed_at_another_server)
     assert_true(rl_pool_reaches(&pool, &to[0]));
     assert_false(rl_pool_reaches(&pool, &to[1]));
     rl_pool_destroy(&pool, false);
-    mysql_close(victim);
-    ts_proxy_stop(here);
-    ts_proxy_stop(there);
 }
 
 /* A client that comes another way than its caller's connection cannot stop it: still on time. */
 TS_ONCE(test_a_caller_by_another_way)
 {
     const char *name = ts_name("way");
-    ts_proxy *proxy = ts_proxy_start(ts_socket());
-    rowlock_client *far = open_at(ts_proxy_port(proxy), "127.0.0.1");
+    TS_PROXY *proxy = ts_proxy_start(ts_socket());
+    TS_CLIENT *far = open_at(ts_proxy_port(proxy), "127.0.0.1");
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
     rowlock_tx_options wait = {.wait_ms = 300};
-    MYSQL *own = ts_connect(ts_schema());
+    TS_MYSQL *own = ts_connect(ts_schema());
     ts_sql(own, "BEGIN");
     WANT_WITHIN(TIMEOUT, 299, 300, rowlock_tx_acquire(far, own, name, &wait, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_tx_acquire(far, own, name, &wait, &ts_err));
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "ROLLBACK");
-    mysql_close(own);
-    rowlock_client_close(far);
-    ts_proxy_stop(proxy);
 }
-
-/* ------------------------------------------------------------------------ option files */
 
 static const char *option_file(const char *lines)
 {
@@ -310,7 +285,4 @@ TS_ONCE(test_no_file_is_sent)
     unlink(file);
 }
 
-int main(void)
-{
-    return ts_run("connection", open_clients, close_clients);
-}
+TS_MAIN("connection", open_clients, close_clients)

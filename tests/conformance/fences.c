@@ -1,10 +1,5 @@
 /* Fences on tables: rowlock_fence_install(), rowlock_present(), and what the triggers refuse. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define REFUSED 1644 /* SIGNAL */
 
@@ -89,8 +84,6 @@ static void want_no_write(MYSQL *conn, const char *table, const char *name)
     assert_int_equal(checksum(table), before);
 }
 
-/* ------------------------------------------------------------------------ what is refused */
-
 TS_BOTH(test_nobody_writes_without_the_token)
 {
     const char *name = ts_name("only");
@@ -159,18 +152,16 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
     if (mode == ROWLOCK_PESSIMISTIC)
         ts_expire(watch, name, mode);
-    ts_waiter waiter = ts_wait_for(other, name, mode, 30000);
+    TS_WAITER waiter = ts_wait(other, name, mode, 30000, 0);
     assert_true(ts_row_waits(watch, "resource", 10000));
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 2", table);
     ts_pass_ms(300);
     assert_false(ts_waiter_ended(&waiter));
     ts_sql(mysql, "COMMIT");
-    WANT(OK, ts_waiter_join(&waiter, 15000));
-    assert_true(rowlock_hold_token(waiter.hold) > token);
+    ASSERT_GETS_IN(&waiter, token, 15000);
     want_refused(mysql, table, name, "UPDATE @ SET n = 1 WHERE id = 3");
     assert_int_equal(checksum(table), 6002);
     WANT(LOST, rowlock_release(old, &ts_err));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 TS_BOTH(test_a_take_over_waits_for_the_writer)
@@ -185,7 +176,7 @@ TS_BOTH(test_sessions_of_one_holder_do_not_wait)
     const char *name = ts_name("side");
     const char *table = fenced_table(name);
     TS_MYSQL *second = ts_connect(shop);
-    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     WANT(OK, rowlock_present(hold, mysql, &ts_err));
     WANT(OK, rowlock_present(hold, second, &ts_err));
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = 1");
@@ -206,7 +197,6 @@ TS_BOTH(test_sessions_of_one_holder_do_not_wait)
     ts_sql(mysql, "COMMIT");
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
     assert_int_equal(checksum(table), 10003);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* An engine without transactions: what is refused is not written; what was written stays. */
@@ -220,14 +210,11 @@ TS_ONCE(test_an_engine_without_transactions)
     WANT(OK, rowlock_present(hold, mysql, &ts_err));
     ts_sql(mysql, "INSERT INTO flat VALUES (1)");
     ts_expire(watch, name, ROWLOCK_OPTIMISTIC);
-    rowlock_hold *next = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *next = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     want_refused(mysql, "flat", name, "INSERT INTO @ VALUES (2)");
     assert_int_equal(ts_sql_u64(watch, "SELECT COUNT(*) FROM flat"), 1);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_release(next, &ts_err));
 }
-
-/* ---------------------------------------------------------------------------- presenting */
 
 /* Guessed, or of another lock, or of another schema's lock of that name. (Presenting begins no
  * transaction, and is there whatever the variable was.) */
@@ -237,9 +224,9 @@ TS_ONCE(test_tokens_that_are_not_it)
     const char *table = fenced_table(name);
     const char *elsewhere = ts_extra_schema("elsewhere", true);
     TS_CLIENT *their = ts_open_with(ts_options_on(elsewhere));
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
-    rowlock_hold *same_name = ts_take(their, name, ROWLOCK_OPTIMISTIC, 30000);
-    rowlock_hold *other_name = ts_take(client, ts_name("forged"), ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *same_name = ts_take(their, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *other_name = ts_take(client, ts_name("forged"), ROWLOCK_OPTIMISTIC, 30000);
     assert_int_equal(rowlock_hold_token(hold), rowlock_hold_token(same_name));
     TS_MYSQL *conn = ts_connect(shop);
     ts_sql(conn, "SET autocommit = 0, @rowlock_presented = 'no json'");
@@ -259,12 +246,7 @@ TS_ONCE(test_tokens_that_are_not_it)
     assert_int_equal(conn->server_status & SERVER_STATUS_IN_TRANS, 0);
     ts_sql(conn, "UPDATE %s SET n = 1", table);
     ts_sql(conn, "COMMIT");
-    WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_release(same_name, &ts_err));
-    WANT(OK, rowlock_release(other_name, &ts_err));
 }
-
-/* --------------------------------------------------------------- install, list, remove */
 
 static uint64_t triggers_of(const char *table)
 {
@@ -423,9 +405,7 @@ TS_ONCE(test_hostile_names)
 TS_ONCE(test_a_table_in_use)
 {
     const char *name = ts_name("in-use");
-    rowlock_client_options options = ts_options();
-    options.connect_timeout_ms = 3000;
-    TS_CLIENT *hasty = ts_open_with(options);
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 3000});
     ts_sql(watch, "CREATE TABLE busy (id INT PRIMARY KEY) ENGINE = InnoDB");
     ts_sql(mysql, "BEGIN");
     ts_sql(mysql, "INSERT INTO busy VALUES (1)");
@@ -439,14 +419,12 @@ TS_ONCE(test_a_table_in_use)
 TS_ONCE(test_rights)
 {
     const char *name = ts_name("rights");
-    rowlock_client_options options = ts_options();
+    const char *user = ts_user("fencer", "some-pass", "SELECT", ts_schema());
     rowlock_fences *list = NULL;
     ts_sql(watch, "CREATE TABLE guarded (id INT PRIMARY KEY) ENGINE = InnoDB");
-    options.user = ts_user("fencer", "some-pass", "SELECT", ts_schema());
-    options.password = "some-pass";
-    TS_CLIENT *weak = ts_open_with(options);
+    TS_CLIENT *weak = ts_open_as((rowlock_client_options){.user = user, .password = "some-pass"});
     WANT(NOT_FOUND, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
-    ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, options.user);
+    ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, user);
     WANT(DENIED, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
     assert_int_equal(triggers_of("guarded"), 0);
     /* What it says to run can be run as it is. */
@@ -466,20 +444,16 @@ TS_ONCE(test_rights)
         ts_sql(watch, "SET GLOBAL log_bin_trust_function_creators = 0");
     WANT(OK, rowlock_fences_get(weak, &list, &ts_err));
     assert_int_equal(rowlock_fences_count(list), 1);
-    assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, options.user));
+    assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, user));
     rowlock_fences_free(list);
     /* Who writes needs no right on rowlock's tables: the trigger has its definer's. */
     TS_MYSQL *writer =
         ts_connect_as(ts_user("writer", "some-pass", "INSERT", shop), "some-pass", shop);
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     want_refused(writer, "guarded", name, "INSERT INTO @ VALUES (1)");
     WANT(OK, rowlock_present(hold, writer, &ts_err));
     ts_sql(writer, "INSERT INTO guarded VALUES (1)");
     WANT(OK, rowlock_fence_remove(weak, shop, "guarded", &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("fences", open_shop, close_clients);
-}
+TS_MAIN("fences", open_shop, close_clients)

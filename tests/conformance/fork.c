@@ -1,9 +1,5 @@
 /* After fork(): the child's calls fail cleanly, and the parent's sessions live on. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "support/support.h"
 
@@ -28,13 +24,6 @@ typedef struct family {
         }                                                                                          \
     } while (0)
 
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
 static int use_it_in_the_child(void *arg)
 {
     family *f = arg;
@@ -53,7 +42,7 @@ static int use_it_in_the_child(void *arg)
     EXPECT(FORKED, rowlock_hold_check(f->hold));
     EXPECT(FORKED, rowlock_version_read(f->client, f->name, &version, &err));
     EXPECT(FORKED, rowlock_version_bump(f->client, f->name, 0, &version, &err));
-    EXPECT(FORKED, rowlock_section_run(f->client, f->name, NULL, nothing, NULL, NULL, &err));
+    EXPECT(FORKED, rowlock_section_run(f->client, f->name, NULL, ts_no_work, NULL, NULL, &err));
     EXPECT(FORKED, rowlock_list_get(f->client, NULL, &list, &err));
     EXPECT(FORKED, rowlock_list_one(f->client, f->name, &list, &err));
     EXPECT(FORKED, rowlock_history_get(f->client, NULL, &history, &err));
@@ -175,15 +164,11 @@ TS_ONCE(test_nothing_is_inherited_by_exec)
         holds[i] = ts_take(client, ts_name("exec"), ts_modes[i], 30000);
         assert_true(rowlock_hold_fd(holds[i]) >= 0);
     }
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    rowlock_cancel *cancel = ts_cancel();
     assert_int_equal(ts_reap(ts_fork(list_descriptors, NULL), 10000), before);
     rowlock_cancel_free(cancel);
     for (int i = 0; i < 2; i++)
         WANT(OK, rowlock_release(holds[i], &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("fork", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("fork", ts_suite_begin, ts_suite_end)

@@ -3,14 +3,8 @@
  * lag, a name that leads elsewhere, a primary that is none any more. The usual server is `here`, a
  * second one `there`; a proxy leads the client from one to the other.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 #include "support/proxy.h"
-#include "support/support.h"
 
 #define IN_TIME   15000
 #define LONG_TTL  120000
@@ -59,13 +53,8 @@ static int one_server(void **state)
 
 static rowlock_client *open_through_proxy(const char *user)
 {
-    rowlock_client_options options = ts_options();
-    options.socket = ts_proxy_socket(proxy);
-    if (user) {
-        options.user = user;
-        options.password = PASSWORD;
-    }
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){
+        .socket = ts_proxy_socket(proxy), .user = user, .password = user ? PASSWORD : NULL});
 }
 
 static rowlock_client *client; /* through the proxy, as root */
@@ -91,26 +80,13 @@ static void fail_over(const char *socket)
     ts_proxy_cut(proxy);
 }
 
-typedef struct loss {
-    atomic_bool told;
-    char reason[200];
-} loss;
-
-static void note_loss(void *data, rowlock_hold *hold, const char *reason)
-{
-    loss *l = data;
-    (void)hold;
-    snprintf(l->reason, sizeof l->reason, "%s", reason);
-    atomic_store(&l->told, true);
-}
-
 static rowlock_hold *take_told(rowlock_client *from, const char *name, rowlock_mode mode,
-                               int64_t ttl_ms, loss *l)
+                               int64_t ttl_ms, ts_loss *l)
 {
     return ts_take_with(
         from, name,
         (rowlock_acquire_options){
-            .mode = mode, .ttl_ms = ttl_ms, .on_lost = note_loss, .on_lost_data = l});
+            .mode = mode, .ttl_ms = ttl_ms, .on_lost = ts_on_lost, .on_lost_data = l});
 }
 
 /* Any call that needs a connection. */
@@ -121,9 +97,9 @@ static void look(rowlock_client *from)
     rowlock_list_free(list);
 }
 
-static void assert_replaced(loss *l)
+static void assert_replaced(ts_loss *l)
 {
-    assert_true(POLL_UNTIL(atomic_load(&l->told), IN_TIME));
+    assert_true(POLL_UNTIL(atomic_load(&l->times) > 0, IN_TIME));
     if (!strstr(l->reason, "replaced"))
         fail_msg("lost, but: %s", l->reason);
 }
@@ -182,7 +158,7 @@ TS_ONCE(test_another_server_is_found_out)
                 {"a copy, by the release", LONG_TTL, true, false, true}};
     TS_MYSQL *mysql = connect_at(here);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        loss l = {0};
+        ts_loss l = {0};
         print_message("# %s\n", ways[i].by);
         const char *name = ts_name("another");
         rowlock_hold *hold = take_told(client, name, ROWLOCK_OPTIMISTIC, ways[i].ttl_ms, &l);
@@ -311,15 +287,14 @@ TS_ONCE(test_an_id_is_one_servers)
     fail_over(there);
     const rowlock_acquire_options options = {
         .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
-    rowlock_hold *hold = ts_take_with(client, name, options);
+    TS_HOLD *hold = ts_take_with(client, name, options);
     WANT(BUSY, ts_try(new, name, ROWLOCK_PESSIMISTIC));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* The old one lives on, and so does the connection that holds the row there. */
 TS_ONCE(test_a_row_lock_is_left_behind)
 {
-    loss l = {0};
+    ts_loss l = {0};
     rowlock_hold *hold =
         take_told(client, ts_name("left-behind"), ROWLOCK_PESSIMISTIC, LONG_TTL, &l);
     ts_proxy_lead(proxy, there);
@@ -357,7 +332,7 @@ static void set_read_only(bool on)
 /* Held there, and asked for there, without a write. */
 TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
 {
-    loss l = {0};
+    ts_loss l = {0};
     const char *name = ts_name("unfenced");
     ts_proxy_lead(proxy, there);
     TS_CLIENT *theirs = open_through_proxy(user_of("demoted"));
@@ -371,7 +346,7 @@ TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
     /* The server itself would not refuse an administrator (MySQL refuses nobody). */
     WANT(READONLY, rowlock_acquire(admin, name, &unfenced, &none, &ts_err));
     rowlock_client_close(admin);
-    bool told = POLL_UNTIL(atomic_load(&l.told), IN_TIME);
+    bool told = POLL_UNTIL(atomic_load(&l.times) > 0, IN_TIME);
     set_read_only(false);
     assert_true(told);
     assert_non_null(strstr(l.reason, "read-only"));
@@ -414,14 +389,12 @@ TS_ONCE(test_a_connections_number_is_one_servers)
 {
     const rowlock_section_options options = {.wait_ms = 2000};
     rowlock_section_result result;
-    ts_proxy *callers = ts_proxy_start(here);
+    TS_PROXY *callers = ts_proxy_start(here);
     TS_MYSQL *stranger = connect_at(there);
-    MYSQL *own = NULL;
+    TS_MYSQL *own = NULL;
     do {
         mysql_close(own);
-        own = mysql_init(NULL);
-        assert_non_null(mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0,
-                                           ts_proxy_socket(callers), 0));
+        own = ts_proxy_connect(callers);
     } while (mysql_thread_id(own) < mysql_thread_id(stranger));
     while (mysql_thread_id(stranger) < mysql_thread_id(own))
         stranger = (mysql_close(stranger), connect_at(there));
@@ -430,8 +403,6 @@ TS_ONCE(test_a_connections_number_is_one_servers)
                                          fail_over_at_work, callers, &result, &ts_err));
     assert_true(ts_proxy_fired(callers));
     assert_int_equal(mysql_ping(stranger), 0);
-    mysql_close(own);
-    ts_proxy_stop(callers);
 }
 
 int main(void)

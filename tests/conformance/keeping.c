@@ -1,40 +1,20 @@
 /* While a lock is held: renewal, loss, limits. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
-typedef struct told {
-    atomic_int times;
-    _Atomic int64_t at_ms;
-    rowlock_hold *hold;
-    char reason[256];
-} told;
-
-static void on_lost(void *data, rowlock_hold *hold, const char *reason)
-{
-    told *t = data;
-    t->hold = hold;
-    snprintf(t->reason, sizeof t->reason, "%s", reason);
-    atomic_store(&t->at_ms, ts_now_ms());
-    atomic_fetch_add(&t->times, 1);
-}
-
-static rowlock_hold *take_telling(const char *name, rowlock_mode mode, int64_t ttl_ms, told *t)
+static rowlock_hold *take_telling(const char *name, rowlock_mode mode, int64_t ttl_ms, ts_loss *t)
 {
     return ts_take_with(client, name,
                         (rowlock_acquire_options){.mode = mode,
                                                   .wait_ms = 10000,
                                                   .ttl_ms = ttl_ms,
-                                                  .on_lost = on_lost,
+                                                  .on_lost = ts_on_lost,
                                                   .on_lost_data = t});
 }
 
 TS_BOTH(test_it_is_kept_beyond_its_ttl)
 {
     const char *name = ts_name("kept");
-    told t = {0};
+    ts_loss t = {0};
     rowlock_hold *hold = take_telling(name, mode, TS_KEPT_TTL, &t);
     stays_held(hold);
     assert_false(readable(rowlock_hold_fd(hold)));
@@ -47,7 +27,7 @@ TS_BOTH(test_it_is_kept_beyond_its_ttl)
 static void tell_of_a_loss(rowlock_mode mode, bool asked_before)
 {
     const char *name = ts_name("told");
-    told t = {0};
+    ts_loss t = {0};
     rowlock_hold *hold = take_telling(name, mode, TS_KEPT_TTL, &t);
     if (asked_before)
         assert_true(rowlock_hold_fd(hold) >= 0);
@@ -96,15 +76,15 @@ TS_ONCE(test_max_hold)
     for (size_t i = 0; i < 2; i++) {
         const char *name = ts_name("max-hold");
         int64_t max_ms = limits[i].max_hold_ms;
-        told t = {0};
+        ts_loss t = {0};
         rowlock_acquire_options options = limits[i];
-        options.on_lost = on_lost;
+        options.on_lost = ts_on_lost;
         options.on_lost_data = &t;
         int64_t start = ts_now_ms();
         int64_t stood = ts_stood_ms();
         rowlock_hold *hold = ts_take_with(client, name, options);
         assert_between(1, rowlock_hold_remaining_ms(hold), max_ms);
-        ts_waiter waiter = ts_wait_for(other, name, ROWLOCK_OPTIMISTIC, 10000);
+        TS_WAITER waiter = ts_wait(other, name, ROWLOCK_OPTIMISTIC, 10000, 0);
         WANT(OK, ts_waiter_join(&waiter, 10000));
         WANT(LOST, rowlock_hold_check(hold));
         assert_true(POLL_UNTIL(atomic_load(&t.times) == 1, 10000));
@@ -112,7 +92,6 @@ TS_ONCE(test_max_hold)
         assert_between(max_ms - 600, waiter.ended_ms - start, max_ms + 1000 + ts_slack_ms());
         assert_between(max_ms - 700, atomic_load(&t.at_ms) - start, max_ms + ts_stood_ms() - stood);
         WANT(LOST, rowlock_release(hold, &ts_err));
-        WANT(OK, rowlock_release(waiter.hold, &ts_err));
     }
 }
 
@@ -126,7 +105,7 @@ TS_ONCE(test_at_least)
     rowlock_hold *hold =
         ts_take_with(client, name, (rowlock_acquire_options){.at_least_ms = AT_LEAST});
     int64_t got = ts_now_ms();
-    ts_waiter waiter = ts_wait_for(other, name, ROWLOCK_OPTIMISTIC, 20000);
+    TS_WAITER waiter = ts_wait(other, name, ROWLOCK_OPTIMISTIC, 20000, 0);
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
     WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
@@ -138,10 +117,6 @@ TS_ONCE(test_at_least)
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_between(AT_LEAST - 5, waiter.ended_ms - start,
                    AT_LEAST + (got - start) + 350 + ts_slack_ms());
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("keeping", open_clients, close_clients);
-}
+TS_MAIN("keeping", open_clients, close_clients)

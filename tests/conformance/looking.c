@@ -1,7 +1,4 @@
 /* Looking: list, history, break, sweep. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
 
 static rowlock_client *admin; /* reads the history and sweeps: no procedure does */
@@ -43,8 +40,6 @@ static bool is_time(const char *text)
     return sscanf(text, "%4u-%2u-%2u %2u:%2u:%2u.%6u%n", &y, &mo, &d, &h, &mi, &s, &us, &n) == 7 &&
            (size_t)n == strlen(text) && n == 26;
 }
-
-/* ----------------------------------------------------------------------------- list */
 
 TS_BOTH(test_a_held_and_a_free_one)
 {
@@ -132,8 +127,6 @@ TS_ONCE(test_what_is_listed)
     WANT(OK, rowlock_release(holds[1], &ts_err));
 }
 
-/* -------------------------------------------------------------------------- history */
-
 static void flush(void)
 {
     WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
@@ -155,8 +148,7 @@ static const rowlock_event *find_event(const rowlock_history *history, const cha
     for (size_t i = 0; i < rowlock_history_count(history); i++)
         if (strcmp(rowlock_history_at(history, i)->event, event) == 0)
             return rowlock_history_at(history, i);
-    print_error("no event '%s' among %zu\n", event, rowlock_history_count(history));
-    fail();
+    fail_msg("no event '%s' among %zu", event, rowlock_history_count(history));
     return NULL;
 }
 
@@ -164,7 +156,7 @@ TS_BOTH(test_history_of_a_cycle)
 {
     const char *name = ts_name("history");
     rowlock_hold *first = ts_take(other, name, mode, 30000);
-    ts_waiter waiter = ts_wait_for(client, name, mode, 10000);
+    ts_waiter waiter = ts_wait(client, name, mode, 10000, 0);
     ts_pass_ms(600);
     WANT(OK, rowlock_release(first, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
@@ -212,9 +204,7 @@ TS_BOTH(test_close_writes_the_history)
 {
     for (unsigned quiet = 0; quiet < 2; quiet++) {
         const char *name = ts_name("history-close");
-        rowlock_client_options options = ts_options();
-        options.no_history = quiet;
-        rowlock_client *short_lived = ts_open_with(options);
+        rowlock_client *short_lived = ts_open_as((rowlock_client_options){.no_history = quiet});
         WANT(OK, ts_try(short_lived, name, mode));
         (void)ts_take(short_lived, name, mode, 30000);
         rowlock_client_close(short_lived);
@@ -223,8 +213,6 @@ TS_BOTH(test_close_writes_the_history)
         rowlock_history_free(history);
     }
 }
-
-/* ---------------------------------------------------------------------------- break */
 
 TS_BOTH(test_break)
 {
@@ -260,7 +248,7 @@ TS_ONCE(test_a_broken_lease_is_shut)
 {
     const char *name = ts_name("break-shut");
     uint64_t version = 0;
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     int64_t left_ms = shut_for_ms(name);
@@ -274,7 +262,6 @@ TS_ONCE(test_a_broken_lease_is_shut)
     assert_int_equal(shut_for_ms(name), -1);
     hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > token);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Also of a renewed one, whose time is in another row. */
@@ -304,18 +291,13 @@ TS_BOTH(test_break_in_spite_of_the_label)
     const char *labels[] = {"deploy [prod]", "]", whole};
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         const char *name = ts_name("break-label");
-        rowlock_client_options options = ts_options();
-        options.label = labels[i];
-        rowlock_client *labelled = ts_open_with(options);
+        TS_CLIENT *labelled = ts_open_as((rowlock_client_options){.label = labels[i]});
         rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
         WANT(OK, rowlock_break(other, name, NULL, &ts_err));
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
         WANT(LOST, rowlock_release(hold, &ts_err));
-        rowlock_client_close(labelled);
     }
 }
-
-/* ---------------------------------------------------------------------------- sweep */
 
 static rowlock_sweep_result sweep(rowlock_sweep_options options)
 {
@@ -358,7 +340,7 @@ static void forget(const char *name)
            ts_quote(name));
 }
 
-static uint64_t rows_of(const char *table, uint64_t id)
+static uint64_t rows_in(const char *table, uint64_t id)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM %s WHERE id = %llu", table,
                       (unsigned long long)id);
@@ -369,10 +351,9 @@ static uint64_t use(rowlock_client *from, const char *name, rowlock_mode mode, u
 {
     uint64_t token = 0;
     for (unsigned i = 0; i < times; i++) {
-        rowlock_hold *hold = ts_take(from, name, mode, 30000);
+        TS_HOLD *hold = ts_take(from, name, mode, 30000);
         assert_true(rowlock_hold_token(hold) > token);
         token = rowlock_hold_token(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
     }
     return token;
 }
@@ -393,7 +374,7 @@ TS_BOTH(test_unused_names_are_purged)
     rowlock_list *list = NULL;
     WANT(NOT_FOUND, rowlock_list_one(client, name, &list, &ts_err));
     assert_int_equal(
-        rows_of("resource", id) + rows_of("resource_lock", id) + rows_of("lease_renewal", id), 0);
+        rows_in("resource", id) + rows_in("resource_lock", id) + rows_in("lease_renewal", id), 0);
     assert_int_equal(state_of(fresh), ROWLOCK_FREE);
     assert_int_equal(state_of(held_name), ROWLOCK_HELD);
     WANT(OK, rowlock_release(held, &ts_err));
@@ -411,7 +392,4 @@ TS_BOTH(test_unused_names_are_purged)
     WANT(MODE, ts_try(client, name, mode));
 }
 
-int main(void)
-{
-    return ts_run("looking", open_admin, close_admin);
-}
+TS_MAIN("looking", open_admin, close_admin)

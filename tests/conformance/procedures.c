@@ -1,12 +1,6 @@
 /* Installing the stored procedures: again, at once, from older ones; and taking them away. What
  * they do is in tests/sql. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 static rowlock_procedures_result put(const char *schema, bool update_only)
 {
@@ -217,11 +211,8 @@ static void use_both_spellings(const char *written, const char *named, rowlock_v
     rowlock_client *clients[2];
     rowlock_fences *fences = NULL;
     TS_MYSQL *mysql = ts_connect("shop");
-    for (int i = 0; i < 2; i++) {
-        rowlock_client_options options = ts_options_on(schemas[i]);
-        options.via = via;
-        clients[i] = ts_open_with(options);
-    }
+    for (int i = 0; i < 2; i++)
+        clients[i] = ts_open_as((rowlock_client_options){.schema = schemas[i], .via = via});
     rowlock_hold *hold = ts_take(clients[0], name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     const uint64_t token = rowlock_hold_token(hold);
     WANT(BUSY, ts_try(clients[1], name, ROWLOCK_OPTIMISTIC));
@@ -264,7 +255,4 @@ TS_ONCE(test_a_server_that_lowers_names)
     ts_own_remove();
 }
 
-int main(void)
-{
-    return ts_run("procedures", ts_suite_begin_sql, ts_suite_end_sql);
-}
+TS_MAIN("procedures", ts_suite_begin_sql, ts_suite_end_sql)

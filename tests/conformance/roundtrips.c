@@ -7,17 +7,11 @@
  * clock. Commits that write are InnoDB's own count, on a server that has nobody else.
  */
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "engine/hold.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 enum {
     FDS = 1024,
@@ -191,10 +185,7 @@ static party waiter;
 
 static rowlock_client *open_client(rowlock_waiting way, bool history)
 {
-    rowlock_client_options options = ts_options();
-    options.waiting = way;
-    options.no_history = !history;
-    return ts_open_with(options);
+    return ts_open_as((rowlock_client_options){.waiting = way, .no_history = !history});
 }
 
 /* Transactions that changed a row: each is written to the disk before its COMMIT is answered. */
@@ -629,22 +620,9 @@ static cost set_of_names(void)
 
 /* -------------------------------------------------- sections, the caller's connection */
 
-static rowlock_status do_nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
-static rowlock_status do_nothing_tx(void *data, const rowlock_section *section, MYSQL *own)
-{
-    (void)own;
-    return do_nothing(data, section);
-}
-
 static void run_section(const char *name)
 {
-    WANT(OK, rowlock_section_run(holder.client, name, NULL, do_nothing, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_section_run(holder.client, name, NULL, ts_no_work, NULL, NULL, &ts_err));
 }
 
 static const char *warm_section(void)
@@ -679,7 +657,7 @@ static cost tx_section_run(void)
 {
     const char *name = warm_section();
     TS_MYSQL *own = ts_connect(ts_schema());
-    return COST_OF(WANT(OK, rowlock_tx_section_run(holder.client, own, name, NULL, do_nothing_tx,
+    return COST_OF(WANT(OK, rowlock_tx_section_run(holder.client, own, name, NULL, ts_no_work_tx,
                                                    NULL, NULL, &ts_err)));
 }
 
@@ -870,10 +848,8 @@ static void test_every_row_is_measured(TS_NO_STATE)
         size_t at = 0;
         while (at < ROWS && strcmp(rows[at].operation, paper[i].operation) != 0)
             at++;
-        if (at == ROWS) {
-            print_error("in docs/performance.md, but not measured: %s\n", paper[i].operation);
-            fail();
-        }
+        if (at == ROWS)
+            fail_msg("in docs/performance.md, but not measured: %s", paper[i].operation);
     }
     assert_int_equal(paper_rows, ROWS);
 }
@@ -942,7 +918,7 @@ static int end(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[ROWS + 1] = {ONCE(test_every_row_is_measured)};
+    struct CMUnitTest tests[ROWS + 1] = {cmocka_unit_test(test_every_row_is_measured)};
     for (size_t i = 0; i < ROWS; i++)
         tests[i + 1] = (struct CMUnitTest){.name = rows[i].operation,
                                            .test_func = test_row,

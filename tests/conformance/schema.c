@@ -1,10 +1,4 @@
 /* Migrations: again, at once, interrupted, newer. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "support/support.h"
 
 static unsigned newest; /* the version this library makes */
@@ -299,7 +293,4 @@ TS_ONCE(test_what_is_not_migrated)
     ts_same(before, ts_dump(ts_mysql, schema));
 }
 
-int main(void)
-{
-    return ts_run("schema", look_at_newest, ts_suite_end_sql);
-}
+TS_MAIN("schema", look_at_newest, ts_suite_end_sql)

@@ -1,15 +1,10 @@
 /* The optimistic section, alone and with rows. */
-#include <stdio.h>
-#include <string.h>
-
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int open_with_rows(void **state)
 {
     open_clients(state);
-    ts_sql(mysql, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(40),"
-                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    make_work();
     return 0;
 }
 
@@ -23,12 +18,6 @@ typedef struct script {
     uint64_t versions[64];
     char name[64];
 } script;
-
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
 
 static rowlock_status play(void *data, const rowlock_section *section)
 {
@@ -85,7 +74,7 @@ TS_ONCE(test_conflicts_are_counted)
             assert_true(s.versions[n] > s.versions[n - 1]);
         if (status == ROWLOCK_OK) {
             assert_true(result.version > s.versions[0]);
-            assert_true(result.version == version_of(name));
+            assert_true(result.version == ts_version_of(watch, name));
         } else {
             assert_null(ts_error_flaw(status, &ts_err));
             assert_non_null(strstr(ts_err.message, name));
@@ -113,15 +102,13 @@ TS_ONCE(test_a_deadline)
 TS_ONCE(test_cancel_between_attempts)
 {
     const char *name = ts_name("section-cancel");
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    TS_CANCEL *cancel = ts_cancel();
     script s = {.undo = 1000, .fire = cancel};
     rowlock_section_options options = {
         .max_attempts = 1000, .backoff_ms = 60000, .backoff_max_ms = 60000, .cancel = cancel};
     int64_t start = ts_now_ms();
     WANT(CANCELLED, run(name, &s, options));
     assert_between(0, ts_now_ms() - start, ts_slack_ms() + 50);
-    rowlock_cancel_free(cancel);
 }
 
 TS_ONCE(test_the_works_own_status)
@@ -141,7 +128,7 @@ TS_ONCE(test_the_works_own_status)
         assert_int_equal(s.calls, 1);
         assert_int_equal(result.attempts, 1);
     }
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
 }
 
 TS_ONCE(test_read_and_bump)
@@ -160,9 +147,8 @@ TS_ONCE(test_read_and_bump)
     WANT(CONFLICT, rowlock_version_bump(other, name, made + 1, &again, &ts_err));
     WANT(CONFLICT, rowlock_version_bump(other, name, UINT64_MAX, &again, &ts_err));
     /* A lease on it later: the token goes on from there. */
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > made);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 static rowlock_status play_rows(void *data, const rowlock_section *section, MYSQL *conn)
@@ -179,11 +165,6 @@ static rowlock_status run_tx(const char *name, script *s, unsigned max_attempts)
     return rowlock_tx_section_run(client, mysql, name, &options, play_rows, s, &result, &ts_err);
 }
 
-static uint64_t rows_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
-}
-
 TS_ONCE(test_rows_commit_with_the_version)
 {
     const char *name = ts_name("rows");
@@ -191,7 +172,7 @@ TS_ONCE(test_rows_commit_with_the_version)
     WANT(OK, run_tx(name, &s, 10));
     assert_int_equal(result.attempts, 3);
     assert_int_equal(result.conflicts, 2);
-    assert_true(result.version == version_of(name));
+    assert_true(result.version == ts_version_of(watch, name));
     /* The two attempts that were undone left nothing. */
     assert_int_equal(rows_of(name), 1);
     assert_false(in_transaction(mysql));
@@ -205,7 +186,7 @@ TS_ONCE(test_rows_are_rolled_back)
     script s = {.answer = ROWLOCK_NOT_FOUND};
     WANT(NOT_FOUND, run_tx(name, &s, 3));
     assert_false(in_transaction(mysql));
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     s = (script){.undo = 100};
     WANT(CONFLICT, run_tx(name, &s, 3));
     assert_false(in_transaction(mysql));
@@ -256,25 +237,24 @@ TS_ONCE(test_bump_in_a_transaction)
     ts_sql(mysql, "BEGIN");
     WANT(OK, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     assert_true(made == version + 1);
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     ts_sql(mysql, "ROLLBACK");
-    assert_true(version_of(name) == version);
+    assert_true(ts_version_of(watch, name) == version);
     ts_sql(mysql, "BEGIN");
     WANT(OK, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     ts_sql(mysql, "COMMIT");
-    assert_true(version_of(name) == made);
+    assert_true(ts_version_of(watch, name) == made);
     ts_sql(mysql, "BEGIN");
     WANT(CONFLICT, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
     /* The transaction is the caller's to end (a procedure has done it). */
     assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
-    rowlock_hold *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_sql(mysql, "BEGIN");
     WANT(BUSY,
          rowlock_tx_version_bump(client, mysql, name, rowlock_hold_token(hold), &made, &ts_err));
     assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Under REPEATABLE READ with snapshots that are kept (MariaDB from 11.6: the default), a
@@ -294,7 +274,4 @@ TS_ONCE(test_a_changed_snapshot_is_retried)
     ts_sql_try(mysql, "SET SESSION innodb_snapshot_isolation = OFF");
 }
 
-int main(void)
-{
-    return ts_run("section", open_with_rows, close_clients);
-}
+TS_MAIN("section", open_with_rows, close_clients)

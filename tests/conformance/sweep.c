@@ -1,10 +1,5 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
  * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "admin/admin.h"
 #include "support/named.h"
 #include "support/support.h"
@@ -20,10 +15,8 @@ static const char *here; /* the schema */
 static void begin(const char *suffix, bool no_history)
 {
     here = ts_extra_schema(suffix, true);
-    rowlock_client_options options = ts_options_on(here);
-    options.no_history = no_history;
     mysql = ts_connect(here);
-    client = ts_open_with(options);
+    client = ts_open_as((rowlock_client_options){.schema = here, .no_history = no_history});
 }
 
 static void end(void)
@@ -255,8 +248,7 @@ static void add_half(const char *name)
 TS_ONCE(test_a_half_made_name_is_purged)
 {
     begin("half", false);
-    const rowlock_client_options options = ts_options_on(here);
-    TS_CLIENT *user = ts_open_with(options);
+    TS_CLIENT *user = ts_open_as((rowlock_client_options){.schema = here});
     rowlock_hold *hold = ts_take_with(
         user, "used", (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC, .unfenced = true});
     ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
@@ -344,8 +336,6 @@ TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
     WANT(LOST, rowlock_release(hold, &ts_err));
     end();
 }
-
-/* ------------------------------------------------------------------- an unknown kind */
 
 /* Two names that a program of later days may have made: one that nobody has used for long, and one
  * whose time is over and whose connection is ours. Each has what goes with either kind. */
@@ -465,15 +455,9 @@ TS_ONCE(test_a_kind_that_this_program_does_not_know)
     assert_true(POLL_UNTIL(count("resource") == 2, 10000));
     WANT(OK, rowlock_diagnose(&options, 0, keep_kinds, &found, &ts_err));
     assert_int_equal(found, 1);
-    char *after = all_of_them();
-    assert_string_equal(after, before);
+    ts_same(before, all_of_them());
     assert_int_equal(count("lock_event"), 0);
-    free(before);
-    free(after);
     end();
 }
 
-int main(void)
-{
-    return ts_run("sweep", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("sweep", ts_suite_begin, ts_suite_end)

@@ -1,18 +1,12 @@
 /* In the caller's own transaction: rowlock_tx_acquire() and rowlock_fence(). */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance/clients.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int open_with_rows(void **state)
 {
     open_clients(state);
     mysql_close(mysql);
     mysql = ts_connect_beside();
-    ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
-                  " n BIGINT NOT NULL DEFAULT 0) ENGINE = InnoDB");
+    make_work();
     ts_grant_role(watch, "work");
     return 0;
 }
@@ -26,11 +20,6 @@ static void begin_on(MYSQL *own, const char *name)
 static void begin(const char *name)
 {
     begin_on(mysql, name);
-}
-
-static uint64_t rows_of(const char *name)
-{
-    return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
 }
 
 TS_ONCE(test_it_ends_with_the_transaction)
@@ -107,8 +96,7 @@ static rowlock_status tx_join(tx_waiter *w, int64_t within_ms)
 TS_ONCE(test_a_failed_wait_costs_nothing)
 {
     const char *name = ts_name("tx-fail");
-    rowlock_cancel *cancel = NULL;
-    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    TS_CANCEL *cancel = ts_cancel();
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
     char *before = ts_session(mysql);
     begin(name);
@@ -131,7 +119,6 @@ TS_ONCE(test_a_failed_wait_costs_nothing)
     WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);
-    rowlock_cancel_free(cancel);
 }
 
 TS_ONCE(test_a_wait_beyond_the_servers_patience)
@@ -156,11 +143,9 @@ TS_ONCE(test_another_users_connection)
 {
     const char *name = ts_name("tx-user");
     const char *all = "SELECT, INSERT, UPDATE, DELETE, EXECUTE";
-    rowlock_client_options options = ts_options();
-    options.user = ts_user("client", "one-pass", all, ts_schema());
-    options.password = "one-pass";
-    TS_CLIENT *weak = ts_open_with(options);
-    MYSQL *own =
+    TS_CLIENT *weak = ts_open_as((rowlock_client_options){
+        .user = ts_user("client", "one-pass", all, ts_schema()), .password = "one-pass"});
+    TS_MYSQL *own =
         ts_connect_as(ts_user("own", "two-pass", all, ts_schema()), "two-pass", ts_schema());
     rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
     begin_on(own, name);
@@ -172,7 +157,6 @@ TS_ONCE(test_another_users_connection)
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "COMMIT");
     assert_int_equal(rows_of(name), 1);
-    mysql_close(own);
 }
 
 TS_ONCE(test_a_lease_is_not_for_a_transaction)
@@ -212,7 +196,7 @@ TS_ONCE(test_a_killed_connection)
 {
     const char *name = ts_name("tx-killed");
     MYSQL *own = ts_connect_beside();
-    rowlock_hold *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000);
     begin_on(own, name);
     tx_waiter w = {.conn = own, .owner = client, .name = name, .options = {.wait_ms = 20000}};
     unsigned long id = mysql_thread_id(own);
@@ -222,22 +206,21 @@ TS_ONCE(test_a_killed_connection)
     WANT(UNAVAILABLE, tx_join(&w, 10000));
     mysql_close(own);
     assert_int_equal(rows_of(name), 0);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 TS_BOTH(test_what_can_be_neither_fenced_nor_presented)
 {
     const char *name = ts_name("fence-none");
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    TS_HOLD *hold = ts_take(client, name, mode, 30000);
     WANT(INVALID, rowlock_fence(hold, mysql, &ts_err));
     begin(name);
     WANT(INVALID, rowlock_fence(hold, NULL, &ts_err));
     const char *names[] = {ts_name("fence-set"), ts_name("fence-set")};
     rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
-    rowlock_hold *set = NULL;
+    TS_HOLD *set = NULL;
     WANT(OK, rowlock_acquire_set(client, names, 2, &options, &set, &ts_err));
     options.unfenced = true;
-    rowlock_hold *bare = ts_take_with(client, ts_name("fence-bare"), options);
+    TS_HOLD *bare = ts_take_with(client, ts_name("fence-bare"), options);
     rowlock_hold *const none[] = {NULL, set, bare};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         WANT(INVALID, rowlock_fence(none[i], mysql, &ts_err));
@@ -247,9 +230,6 @@ TS_BOTH(test_what_can_be_neither_fenced_nor_presented)
     assert_true(in_transaction(mysql));
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);
-    WANT(OK, rowlock_release(bare, &ts_err));
-    WANT(OK, rowlock_release(set, &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Fences alone write that column: who lacks the right to it can do all else. */
@@ -341,8 +321,8 @@ TS_BOTH(test_a_wait_ends_on_time_at_a_fence)
 TS_BOTH(test_it_is_kept_under_a_long_fence)
 {
     const char *name = ts_name("fence-long");
-    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
-    rowlock_hold *plain = ts_take(client, ts_name("fence-not"), mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    TS_HOLD *plain = ts_take(client, ts_name("fence-not"), mode, TS_KEPT_TTL);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
     if (mode == ROWLOCK_OPTIMISTIC)
@@ -352,8 +332,6 @@ TS_BOTH(test_it_is_kept_under_a_long_fence)
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_release(plain, &ts_err));
 }
 
 TS_BOTH(test_release_while_fenced)
@@ -371,10 +349,9 @@ TS_BOTH(test_release_while_fenced)
     ts_sql(mysql, "COMMIT");
     assert_int_equal(rows_of(name), 1);
     int64_t start = ts_now_ms();
-    rowlock_hold *next = ts_take(other, name, mode, 30000);
+    TS_HOLD *next = ts_take(other, name, mode, 30000);
     assert_between(0, ts_now_ms() - start, ttl + 1000 + ts_slack_ms());
     assert_true(rowlock_hold_token(next) > token);
-    WANT(OK, rowlock_release(next, &ts_err));
 }
 
 /* Who fences when the row is locked by a take-over in progress is told, not kept. */
@@ -382,7 +359,7 @@ TS_BOTH(test_a_fence_that_cannot_be_had)
 {
     const char *name = ts_name("fence-busy");
     TS_MYSQL *second = ts_connect_beside();
-    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    TS_HOLD *hold = ts_take(client, name, mode, 30000);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
     ts_sql(second, "SET SESSION innodb_lock_wait_timeout = 1");
@@ -392,10 +369,6 @@ TS_BOTH(test_a_fence_that_cannot_be_had)
     ts_sql(mysql, "COMMIT");
     WANT(OK, rowlock_fence(hold, second, &ts_err));
     ts_sql(second, "COMMIT");
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("transaction", open_with_rows, close_clients);
-}
+TS_MAIN("transaction", open_with_rows, close_clients)

@@ -1,9 +1,4 @@
 /* Who waits: found in the server, by name, the longest wait first. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "conformance/clients.h"
 #include "support/own_server.h"
@@ -137,11 +132,9 @@ static void assert_describes(const rowlock_waiter *waiter, rowlock_mode mode)
 TS_BOTH(test_a_waiter)
 {
     const char *name = ts_name("a-waiter");
-    rowlock_client_options options = ts_options();
-    options.label = "the waiter's label";
-    TS_CLIENT *waiting = ts_open_with(options);
+    TS_CLIENT *waiting = ts_open_as((rowlock_client_options){.label = "the waiter's label"});
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    ts_waiter waiter = ts_wait_for(waiting, name, mode, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 30000, 0);
     rowlock_waiters *waiters = waiters_when(other, name, 1);
     const rowlock_waiter *found = rowlock_waiters_at(waiters, 0);
     assert_string_equal(found->name, name);
@@ -158,7 +151,6 @@ TS_BOTH(test_a_waiter)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
     rowlock_waiters_free(waiters_when(other, name, 0));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
 /* A set waits for one name after the other. */
@@ -166,7 +158,7 @@ TS_ONCE(test_a_waiting_set)
 {
     const char *const names[] = {ts_name("set"), ts_name("set")};
     rowlock_hold *first = ts_take(client, names[0], ROWLOCK_PESSIMISTIC, 30000);
-    rowlock_hold *second = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
+    TS_HOLD *second = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
     MYSQL *transaction = ts_connect(ts_schema());
     ts_sql(transaction, "SET autocommit = 0");
     send_off(transaction,
@@ -179,7 +171,6 @@ TS_ONCE(test_a_waiting_set)
     rowlock_waiters_free(waiters_when(other, names[1], 1));
     rowlock_waiters_free(waiters_when(other, names[0], 0));
     cut(transaction);
-    WANT(OK, rowlock_release(second, &ts_err));
 }
 
 /* Anybody may run a statement that looks like a waiter's: it hides no true one. */
@@ -234,8 +225,7 @@ TS_ONCE(test_statements_that_are_none)
 static rowlock_client *open_schema(const char *suffix)
 {
     rowlock_client_options options = ts_options_on(ts_extra_schema(suffix, true));
-    rowlock_client *opened = ts_open_with(options);
-    return opened;
+    return ts_open_with(options);
 }
 
 /* Their names are such as InnoDB writes in its own way, and alike for a bell. */
@@ -303,7 +293,4 @@ TS_ONCE(test_arguments)
     rowlock_waiters_free(NULL);
 }
 
-int main(void)
-{
-    return ts_run("waiters", open_clients, close_clients);
-}
+TS_MAIN("waiters", open_clients, close_clients)

@@ -22,8 +22,6 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
 }
 
-# ------------------------------------------------------------------ what is there
-
 # Every public function, as the headers declare it, without blanks: one on a line.
 declarations() {
     # shellcheck disable=SC2086 # paths
@@ -63,8 +61,6 @@ options_of_man() {
     awk -v title="$1" '/^\.S[hs] / { on = $0 == title } on && /^\.It Fl/' "$MAN1" |
         grep -oE 'Fl [^ ]+' | sed -E 's/Fl //; s/^\\&//; s/^/-/' | sort -u
 }
-
-# ------------------------------------------------------------------- librowlock.3
 
 # same LEAST COMMAND...: what the page has, on stdin, is what the command says, sorted; of so many lines at least.
 same() {
@@ -117,8 +113,6 @@ same() {
 @test "librowlock.3: every status with its number and exit status" {
     sed -nE 's/^\.It Dv ROWLOCK_([A-Z_]+) No ([0-9]+), exit status ([0-9]+)$/\1 \2 \3/p' "$MAN3" | same 20 statuses
 }
-
-# ---------------------------------------------------------------------- rowlock.1
 
 @test "rowlock.1: every command, and no other" {
     sed -nE 's/^\.Ss rowlock ([a-z]+)$/\1/p' "$MAN1" | same 9 commands
@@ -222,8 +216,6 @@ complete_words() {
     [ -z "$output" ]
 }
 
-# ----------------------------------------------------------------------- examples
-
 # compile SOURCE PROGRAM: against the library of this build; a warning is an error.
 compile() {
     local sanitize=()
@@ -234,8 +226,6 @@ compile() {
         "$1" -o "$2" -L"$ROWLOCK_BUILD" -lrowlock -Xlinker -rpath -Xlinker "$ROWLOCK_BUILD" \
         ${MARIADB_LIBS:-$(pkg-config --libs libmariadb)} -pthread
 }
-
-# ------------------------------------------------------------------- rowlock-sql.7
 
 # Every public procedure with its parameters: name(a,b,OUTc), one on a line.
 procedures() {
@@ -346,8 +336,6 @@ fences() {
     compile page.c page
 }
 
-# -------------------------------------------------------------------------- links
-
 papers() {
     (cd "$ROOT" && find . -maxdepth 1 -name '*.md'; cd "$ROOT" && find docs tests tools bench -name '*.md') | sed 's@^\./@@'
 }
@@ -385,8 +373,6 @@ anchors() {
     [ "$count" -gt 10 ]
     [ "$bad" -eq 0 ]
 }
-
-# ---------------------------------------------------------------------- migrations
 
 # A tool of each name that docs/migrations.md runs: it says how it was called.
 stand_in_tools() {

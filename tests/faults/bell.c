@@ -3,11 +3,6 @@
  * that are lost. After each: at most one holder at any time (the guarded beats of the
  * processes), the next one soon in, no bell with nobody.
  */
-#include <inttypes.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "bell/bell.h"
 #include "faults/process.h"
 #include "faults/through.h"
@@ -15,8 +10,6 @@
 enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
 
 static pid_t orphan;
-
-/* --------------------------------------------------------------------------- processes */
 
 static process holder_of(const char *name, int64_t ttl_ms)
 {
@@ -48,8 +41,7 @@ static process *who_has_it(process *all, unsigned count, int64_t within_ms)
                 assert_memory_equal(all[i].line, "TOKEN ", 6);
                 return &all[i];
             }
-    print_error("nobody has it within %" PRId64 " ms\n", within_ms);
-    fail();
+    fail_msg("nobody has it within %" PRId64 " ms", within_ms);
     return NULL;
 }
 
@@ -125,8 +117,6 @@ TS_ONCE(test_a_bell_that_nobody_rings)
     }
 }
 
-/* ------------------------------------------------------------------------ lost replies */
-
 /* Takes the lease, sees that it is alone, gives it back. */
 typedef struct turn {
     rowlock_client *client;
@@ -168,10 +158,8 @@ static void turn_start(turn *t, rowlock_client *client, const char *name, int64_
  * ended. */
 static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
 {
-    if (!POLL_UNTIL(atomic_load(&t->over), within_ms)) {
-        print_error("not over within %" PRId64 " ms\n", within_ms);
-        fail();
-    }
+    if (!POLL_UNTIL(atomic_load(&t->over), within_ms))
+        fail_msg("not over within %" PRId64 " ms", within_ms);
     pthread_join(t->thread, NULL);
     ts_err = t->err;
     WANT(OK, t->got);
@@ -201,8 +189,19 @@ static void free_again(const char *name, int64_t within_ms)
     WANT(OK, status);
 }
 
+/* Nothing is left of it. Did the fault happen? */
+static bool is_over(const char *name, rowlock_client *client, ts_fault fault)
+{
+    bool fired = ts_proxy_fired(proxy);
+    ts_proxy_flow(proxy);
+    rowlock_client_close(client);
+    ts_no_bell(mysql, name);
+    free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
+    return fired;
+}
+
 /* A waiter's way through the queue: something is lost on it. Another waits behind it. */
-static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bool *fired)
+static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth)
 {
     const char *name = ts_guarded(mysql, "waiter-fault");
     atomic_int inside = 0;
@@ -222,15 +221,11 @@ static void waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     WANT(OK, rowlock_release(hold, &ts_err));
     turn_ends_well(&second, MOST, false);
     turn_ends_well(&first, MOST, fault == TS_STALL_REPLY);
-    *fired = ts_proxy_fired(proxy);
-    ts_proxy_flow(proxy);
-    rowlock_client_close(client);
-    ts_no_bell(mysql, name);
-    free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
+    return is_over(name, client, fault);
 }
 
 /* A holder takes a free lease, and the bell with it, and gives it back while somebody waits. */
-static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bool *fired)
+static bool holder_with_fault(const char *text, ts_fault fault, unsigned nth)
 {
     const char *name = ts_guarded(mysql, "holder-fault");
     atomic_int inside = 0;
@@ -243,18 +238,12 @@ static void holder_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     turn_start(&second, direct, name, ttl_for(fault), &inside);
     ts_pass_ms(50);
     assert_held(hold);
-    assert_int_equal(
-        ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name)),
-        token);
+    assert_int_equal(ts_version_of(mysql, name), token);
     rowlock_status gave = rowlock_release(hold, &ts_err);
     if (fault != TS_STALL_REPLY || gave != ROWLOCK_UNKNOWN)
         WANT(OK, gave);
     turn_ends_well(&second, MOST, false);
-    *fired = ts_proxy_fired(proxy);
-    ts_proxy_flow(proxy);
-    rowlock_client_close(client);
-    ts_no_bell(mysql, name);
-    free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
+    return is_over(name, client, fault);
 }
 
 /* Held back for longer than a call may take. */
@@ -263,15 +252,10 @@ TS_ONCE(test_a_late_reply)
     const char *const waiters[] = {QUEUE, taking(ROWLOCK_OPTIMISTIC), WAIVE, GIVE};
     const char *const holders[] = {"lease_acquire bell_take lease_waive",
                                    "lease_release lease_waive bell_ring"};
-    bool fired = false;
-    for (unsigned i = 0; i < 4; i++) {
-        waiter_with_fault(waiters[i], TS_STALL_REPLY, 1, &fired);
-        assert_true(fired);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        holder_with_fault(holders[i], TS_STALL_REPLY, 1, &fired);
-        assert_true(fired);
-    }
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(waiter_with_fault(waiters[i], TS_STALL_REPLY, 1));
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(holder_with_fault(holders[i], TS_STALL_REPLY, 1));
 }
 
 /* Each command of either, one by one. */
@@ -279,20 +263,16 @@ TS_ONCE(test_every_command)
 {
     static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
     for (unsigned f = 0; f < 2; f++) {
-        bool fired = true;
-        unsigned nth = 0;
-        while (fired && nth < 100)
-            waiter_with_fault(NULL, faults[f], ++nth, &fired);
+        unsigned nth = 1;
+        while (nth < 100 && waiter_with_fault(NULL, faults[f], nth))
+            nth++;
         assert_between(6, nth, 99);
-        fired = true;
-        nth = 0;
-        while (fired && nth < 100)
-            holder_with_fault(NULL, faults[f], ++nth, &fired);
+        nth = 1;
+        while (nth < 100 && holder_with_fault(NULL, faults[f], nth))
+            nth++;
         assert_between(5, nth, 99);
     }
 }
-
-/* -------------------------------------------------------------------------------- main */
 
 static int begin(void **state)
 {

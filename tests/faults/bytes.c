@@ -1,6 +1,4 @@
 /* The line itself: cut after every single byte of a conversation in either direction. */
-#include <inttypes.h>
-
 #include "faults/through.h"
 
 /* Longer than any conversation here; whoever gets there goes in circles. */
@@ -10,8 +8,6 @@ static const char *way_word(ts_way way)
 {
     return way == TS_UP ? "to the server" : "to the client";
 }
-
-/* ------------------------------------------------------------------- cut at every byte */
 
 typedef struct cut {
     ts_way way;
@@ -88,7 +84,7 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     for (; fired && c.byte < BYTES_MAX; c.byte += step) {
         fired = cycle_with_cut(client, name, mode, &c, &token);
         /* Its last one was given back by ts_try(). */
-        token = version_of(name);
+        token = ts_version_of(mysql, name);
     }
     print_message("# %s: a cycle has %" PRIu64 " bytes %s\n", ts_mode_word(mode), c.byte - step,
                   way_word(way));
@@ -136,8 +132,6 @@ TS_ONCE(test_cut_while_opening)
         assert_false(fired);
     }
 }
-
-/* --------------------------------------------------------------- cut while it is renewed */
 
 /* Many at once: each has a line of its own, which is cut at another byte. */
 enum { LINES = 64 };
@@ -253,7 +247,4 @@ TS_BOTH(test_cut_at_every_byte_of_a_renewal)
     }
 }
 
-int main(void)
-{
-    return ts_run("bytes", through_begin, through_end);
-}
+TS_MAIN("bytes", through_begin, through_end)

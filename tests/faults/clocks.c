@@ -5,16 +5,9 @@
  * clock is stepped. Skipped where that library is not installed.
  */
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "faults/process.h"
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 
 /* A ping or a renewal is due after a third of the TTL; nine tenths after it was granted it is lost.
@@ -25,8 +18,6 @@ static char library[300]; /* "": there is none */
 static char folder[] = "/tmp/rowlock-clock.XXXXXX";
 static char server_clock[60];
 static char client_clock[60];
-
-/* ------------------------------------------------------------------------- the clocks */
 
 static void find_library(void)
 {
@@ -127,8 +118,6 @@ static int clock_is_right(TS_NO_STATE)
     return 0;
 }
 
-/* ----------------------------------------------------------------- the server's, forward */
-
 /* A lease ends early (docs/guarantees.md, 4). Nobody's fault; but the token has risen, the fence
  * refuses, and the holder hears of it at its next renewal. */
 TS_ONCE(test_the_servers_clock_goes_forward_lease)
@@ -141,7 +130,7 @@ TS_ONCE(test_the_servers_clock_goes_forward_lease)
     uint64_t token = rowlock_hold_token(hold);
     WANT(BUSY, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
     step_server(3600);
-    rowlock_hold *next = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 24000);
+    TS_HOLD *next = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 24000);
     assert_true(rowlock_hold_token(next) > token);
     ts_sql(work, "START TRANSACTION");
     WANT(LOST, rowlock_fence(hold, work, &ts_err));
@@ -152,10 +141,7 @@ TS_ONCE(test_the_servers_clock_goes_forward_lease)
     ts_sql(work, "START TRANSACTION");
     WANT(OK, rowlock_fence(next, work, &ts_err));
     ts_sql(work, "COMMIT");
-    WANT(OK, rowlock_release(next, &ts_err));
 }
-
-/* ------------------------------------------------------------ the server's, either way */
 
 /* A row lock does not depend on the clock. A lease is kept when it goes back, with a deadline that
  * is never farther away than its TTL. */
@@ -204,8 +190,6 @@ TS_BOTH(test_a_holder_dies_when_the_clock_has_gone_back)
     next_one_gets_in(name, mode, &token);
 }
 
-/* ------------------------------------------------------------------- those who wait */
-
 /* They hold whole hours of patience, and need none of it. */
 TS_BOTH(test_waiters_while_the_servers_clock_steps)
 {
@@ -248,7 +232,7 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         next_one_gets_in(name, mode, &token);
         WANT(OK, ts_try(client, name, mode));
         step_server(steps[i]);
-        token = version_of(name);
+        token = ts_version_of(mysql, name);
         ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(mode), 1, false);
         rowlock_status status = acquire(client, name, mode, 3000, &hold);
         assert_true(ts_proxy_fired(proxy));
@@ -262,14 +246,13 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         /* A lease is not taken behind everybody's back. Of a row lock, at most a token is used up.
          */
         uint64_t spent = status == ROWLOCK_UNKNOWN || mode == ROWLOCK_PESSIMISTIC;
-        assert_between((int64_t)token, (int64_t)version_of(name), (int64_t)(token + spent));
+        assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name),
+                       (int64_t)(token + spent));
         next_one_gets_in(name, mode, &token);
         rowlock_client_close(client);
         step_server(0);
     }
 }
-
-/* ------------------------------------------------------------------------- a client's */
 
 /* Both clocks are wrong now: of the holder, and of who waits for it. */
 static bool is_kept(process *holder, process *waiter)

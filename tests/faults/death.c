@@ -2,18 +2,11 @@
  * Real processes, real kills, a server of its own. After each death: at most one holder at
  * any time (the holders' guarded beats), the next one gets in within TTL + 1 s, tokens rise.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/settle.h"
 #include "faults/process.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 static MYSQL *mysql;
-
-/* ------------------------------------------------------------------------ the guard */
 
 /* After a restart within a second our connection may have the number of one that a client wants to
  * be sure has ended (src/engine/settle.c), and be ended in its place. */
@@ -30,8 +23,6 @@ static void expect_beats(const char *name, uint64_t token)
     uint64_t before = guard(name, "beats");
     assert_true(POLL_UNTIL(guard(name, "beats") > before + 3, 10000));
 }
-
-/* ----------------------------------------------------------------------------- pairs */
 
 /* `a` has the lock and beats, `b` waits for it. One of each mode, side by side: what happens to one
  * happens to the other. */
@@ -95,8 +86,6 @@ static void pairs_end(pair pairs[2])
         ts_nobody_was_late(mysql, p->name);
     }
 }
-
-/* --------------------------------------------------------------------------- clients */
 
 /* Killed, or ended without a word to the server, but in order. */
 TS_ONCE(test_holder_dies)
@@ -221,8 +210,6 @@ TS_ONCE(test_stopped_waiter_for_a_row)
     ts_nobody_was_late(mysql, name);
 }
 
-/* ---------------------------------------------------------------------------- server */
-
 static void bring_server_back(void)
 {
     ts_own_restart();
@@ -267,11 +254,10 @@ TS_ONCE(test_a_number_from_before_a_restart)
 {
     enum { MOST = 40 };
     MYSQL *strangers[MOST] = {0};
-    rowlock_client_options options = ts_options();
     const rl_budget budget = rl_budget_start(10000, 0, NULL);
     unsigned count = 0;
-    options.no_history = true; /* nor a connection for it */
-    TS_CLIENT *client = ts_open_with(options);
+    /* (With no connection for the history.) */
+    TS_CLIENT *client = ts_open_as((rowlock_client_options){.no_history = true});
     rl_trace trace = {.peer = client->pool.peer};
     while (count < MOST)
         strangers[count++] = ts_connect(NULL);
@@ -290,8 +276,6 @@ TS_ONCE(test_a_number_from_before_a_restart)
     assert_int_equal(ts_sql_u64(mysql, "SELECT CONNECTION_ID()"), trace.connection_id);
 }
 
-/* ------------------------------------------------------------------------------ main */
-
 static int begin(void **state)
 {
     ts_own_start();
@@ -301,9 +285,8 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+static int end(TS_NO_STATE)
 {
-    (void)state;
     mysql_close(mysql);
     ts_own_remove();
     return 0;

@@ -43,8 +43,6 @@ static void say(const char *format, ...)
         _exit(3);
 }
 
-/* ----------------------------------------------------------------------------- beats */
-
 static bool connected(void)
 {
     if (beats)
@@ -85,8 +83,6 @@ static void beat(uint64_t token, const char *owner)
              token, owner, lock_name);
     run(text);
 }
-
-/* ------------------------------------------------------------------------------ hold */
 
 static atomic_bool lost;
 

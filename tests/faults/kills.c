@@ -2,15 +2,8 @@
  * The server, killed just before, in and just after the commit that decides; and stopped. death.c
  * has the kills at any moment.
  */
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "faults/through.h"
 #include "support/own_server.h"
-
-/* ------------------------------------------------------------- the server, at its commit */
 
 typedef enum point { BEFORE_COMMIT, IN_COMMIT, AFTER_COMMIT, POINTS } point;
 
@@ -86,7 +79,7 @@ static void acquire_and_kill(rowlock_mode mode, point at)
     uint64_t token = 0;
     next_one_gets_in(name, mode, &token);
     WANT(OK, ts_try(client, name, mode));
-    token = version_of(name);
+    token = ts_version_of(mysql, name);
     moment m = {.at = at, .statement = taking(mode)};
     prepare(&m);
     ts_waiter waiter = ts_wait(client, name, mode, 120000, 60000);
@@ -148,8 +141,6 @@ TS_BOTH(test_server_killed_at_the_commit_of_a_release)
         release_and_kill(mode, (point)at);
 }
 
-/* ----------------------------------------------------------------- the server, stopped */
-
 /* It answers nobody for longer than the TTL. Everybody comes back on time; who waits gets it
  * when it goes on, and the old holder knows. */
 TS_BOTH(test_server_stopped)
@@ -163,7 +154,7 @@ TS_BOTH(test_server_stopped)
     uint64_t token = rowlock_hold_token(hold);
     pid_t pid = ts_own_pid();
     WANT(BUSY, ts_try(hasty, name, mode));
-    ts_waiter waiter = ts_wait(waiting, name, mode, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 60000, 30000);
     ts_waiter on_time = ts_wait(hasty, name, mode, 1500, 0);
     ts_pass_ms(200);
     int64_t stopped = ts_now_ms();
@@ -182,10 +173,7 @@ TS_BOTH(test_server_stopped)
     WANT(LOST, rowlock_release(hold, &ts_err));
     assert_held(waiter.hold);
     assert_true(is_ours(waiter.hold));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
-
-/* ------------------------------------------------------------------------------- main */
 
 static int begin(void **state)
 {
@@ -200,7 +188,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
-{
-    return ts_run("kills", begin, end);
-}
+TS_MAIN("kills", begin, end)

@@ -3,19 +3,10 @@
  * a migrator that was overtaken never starts, what is not known is not guessed, and what can be
  * asked is asked. (Processes that are killed and paused: tests/cli/migrate_death.bats.)
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "faults/through.h"
-#include "rowlock/rowlock_migrate.h"
 
 static const char *app; /* the schema that is migrated, anew for each test */
 static char folder[200];
-
-/* ---------------------------------------------------------------------------- set-up */
 
 static int begin(void **state)
 {
@@ -80,8 +71,6 @@ static rowlock_status apply_directly(void)
     return rowlock_migrations_apply(direct, &options, NULL, &ts_err);
 }
 
-/* ----------------------------------------------------------------- one in a thread */
-
 typedef struct migrator {
     rowlock_client *client;
     rowlock_migrations_options options;
@@ -110,8 +99,6 @@ static rowlock_status end_migrator(migrator *m)
                   m->status == ROWLOCK_OK ? "" : m->err.message);
     return m->status;
 }
-
-/* -------------------------------------------------------------------------- overtaken */
 
 /* It has noted its statement and sent it, and the statement arrives when another one has taken
  * over: the connection that it was for has ended. */
@@ -190,8 +177,6 @@ TS_ONCE(test_one_that_is_cut_off_is_ended)
     check_seen("one");
 }
 
-/* ------------------------------------------------------------------------ lost replies */
-
 TS_ONCE(test_a_lost_reply_is_not_guessed)
 {
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
@@ -248,7 +233,4 @@ TS_ONCE(test_the_history_outlives_lost_connections)
     }
 }
 
-int main(void)
-{
-    return ts_run("migrations and faults", begin, end);
-}
+TS_MAIN("migrations and faults", begin, end)

@@ -1,15 +1,7 @@
 #include "faults/process.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char holder_path[500];
 
@@ -91,9 +83,8 @@ void process_expect(process *p, const char *begins, int64_t within_ms)
     bool heard = process_hear(p, within_ms);
     if (heard && strncmp(p->line, begins, strlen(begins)) == 0)
         return;
-    print_error("%s: wanted '%s' within %" PRId64 " ms, got '%s'\n", p->name, begins, within_ms,
-                heard ? p->line : "nothing");
-    fail();
+    fail_msg("%s: wanted '%s' within %" PRId64 " ms, got '%s'", p->name, begins, within_ms,
+             heard ? p->line : "nothing");
 }
 
 void process_ask(process *p, const char *word, const char *answer)

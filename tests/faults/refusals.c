@@ -3,10 +3,7 @@
  * statements end with a deadlock (1213) or because of a change since the snapshot (1020). Each is
  * answered clearly and on time; when it is over, everything goes on.
  */
-#include <string.h>
-
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define PASSWORD "refusals"
 #define ALL      "SELECT, INSERT, UPDATE, DELETE"
@@ -19,8 +16,6 @@ static rowlock_client_options options_of(const char *user)
     options.reconnect_ms = 20000;
     return options;
 }
-
-/* ------------------------------------------------------------------- max_connections */
 
 enum { HOGS = 40 };
 
@@ -51,7 +46,7 @@ TS_BOTH(test_no_connection_is_left)
     rowlock_client *none = NULL;
     rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
-    ts_waiter waiter = ts_wait(waiting, name, mode, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 60000, 30000);
     ts_pass_ms(300);
     fill(hog);
     int64_t start = ts_now_ms();
@@ -77,10 +72,7 @@ TS_BOTH(test_no_connection_is_left)
     WANT(OK, rowlock_release(patient.hold, &ts_err));
     ASSERT_GETS_IN(&waiter, token, 20000);
     WANT(BUSY, ts_try(holder, name, mode));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
-
-/* ------------------------------------------------------------------ lock wait timeout */
 
 /* The server is patient for a second; who waits here is for longer. */
 TS_BOTH(test_a_wait_beyond_the_servers_patience)
@@ -111,16 +103,13 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
            "SELECT 1 FROM lease_renewal l JOIN resource r ON r.id = l.id"
            " WHERE r.resource_name = '%s' FOR UPDATE",
            name);
-    ts_waiter waiter = ts_wait(waiting, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     assert_false(ts_waiter_ended(&waiter)); /* it writes that row, too */
     ts_sql(stranger, "ROLLBACK");
     ASSERT_GETS_IN(&waiter, token, 10000);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
-
-/* ---------------------------------------------------------------- errors that are made */
 
 static const unsigned numbers[] = {1205, 1213, 1020};
 
@@ -131,12 +120,11 @@ TS_BOTH(test_forced_at_an_acquire)
     const char *name = ts_name("forced");
     WANT(OK, ts_try(client, name, mode));
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        rowlock_hold *hold = NULL;
+        TS_HOLD *hold = NULL;
         print_message("# %u\n", numbers[i]);
         ts_proxy_answer(proxy, numbers[i], taking(mode), 2);
         WANT(OK, acquire_kept(client, name, mode, 10000, &hold));
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
-        WANT(OK, rowlock_release(hold, &ts_err));
     }
 }
 
@@ -146,7 +134,7 @@ static void keep_through(rowlock_mode mode, const char *statements, const unsign
                          size_t count, unsigned times)
 {
     TS_CLIENT *client = through_open();
-    rowlock_hold *hold = ts_take(client, ts_name("forced-keeping"), mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, ts_name("forced-keeping"), mode, TS_KEPT_TTL);
     for (size_t i = 0; i < count; i++) {
         print_message("# %s: %u\n", statements, with[i]);
         ts_proxy_answer(proxy, with[i], statements, times);
@@ -156,7 +144,6 @@ static void keep_through(rowlock_mode mode, const char *statements, const unsign
         assert_true(answered);
     }
     ASSERT_KEPT(hold, TS_KEPT_FOR);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Renewals that fail are made again in time. */
@@ -175,27 +162,20 @@ TS_ONCE(test_stopped_probes)
     keep_through(ROWLOCK_PESSIMISTIC, PROBE, stopped, 4, 3);
 }
 
-static void note_loss(void *data, rowlock_hold *hold, const char *reason)
-{
-    (void)hold;
-    (void)reason;
-    atomic_store((atomic_bool *)data, true);
-}
-
 /* Never answered, it is no proof. */
 TS_ONCE(test_probes_are_always_stopped)
 {
     TS_CLIENT *client = through_open();
-    atomic_bool told = false;
+    ts_loss told = {0};
     rowlock_hold *hold = ts_take_with(client, ts_name("stopped-always"),
                                       (rowlock_acquire_options){.mode = ROWLOCK_PESSIMISTIC,
                                                                 .wait_ms = 10000,
                                                                 .ttl_ms = TS_KEPT_TTL,
-                                                                .on_lost = note_loss,
+                                                                .on_lost = ts_on_lost,
                                                                 .on_lost_data = &told});
     ts_proxy_answer(proxy, 1317, PROBE, 1000000);
     /* The keeper has seen it, too: the release says its reason. */
-    assert_true(POLL_UNTIL(atomic_load(&told), 10000));
+    assert_true(POLL_UNTIL(atomic_load(&told.times) > 0, 10000));
     assert_int_equal(rowlock_hold_check(hold), ROWLOCK_LOST);
     ts_proxy_answer(proxy, 0, NULL, 0);
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -235,8 +215,6 @@ TS_ONCE(test_a_release_behind_a_probe)
     }
 }
 
-/* --------------------------------------------------------------------- 1020, in earnest */
-
 /* Under REPEATABLE READ the caller's snapshot is older than the lock: MariaDB with
  * innodb_snapshot_isolation ends the transaction. Said as a deadlock is; the next try works. */
 TS_BOTH(test_a_fence_behind_its_snapshot)
@@ -265,7 +243,4 @@ TS_BOTH(test_a_fence_behind_its_snapshot)
     ts_sql(mysql, "SET GLOBAL innodb_snapshot_isolation = OFF");
 }
 
-int main(void)
-{
-    return ts_run("refusals", through_begin, through_end);
-}
+TS_MAIN("refusals", through_begin, through_end)

@@ -3,10 +3,6 @@
  * that it meets and says OK, to an UPDATE as to a SELECT: a lease that was not renewed must not be
  * taken for renewed, nor one that was not listed for lost.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "faults/through.h"
 #include "support/named.h"
 
@@ -22,12 +18,9 @@ static rowlock_hold *holds[LEASES];
 
 static rowlock_client *open_holder(void)
 {
-    rowlock_client_options options = ts_options();
-    options.user = user =
-        ts_user("renewals", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
-    options.password = PASSWORD;
-    options.no_history = true;
-    return ts_open_with(options);
+    user = ts_user("renewals", PASSWORD, "SELECT, INSERT, UPDATE, DELETE", ts_schema());
+    return ts_open_as(
+        (rowlock_client_options){.user = user, .password = PASSWORD, .no_history = true});
 }
 
 static void take_all(rowlock_client *client)
@@ -122,17 +115,13 @@ TS_ONCE(test_renewals_are_stopped)
 TS_ONCE(test_a_renewal_that_did_nothing)
 {
     TS_CLIENT *client = through_open();
-    rowlock_hold *hold = ts_take(client, ts_name("did-nothing"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, ts_name("did-nothing"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     ts_proxy_answer(proxy, 0, "lease_renew", 1000000);
     /* Nobody renews it, and nobody says so. */
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) < TS_KEPT_TTL / 3, 10000));
     ts_proxy_answer(proxy, 0, NULL, 0);
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) > DUE_MS, 10000));
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("renewals", through_begin, through_end);
-}
+TS_MAIN("renewals", through_begin, through_end)

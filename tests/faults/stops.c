@@ -2,34 +2,17 @@
  * A statement of rowlock's is stopped by somebody (KILL QUERY): nothing has come of it, and the
  * server is there. Who waits goes on waiting, nobody is told of what was not.
  */
-#include <inttypes.h>
-#include <string.h>
-
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define STOPPED  1317
 #define AUTO_INC 1467 /* what MariaDB says when a wait for the auto-increment lock was stopped */
-
-/* The caller's own connection, through the proxy. */
-static MYSQL *open_own(void)
-{
-    MYSQL *own = mysql_init(NULL);
-    assert_non_null(own);
-    assert_non_null(
-        mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0, ts_proxy_socket(proxy), 0));
-    return own;
-}
 
 static void expect_said(const char *what)
 {
     if (strstr(ts_err.message, what))
         return;
-    print_error("'%s' is not in: %s\n", what, ts_err.message);
-    fail();
+    fail_msg("'%s' is not in: %s", what, ts_err.message);
 }
-
-/* --------------------------------------------------------------------------- the wait */
 
 /* The connection that waits for it, or 0. */
 static uint64_t who_waits(rowlock_mode mode)
@@ -51,9 +34,7 @@ TS_BOTH(test_a_wait_is_stopped)
 {
     static const char *const what[] = {"QUERY", "CONNECTION"};
     int64_t outage_ms = 1000;
-    rowlock_client_options options = ts_options();
-    options.reconnect_ms = outage_ms;
-    TS_CLIENT *client = ts_open_with(options);
+    TS_CLIENT *client = ts_open_as((rowlock_client_options){.reconnect_ms = outage_ms});
     for (int w = 0; w < 2; w++) {
         const char *name = ts_name(what[w]);
         rowlock_hold *hold = ts_take(direct, name, mode, 30000);
@@ -70,8 +51,6 @@ TS_BOTH(test_a_wait_is_stopped)
         ts_hand_over(hold, &waiter, 10000);
     }
 }
-
-/* ------------------------------------------------------------- the auto-increment lock */
 
 TS_BOTH(test_the_auto_increment_lock)
 {
@@ -108,13 +87,11 @@ TS_ONCE(test_an_unfenced_release)
     }
 }
 
-/* --------------------------------------------------------- on the caller's connection */
-
 TS_BOTH(test_a_fence)
 {
     TS_CLIENT *client = through_open();
-    TS_MYSQL *own = open_own();
-    rowlock_hold *hold = ts_take(client, ts_name("fence"), mode, 30000);
+    TS_MYSQL *own = ts_proxy_connect(proxy);
+    TS_HOLD *hold = ts_take(client, ts_name("fence"), mode, 30000);
     ts_sql(own, "START TRANSACTION");
     ts_proxy_answer(proxy, STOPPED, "caller_fence", 1);
     WANT(BUSY, rowlock_fence(hold, own, &ts_err));
@@ -125,7 +102,6 @@ TS_BOTH(test_a_fence)
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     WANT(OK, rowlock_fence(hold, own, &ts_err));
     ts_sql(own, "COMMIT");
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 static rowlock_status add_one(void *data, const rowlock_section *section, MYSQL *own)
@@ -142,7 +118,7 @@ TS_ONCE(test_a_section_in_a_transaction)
     static const char *const statements[] = {"caller_begin", "caller_section_swap",
                                              "caller_commit"};
     TS_CLIENT *client = through_open();
-    TS_MYSQL *own = open_own();
+    TS_MYSQL *own = ts_proxy_connect(proxy);
     ts_sql(mysql, "CREATE TABLE added (n INT NOT NULL) ENGINE = InnoDB");
     ts_sql(mysql, "INSERT INTO added VALUES (0)");
     for (unsigned i = 0; i < 3; i++) {
@@ -160,7 +136,4 @@ TS_ONCE(test_a_section_in_a_transaction)
     }
 }
 
-int main(void)
-{
-    return ts_run("stops", through_begin, through_end);
-}
+TS_MAIN("stops", through_begin, through_end)

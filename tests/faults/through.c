@@ -1,8 +1,5 @@
 #include "faults/through.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 ts_proxy *proxy;
 rowlock_client *direct;
 MYSQL *mysql;
@@ -82,16 +79,13 @@ rowlock_status acquire_kept(rowlock_client *client, const char *name, rowlock_mo
 
 void next_one_gets_in_after(int64_t ttl_ms, const char *name, rowlock_mode mode, uint64_t *token)
 {
-    rowlock_hold *hold = NULL;
+    TS_HOLD *hold = NULL;
     int64_t start = ts_now_ms();
     WANT(OK, acquire_kept(direct, name, mode, 30000, &hold));
     assert_between(0, ts_now_ms() - start, ttl_ms + 1000 + ts_slack_ms());
-    if (rowlock_hold_token(hold) <= *token) {
-        print_error("token %" PRIu64 " after %" PRIu64 "\n", rowlock_hold_token(hold), *token);
-        fail();
-    }
+    if (rowlock_hold_token(hold) <= *token)
+        fail_msg("token %" PRIu64 " after %" PRIu64, rowlock_hold_token(hold), *token);
     *token = rowlock_hold_token(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 void next_one_gets_in(const char *name, rowlock_mode mode, uint64_t *token)
@@ -114,11 +108,6 @@ bool is_ours(const rowlock_hold *hold)
                       " AND version = %" PRIu64 " AND status = 'held'",
                       ts_quote(rowlock_hold_name(hold)), rowlock_hold_owner(hold),
                       rowlock_hold_token(hold)) == 1;
-}
-
-uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = '%s'", name);
 }
 
 unsigned kill_all_of(const char *user, const char *what)

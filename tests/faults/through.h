@@ -44,9 +44,6 @@ void kept_from_others(rowlock_hold *hold, int64_t ms);
 /* Whose is it, by the table? */
 bool is_ours(const rowlock_hold *hold);
 
-/* The version in the table; the token, while it is held. */
-uint64_t version_of(const char *name);
-
 /* KILL QUERY or KILL CONNECTION, for all connections of this user; how many there were. */
 unsigned kill_all_of(const char *user, const char *what);
 

@@ -4,10 +4,7 @@
  * TTL + 1 s, tokens rise, and UNKNOWN is said only where nobody could be asked.
  */
 
-#include <pthread.h>
-
 #include "faults/through.h"
-#include "rowlock/rowlock_mysql.h"
 
 static int begin(void **state)
 {
@@ -16,8 +13,6 @@ static int begin(void **state)
                   " ENGINE = InnoDB");
     return 0;
 }
-
-/* ---------------------------------------------------------------------- lost replies */
 
 static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
 
@@ -150,15 +145,6 @@ TS_ONCE(test_a_release_whose_commit_is_stuck)
     assert_int_equal(next, ROWLOCK_OK);
 }
 
-/* ---------------------------------------------------------- every command, one by one */
-
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)section;
-    ++*(unsigned *)data;
-    return ROWLOCK_OK;
-}
-
 /* Exactly one version more, whatever was lost; with nobody to ask, at most one. */
 TS_ONCE(test_every_command_of_a_section)
 {
@@ -174,9 +160,9 @@ TS_ONCE(test_every_command_of_a_section)
             TS_CLIENT *client = refuse ? through_open_hasty() : through_open();
             ts_proxy_arm(proxy, lost[i % 2], NULL, nth, refuse);
             rowlock_status status =
-                rowlock_section_run(client, name, NULL, nothing, &calls, &result, &ts_err);
+                rowlock_section_run(client, name, NULL, ts_no_work, &calls, &result, &ts_err);
             fired = ts_proxy_fired(proxy);
-            uint64_t after = version_of(name);
+            uint64_t after = ts_version_of(mysql, name);
             if (!refuse) {
                 WANT(OK, status);
                 assert_int_equal(result.version, after);
@@ -193,8 +179,6 @@ TS_ONCE(test_every_command_of_a_section)
     }
 }
 
-/* ------------------------------------------------------- the commit of a transaction */
-
 static rowlock_status insert_one(void *data, const rowlock_section *section, MYSQL *conn)
 {
     (void)data;
@@ -207,9 +191,7 @@ TS_ONCE(test_the_commit_of_a_section)
 {
     for (int i = 0; i < 2; i++) {
         const char *name = ts_name("commit");
-        MYSQL *own = mysql_init(NULL);
-        assert_non_null(
-            mysql_real_connect(own, NULL, "root", NULL, ts_schema(), 0, ts_proxy_socket(proxy), 0));
+        TS_MYSQL *own = ts_proxy_connect(proxy);
         ts_proxy_arm(proxy, lost[i], "caller_commit", 1, false);
         rowlock_section_result result = {0};
         rowlock_status status =
@@ -224,18 +206,15 @@ TS_ONCE(test_the_commit_of_a_section)
             WANT(UNAVAILABLE, status);
             assert_int_equal(rows, 0);
         }
-        mysql_close(own);
         ts_proxy_flow(proxy);
     }
 }
-
-/* ------------------------------------------------------------------ stalled and cut */
 
 TS_BOTH(test_a_short_stall_while_held)
 {
     const char *name = ts_name("short-stall");
     TS_CLIENT *client = through_open();
-    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     for (int i = 0; i < 3; i++) {
         ts_proxy_stall(proxy, true);
         ts_pass_ms(TS_KEPT_TTL / 8);
@@ -244,7 +223,6 @@ TS_BOTH(test_a_short_stall_while_held)
         assert_held(hold);
     }
     WANT(BUSY, ts_try(direct, name, mode));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* What a call that has ended sent into the dead line, and the server reads later, may not
@@ -255,7 +233,7 @@ static void after_the_line_is_back(const char *name, rowlock_mode mode, rowlock_
     ts_proxy_flow(proxy);
     ts_pass_ms(100);
     uint64_t spent = said == ROWLOCK_UNKNOWN;
-    assert_between((int64_t)token, (int64_t)version_of(name), (int64_t)(token + spent));
+    assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name), (int64_t)(token + spent));
     next_one_gets_in(name, mode, &token);
 }
 
@@ -265,8 +243,7 @@ TS_BOTH(test_a_wait_on_a_dead_line)
     for (int cancelled = 0; cancelled < 2; cancelled++) {
         const char *name = ts_name(cancelled ? "dead-cancel" : "dead-line");
         TS_CLIENT *client = through_open();
-        rowlock_cancel *cancel = NULL;
-        WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+        TS_CANCEL *cancel = ts_cancel();
         rowlock_hold *hold = ts_take(direct, name, mode, 30000);
         uint64_t token = rowlock_hold_token(hold);
         WANT(BUSY, ts_try(client, name, mode));
@@ -289,11 +266,8 @@ TS_BOTH(test_a_wait_on_a_dead_line)
                                : status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE));
         assert_between(cancelled ? -1 : -10, waiter.ended_ms - due, 2 * ts_slack_ms());
         after_the_line_is_back(name, mode, status, token);
-        rowlock_cancel_free(cancel);
     }
 }
-
-/* ------------------------------------------------------------------- late commands */
 
 /* Whose renewal it lives by; 0: nobody's. */
 static uint64_t renewed_version(const char *name)
@@ -320,7 +294,7 @@ TS_ONCE(test_a_renewal_delivered_late)
     WANT(OK, acquire_kept(client, name, ROWLOCK_OPTIMISTIC, 0, &old));
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "lease_renew", 1, true);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
-    rowlock_hold *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 6000);
+    TS_HOLD *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 6000);
     WANT(LOST, rowlock_hold_check(old));
     /* As if it had been renewed for long: all that it has is its renewal. */
     assert_true(POLL_UNTIL(renewed_version(name) == rowlock_hold_token(hold), 10000));
@@ -333,7 +307,6 @@ TS_ONCE(test_a_renewal_delivered_late)
     kept_from_others(hold, 400);
     assert_int_equal(renewed_version(name), rowlock_hold_token(hold));
     WANT(LOST, rowlock_release(old, &ts_err));
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* A take-over is on its way while the holder, who was late, renews, or while somebody else takes
@@ -343,8 +316,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
     for (int by_another = 0; by_another < 2; by_another++) {
         const char *name = ts_name(by_another ? "two-take-over" : "renewed");
         TS_CLIENT *client = through_open();
-        rowlock_cancel *cancel = NULL;
-        WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+        TS_CANCEL *cancel = ts_cancel();
         print_message("# %s\n", name);
         rowlock_hold *old = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
         WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
@@ -354,7 +326,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
             .client = client, .name = name, .options = {.wait_ms = 60000, .cancel = cancel}};
         ts_waiter_start(&waiter);
         assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
-        rowlock_hold *hold = by_another ? ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000) : old;
+        TS_HOLD *hold = by_another ? ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000) : old;
         if (!by_another)
             ts_sql(mysql,
                    "UPDATE lease_renewal l JOIN resource r ON r.id = l.id"
@@ -369,11 +341,9 @@ TS_ONCE(test_a_take_over_is_overtaken)
         rowlock_cancel_fire(cancel);
         WANT(CANCELLED, ts_waiter_join(&waiter, 10000));
         assert_held(hold);
-        assert_int_equal(version_of(name), rowlock_hold_token(hold));
+        assert_int_equal(ts_version_of(mysql, name), rowlock_hold_token(hold));
         if (by_another)
             WANT(LOST, rowlock_release(old, &ts_err));
-        WANT(OK, rowlock_release(hold, &ts_err));
-        rowlock_cancel_free(cancel);
     }
 }
 
@@ -435,7 +405,7 @@ TS_ONCE(test_a_break_behind_a_release)
     TS_CLIENT *client = ts_open();
     TS_CLIENT *breaker = through_open();
     breaking b = {.client = breaker, .name = ts_name("let-go")};
-    rowlock_hold *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
+    TS_HOLD *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
     uint64_t connection = row_lockers_connection();
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "connection_is_holders", 1, false);
     assert_int_equal(pthread_create(&thread, NULL, break_it, &b), 0);
@@ -447,10 +417,6 @@ TS_ONCE(test_a_break_behind_a_release)
     pthread_join(thread, NULL);
     WANT(BUSY, b.status);
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-int main(void)
-{
-    return ts_run("wire", begin, through_end);
-}
+TS_MAIN("wire", begin, through_end)

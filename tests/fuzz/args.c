@@ -8,9 +8,6 @@
 #include "cli/cli.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/options.h"
@@ -43,8 +40,6 @@ int fputs(const char *text, FILE *file)
     helps++;
     return 0;
 }
-
-/* ---------------------------------------------------------------------- secrets */
 
 /* Where the value that was taken stands in the originals; NULL: it is no argument's end. */
 static const char *original(const char *value, int argc, char **ours, char **originals)
@@ -91,8 +86,6 @@ static bool is_marked(int argc, char **argv)
             return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ rowlock run */
 
 static void check_run_bounds(const run_options *asked, int argc, char **argv)
 {
@@ -142,8 +135,6 @@ static void check_run(int argc, char **argv, char **originals)
     check_password(asked->context.client.password, argc, argv, originals);
     check_url(asked->context.client.url, argc, argv, originals);
 }
-
-/* --------------------------------------------------- options between operands */
 
 typedef struct some {
     cli_context context;

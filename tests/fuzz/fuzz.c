@@ -1,9 +1,5 @@
 #include "fuzz.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/url.h"
 
 _Noreturn void fuzz_fail(const char *file, int line, const char *what)

@@ -8,9 +8,12 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "rowlock/rowlock.h"
 

@@ -1,9 +1,6 @@
 /* Names and labels: the rules of rowlock.h, written a second time. */
 #include "base/name.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "fuzz.h"
 

@@ -4,9 +4,6 @@
  */
 #include "api/options.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "fuzz.h"
 
 typedef struct given {

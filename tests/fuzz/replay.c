@@ -3,9 +3,6 @@
  * corpus is a test of every build, also where there is no libFuzzer.
  */
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fuzz.h"
 

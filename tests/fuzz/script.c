@@ -6,8 +6,6 @@
 #include "migrate/script.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "fuzz.h"

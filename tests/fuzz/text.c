@@ -1,9 +1,6 @@
 /* Text for a terminal: nothing in it can steer one, in any room; widths and cuts fit together. */
 #include "cli/cli.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "fuzz.h"
 
 /* What Unicode says turns the direction of writing, or cannot be seen. */

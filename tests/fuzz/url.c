@@ -1,12 +1,8 @@
 /* URLs: what is understood says the same when it is written down again; a refusal tells no secret.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/text.h"
 #include "base/url.h"
+#include "base/text.h"
 #include "fuzz.h"
 
 static void put_encoded(rl_buffer *out, const char *text)

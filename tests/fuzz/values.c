@@ -2,11 +2,7 @@
  * Texts on their way out: JSON, as another parser (json-c) reads it; and statements that are sent
  * as text, which take no text that would need a quote.
  */
-#include <inttypes.h>
 #include <json-c/json.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "cli/table.h"

@@ -1,9 +1,5 @@
 /* What the doctor finds where something is wrong: the check that says so, and how bad it is. */
-#include <stdio.h>
-#include <string.h>
-
 #include "support/own_server.h"
-#include "support/support.h"
 
 typedef struct findings {
     const char *check; /* the one that is looked for */
@@ -143,7 +139,7 @@ TS_ONCE(test_procedures_of_another_program)
     expect(&options, "procedures", ROWLOCK_FINE, NULL, NULL);
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     expect(&options, "procedures", ROWLOCK_FINE, NULL, NULL);
-    MYSQL *mysql = ts_connect(options.schema);
+    TS_MYSQL *mysql = ts_connect(options.schema);
     ts_sql(mysql, "ALTER PROCEDURE rowlock_try COMMENT 'rowlock 0.0.1 0123456789abcdef'");
     findings f = expect(&options, "procedures", ROWLOCK_CARE, "1 of ", NULL);
     assert_non_null(strstr(f.found_text, "0.0.1"));
@@ -151,10 +147,6 @@ TS_ONCE(test_procedures_of_another_program)
     ts_sql(mysql, "DROP PROCEDURE rowlock_try");
     f = expect(&options, "procedures", ROWLOCK_CARE, "1 of ", NULL);
     assert_non_null(strstr(f.found_text, "rowlock_try"));
-    mysql_close(mysql);
 }
 
-int main(void)
-{
-    return ts_run("doctor", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("doctor", ts_suite_begin, ts_suite_end)

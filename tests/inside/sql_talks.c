@@ -1,13 +1,5 @@
 /* Conversations about what else is in the server: migrations, fences on tables, procedures. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "inside/talks.h"
-#include "rowlock/rowlock_migrate.h"
-#include "rowlock/rowlock_mysql.h"
 
 #define EVERY_MS 3600000 /* the event does nothing meanwhile */
 
@@ -39,8 +31,6 @@ __attribute__((format(printf, 2, 3))) static unsigned own_sql(const talk_state *
     mysql_free_result(result);
     return number;
 }
-
-/* ---------------------------------------------------------------------------- migrations */
 
 /* One name's: the tables, and the folder. */
 typedef struct site {
@@ -178,8 +168,6 @@ rowlock_status talk_migrations_repair(talk_state *state)
     return status;
 }
 
-/* -------------------------------------------------------------------------------- fences */
-
 static bool may_write(const talk_state *state, const char *table)
 {
     char text[200];
@@ -265,8 +253,6 @@ rowlock_status talk_table_fence(talk_state *state)
     inject_resume();
     return status;
 }
-
-/* ---------------------------------------------------------------------------- procedures */
 
 rowlock_status talk_procedures(talk_state *state)
 {

@@ -1,8 +1,5 @@
 /* The statement layer's two rules: nothing is prepared in a transaction, and what has failed is not
  * executed again on its old handle. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/client.h"
 #include "support/support.h"
 
@@ -14,9 +11,8 @@ static rl_io io;
 static void begin(const char *suffix, rl_purpose purpose)
 {
     const char *schema = ts_extra_schema(suffix, true);
-    const rowlock_client_options options = ts_options_on(schema);
     mysql = ts_connect(schema);
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
+    client = ts_open_as((rowlock_client_options){.schema = schema});
     io = rl_io_until(RL_NEVER);
     const rl_request fresh = {.purpose = purpose, .fresh = true};
     WANT(OK, rl_pool_take(&client->pool, &fresh, &io, &conn, &ts_err));
@@ -91,7 +87,4 @@ TS_ONCE(test_a_failed_one_is_prepared_anew)
     end();
 }
 
-int main(void)
-{
-    return ts_run("statements", ts_suite_begin, ts_suite_end);
-}
+TS_MAIN("statements", ts_suite_begin, ts_suite_end)

@@ -1,15 +1,6 @@
 #include "inside/talks.h"
 
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "rowlock/rowlock_mysql.h"
 
 #define TTL_MS      20000 /* of the locks that are taken here */
 #define AT_ONCE     8
@@ -181,30 +172,17 @@ static rowlock_status fence(talk_state *state)
     return talk_give_back(state, hold, status);
 }
 
-static rowlock_status nothing(void *data, const rowlock_section *section)
-{
-    (void)data;
-    (void)section;
-    return ROWLOCK_OK;
-}
-
-static rowlock_status nothing_there(void *data, const rowlock_section *section, MYSQL *own)
-{
-    (void)own;
-    return nothing(data, section);
-}
-
 static rowlock_status section(talk_state *state)
 {
     rowlock_section_result result;
-    return rowlock_section_run(state->client, state->name, NULL, nothing, NULL, &result,
+    return rowlock_section_run(state->client, state->name, NULL, ts_no_work, NULL, &result,
                                &state->err);
 }
 
 static rowlock_status section_in_transaction(talk_state *state)
 {
     rowlock_section_result result;
-    return rowlock_tx_section_run(state->client, state->own, state->name, NULL, nothing_there, NULL,
+    return rowlock_tx_section_run(state->client, state->own, state->name, NULL, ts_no_work_tx, NULL,
                                   &result, &state->err);
 }
 
@@ -321,6 +299,7 @@ typedef struct talk {
 } talk;
 
 #define UNKNOWN_WAIT (MAY(UNKNOWN) | MAY(UNAVAILABLE))
+#define LATE_RENEWAL (MAY(LOST) | MAY(UNAVAILABLE))
 
 static const talk talks[] = {
     {"open", open_and_close, LEASE | OPENS, 0, {0}, 0},
@@ -331,7 +310,7 @@ static const talk talks[] = {
     {"try", hold_it, BOTH, 0, {0}, 0},
     {"wait", hold_it, BOTH, 0, {.wait_ms = PATIENCE_MS}, 0},
     {"wait in vain", wait_in_vain, BOTH | HELD, UNKNOWN_WAIT, {.wait_ms = 60}, 0},
-    {"renew", hold_it, BOTH | BEHIND | SOON, MAY(LOST) | MAY(UNAVAILABLE), {0}, 0},
+    {"renew", hold_it, BOTH | BEHIND | SOON, LATE_RENEWAL, {0}, 0},
     {"re-enter", reenter, BOTH, 0, {.wait_ms = PATIENCE_MS, .reentrant = true}, 0},
     {"flush", flush_history, BOTH | BEHIND, MAY(SERVER), {0}, 0},
     {"close while held", close_while_held, BOTH, 0, {0}, 0},
@@ -358,18 +337,13 @@ static const talk talks[] = {
     {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
     {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},
     {"wait, via procedures", hold_it, LEASE | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
-    {"wait in vain, via procedures",
+    {"vain wait, via procedures",
      wait_in_vain,
      LEASE | HELD | VIA,
      UNKNOWN_WAIT,
      {.wait_ms = 60},
      0},
-    {"renew, via procedures",
-     hold_it,
-     LEASE | BEHIND | VIA | SOON,
-     MAY(LOST) | MAY(UNAVAILABLE),
-     {0},
-     0},
+    {"renew, via procedures", hold_it, LEASE | BEHIND | VIA | SOON, LATE_RENEWAL, {0}, 0},
     {"fence, via procedures", fence, LEASE | OWN | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
     {"section, via procedures", section, LEASE | VIA, 0, {0}, 0},
     {"procedures", talk_procedures, LEASE | ALIKE | OPENS, MAY(UNKNOWN), {0}, 80},
@@ -541,12 +515,11 @@ static int run_round(void *arg)
 static void found(const round_of *now, const char *what)
 {
     const report *r = now->report;
-    print_error("%s: %s\n  number %u (kind %d, error %u): %s\n"
-                "  it ended with %s: %s (server %u, statement %s)\n",
-                now->talk->name, what, now->nth, (int)now->way->kind, now->way->error,
-                *r->place ? r->place : "nothing failed", rowlock_status_name(r->status),
-                r->err.message, r->err.server_errno, r->err.statement);
-    fail();
+    fail_msg("%s: %s\n  number %u (kind %d, error %u): %s\n"
+             "  it ended with %s: %s (server %u, statement %s)",
+             now->talk->name, what, now->nth, (int)now->way->kind, now->way->error,
+             *r->place ? r->place : "nothing failed", rowlock_status_name(r->status),
+             r->err.message, r->err.server_errno, r->err.statement);
 }
 
 /* Connector/C tells of much that failed inside it as of a connection that was lost, or could not be
@@ -753,9 +726,7 @@ void test_talks(void **state)
 int talks_begin(void **state)
 {
     ts_suite_begin(state);
-    rowlock_client_options options = ts_options();
-    options.no_history = true;
-    WANT(OK, rowlock_client_open(&options, &witness, &ts_err));
+    witness = ts_open_as((rowlock_client_options){.no_history = true});
     mysql = ts_connect(ts_schema());
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);

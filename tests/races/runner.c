@@ -6,10 +6,6 @@
  * doing anything but wait for a row or a bell, or sleep.
  */
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "session.h"
 #include "spec.h"
@@ -25,8 +21,6 @@ static session sessions[SESSIONS_MAX];
 static size_t session_count;
 static MYSQL *admin;
 static FILE *out;
-
-/* --------------------------------------------------------------- waiting, or working? */
 
 /* A thread of ours that has work to do, and perhaps no processor to do it on. */
 static bool is_thread_ready(const struct dirent *task)
@@ -82,8 +76,6 @@ static bool settle(session *s, const race_step *step, char *outcome)
     }
     return false;
 }
-
-/* ------------------------------------------------------------------------ what comes out */
 
 static const race_step *running[SESSIONS_MAX]; /* by session: the step that waits */
 static bool line_begun, line_ends;
@@ -171,8 +163,6 @@ static void run_race(const race *r)
     for (size_t i = 0; i < session_count; i++)
         session_end(&sessions[i]);
 }
-
-/* ------------------------------------------------------------------------------ main */
 
 /* As wanted, or it shows both. */
 static bool compare(const race *r, const char *text)

@@ -16,13 +16,6 @@
  */
 #include "session.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_mysql.h"
-
 typedef struct words {
     char text[COMMAND_MAX];
     char *word[12];
@@ -73,8 +66,6 @@ static void say(char *out, rowlock_status status)
 {
     snprintf(out, OUTCOME_MAX, "%s", rowlock_status_name(status));
 }
-
-/* ----------------------------------------------------------------------------- holds */
 
 static session_hold *find_hold(session *s, const char *name)
 {
@@ -174,8 +165,6 @@ static void do_tx_acquire(session *s, const words *w, char *out)
     say(out, rowlock_tx_acquire(s->client, s->mysql, argument(w, 1), &options, NULL));
 }
 
-/* -------------------------------------------------------------------------- sections */
-
 typedef struct work {
     session *s;
     bool gated;
@@ -238,8 +227,6 @@ static void do_version_bump(session *s, const words *w, char *out)
     if (status == ROWLOCK_OK)
         snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64, s->version);
 }
-
-/* ---------------------------------------------------------------------------- others */
 
 static void do_break(session *s, const words *w, char *out)
 {
@@ -360,8 +347,6 @@ static void run_command(session *s, const char *command, char *out)
             commands[i].run(s, &w, out);
 }
 
-/* ------------------------------------------------------------------------ the thread */
-
 static void *run_steps(void *arg)
 {
     session *s = arg;
@@ -401,11 +386,8 @@ void session_start(session *s)
     s->gate = false;
     s->version = 0;
     memset(s->holds, 0, sizeof s->holds);
-    rowlock_client_options options = ts_options();
-    options.user = s->user;
-    options.password = "race";
-    options.label = s->name;
-    WANT(OK, rowlock_client_open(&options, &s->client, &ts_err));
+    s->client =
+        ts_open_as((rowlock_client_options){.user = s->user, .password = "race", .label = s->name});
     s->mysql = ts_connect_as(s->user, "race", ts_schema());
     s->admin = ts_connect(ts_schema());
     pthread_mutex_init(&s->mutex, NULL);

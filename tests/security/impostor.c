@@ -5,23 +5,13 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "db/conn.h"
 #include "support/own_server.h"
-#include "support/support.h"
 
 #define PASSWORD    "Geheim-0815"
 #define FINGERPRINT "0123456789012345678901234567890123456789"
-
-/* ------------------------------------------------------------------------- the impostor */
 
 static struct {
     int listener;
@@ -154,8 +144,6 @@ static bool was_sent(const char *text)
     return memmem(impostor.got, impostor.size, text, strlen(text)) != NULL;
 }
 
-/* ------------------------------------------------------------------------- what it gets */
-
 static rowlock_status knock(const rowlock_tls_options *tls, const char *defaults_file,
                             int64_t within_ms)
 {
@@ -192,9 +180,8 @@ static const char *file_with(const char *text)
     return path;
 }
 
-static void test_no_tls_gets_nothing(void **state)
+TS_ONCE(test_no_tls_gets_nothing)
 {
-    (void)state;
     const char *ca = file_with(""); /* any will do: it is never asked */
     const rowlock_tls_options strict[] = {
         {.mode = ROWLOCK_TLS_REQUIRED},        {.mode = ROWLOCK_TLS_VERIFY_CA, .ca = ca},
@@ -207,9 +194,8 @@ static void test_no_tls_gets_nothing(void **state)
 }
 
 /* Connector/C alone would take them for a wish. */
-static void test_an_option_file_means_it(void **state)
+TS_ONCE(test_an_option_file_means_it)
 {
-    (void)state;
     static const char *const lines[] = {"ssl-ca=/dev/null", "ssl-verify-server-cert=1",
                                         "ssl-enforce=1", ("tls-fp=" FINGERPRINT)};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -221,9 +207,8 @@ static void test_an_option_file_means_it(void **state)
     }
 }
 
-static void test_no_bare_password(void **state)
+TS_ONCE(test_no_bare_password)
 {
-    (void)state;
     static const char *const ways[] = {"mysql_clear_password", "dialog", "mysql_old_password", ""};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         impostor_start(false, ways[i]);
@@ -241,9 +226,8 @@ static void test_no_bare_password(void **state)
 
 /* It may answer any statement so, whatever the client has said that it can; an option file allows
  * it. */
-static void test_no_file_is_sent(void **state)
+TS_ONCE(test_no_file_is_sent)
 {
-    (void)state;
     const char *file = file_with("[client]\nlocal-infile=1\n# the-secret-of-a-file\n");
     impostor.file = file;
     impostor_start(false, NULL);
@@ -256,9 +240,8 @@ static void test_no_file_is_sent(void **state)
 }
 
 /* The default is encryption where it is offered: nothing but the wish for it goes out. */
-static void test_a_listener_hears_no_login(void **state)
+TS_ONCE(test_a_listener_hears_no_login)
 {
-    (void)state;
     impostor_start(true, NULL);
     int64_t start = ts_now_ms();
     WANT(UNAVAILABLE, knock(NULL, NULL, 300));
@@ -268,15 +251,12 @@ static void test_a_listener_hears_no_login(void **state)
     assert_false(was_sent("batch"));
 }
 
-/* ---------------------------------------------------------------- on a real connection */
-
 static char certificates[64];
 
-static int begin_tls_server(void **state)
+static int begin_tls_server(TS_NO_STATE)
 {
     char command[500];
     char options[400];
-    (void)state;
     snprintf(certificates, sizeof certificates, "/tmp/rowlock-certificates.XXXXXX");
     if (!mkdtemp(certificates) || chmod(certificates, 0755) != 0)
         return 1;
@@ -290,10 +270,9 @@ static int begin_tls_server(void **state)
     return 0;
 }
 
-static int end_tls_server(void **state)
+static int end_tls_server(TS_NO_STATE)
 {
     char command[100];
-    (void)state;
     ts_own_remove();
     snprintf(command, sizeof command, "rm -rf '%s'", certificates);
     return system(command);
@@ -320,10 +299,9 @@ static rl_conn *encrypted(void)
     return conn;
 }
 
-static void test_no_sigpipe(void **state)
+TS_ONCE(test_no_sigpipe)
 {
     sigset_t before, after, pending;
-    (void)state;
     signal(SIGPIPE, SIG_DFL);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     rl_conn *conn = encrypted();
@@ -339,10 +317,9 @@ static void test_no_sigpipe(void **state)
 }
 
 /* One that was pending before is somebody else's. */
-static void test_anothers_sigpipe(void **state)
+TS_ONCE(test_anothers_sigpipe)
 {
     sigset_t sigpipe, was, pending;
-    (void)state;
     sigemptyset(&sigpipe);
     sigaddset(&sigpipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &sigpipe, &was);
@@ -359,9 +336,8 @@ static void test_anothers_sigpipe(void **state)
 }
 
 /* A connection that ended badly leaves errors in OpenSSL's queue of this thread. */
-static void test_one_end_is_not_everyones(void **state)
+TS_ONCE(test_one_end_is_not_everyones)
 {
-    (void)state;
     rl_conn *good = encrypted();
     for (int i = 0; i < 3; i++) {
         rl_conn *bad = encrypted();
@@ -377,18 +353,6 @@ static void test_one_end_is_not_everyones(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest bytes[] = {
-        ONCE(test_no_tls_gets_nothing),       ONCE(test_an_option_file_means_it),
-        ONCE(test_no_bare_password),          ONCE(test_no_file_is_sent),
-        ONCE(test_a_listener_hears_no_login),
-    };
-    const struct CMUnitTest encrypted_tests[] = {
-        ONCE(test_no_sigpipe),
-        ONCE(test_anothers_sigpipe),
-        ONCE(test_one_end_is_not_everyones),
-    };
     ts_secret(PASSWORD);
-    int failed = cmocka_run_group_tests_name("impostor", bytes, NULL, NULL);
-    return failed + cmocka_run_group_tests_name("encrypted", encrypted_tests, begin_tls_server,
-                                                end_tls_server);
+    return ts_run("impostor", begin_tls_server, end_tls_server);
 }

@@ -3,12 +3,6 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -33,10 +27,7 @@ static rowlock_client_options options_of(const char *user, rowlock_via via)
 
 static rowlock_client *open_as(const char *user, rowlock_via via)
 {
-    rowlock_client_options options = options_of(user, via);
-    rowlock_client *client = NULL;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
+    return ts_open_with(options_of(user, via));
 }
 
 static MYSQL *connect_as(const char *user)
@@ -65,8 +56,6 @@ static int end(void **state)
     rowlock_client_close(by_tables);
     return ts_suite_end_with(state, victim, tables, attacker, root);
 }
-
-/* ------------------------------------------------------------------------- calling by hand */
 
 static char answers[65536]; /* every cell of what the last call answered */
 
@@ -121,18 +110,12 @@ static void try_each(MYSQL *mysql, const attempt *of, size_t count)
     }
 }
 
-static uint64_t version_of(const char *name)
-{
-    return ts_sql_u64(root, "SELECT version FROM resource WHERE resource_name = %s",
-                      ts_quote(name));
-}
-
 /* What the calls of this session say of the lock: @name, @id and @v, its version; @me is a
  * stranger. */
 static void aim(MYSQL *mysql, const char *name)
 {
     ts_sql(mysql, "SET @name = %s, @id = %" PRIu64 ", @v = %" PRIu64 ", @me = '" STRANGER "'",
-           ts_quote(name), ts_id_of(root, name), version_of(name));
+           ts_quote(name), ts_id_of(root, name), ts_version_of(root, name));
 }
 
 /* Has the row, and @ticket, the proof of it, is set in both sessions. */
@@ -144,15 +127,6 @@ static void lock_row(MYSQL *mysql)
     assert_int_equal(strspn(ticket, "0123456789abcdef"), 40);
     ts_sql(mysql, "SET @ticket = '%.40s'", ticket);
     ts_sql(attacker, "SET @ticket = '%.40s'", ticket);
-}
-
-/* The tables as they were; free()s that. */
-static void want_unchanged(char *before)
-{
-    char *after = ts_dump(root, ts_schema());
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
 }
 
 /* Nobody has a row of this name locked: the holder's renewal and release would meet it. */
@@ -168,12 +142,9 @@ static void assert_unlocked(const char *name)
     ts_sql(root, "ROLLBACK");
 }
 
-/* ----------------------------------------------------------------------------- no rights */
-
-static void test_what_takes_rights_says_so(void **state)
+TS_ONCE(test_what_takes_rights_says_so)
 {
     rowlock_history *history = NULL;
-    (void)state;
     WANT(DENIED, rowlock_sweep(victim, NULL, NULL, &ts_err));
     assert_non_null(strstr(ts_err.message, "`sweeper` in sql/grants.sql"));
     assert_non_null(strstr(ts_err.message, "init --event"));
@@ -182,8 +153,6 @@ static void test_what_takes_rights_says_so(void **state)
     WANT(DENIED, rowlock_history_get(victim, NULL, &history, &ts_err));
     assert_non_null(strstr(ts_err.message, "SELECT on lock_event, as `looker` in sql/grants.sql"));
 }
-
-/* ------------------------------------------------------------------------------ stealing */
 
 /* The attacker's session is set to this. */
 static const char *const sessions[][2] = {
@@ -229,31 +198,28 @@ static void attack_lease(MYSQL *mysql)
 }
 
 /* Nothing of it has changed, and nothing stays locked, whatever the session. */
-static void test_a_lease_is_its_holders(void **state)
+TS_ONCE(test_a_lease_is_its_holders)
 {
     const char *name = ts_name("mine");
-    (void)state;
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     for (size_t i = 0; i < COUNT(sessions); i++) {
         char *before = ts_dump(root, ts_schema());
-        MYSQL *mysql = session(i, name);
+        TS_MYSQL *mysql = session(i, name);
         attack_lease(mysql);
-        want_unchanged(before);
+        ts_same(before, ts_dump(root, ts_schema()));
         assert_unlocked(name);
-        mysql_close(mysql);
     }
     assert_held(hold);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Its owner's id is what releases it: no look-up hands it out. */
-static void test_nobody_is_told_whose(void **state)
+TS_BOTH(test_nobody_is_told_whose)
 {
     static const char *const of[] = {"via_list_names('', 1, 1000, 1)", "via_list_name(@name, 1)",
                                      "via_resource_look(@id, @name, @me, 'optimistic')",
                                      "via_resource_look(@id, @name, @me, 'pessimistic')"};
     const char *name = ts_name("whose");
-    rowlock_hold *hold = ts_take(victim, name, ts_mode(state), 30000);
+    TS_HOLD *hold = ts_take(victim, name, mode, 30000);
     const char *owner = rowlock_hold_owner(hold);
     aim(attacker, name);
     for (size_t i = 0; i < COUNT(of); i++) {
@@ -266,11 +232,10 @@ static void test_nobody_is_told_whose(void **state)
     assert_int_equal(rowlock_list_at(list, 0)->owner[0], '#');
     assert_null(strstr(rowlock_list_at(list, 0)->owner, owner));
     rowlock_list_free(list);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* The proof that its holder is dead is given only to who has the row. */
-static void test_a_row_lock_is_its_holders(void **state)
+TS_ONCE(test_a_row_lock_is_its_holders)
 {
     static const attempt with_ticket[] = {
         {"via_row_publish(@me, 'm', 1, @id, @name, @ticket)", ANY},
@@ -292,27 +257,22 @@ static void test_a_row_lock_is_its_holders(void **state)
         {"via_caller_row_lock(@id, '" KEY "')", 1644},
     };
     const char *name = ts_name("row");
-    (void)state;
     WANT(OK, ts_try(victim, name, ROWLOCK_PESSIMISTIC));
-    MYSQL *mysql = connect_as(mallory);
+    TS_MYSQL *mysql = connect_as(mallory);
     aim(mysql, name);
     lock_row(mysql);
     ts_sql(mysql, "ROLLBACK");
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
     aim(attacker, name);
     char *before = ts_dump(root, ts_schema());
     try_each(attacker, with_ticket, COUNT(with_ticket));
     try_each(mysql, in_a_transaction, COUNT(in_a_transaction));
     try_each(attacker, outside, COUNT(outside));
     assert_int_equal(ts_sql_u64(root, "SELECT IS_FREE_LOCK('%s')", KEY), 1);
-    want_unchanged(before);
-    mysql_close(mysql);
-    WANT(OK, rowlock_release(hold, &ts_err));
+    ts_same(before, ts_dump(root, ts_schema()));
 }
 
-/* ------------------------------------------------------------------------- what is written */
-
-static void test_what_is_too_much_is_refused(void **state)
+TS_ONCE(test_what_is_too_much_is_refused)
 {
     static const attempt bad[] = {
         {"via_resource_create('', 'optimistic')", 1644},
@@ -331,7 +291,6 @@ static void test_what_is_too_much_is_refused(void **state)
         {"via_resource_create_lock('other', 0, @id)", ANY},
         {"via_resource_create_renewal(@id + 1000)", ANY},
     };
-    (void)state;
     const char *name = ts_name("much");
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
     aim(attacker, name);
@@ -343,31 +302,29 @@ static void test_what_is_too_much_is_refused(void **state)
     ts_sql(mysql, "SET unique_checks = 1, insert_id = 18446744073709551615");
     assert_int_equal(call(mysql, "via_resource_create('last', 'optimistic')"), 1644);
     mysql_close(mysql);
-    want_unchanged(before);
+    ts_same(before, ts_dump(root, ts_schema()));
 }
 
-static void test_versions_do_not_jump(void **state)
+TS_ONCE(test_versions_do_not_jump)
 {
     const char *name = ts_name("jump");
-    (void)state;
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
-    uint64_t was = version_of(name);
+    uint64_t was = ts_version_of(root, name);
     aim(attacker, name);
     assert_int_equal(call(attacker, "via_lease_acquire_quiet(@me, 'm', 1000000, @id, @name)"), 0);
-    assert_int_equal(version_of(name), was + 1);
+    assert_int_equal(ts_version_of(root, name), was + 1);
     assert_int_equal(call(attacker, "via_resource_raise(18446744073709551615, @id, @v + 1, @me)"),
                      0);
-    assert_int_equal(version_of(name), was + 1000001);
+    assert_int_equal(ts_version_of(root, name), was + 1000001);
     WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
 }
 
-static void test_who_wrote_it_stands_there(void **state)
+TS_ONCE(test_who_wrote_it_stands_there)
 {
     const char *name = ts_name("written");
     char expected[200];
-    (void)state;
     rowlock_list *list = NULL;
-    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     aim(attacker, name);
     assert_int_equal(
         call(attacker, "via_event_add_many(JSON_ARRAY(JSON_OBJECT('name', @name, 'kind', "
@@ -391,14 +348,12 @@ static void test_who_wrote_it_stands_there(void **state)
     snprintf(expected, sizeof expected, "somebody [%s]", app);
     assert_string_equal(rowlock_list_at(list, 0)->owner_label, expected);
     rowlock_list_free(list);
-    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 /* Only by a key that is random: not by a bell, whose name anybody knows. */
-static void test_nobodys_connection_is_ended(void **state)
+TS_ONCE(test_nobodys_connection_is_ended)
 {
     const char *bell = "rowlock.somebodys.17";
-    (void)state;
     ts_sql(root, "DO GET_LOCK('%s', 0)", bell);
     assert_int_equal(call(attacker, "via_via_kill_connection('rowlock.somebodys.17')"), 1644);
     assert_int_equal(call(attacker, "via_via_kill_query('rowlock.somebodys.17')"), 1644);
@@ -416,17 +371,16 @@ static void publish(MYSQL *mysql, const char *name, unsigned long connection_id)
     ts_sql(attacker, "SET @connection = %lu", connection_id);
     assert_int_equal(call(attacker, "via_row_publish(@me, 'm', @connection, @id, @name, @ticket)"),
                      0);
-    assert_int_equal(version_of(name), 1);
+    assert_int_equal(ts_version_of(root, name), 1);
 }
 
 /* Who publishes a row lock may call any connection his own: that one is not ended when it is
  * broken, by himself or by an administrator who knows no better. His own is. */
-static void test_a_published_connection_of_anothers(void **state)
+TS_ONCE(test_a_published_connection_of_anothers)
 {
     const char *name = ts_name("published");
     MYSQL *mysql = connect_as(mallory);
     MYSQL *stranger = connect_as(app);
-    (void)state;
     publish(mysql, name, mysql_thread_id(stranger));
     assert_int_equal(call(attacker, "break(@name)"), 1644);
     WANT(BUSY, rowlock_break(tables, name, NULL, &ts_err));
@@ -451,13 +405,10 @@ static ts_waiter wait_behind(rowlock_client *client, const char *name, rowlock_m
     return w;
 }
 
-/* ------------------------------------------------------------------------------- breaking */
-
 /* Who waits has the row and publishes itself right after the KILL. */
-static void test_whose_token_is_broken(void **state)
+TS_ONCE(test_whose_token_is_broken)
 {
     const char *name = ts_name("broken-waited");
-    (void)state;
     for (int i = 0; i < 5; i++) {
         rowlock_hold *hold = ts_take(by_tables, name, ROWLOCK_PESSIMISTIC, 30000);
         uint64_t token = rowlock_hold_token(hold);
@@ -475,10 +426,9 @@ static void test_whose_token_is_broken(void **state)
 }
 
 /* Whoever is behind it stands at its end, whatever he says. */
-static void test_nobody_breaks_as_another(void **state)
+TS_ONCE(test_nobody_breaks_as_another)
 {
     const char *name = ts_name("blamed");
-    (void)state;
     rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_sql(attacker, "SET @rowlock_by = 'root@db1 [root]'");
     aim(attacker, name);
@@ -503,13 +453,12 @@ static void test_nobody_breaks_as_another(void **state)
 }
 
 /* The right to rowlock_break is what decides, however it is called. */
-static void test_without_the_right_to_break(void **state)
+TS_ONCE(test_without_the_right_to_break)
 {
     static const char *const of[] = {"rl_via_via_break", "rl_via_via_stamp",
                                      "rl_via_migration_list", "rl_via_schema_shape"};
     const char *name = ts_name("unbroken");
     char grant[200];
-    (void)state;
     const char *bare = ts_user("bare", "a-password", NULL, NULL);
     for (size_t i = 0; i < COUNT(of); i++)
         ts_sql(root, "GRANT EXECUTE ON PROCEDURE `%s`.%s TO '%s'@'localhost'", ts_schema(), of[i],
@@ -531,45 +480,39 @@ static void test_without_the_right_to_break(void **state)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* ------------------------------------------------------------------------ beside the others */
-
-static void test_both_ways_wake_each_other(void **state)
+TS_BOTH(test_both_ways_wake_each_other)
 {
     rowlock_client *const of[] = {victim, tables, victim};
     const char *name = ts_name("mixed");
     for (int i = 0; i < 2; i++) {
-        rowlock_hold *hold = ts_take(of[i], name, ts_mode(state), 30000);
-        WANT(BUSY, ts_try(of[i + 1], name, ts_mode(state)));
-        ts_waiter w = wait_behind(of[i + 1], name, ts_mode(state));
+        rowlock_hold *hold = ts_take(of[i], name, mode, 30000);
+        WANT(BUSY, ts_try(of[i + 1], name, mode));
+        ts_waiter w = wait_behind(of[i + 1], name, mode);
         ts_hand_over(hold, &w, 10000);
     }
 }
 
 /* A holder that died: the row's lock says so, to a transaction, too. */
-static void test_a_dead_holders_row(void **state)
+TS_ONCE(test_a_dead_holders_row)
 {
     const char *name = ts_name("dead");
     const rowlock_tx_options wait = {.wait_ms = 10000};
-    (void)state;
     rowlock_hold *hold = ts_take(victim, name, ROWLOCK_PESSIMISTIC, 30000);
     ts_cut(root, name);
     MYSQL *own = connect_as(app);
     ts_sql(own, "BEGIN");
     WANT(OK, rowlock_tx_acquire(victim, own, name, &wait, &ts_err));
     ts_sql(own, "COMMIT");
-    assert_true(version_of(name) > rowlock_hold_token(hold));
+    assert_true(ts_version_of(root, name) > rowlock_hold_token(hold));
     mysql_close(own);
     (void)rowlock_release(hold, NULL);
 }
 
-/* ---------------------------------------------------------------------------- other versions */
-
-static void test_no_procedures_or_others(void **state)
+TS_ONCE(test_no_procedures_or_others)
 {
     rowlock_client_options options = options_of(app, ROWLOCK_VIA_PROCEDURES);
     rowlock_client_options roots = options_of("root", ROWLOCK_VIA_TABLES);
     rowlock_client *client = NULL;
-    (void)state;
     options.schema = roots.schema = ts_extra_schema("via", true);
     ts_sql(root, "GRANT EXECUTE ON `%s`.* TO '%s'@'localhost'", options.schema, app);
     options.url = roots.url = NULL;
@@ -584,17 +527,4 @@ static void test_no_procedures_or_others(void **state)
     assert_non_null(strstr(ts_err.message, "init --procedures"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ONCE(test_what_takes_rights_says_so),   ONCE(test_a_lease_is_its_holders),
-        BOTH(test_nobody_is_told_whose),        ONCE(test_a_row_lock_is_its_holders),
-        ONCE(test_what_is_too_much_is_refused), ONCE(test_versions_do_not_jump),
-        ONCE(test_who_wrote_it_stands_there),   ONCE(test_nobodys_connection_is_ended),
-        ONCE(test_nobody_breaks_as_another),    ONCE(test_a_published_connection_of_anothers),
-        ONCE(test_whose_token_is_broken),       BOTH(test_both_ways_wake_each_other),
-        ONCE(test_a_dead_holders_row),          ONCE(test_without_the_right_to_break),
-        ONCE(test_no_procedures_or_others),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TS_MAIN("via", begin, end)

@@ -3,9 +3,6 @@
  * on each line of stdin, and says what comes of each. All in a new schema, whose name it says
  * first.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "races/session.h"
 
 int main(void)

@@ -1,8 +1,6 @@
 #include "named.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "stmt/stmt.h"
 #include "support.h"
@@ -42,8 +40,6 @@ void ts_named_check(const char *names)
         if (!find(name))
             fail_msg("no statement of sql/ has the name '%s'", name);
 }
-
-/* ------------------------------------------------------------------------------- texts */
 
 /* How long what stands at a parameter's place is: itself, a quoted text or name, or a word. */
 static size_t value_length(const char *text, const char *end)

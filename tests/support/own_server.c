@@ -1,10 +1,5 @@
 #include "own_server.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static char folder[200];
 static char usual_socket[200];
 static pid_t owner;
@@ -25,10 +20,8 @@ static void tool(const char *verb, const char *rest)
     while (fgets(line, sizeof line, out))
         line[strcspn(line, "\n")] = 0;
     int status = pclose(out);
-    if (status != 0) {
-        print_error("%s: status %d\n", command, status);
-        fail();
-    }
+    if (status != 0)
+        fail_msg("%s: status %d", command, status);
     if (*line == '/')
         setenv("ROWLOCK_TEST_SOCKET", line, 1);
 }

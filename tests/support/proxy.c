@@ -1,19 +1,13 @@
 #include "proxy.h"
 #include "named.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #define LINKS_MAX      300
 #define STATEMENTS_MAX 64
@@ -514,6 +508,13 @@ const char *ts_proxy_socket(const ts_proxy *proxy)
     return proxy->path;
 }
 
+MYSQL *ts_proxy_connect(const ts_proxy *proxy)
+{
+    MYSQL *mysql = mysql_init(NULL);
+    assert_non_null(mysql_real_connect(mysql, NULL, "root", NULL, ts_schema(), 0, proxy->path, 0));
+    return mysql;
+}
+
 unsigned ts_proxy_port(ts_proxy *proxy)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -581,36 +582,32 @@ void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsign
     change(proxy);
 }
 
+#define LOCKED(proxy, what)                                                                        \
+    __extension__({                                                                                \
+        pthread_mutex_lock(&(proxy)->mutex);                                                       \
+        __typeof__((proxy)->what) what_ = (proxy)->what;                                           \
+        pthread_mutex_unlock(&(proxy)->mutex);                                                     \
+        what_;                                                                                     \
+    })
+
 unsigned ts_proxy_answers_left(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    unsigned left = proxy->answers;
-    pthread_mutex_unlock(&proxy->mutex);
-    return left;
+    return LOCKED(proxy, answers);
 }
 
 bool ts_proxy_fired(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    bool fired = proxy->fired;
-    pthread_mutex_unlock(&proxy->mutex);
-    return fired;
+    return LOCKED(proxy, fired);
 }
 
 unsigned ts_proxy_commands(ts_proxy *proxy)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    unsigned commands = proxy->commands;
-    pthread_mutex_unlock(&proxy->mutex);
-    return commands;
+    return LOCKED(proxy, commands);
 }
 
 uint64_t ts_proxy_bytes(ts_proxy *proxy, ts_way way)
 {
-    pthread_mutex_lock(&proxy->mutex);
-    uint64_t delivered = proxy->bytes[way];
-    pthread_mutex_unlock(&proxy->mutex);
-    return delivered;
+    return LOCKED(proxy, bytes[way]);
 }
 
 void ts_proxy_cut_after(ts_proxy *proxy, ts_way way, uint64_t after, bool then_refuse)
@@ -644,13 +641,8 @@ void ts_proxy_cut(ts_proxy *proxy)
     pthread_mutex_lock(&proxy->mutex);
     proxy->cut = true;
     change(proxy);
-    bool pending = true;
-    while (pending) {
-        pthread_mutex_lock(&proxy->mutex);
-        pending = proxy->cut;
-        pthread_mutex_unlock(&proxy->mutex);
+    while (LOCKED(proxy, cut))
         ts_pass_ms(1);
-    }
 }
 
 void ts_proxy_refuse(ts_proxy *proxy, bool refuse)

@@ -27,9 +27,14 @@ typedef struct ts_proxy ts_proxy;
 /* Listens on a socket of its own (ts_proxy_socket()) and forwards to `server`. */
 ts_proxy *ts_proxy_start(const char *server);
 const char *ts_proxy_socket(const ts_proxy *proxy);
+/* A session of root, through it, on this binary's schema. */
+MYSQL *ts_proxy_connect(const ts_proxy *proxy);
 /* Listens on a port of 127.0.0.1 from now on, which it returns. */
 unsigned ts_proxy_port(ts_proxy *proxy);
 void ts_proxy_stop(ts_proxy *proxy);
+/* Stopped at the end of its block. */
+TS_AT_END(proxy, ts_proxy *, ts_proxy_stop(*it))
+#define TS_PROXY __attribute__((unused, cleanup(ts_end_proxy))) ts_proxy
 
 /* New connections go to that server; what is open stays where it is. */
 void ts_proxy_lead(ts_proxy *proxy, const char *server);

@@ -2,16 +2,6 @@
 #include "bell/bell.h"
 #include "support/witness.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 #define MANY 64
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -213,11 +203,6 @@ __attribute__((constructor)) static void filter_tests(void)
 
 /* ----------------------------------------------------------------------- both modes */
 
-rowlock_mode ts_mode(void **state)
-{
-    return *(rowlock_mode *)*state;
-}
-
 const char *ts_mode_word(rowlock_mode mode)
 {
     return mode == ROWLOCK_OPTIMISTIC ? "lease" : "pessimistic";
@@ -331,16 +316,9 @@ rowlock_client_options ts_options_on(const char *schema)
     return options;
 }
 
-static rowlock_client *open_with(rowlock_client_options options)
-{
-    rowlock_client *client = NULL;
-    WANT(OK, rowlock_client_open(&options, &client, &ts_err));
-    return client;
-}
-
 rowlock_client *ts_open(void)
 {
-    return open_with(ts_options());
+    return ts_open_with(ts_options());
 }
 
 rowlock_client *ts_open_as_root(void)
@@ -348,16 +326,13 @@ rowlock_client *ts_open_as_root(void)
     rowlock_client_options options = ts_options();
     options.user = "root";
     options.via = ROWLOCK_VIA_TABLES;
-    return open_with(options);
+    return ts_open_with(options);
 }
 
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms)
 {
-    rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms};
-    WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
-    assert_non_null(hold);
-    return hold;
+    return ts_take_with(
+        client, name, (rowlock_acquire_options){.mode = mode, .wait_ms = 20000, .ttl_ms = ttl_ms});
 }
 
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode)
@@ -376,6 +351,29 @@ rowlock_status ts_break_now(rowlock_client *client, const char *name)
     return rowlock_break_with(client, name, &options, &ts_err);
 }
 
+void ts_on_lost(void *data, rowlock_hold *hold, const char *reason)
+{
+    ts_loss *loss = data;
+    loss->hold = hold;
+    snprintf(loss->reason, sizeof loss->reason, "%s", reason);
+    atomic_store(&loss->at_ms, ts_now_ms());
+    atomic_fetch_add(&loss->times, 1);
+}
+
+rowlock_status ts_no_work(void *data, const rowlock_section *section)
+{
+    (void)section;
+    if (data)
+        ++*(unsigned *)data;
+    return ROWLOCK_OK;
+}
+
+rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own)
+{
+    (void)own;
+    return ts_no_work(data, section);
+}
+
 /* ------------------------------------------------------------------------------ SQL */
 
 MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
@@ -383,10 +381,8 @@ MYSQL *ts_connect_as(const char *user, const char *password, const char *schema)
     MYSQL *mysql = mysql_init(NULL);
     assert_non_null(mysql);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    if (!mysql_real_connect(mysql, NULL, user, password, schema, 0, ts_socket(), 0)) {
-        print_error("connect: %s\n", mysql_error(mysql));
-        fail();
-    }
+    if (!mysql_real_connect(mysql, NULL, user, password, schema, 0, ts_socket(), 0))
+        fail_msg("connect: %s", mysql_error(mysql));
     return mysql;
 }
 
@@ -424,10 +420,8 @@ __attribute__((format(printf, 3, 0))) static char *ask(MYSQL *mysql, unsigned *f
     free(text);
     if (error)
         ts_err.server_errno = error;
-    if (error && !failed) {
-        print_error("%s\n  %u %s\n", format, error, mysql_error(mysql));
-        fail();
-    }
+    if (error && !failed)
+        fail_msg("%s\n  %u %s", format, error, mysql_error(mysql));
     if (failed)
         *failed = error;
     MYSQL_RES *result = mysql_store_result(mysql);
@@ -726,11 +720,8 @@ bool ts_waiter_ended(ts_waiter *waiter)
 
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms)
 {
-    if (!POLL_UNTIL(ts_waiter_ended(waiter), within_ms)) {
-        print_error("the wait for '%s' has not ended within %" PRId64 " ms\n", waiter->name,
-                    within_ms);
-        fail();
-    }
+    if (!POLL_UNTIL(ts_waiter_ended(waiter), within_ms))
+        fail_msg("the wait for '%s' has not ended within %" PRId64 " ms", waiter->name, within_ms);
     pthread_join(waiter->thread, NULL);
     free(waiter->at_work->name);
     free(waiter->at_work);
@@ -801,6 +792,12 @@ uint64_t ts_id_of(MYSQL *mysql, const char *name)
     return ts_sql_u64(mysql, "SELECT id FROM resource WHERE resource_name = %s", ts_quote(name));
 }
 
+uint64_t ts_version_of(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
+                      ts_quote(name));
+}
+
 uint64_t ts_in_queue(MYSQL *mysql, const char *name)
 {
     return ts_sql_u64(mysql,
@@ -843,21 +840,17 @@ int ts_reap(pid_t pid, int64_t within_ms)
     if (!POLL_UNTIL((got = waitpid(pid, &status, WNOHANG)) != 0, within_ms)) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        print_error("the child has not ended within %" PRId64 " ms\n", within_ms);
-        fail();
+        fail_msg("the child has not ended within %" PRId64 " ms", within_ms);
     }
     assert_int_equal(got, pid);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void ts_close_client(rowlock_client **client)
+rowlock_cancel *ts_cancel(void)
 {
-    rowlock_client_close(*client);
-}
-
-void ts_close_mysql(MYSQL **mysql)
-{
-    mysql_close(*mysql);
+    rowlock_cancel *cancel = NULL;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    return cancel;
 }
 
 rowlock_client *ts_open_with(rowlock_client_options options)
@@ -867,20 +860,33 @@ rowlock_client *ts_open_with(rowlock_client_options options)
     return client;
 }
 
+rowlock_client *ts_open_as(rowlock_client_options changes)
+{
+    rowlock_client_options options = ts_options();
+#define CHANGE(what) options.what = changes.what ? changes.what : options.what
+    CHANGE(socket);
+    CHANGE(user);
+    CHANGE(password);
+    CHANGE(schema);
+    CHANGE(connect_timeout_ms);
+    CHANGE(reconnect_ms);
+    CHANGE(label);
+    CHANGE(no_history);
+    CHANGE(waiting);
+    CHANGE(log);
+    CHANGE(log_data);
+    CHANGE(via);
+#undef CHANGE
+    return ts_open_with(options);
+}
+
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
                            rowlock_acquire_options options)
 {
     rowlock_hold *hold = NULL;
     WANT(OK, rowlock_acquire(client, name, &options, &hold, &ts_err));
+    assert_non_null(hold);
     return hold;
-}
-
-ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms)
-{
-    ts_waiter waiter = {.client = client, .name = name};
-    waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = wait_ms};
-    ts_waiter_start(&waiter);
-    return waiter;
 }
 
 void ts_same(char *before, char *after)

@@ -14,12 +14,9 @@
 #include "support/unit.h"
 
 #include <mysql.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <sys/types.h>
 
-#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_migrate.h"
+#include "rowlock/rowlock_mysql.h"
 
 /* --------------------------------------------------------------------- where we are */
 
@@ -59,8 +56,6 @@ unsigned ts_rounds(unsigned usual);
 
 /* ----------------------------------------------------------------------- both modes */
 
-/* A test in BOTH() gets its mode by ts_mode(state). */
-rowlock_mode ts_mode(void **state);
 const char *ts_mode_word(rowlock_mode mode);
 /* The shortest TTL that makes sense in a mode, and how soon its holder beats. */
 int64_t ts_short_ttl(rowlock_mode mode);
@@ -68,20 +63,6 @@ int64_t ts_short_ttl(rowlock_mode mode);
  * seconds does not end it. And for how long it is looked at: once renewed, at least. */
 enum { TS_KEPT_TTL = 4000, TS_KEPT_FOR = TS_KEPT_TTL * 5 / 4 };
 extern rowlock_mode ts_modes[2];
-
-#define LEASE(test)                                                                                \
-    {                                                                                              \
-#test " (lease)", test, NULL, NULL, &ts_modes[0]                                           \
-    }
-#define PESSIMISTIC(test)                                                                          \
-    {                                                                                              \
-#test " (pessimistic)", test, NULL, NULL, &ts_modes[1]                                     \
-    }
-#define BOTH(test) LEASE(test), PESSIMISTIC(test)
-#define ONCE(test)                                                                                 \
-    {                                                                                              \
-#test, test, NULL, NULL, NULL                                                              \
-    }
 
 /* ------------------------------------------------------------------------ statuses */
 
@@ -119,6 +100,19 @@ rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mod
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode);
 /* Taken by force, and free at once, whatever its holder does. */
 rowlock_status ts_break_now(rowlock_client *client, const char *name);
+
+/* What a hold's on_lost was told, by ts_on_lost() (on_lost_data: one of these). */
+typedef struct ts_loss {
+    atomic_int times;
+    _Atomic int64_t at_ms;
+    rowlock_hold *hold;
+    char reason[256];
+} ts_loss;
+void ts_on_lost(void *data, rowlock_hold *hold, const char *reason);
+
+/* A section's work: nothing; how often is counted in *data (an unsigned; NULL: it is not). */
+rowlock_status ts_no_work(void *data, const rowlock_section *section);
+rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own);
 
 /* ------------------------------------------------------------------------------ SQL */
 
@@ -255,8 +249,10 @@ const char *ts_guarded(MYSQL *mysql, const char *word);
 /* There was no beat of somebody who was not the holder any more. */
 void ts_nobody_was_late(MYSQL *mysql, const char *name);
 
-/* By the tables: the id of a name; how many connections stand in the queue for its bell. */
+/* By the tables: the id of a name; its version, which is the token while it is held; how many
+ * connections stand in the queue for its bell. */
 uint64_t ts_id_of(MYSQL *mysql, const char *name);
+uint64_t ts_version_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
 /* The connection that has the bell; 0: nobody. */
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name);
@@ -271,19 +267,32 @@ int ts_reap(pid_t pid, int64_t within_ms);
 
 /* ------------------------------------------------------------------ what a block ends with */
 
-/* Closed at the end of its block: TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...);
- */
-#define TS_CLIENT __attribute__((unused, cleanup(ts_close_client))) rowlock_client
-#define TS_MYSQL  __attribute__((unused, cleanup(ts_close_mysql))) MYSQL
-void ts_close_client(rowlock_client **client);
-void ts_close_mysql(MYSQL **mysql);
+/* TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...): closed at the end of its block.
+ * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it is held at the end of its
+ * block, and given back there. What was declared last goes first. */
+#define TS_AT_END(name, type, end)                                                                 \
+    static inline void ts_end_##name(type *it)                                                     \
+    {                                                                                              \
+        end;                                                                                       \
+    }
+TS_AT_END(client, rowlock_client *, rowlock_client_close(*it))
+TS_AT_END(mysql, MYSQL *, mysql_close(*it))
+TS_AT_END(cancel, rowlock_cancel *, rowlock_cancel_free(*it))
+TS_AT_END(hold, rowlock_hold *, WANT(OK, rowlock_release(*it, &ts_err)))
+TS_AT_END(waiter, ts_waiter, WANT(OK, rowlock_release(it->hold, &ts_err)))
+#define TS_CLIENT __attribute__((unused, cleanup(ts_end_client))) rowlock_client
+#define TS_MYSQL  __attribute__((unused, cleanup(ts_end_mysql))) MYSQL
+#define TS_CANCEL __attribute__((unused, cleanup(ts_end_cancel))) rowlock_cancel
+#define TS_HOLD   __attribute__((unused, cleanup(ts_end_hold))) rowlock_hold
+#define TS_WAITER __attribute__((unused, cleanup(ts_end_waiter))) ts_waiter
 
-/* Opens, acquires, or fails the test. */
+/* Opens, acquires, makes one, or fails the test. */
+rowlock_cancel *ts_cancel(void);
 rowlock_client *ts_open_with(rowlock_client_options options);
+/* One of ts_options(), but for what is set in these (what ts_open_as() knows of). */
+rowlock_client *ts_open_as(rowlock_client_options changes);
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
                            rowlock_acquire_options options);
-/* A waiter that has been started. */
-ts_waiter ts_wait_for(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms);
 /* These are equal; frees both. */
 void ts_same(char *before, char *after);
 

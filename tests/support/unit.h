@@ -1,12 +1,24 @@
-/* support/unit.h - cmocka, and what it wants before it; tests that need no list. */
+/* support/unit.h - cmocka, and the headers of the system that most tests use; tests that need no
+ * list. */
 #ifndef TS_UNIT_H
 #define TS_UNIT_H
 
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,8 +28,8 @@
 #define TS_NO_STATE void **state __attribute__((unused))
 
 /* A test is TS_ONCE(name) { ... }, or, in both modes, TS_BOTH(name) { ... mode ... }. A program's
- * main() runs them in the order in which they stand: return ts_run("group", begin, end);
- */
+ * main() runs them in the order in which they stand: return ts_run("group", begin, end); that alone
+ * is TS_MAIN("group", begin, end). */
 #define TS_ONCE(name)                                                                              \
     static void name(void);                                                                        \
     __attribute__((constructor)) static void name##_is_a_test(void)                                \
@@ -77,5 +89,11 @@ static inline int ts_run(const char *group, int (*begin)(void **state), int (*en
 {
     return ts_run_each(group, NULL, NULL, begin, end);
 }
+
+#define TS_MAIN(group, begin, end)                                                                 \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return ts_run(group, begin, end);                                                          \
+    }
 
 #endif

@@ -1,9 +1,5 @@
 #include "support/witness.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "support/support.h"
 
 /* Who is no later than USUAL_MS is not late. */

@@ -52,8 +52,7 @@ ask() { # SOCKET STATEMENT
     socket=$("$SERVER" start --tcp "$DIR")
     port=$("$SERVER" port "$DIR")
     [ "$(ask "$socket" 'SELECT @@bind_address')" = 127.0.0.1 ]
-    run mariadb --no-defaults -h 127.0.0.1 -P "$port" -u root -e 'SELECT 1'
-    [ "$status" -ne 0 ]
+    run ! mariadb --no-defaults -h 127.0.0.1 -P "$port" -u root -e 'SELECT 1'
     ask "$socket" "CREATE USER someone@127.0.0.1 IDENTIFIED BY 'secret'"
     mariadb --no-defaults -h 127.0.0.1 -P "$port" -u someone -psecret -e 'SELECT 1'
     "$SERVER" restart "$DIR"
@@ -105,8 +104,6 @@ ask() { # SOCKET STATEMENT
     [[ $output == *no-such-option* ]]
     run -1 "$SERVER" status "$DIR"
 }
-
-# ------------------------------------------------------------------- other flavours
 
 # All that is said above of the distribution's, in one go.
 flavour() { # FLAVOUR VERSION-PATTERN

@@ -1,9 +1,5 @@
 /* Names, URLs, text, JSON, statuses, budgets: nothing here needs a server. */
-#include <errno.h>
-#include <poll.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/budget.h"
 #include "base/name.h"
@@ -12,8 +8,6 @@
 #include "base/tls.h"
 #include "base/url.h"
 #include "support/unit.h"
-
-/* ------------------------------------------------------------------------------ names */
 
 static void assert_name(const char *name, rowlock_status expected)
 {
@@ -86,8 +80,6 @@ TS_ONCE(names)
         assert_name(name, ROWLOCK_INVALID);
     }
 }
-
-/* ------------------------------------------------------------------------------- URLs */
 
 static void assert_text(const char *text, const char *wanted)
 {
@@ -188,8 +180,6 @@ TS_ONCE(url_errors_keep_the_password)
     rl_url_free(&url);
 }
 
-/* ------------------------------------------------------------------------------- text */
-
 TS_ONCE(labels)
 {
     static const char *const shown[][2] = {
@@ -228,8 +218,6 @@ TS_ONCE(errors_are_one_line)
     assert_int_equal(rl_fail(NULL, ROWLOCK_LOST, "x"), ROWLOCK_LOST);
 }
 
-/* --------------------------------------------------------------------------- statuses */
-
 TS_ONCE(status_table)
 {
     static const int numbers[] = {
@@ -252,8 +240,6 @@ TS_ONCE(status_table)
     assert_string_equal(rowlock_status_text((rowlock_status)999), "?");
     assert_int_equal(rowlock_status_exit((rowlock_status)999), 70);
 }
-
-/* ---------------------------------------------------------------------------- budgets */
 
 static rl_waited wait_for(const rl_io *io, int fd, short *revents)
 {
@@ -342,7 +328,4 @@ TS_ONCE(tls_that_contradicts_itself)
     assert_int_equal(rl_tls_check(&good, NULL), ROWLOCK_OK);
 }
 
-int main(void)
-{
-    return ts_run("unit_base", NULL, NULL);
-}
+TS_MAIN("unit_base", NULL, NULL)

@@ -63,7 +63,4 @@ TS_ONCE(bad_durations)
     }
 }
 
-int main(void)
-{
-    return ts_run("unit_duration", NULL, NULL);
-}
+TS_MAIN("unit_duration", NULL, NULL)

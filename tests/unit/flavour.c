@@ -223,7 +223,4 @@ TS_ONCE(what_follows)
     }
 }
 
-int main(void)
-{
-    return ts_run("unit_flavour", NULL, NULL);
-}
+TS_MAIN("unit_flavour", NULL, NULL)

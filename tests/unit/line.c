@@ -1,9 +1,6 @@
 /* The line in which threads of one client stand for the same lock (wait/line.h). */
 
 #include <dirent.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "rowlock/rowlock.h"
@@ -202,7 +199,4 @@ TS_ONCE(test_some_give_up)
     assert_int_equal(open_descriptors(), before);
 }
 
-int main(void)
-{
-    return ts_run("line", begin, end);
-}
+TS_MAIN("line", begin, end)

@@ -1,14 +1,7 @@
 /* The measuring core: percentiles, counting, and that it notices a lock that is none. */
 
-#include <errno.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "../../bench/measure.h"
 #include "support/unit.h"

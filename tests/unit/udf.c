@@ -1,7 +1,5 @@
 /* What the loadable functions are made of, without a server: tokens as text, and UUIDs. */
 
-#include <string.h>
-
 #include "support/unit.h"
 #include "udf/values.h"
 
@@ -91,7 +89,4 @@ TS_ONCE(test_uuids_sort_by_time)
     }
 }
 
-int main(void)
-{
-    return ts_run("udf", NULL, NULL);
-}
+TS_MAIN("udf", NULL, NULL)

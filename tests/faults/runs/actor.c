@@ -13,15 +13,10 @@
  * rowlock_fence() alone.
  */
 #include <errmsg.h>
-#include <inttypes.h>
 #include <mysql.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "faults/runs/history.h"
 #include "faults/runs/schedule.h"
@@ -56,8 +51,6 @@ static bool told_to_stop(void)
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&in, 1, 0) == 1;
 }
-
-/* --------------------------------------------------------------------- the guarded table */
 
 static void disconnect(actor *a)
 {
@@ -153,8 +146,6 @@ static void write_once(actor *a, const char *kind, int64_t open_ms)
     history_log(&a->log, "wrote seq=%u status=%s", a->writes, status);
 }
 
-/* --------------------------------------------------------------------------- the library */
-
 static void on_lost(void *data, rowlock_hold *hold, const char *reason)
 {
     actor *a = data;
@@ -241,8 +232,6 @@ static void quit(actor *a)
     history_log(&a->log, "quit");
     _exit(0);
 }
-
-/* ------------------------------------------------------------------------------- its life */
 
 static int64_t how_long_to_wait(actor *a)
 {

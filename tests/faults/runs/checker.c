@@ -1,9 +1,7 @@
 #include "checker.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <string.h>
 
 typedef struct checking {
     const model *m;
@@ -55,8 +53,6 @@ static bool excepted(const checking *c, int64_t from, int64_t to)
     return model_disturbed(c->m, "clock", (span){from, to}, 0) ||
            model_disturbed(c->m, "break", (span){from, to}, 0);
 }
-
-/* --------------------------------------------------------------------------- exclusion */
 
 static void check_tokens(checking *c)
 {
@@ -165,8 +161,6 @@ static void check_row_two(checking *c)
     }
 }
 
-/* ------------------------------------------------------------------ tokens in the server */
-
 /* InnoDB shows a commit to others before its log is on the disk, and the driver's look at the row
  * may be at such a one. What was acknowledged has to survive a crash; what was only seen need not.
  */
@@ -242,8 +236,6 @@ static void check_rows(checking *c)
     }
 }
 
-/* -------------------------------------------------------------------------- fenced writes */
-
 static void check_order(checking *c)
 {
     const model *m = c->m;
@@ -294,8 +286,6 @@ static void check_writes(checking *c)
                      p->name, p->who, w->hold->token, w->call, b->by->who, b->token, b->reply);
     }
 }
-
-/* -------------------------------------------------------------------------------- waiting */
 
 static void check_wait_bound(checking *c, const hold *h)
 {
@@ -432,8 +422,6 @@ static void check_waits(checking *c)
         check_order_of_waiters(c, &c->m->holds[i]);
     }
 }
-
-/* ------------------------------------------------------------------------------- statuses */
 
 static bool any_fault(const model *m, const char *kind)
 {

@@ -52,8 +52,6 @@
 #ifndef RUNS_CHECKER_H
 #define RUNS_CHECKER_H
 
-#include <stdio.h>
-
 #include "model.h"
 
 enum {

@@ -1,17 +1,10 @@
 #include "crew.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Within which everybody must have ended who is told to. */
 enum { END_MS = 45000, ARGUMENTS = 12 };
-
-/* ------------------------------------------------------------------------------ starting */
 
 /* What it says goes beside the history. */
 static void become(const crew *c, char *const argv[], int in)
@@ -72,8 +65,6 @@ void crew_begin(crew *c, world *w, const plan *p, const char *actor)
         start(c, &c->members[i], false);
     }
 }
-
-/* ------------------------------------------------------------------------------- tending */
 
 static bool bury(crew *c, member *m)
 {
@@ -138,8 +129,6 @@ void crew_continue(crew *c, unsigned actor)
     m->stopped = false;
     history_log(&c->world->log, "continued target=%u", m->who);
 }
-
-/* -------------------------------------------------------------------------------- ending */
 
 static bool all_buried(crew *c)
 {

@@ -15,17 +15,8 @@
  *
  * From outside: ROWLOCK_TOOLS.
  */
-#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "faults/runs/checker.h"
 #include "faults/runs/faults.h"
@@ -39,8 +30,6 @@ typedef struct options {
     const char *expect; /* NULL: nothing is to be found */
     fault_kind fault;   /* FAULT_KINDS: as the seed has it */
 } options;
-
-/* ---------------------------------------------------------------------------- checking */
 
 typedef struct outcome {
     verdict verdict;
@@ -68,8 +57,6 @@ static outcome judge(const char *folder, FILE *out)
     history_free(&all);
     return result;
 }
-
-/* --------------------------------------------------------------------------------- a run */
 
 /* Everybody works while the faults come and go; then all is well, and nobody must be the worse. */
 static void live_through(world *w, const plan *p, const options *o)
@@ -173,8 +160,6 @@ static bool one_run(world *w, const options *o, uint64_t seed)
     return passed;
 }
 
-/* ------------------------------------------------------------------------------ many runs */
-
 /* Every J-th seed, one after the other on the same server. Exit status 0: all have passed;
  * with --expect: one has. */
 static int work(const options *o, unsigned job)
@@ -210,8 +195,6 @@ static int run_all(const options *o)
         printf("%s 1 - the checker found one of %s\n", passed ? "ok" : "not ok", o->expect);
     return !passed;
 }
-
-/* ---------------------------------------------------------------------------------- main */
 
 static void beside(const char *program, const char *name, char *to, size_t size)
 {

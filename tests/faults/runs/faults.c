@@ -1,7 +1,5 @@
 #include "faults.h"
 
-#include <signal.h>
-
 enum {
     RESTART_MS = 120000,
     AFTER_MS = 40 /* SERVER_AFTER: for the server to finish a statement whose reply we hold */
@@ -11,8 +9,6 @@ static void note(faults *f, const char *what, const planned_fault *p)
 {
     history_log(&f->world->log, "%s kind=%s", what, fault_word(p->kind));
 }
-
-/* ------------------------------------------------------------------------------ beginning */
 
 static void arm(faults *f, ts_fault fault, const planned_fault *p)
 {
@@ -119,8 +115,6 @@ static void begin(faults *f, live_fault *l)
     note(f, "healed", p);
 }
 
-/* --------------------------------------------------------------------------------- ending */
-
 static void end_in_proxy(faults *f, const planned_fault *p)
 {
     ts_proxy *proxy = f->world->proxy;
@@ -189,8 +183,6 @@ static void set_off(faults *f, live_fault *l)
     ts_proxy_flow(f->world->proxy);
     l->stage = STAGE_ON;
 }
-
-/* ----------------------------------------------------------------------------- the three */
 
 void faults_begin(faults *f, world *w, crew *c, const plan *p)
 {

@@ -2,15 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-/* ------------------------------------------------------------------------- writing */
 
 int64_t history_now(void)
 {
@@ -45,8 +38,6 @@ int64_t history_log(const history *h, const char *words, ...)
         abort();
     return now;
 }
-
-/* ------------------------------------------------------------------------- reading */
 
 static bool parse_line(event *e, char *line)
 {

@@ -33,11 +33,13 @@
 #ifndef RUNS_HISTORY_H
 #define RUNS_HISTORY_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-/* ------------------------------------------------------------------------- writing */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct history {
     int fd;
@@ -49,8 +51,6 @@ int64_t history_now(void);
 bool history_open(history *h, const char *folder, unsigned who);
 /* `words`: the word and what follows. Returns the time that the line bears. */
 int64_t history_log(const history *h, const char *words, ...) __attribute__((format(printf, 2, 3)));
-
-/* ------------------------------------------------------------------------- reading */
 
 typedef struct event {
     int64_t at;

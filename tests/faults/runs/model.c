@@ -1,10 +1,5 @@
 #include "model.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { WHO_MAX = 4096 };
 
 typedef struct builder {
@@ -14,8 +9,6 @@ typedef struct builder {
     hold *hold_of[WHO_MAX];
     guarded_write *write_of[WHO_MAX];
 } builder;
-
-/* ------------------------------------------------------------------------ the actors */
 
 static process *process_of(builder *b, unsigned who)
 {
@@ -141,8 +134,6 @@ static bool on_nothing(builder *b, const event *e)
     return true;
 }
 
-/* ------------------------------------------------------------------------ the driver */
-
 static bool on_fault(builder *b, const event *e)
 {
     fault *f = &b->m->faults[b->m->fault_count++];
@@ -244,8 +235,6 @@ static bool on_end(builder *b, const event *e)
     return true;
 }
 
-/* ----------------------------------------------------------------------------- all of it */
-
 static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
@@ -315,8 +304,6 @@ void model_free(model *m)
     free(m->lates);
     *m = (model){0};
 }
-
-/* ---------------------------------------------------------------------------- questions */
 
 bool hold_ok(const hold *h)
 {

@@ -1,11 +1,5 @@
 #include "schedule.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* ------------------------------------------------------------------------ a random source */
-
 /* splitmix64: the same on every machine, whatever its rand() is. */
 static uint64_t next(dice *d)
 {
@@ -29,8 +23,6 @@ int64_t dice_between(dice *d, int64_t low, int64_t high)
 {
     return low + (int64_t)(next(d) % (uint64_t)(high - low + 1));
 }
-
-/* ---------------------------------------------------------------------------- faults */
 
 const char *fault_word(fault_kind kind)
 {
@@ -67,8 +59,6 @@ const char *schedule_text_of(unsigned text)
 {
     return texts[text];
 }
-
-/* ----------------------------------------------------------------------------- the plan */
 
 static planned_actor plan_actor(dice *d, unsigned number)
 {

@@ -6,11 +6,7 @@
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
-/* ------------------------------------------------------------------------ a random source */
+#include "faults/runs/history.h"
 
 typedef struct dice {
     uint64_t state;
@@ -20,8 +16,6 @@ dice dice_of(uint64_t seed);
 /* 0 .. below - 1 */
 unsigned dice_roll(dice *d, unsigned below);
 int64_t dice_between(dice *d, int64_t low, int64_t high);
-
-/* ---------------------------------------------------------------------------- faults */
 
 /* X(NAME, word, does it last?) */
 #define RUNS_FAULTS(X)                                                                             \
@@ -74,8 +68,6 @@ typedef struct planned_fault {
     unsigned nth;    /* of them; or of the bytes, or of the connections */
     int64_t ms;      /* DELAY, LATENCY: by how much */
 } planned_fault;
-
-/* ----------------------------------------------------------------------------- the plan */
 
 enum { PLAN_LOCKS = 2, PLAN_ACTORS = 6, PLAN_FAULTS = 12 };
 

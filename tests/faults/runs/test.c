@@ -2,14 +2,9 @@
  * The checker on histories written by hand: each breaks one rule, and has a neighbour that
  * just keeps it. And the schedule: every fault comes.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "faults/runs/checker.h"
 #include "faults/runs/schedule.h"
 #include "support/unit.h"
-
-/* ------------------------------------------------------------------------------ the checker */
 
 /* Two users of a lease with a TTL of one second, two of a row lock. */
 #define WHO                                                                                        \
@@ -224,8 +219,6 @@ TS_ONCE(test_ends)
     breaks("exit", "99 0 kill target=1\n100 0 died target=1 status=99\n");
 }
 
-/* ------------------------------------------------------------------------------ the history */
-
 TS_ONCE(test_history_is_strict)
 {
     events all;
@@ -237,8 +230,6 @@ TS_ONCE(test_history_is_strict)
     model_free(&m);
     history_free(&all);
 }
-
-/* ----------------------------------------------------------------------------- the schedule */
 
 TS_ONCE(test_every_fault_comes)
 {
@@ -261,7 +252,4 @@ TS_ONCE(test_every_fault_comes)
         assert_true(alone[kind] > 10 && mixed[kind] > 10 && in_share[kind]);
 }
 
-int main(void)
-{
-    return ts_run("runs", NULL, NULL);
-}
+TS_MAIN("runs", NULL, NULL)

@@ -1,13 +1,6 @@
 #include "world.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     HEART_MS = 10,
@@ -22,8 +15,6 @@ const char *world_lock(unsigned lock)
 {
     return locks[lock];
 }
-
-/* ------------------------------------------------------------------------------- sessions */
 
 /* NULL: not now. */
 static MYSQL *session(const world *w)
@@ -146,8 +137,6 @@ void world_unlock_row(world *w)
     end_session(&w->locker);
 }
 
-/* ----------------------------------------------------------------------------- the server */
-
 static void server_changes(world *w, int by)
 {
     atomic_fetch_add(&w->server_changes, 1);
@@ -204,8 +193,6 @@ void world_server_continue(world *w)
     kill(ts_own_pid(), SIGCONT);
     server_changes(w, -1);
 }
-
-/* ------------------------------------------------------------------------------- watching */
 
 /* How late does a thread run that wants to run? */
 static void *beat(void *arg)
@@ -270,8 +257,6 @@ static void *observe(void *arg)
     mysql_thread_end();
     return NULL;
 }
-
-/* ---------------------------------------------------------------------------- its times */
 
 void world_start(world *w)
 {
