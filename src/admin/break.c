@@ -72,23 +72,23 @@ static rowlock_status is_the_same(const breaking *b, bool *same, rowlock_error *
     return ROWLOCK_OK;
 }
 
+static rowlock_status changed_hands(const breaking *b, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", b->name);
+}
+
 /* ---------------------------------------------------------------------------- a lease */
 
-static rowlock_status break_lease(const breaking *b, bool *broken, rowlock_error *err)
+static rowlock_status break_lease(const breaking *b, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(b->options->now), rl_u64(b->v.version), rl_u64(b->v.id)};
     rl_done done = {0};
     RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_BREAK, values, &done, err));
-    *broken = done.rows > 0;
+    if (done.rows == 0)
+        return changed_hands(b, err);
     /* Its holder does not know yet, and would ring only then. */
-    if (*broken)
-        rl_bell_seize(&b->client->bells, &b->budget, b->v.id, b->v.connection_id);
+    rl_bell_seize(&b->client->bells, &b->budget, b->v.id, b->v.connection_id);
     return ROWLOCK_OK;
-}
-
-static rowlock_status changed_hands(const breaking *b, rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", b->name);
 }
 
 /* Not held, but shut: its time is not waited for. */
@@ -182,13 +182,13 @@ static rowlock_status check_whose(const breaking *b, rowlock_error *err)
  * Its connection is ended; then its row is marked free. The holder may be dead, and the server have
  * given its number to a stranger: not when nobody has the row locked.
  */
-static rowlock_status end_holder(const breaking *b, bool *broken, rowlock_error *err)
+static rowlock_status end_holder(const breaking *b, rowlock_error *err)
 {
     bool same = false;
     RL_TRY(check_whose(b, err));
     RL_TRY(is_the_same(b, &same, err));
     if (!same)
-        return ROWLOCK_OK;
+        return changed_hands(b, err);
     rowlock_status status = rl_kill_connection(b->client, &b->budget, b->v.connection_id, err);
     if (status == ROWLOCK_DENIED)
         return rl_fail(err, status,
@@ -198,16 +198,16 @@ static rowlock_status end_holder(const breaking *b, bool *broken, rowlock_error 
     if (status != ROWLOCK_OK && err->server_errno != GONE_ALREADY)
         return status;
     wait_until_freed(b);
-    *broken = true;
     return ROWLOCK_OK;
 }
 
-static rowlock_status break_row(const breaking *b, bool *broken, rowlock_error *err)
+static rowlock_status break_row(const breaking *b, rowlock_error *err)
 {
+    bool freed = false;
     /* At another node its connection's number is a stranger's. */
     RL_TRY(rl_row_check(b->client, err));
-    RL_TRY(mark_free(b, broken, err));
-    return *broken ? ROWLOCK_OK : end_holder(b, broken, err);
+    RL_TRY(mark_free(b, &freed, err));
+    return freed ? ROWLOCK_OK : end_holder(b, err);
 }
 
 /* -------------------------------------------------------------------------- the break */
@@ -259,13 +259,10 @@ static rowlock_status not_held(const breaking *b, rowlock_error *err)
 
 static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
-    bool broken = false;
     RL_TRY(find_victim(b, &b->v, err));
     if (!b->v.held)
         return not_held(b, err);
-    RL_TRY(b->v.kind->of_connection ? break_row(b, &broken, err) : break_lease(b, &broken, err));
-    if (!broken)
-        return changed_hands(b, err);
+    RL_TRY(b->v.kind->of_connection ? break_row(b, err) : break_lease(b, err));
     record_broken(b);
     return ROWLOCK_OK;
 }

@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include <stdio.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -14,14 +15,11 @@ uint32_t rl_random_u32(void)
 
 bool rl_random_hex(char *hex, size_t bytes)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte;
+    unsigned char byte;
+    for (; bytes > 0; bytes--, hex += 2) {
         if (getrandom(&byte, 1, 0) != 1)
             return false;
-        *hex++ = digits[byte >> 4];
-        *hex++ = digits[byte & 15];
+        snprintf(hex, 3, "%02x", byte);
     }
-    *hex = '\0';
     return true;
 }

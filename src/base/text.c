@@ -127,12 +127,9 @@ void rl_texts_free(rl_texts *texts)
 
 void rl_put_hex(char *to, const char *text)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    for (; *text; text++) {
-        *to++ = digits[(unsigned char)*text >> 4];
-        *to++ = digits[(unsigned char)*text & 15];
-    }
     *to = '\0';
+    for (; *text; text++, to += 2)
+        snprintf(to, 3, "%02X", (unsigned char)*text);
 }
 
 /* `items` points to a pointer of any type: so it is copied. */
@@ -156,30 +153,25 @@ bool rl_array_grow(void *items, size_t count, size_t *capacity, size_t size)
 void rl_json_u64(rl_buffer *buffer, uint64_t value)
 {
     char digits[24];
-    int n = snprintf(digits, sizeof digits, "%" PRIu64, value);
-    rl_buffer_append(buffer, digits, (size_t)n);
+    rl_put_u64(digits, value);
+    rl_buffer_puts(buffer, digits);
 }
 
 void rl_json_i64(rl_buffer *buffer, int64_t value)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%" PRId64, value);
-    rl_buffer_append(buffer, digits, (size_t)n);
+    rl_buffer_printf(buffer, "%" PRId64, value);
 }
 
 void rl_json_string(rl_buffer *buffer, const char *text)
 {
     rl_buffer_append(buffer, "\"", 1);
     for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        char escaped[8];
-        if (c == '"' || c == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        if (*text == '"' || *text == '\\')
+            rl_buffer_append(buffer, "\\", 1);
+        if ((unsigned char)*text < 0x20)
+            rl_buffer_printf(buffer, "\\u%04x", (unsigned)*text);
         else
-            snprintf(escaped, sizeof escaped, "%c", c);
-        rl_buffer_puts(buffer, escaped);
+            rl_buffer_append(buffer, text, 1);
     }
     rl_buffer_append(buffer, "\"", 1);
 }

@@ -1,17 +1,8 @@
 #include "base/url.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Percent-decodes a piece where it is (NULL when empty). False: bad. */
 static bool decode(char *text, const char **out)
@@ -23,11 +14,11 @@ static bool decode(char *text, const char **out)
             *to++ = *text;
             continue;
         }
-        int high = hex(text[1]);
-        int low = high < 0 ? -1 : hex(text[2]);
-        if (high < 0 || low < 0 || (high == 0 && low == 0))
+        const char digits[] = {text[1], text[1] ? text[2] : '\0', '\0'};
+        const long byte = strtol(digits, NULL, 16);
+        if (strspn(digits, "0123456789abcdefABCDEF") != 2 || byte == 0)
             return false;
-        *to++ = (char)(high << 4 | low);
+        *to++ = (char)byte;
         text += 2;
     }
     *to = '\0';

@@ -51,29 +51,25 @@ void rl_hush_end(const rl_hush *hush)
 
 /* ------------------------------------------------------------ waiting in an operation */
 
+static const struct {
+    int wait;
+    short event;
+} pairs[] = {{MYSQL_WAIT_READ, POLLIN}, {MYSQL_WAIT_WRITE, POLLOUT}, {MYSQL_WAIT_EXCEPT, POLLPRI}};
+
 short rl_poll_events(int pending)
 {
-    short events = 0;
-    if (pending & MYSQL_WAIT_READ)
-        events |= POLLIN;
-    if (pending & MYSQL_WAIT_WRITE)
-        events |= POLLOUT;
-    if (pending & MYSQL_WAIT_EXCEPT)
-        events |= POLLPRI;
-    return events;
+    int events = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        events |= pending & pairs[i].wait ? pairs[i].event : 0;
+    return (short)events;
 }
 
 int rl_ready_flags(short revents, int pending)
 {
-    int ready = 0;
-    if (revents & POLLIN)
-        ready |= MYSQL_WAIT_READ;
-    if (revents & POLLOUT)
-        ready |= MYSQL_WAIT_WRITE;
-    if (revents & POLLPRI)
-        ready |= MYSQL_WAIT_EXCEPT;
-    if (revents & (POLLERR | POLLHUP | POLLNVAL))
-        ready |= pending & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    const bool over = revents & (POLLERR | POLLHUP | POLLNVAL);
+    int ready = over ? pending & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE) : 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        ready |= revents & pairs[i].event ? pairs[i].wait : 0;
     return ready;
 }
 

@@ -38,14 +38,12 @@ static const rl_traits flavours[RL_FLAVOURS] = {
     [RL_MARIADB] = {.name = "MariaDB",
                     .oldest_major = 10,
                     .oldest_minor = 6,
-                    .too_old = "SKIP LOCKED or JSON_TABLE",
                     .own_numbers = mariadb_numbers,
                     .bell_name_max = 192,
                     .identity_is = "server_id, GTID domain, host name, port and data folder"},
     [RL_MYSQL] = {.name = "MySQL",
                   .oldest_major = 8,
                   .oldest_minor = 0,
-                  .too_old = "SKIP LOCKED or JSON_TABLE",
                   .own_numbers = mysql_numbers,
                   .bell_name_max = 64,
                   .waiters_table = "performance_schema.data_locks",
@@ -240,9 +238,10 @@ rowlock_status rl_server_check(const rl_server *server, rowlock_error *err)
         (server->major == traits->oldest_major && server->minor >= traits->oldest_minor))
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNSUPPORTED,
-                   "the server is %s %s, which lacks %s; rowlock needs %s %u.%u or later",
-                   traits->name, server->version, traits->too_old, traits->name,
-                   traits->oldest_major, traits->oldest_minor);
+                   "the server is %s %s, which lacks SKIP LOCKED or JSON_TABLE; rowlock needs %s "
+                   "%u.%u or later",
+                   traits->name, server->version, traits->name, traits->oldest_major,
+                   traits->oldest_minor);
 }
 
 bool rl_many_writers(rl_cluster cluster, bool single_writer)

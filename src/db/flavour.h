@@ -25,7 +25,6 @@ typedef struct rl_traits {
     const char *name;
     unsigned oldest_major; /* that rowlock works with */
     unsigned oldest_minor;
-    const char *too_old; /* what older ones lack */
     /* That the other flavour does not have, or means something else by; one without any is the end.
      */
     const rl_meaning *own_numbers;

@@ -78,29 +78,27 @@ static bool has_ca(MYSQL *mysql)
     return text_option(mysql, MYSQL_OPT_SSL_CA) || text_option(mysql, MYSQL_OPT_SSL_CAPATH);
 }
 
+static const enum mysql_option texts[] = {
+    MYSQL_OPT_SSL_CA,      MYSQL_OPT_SSL_CAPATH,    MYSQL_OPT_SSL_CERT,
+    MYSQL_OPT_SSL_KEY,     MYSQL_OPT_SSL_CIPHER,    MYSQL_OPT_SSL_CRL,
+    MYSQL_OPT_SSL_CRLPATH, MARIADB_OPT_TLS_PEER_FP, MARIADB_OPT_TLS_PEER_FP_LIST};
+#define TEXTS (sizeof texts / sizeof texts[0])
+
 /* Who named any of these in an option file wants TLS, not TLS perhaps. */
 static bool files_ask(MYSQL *mysql)
 {
-    static const enum mysql_option texts[] = {MYSQL_OPT_SSL_CERT, MYSQL_OPT_SSL_KEY,
-                                              MYSQL_OPT_SSL_CIPHER, MYSQL_OPT_SSL_CRL,
-                                              MYSQL_OPT_SSL_CRLPATH};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    for (size_t i = 0; i < TEXTS; i++)
         if (text_option(mysql, texts[i]))
             return true;
-    return has_ca(mysql) || has_fingerprint(mysql) || flag_option(mysql, MYSQL_OPT_SSL_ENFORCE) ||
+    return flag_option(mysql, MYSQL_OPT_SSL_ENFORCE) ||
            flag_option(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT);
 }
 
 static void set_off(MYSQL *mysql)
 {
-    static const enum mysql_option texts[] = {
-        MYSQL_OPT_SSL_CA,      MYSQL_OPT_SSL_CAPATH,    MYSQL_OPT_SSL_CERT,
-        MYSQL_OPT_SSL_KEY,     MYSQL_OPT_SSL_CIPHER,    MYSQL_OPT_SSL_CRL,
-        MYSQL_OPT_SSL_CRLPATH, MARIADB_OPT_TLS_PEER_FP, MARIADB_OPT_TLS_PEER_FP_LIST};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    for (size_t i = 0; i < TEXTS; i++)
         mysql_optionsv(mysql, texts[i], NULL);
-    set_flag(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, false);
-    set_flag(mysql, MYSQL_OPT_SSL_ENFORCE, false); /* last: a fingerprint sets it */
+    rl_tls_begin(mysql); /* last: a fingerprint sets the flag */
 }
 
 static void set_text(MYSQL *mysql, enum mysql_option option, const char *text)

@@ -85,21 +85,15 @@ static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
     }
 }
 
-static void read_first(MYSQL_RES *result, char *text, size_t size)
-{
-    MYSQL_ROW row = mysql_fetch_row(result);
-    if (row && text)
-        snprintf(text, size, "%s", row[0] ? row[0] : "");
-}
-
 /* Of a procedure: a change answers one row with how many it changed (src/stmt/call.c). */
 static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *text, size_t size)
 {
-    char number[24] = "";
-    bool change = rl_sql_table[id].column_count == 0;
-    read_first(result, change ? number : text, change ? sizeof number : size);
-    if (change)
-        *rows = strtoull(number, NULL, 10);
+    MYSQL_ROW row = mysql_fetch_row(result);
+    const char *cell = row && row[0] ? row[0] : "";
+    if (rl_sql_table[id].column_count == 0)
+        *rows = strtoull(cell, NULL, 10);
+    else if (row && text)
+        snprintf(text, size, "%s", cell);
 }
 
 /* Behind what a procedure answers comes the reply to the CALL itself. */

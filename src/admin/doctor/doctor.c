@@ -33,16 +33,16 @@ static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
     return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_CLOCK, values, &told, err);
 }
 
-static void check_version(rl_doctor *d)
+static void check_version(const rl_doctor *d)
 {
     const rl_traits *traits = rl_traits_of(d->server->flavour);
     if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
         rl_doctor_fine(d, "server", "%s %s (%s)", traits->name, d->server->version,
                        d->server->comment);
     else
-        rl_doctor_tell(
-            d, "server", ROWLOCK_BROKEN, rl_doctor_text(d, "it lacks %s", traits->too_old),
-            "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name, d->server->version);
+        rl_doctor_tell(d, "server", ROWLOCK_BROKEN, "it lacks SKIP LOCKED or JSON_TABLE",
+                       "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name,
+                       d->server->version);
 }
 
 static void check_cluster(const rl_doctor *d)
@@ -194,7 +194,8 @@ static void check_kinds(rl_doctor *d)
     rowlock_error err = {0};
     const rl_kind *kind = NULL;
     rowlock_status status;
-    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL));
+    RL_UNTIL_HEARD(d, status,
+                   rl_query_one(d->conn, RL_SQL_DOCTOR_KINDS, NULL, &d->io, &found, &rows, NULL));
     if (status == ROWLOCK_OK && found &&
         rl_kind_find(rows.cells[1].text, rows.cells[0].text, &kind, &err) != ROWLOCK_OK)
         rl_doctor_tell(d, "kinds", ROWLOCK_BROKEN,
@@ -211,7 +212,9 @@ static void check_waiters(rl_doctor *d)
     rl_rows rows;
     bool found = false;
     rowlock_status status;
-    RL_UNTIL_HEARD(d, status, rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL));
+    RL_UNTIL_HEARD(
+        d, status,
+        rl_query_one(d->conn, RL_SQL_WAITERS_OF_ROWS, nobodys, &d->io, &found, &rows, NULL));
     if (table)
         snprintf(also, sizeof also, " GRANT SELECT ON %s TO %s;", table, d->grantee);
     if (status == ROWLOCK_OK)

@@ -73,8 +73,9 @@ static bool may_execute(sight *s)
     rl_rows rows;
     bool found = false;
     rowlock_status status;
-    RL_UNTIL_HEARD(s->d, status,
-                   rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL));
+    RL_UNTIL_HEARD(
+        s->d, status,
+        rl_query_one(s->d->conn, RL_SQL_VIA_STAMP, NULL, &s->d->io, &found, &rows, NULL));
     return status != ROWLOCK_DENIED;
 }
 
