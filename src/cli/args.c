@@ -17,7 +17,6 @@ typedef struct args {
     const char *cluster; /* where to go on in "-vq"; NULL: at argv[i] */
     /* Of the option that is read. */
     const cli_option *option;
-    bool of_connection;
     const char *value; /* NULL: it has none */
 } args;
 
@@ -45,7 +44,6 @@ static bool find(args *self, char letter, const char *name, size_t length)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const cli_option *option = tables[i]; option->kind; option++) {
             self->option = option;
-            self->of_connection = tables[i] == cli_connection_options;
             if (is_called(option, letter, name, length))
                 return true;
         }
@@ -162,7 +160,8 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
     return true;
 }
 
-bool cli_find_word(const cli_word *words, const char *text, int *value)
+/* The value that is one of the words. */
+static bool find_word(const cli_word *words, const char *text, int *value)
 {
     for (; words->word; words++) {
         if ((words->any_case ? strcasecmp : strcmp)(text, words->word) == 0) {
@@ -207,7 +206,7 @@ static bool take_word(const cli_option *option, int *to, const char *value)
 {
     if (!value)
         *to = CLI_ON;
-    else if (!cli_find_word(option->words, value, to))
+    else if (!find_word(option->words, value, to))
         return !cli_usage("--%s %s, not '%s'", option->name, option->wants, value);
     return true;
 }
@@ -273,8 +272,6 @@ bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_stat
             *exit_status = 0;
             return false;
         }
-        if (self.of_connection)
-            cli_connection_note(context, self.option, self.value);
         if (!take(self.option, context, self.value))
             return false;
     }

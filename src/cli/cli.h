@@ -11,16 +11,8 @@
 
 enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
-enum { CLI_GIVEN_MAX = 48 };
-
 /* --ssl and the like: 0 where it is not given. */
 typedef enum cli_switch { CLI_UNSAID, CLI_ON, CLI_OFF } cli_switch;
-
-/* A connection option that was given, the last time where it was given often; no password. */
-typedef struct cli_given {
-    const char *name;
-    const char *value; /* NULL: it has none, or it is a password */
-} cli_given;
 
 /* What the options before the subcommand (and the same ones after it) gave. */
 typedef struct cli_context {
@@ -32,10 +24,7 @@ typedef struct cli_context {
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */
-    const char *program;       /* as it was called */
-    cli_given given[CLI_GIVEN_MAX];
-    unsigned given_count;
-    char **operands; /* end with a NULL only where no option stood behind them */
+    char **operands;           /* end with a NULL only where no option stood behind them */
     int operand_count;
 } cli_context;
 
@@ -119,8 +108,6 @@ bool cli_operands(const cli_context *context, int least, int most, const char *w
 
 /* Digits alone, between `least` and `most`. */
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number);
-/* The value that is one of the words. */
-bool cli_find_word(const cli_word *words, const char *text, int *value);
 
 /* "lease" (or "optimistic") and "pessimistic". */
 extern const cli_word cli_mode_words[];
@@ -129,8 +116,6 @@ extern const cli_word cli_mode_words[];
 extern const cli_option cli_connection_options[];
 /* An option of the mysql client that is none of ours: what to use instead. NULL: not known. */
 const char *cli_connection_instead(const char *name, size_t length);
-/* Notes that it was given; called before it is taken. */
-void cli_connection_note(cli_context *context, const cli_option *option, const char *value);
 /* Called once after all options are read: works out tls.mode, and sets client.tls. */
 void cli_connection_settle(cli_context *context);
 
@@ -228,21 +213,12 @@ bool cli_password(cli_context *context);
 /* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
 rowlock_client *cli_open(const cli_context *context, int *exit_status);
 
-/* The words with which one calls the program again to get to the same server: as it was called,
- * with its connection options, of which a password is asked for. Ends with a NULL; for
- * cli_words_free(). */
-char **cli_called(const cli_context *context);
-void cli_words_free(char **words);
-
 /*
  * A copy of the arguments for the program's own use; in the originals, which every
  * user of the machine can read, passwords are overwritten (up to "--": what follows is
  * another program's).
  */
 char **cli_secret_arguments(int argc, char **argv);
-
-/* The URL without its password, for free(); NULL: it has none. */
-char *cli_url_without_password(const char *url);
 
 /* Takes passwords out of this process's environment, for what it is about to become. */
 void cli_secret_environment(void);

@@ -138,7 +138,6 @@ static int dispatch(int argc, char **argv)
     const char *url = getenv("ROWLOCK_URL");
     int exit_status;
     whole_context.client.url = url && *url ? url : NULL;
-    whole_context.program = argv[0];
     if (!cli_parse(&whole, argc, argv, &exit_status))
         return exit_status;
     if (whole_context.operand_count == 0)

@@ -1,8 +1,5 @@
 /* cli/options.c - the connection options, as the mysql client has them. */
-#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,7 +120,6 @@ static const cli_word switch_words[] = {
 #define MODES      .words = tls_words, .wants = "wants "
 #define SWITCH     .words = switch_words, .wants = "takes no value, or 0 or 1"
 
-/* Of those with the same place and kind the first one is the name that cli_called() gives. */
 const cli_option cli_connection_options[] = {
     {'h', "host", CLI_TEXT, AT(client.host)},
     {'P', "port", CLI_UNSIGNED, AT(client.port), .least = 1, .most = 65535},
@@ -225,90 +221,6 @@ void cli_connection_settle(cli_context *context)
 {
     context->tls.mode = tls_mode_of(context);
     context->client.tls = &context->tls;
-}
-
-/* Each is noted once, so that there is room for all. */
-static_assert(sizeof cli_connection_options / sizeof cli_connection_options[0] <= CLI_GIVEN_MAX,
-              "more options than cli_called() can name");
-
-static void forget_given(cli_context *context, const char *name)
-{
-    unsigned kept = 0;
-    for (unsigned i = 0; i < context->given_count; i++)
-        if (context->given[i].name != name)
-            context->given[kept++] = context->given[i];
-    context->given_count = kept;
-}
-
-static bool is_same(const cli_option *one, const cli_option *other)
-{
-    return one->at == other->at && one->kind == other->kind && one->take == other->take &&
-           one->wants == other->wants;
-}
-
-/* For cli_called(). Of an option that is given again the last one counts, behind what was said
- * before it: --no-defaults and --defaults-file override each other. */
-void cli_connection_note(cli_context *context, const cli_option *option, const char *value)
-{
-    const cli_option *first = cli_connection_options;
-    int word = CLI_ON;
-    if (option->kind == CLI_SWITCH) {
-        if (value && cli_find_word(option->words, value, &word) && word == CLI_OFF)
-            option++;
-        value = NULL;
-    }
-    while (!is_same(first, option))
-        first++;
-    if (first->letter == 'v')
-        return;
-    forget_given(context, first->name);
-    context->given[context->given_count++] =
-        (cli_given){.name = first->name, .value = first->letter == 'p' ? NULL : value};
-}
-
-/* ------------------------------------------------------------------ calling again */
-
-static char **add_word(char **end, const char *before, const char *word)
-{
-    char *text = cli_need(malloc(strlen(before) + strlen(word) + 1));
-    stpcpy(stpcpy(text, before), word);
-    *end = text;
-    return end + 1;
-}
-
-/* The option's words; *asks: the URL had a password. */
-static char **add_given(char **end, const cli_given *given, bool *asks)
-{
-    bool url = strcmp(given->name, "url") == 0;
-    char *without = url ? cli_url_without_password(given->value) : NULL;
-    *asks = *asks || without;
-    end = add_word(end, "--", given->name);
-    if (given->value)
-        end = add_word(end, "", without ? without : given->value);
-    free(without);
-    return end;
-}
-
-char **cli_called(const cli_context *context)
-{
-    bool asks = false;
-    char **words = cli_need(calloc(2 * (size_t)context->given_count + 3, sizeof *words));
-    char **end = add_word(words, "", context->program);
-    for (unsigned i = 0; i < context->given_count; i++)
-        if (strcmp(context->given[i].name, "password") == 0)
-            asks = true;
-        else
-            end = add_given(end, &context->given[i], &asks);
-    if (asks)
-        add_word(end, "--", "password");
-    return words;
-}
-
-void cli_words_free(char **words)
-{
-    for (char **word = words; *word; word++)
-        free(*word);
-    free(words);
 }
 
 const cli_word cli_mode_words[] = {

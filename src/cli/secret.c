@@ -45,7 +45,8 @@ static void hide_in_url(char *authority)
     }
 }
 
-char *cli_url_without_password(const char *url)
+/* For free(); NULL: it has none. */
+static char *url_without_password(const char *url)
 {
     const char *authority = strstr(url, "://");
     const char *end = authority ? authority + 3 + strcspn(authority + 3, "/?") : NULL;
@@ -64,7 +65,7 @@ char *cli_url_without_password(const char *url)
 void cli_secret_environment(void)
 {
     const char *url = getenv("ROWLOCK_URL");
-    char *without = url ? cli_url_without_password(url) : NULL;
+    char *without = url ? url_without_password(url) : NULL;
     unsetenv("MYSQL_PWD");
     if (without)
         setenv("ROWLOCK_URL", without, 1);
