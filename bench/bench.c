@@ -119,6 +119,7 @@ static void add_systems(bench *self)
     add_system(self, &bench_raw_row, "mariadb");
     add_system(self, &bench_raw_named, "mariadb");
     add_system(self, &bench_raw_swap, "mariadb");
+    add_system(self, &bench_raw_bell, "mariadb");
 #ifdef BENCH_REDIS
     add_system(self, &bench_redis_memory, bench_redis_memory.id);
     add_system(self, &bench_redis_always, bench_redis_always.id);

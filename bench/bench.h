@@ -17,6 +17,8 @@
 extern const measure_system bench_raw_row;   /* id "raw-row": FOR UPDATE, COMMIT */
 extern const measure_system bench_raw_named; /* id "raw-named": GET_LOCK, RELEASE_LOCK */
 extern const measure_system bench_raw_swap;  /* id "raw-swap": two compare-and-swaps */
+extern const measure_system bench_raw_bell;  /* id "raw-bell": GET_LOCK, a compare-and-swap, one
+                                                with RELEASE_LOCK in it */
 
 /* redis.c (hiredis): SET NX PX, compare-and-delete, pub/sub wake-up; AOF off, and `always`. */
 extern const measure_system bench_redis_memory; /* id "redis-memory" */

@@ -10,16 +10,36 @@ enum {
 };
 
 const measure_rowlock_kind measure_rowlock_kinds[] = {
-    {"rowlock-unfenced", "rowlock pessimistic, no fencing", "memory", ROWLOCK_PESSIMISTIC, true,
-     false, ROWLOCK_WAITING_AUTO},
-    {"rowlock-unfenced-async", "rowlock pessimistic, no fencing, async", "memory",
-     ROWLOCK_PESSIMISTIC, true, true, ROWLOCK_WAITING_AUTO},
-    {"rowlock-fenced", "rowlock pessimistic, fencing", "durable", ROWLOCK_PESSIMISTIC, false, false,
-     ROWLOCK_WAITING_AUTO},
-    {"rowlock-lease", "rowlock lease, bell", "durable", ROWLOCK_OPTIMISTIC, false, false,
-     ROWLOCK_WAITING_AUTO},
-    {"rowlock-lease-poll", "rowlock lease, poll", "durable", ROWLOCK_OPTIMISTIC, false, false,
-     ROWLOCK_WAITING_POLL},
+    {.id = "rowlock-unfenced",
+     .name = "rowlock pessimistic, no fencing",
+     .keeps = "memory",
+     .mode = ROWLOCK_PESSIMISTIC,
+     .unfenced = true},
+    {.id = "rowlock-unfenced-quiet",
+     .name = "rowlock pessimistic, no fencing, no history",
+     .keeps = "memory",
+     .mode = ROWLOCK_PESSIMISTIC,
+     .unfenced = true,
+     .no_history = true},
+    {.id = "rowlock-unfenced-async",
+     .name = "rowlock pessimistic, no fencing, async",
+     .keeps = "memory",
+     .mode = ROWLOCK_PESSIMISTIC,
+     .unfenced = true,
+     .no_reply = true},
+    {.id = "rowlock-fenced",
+     .name = "rowlock pessimistic, fencing",
+     .keeps = "durable",
+     .mode = ROWLOCK_PESSIMISTIC},
+    {.id = "rowlock-lease", .name = "rowlock lease, bell", .keeps = "durable"},
+    {.id = "rowlock-lease-quiet",
+     .name = "rowlock lease, bell, no history",
+     .keeps = "durable",
+     .no_history = true},
+    {.id = "rowlock-lease-poll",
+     .name = "rowlock lease, poll",
+     .keeps = "durable",
+     .waiting = ROWLOCK_WAITING_POLL},
     {0},
 };
 
@@ -134,8 +154,9 @@ measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_clien
                                       const measure_rowlock_kind *kind)
 {
     self->options = *options;
-    self->options.no_history = true;
-    self->options.waiting = kind->waiting;
+    self->options.no_history = kind->no_history;
+    self->options.history_min_ms = 0; /* as a program has it */
+    self->options.waiting = kind->waiting ? kind->waiting : ROWLOCK_WAITING_AUTO;
     self->kind = kind;
     return (measure_system){
         .id = kind->id,

@@ -11,8 +11,9 @@ typedef struct measure_rowlock_kind {
     const char *keeps;
     rowlock_mode mode;
     bool unfenced;
-    bool no_reply; /* the release does not wait for the server's reply */
-    rowlock_waiting waiting;
+    bool no_reply;           /* the release does not wait for the server's reply */
+    bool no_history;         /* else as it is by default */
+    rowlock_waiting waiting; /* 0: auto */
 } measure_rowlock_kind;
 
 /* Ends with one whose id is NULL. */
@@ -27,7 +28,7 @@ typedef struct measure_rowlock {
 /* For a client that removes names, which takes rights on the tables: no procedure does it. */
 rowlock_client_options measure_rowlock_remover(const rowlock_client_options *options);
 
-/* The system; `self` must stay. Nothing is written into the history. */
+/* The system; `self` must stay. */
 measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_client_options *options,
                                       const measure_rowlock_kind *kind);
 

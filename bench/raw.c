@@ -17,11 +17,16 @@ enum { OWNER_MAX = 40, TTL_US = 30000000 };
 
 #define SCHEMA "rowlock_raw"
 
+#define SWAP                                                                                       \
+    "UPDATE raw_lock SET version = LAST_INSERT_ID(version + 1), status = 'held', owner = ?, "      \
+    "expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE id = ? AND status = 'free'"
+
 typedef struct raw_session {
     MYSQL *mysql;
     MYSQL_STMT *take;
     MYSQL_STMT *give;
-    uint64_t id; /* of the name's row; 0: not looked up yet */
+    MYSQL_STMT *bell; /* GET_LOCK, where it comes first; else NULL */
+    uint64_t id;      /* of the name's row; 0: not looked up yet */
     uint64_t version;
     char owner[OWNER_MAX];
     unsigned random; /* its state */
@@ -112,6 +117,8 @@ static void close_session(void *session)
         mysql_stmt_close(self->take);
     if (self->give)
         mysql_stmt_close(self->give);
+    if (self->bell)
+        mysql_stmt_close(self->bell);
     mysql_close(self->mysql);
     free(self);
 }
@@ -120,6 +127,7 @@ typedef struct raw_statements {
     const char *set_up; /* of the session; NULL: nothing */
     const char *take;
     const char *give;
+    const char *bell;
 } raw_statements;
 
 static bool set_up(raw_session *self, const raw_statements *statements, measure_reason *why)
@@ -127,7 +135,9 @@ static bool set_up(raw_session *self, const raw_statements *statements, measure_
     if (statements->set_up && !run(self->mysql, statements->set_up, why))
         return false;
     return prepare_statement(self->mysql, statements->take, &self->take, why) &&
-           prepare_statement(self->mysql, statements->give, &self->give, why);
+           prepare_statement(self->mysql, statements->give, &self->give, why) &&
+           (!statements->bell ||
+            prepare_statement(self->mysql, statements->bell, &self->bell, why));
 }
 
 static bool open_session(const measure_system *system, void **session, measure_reason *why)
@@ -195,12 +205,16 @@ static bool ask_for_one(MYSQL_STMT *statement, MYSQL_BIND *params, const char *w
     return got == 1 || measure_because(why, "%s answered %lld", what, (long long)got);
 }
 
-static bool named_acquire(void *session, const char *name, int64_t wait_ms, measure_reason *why)
+static bool get_lock(MYSQL_STMT *statement, const char *name, int64_t wait_ms, measure_reason *why)
 {
-    raw_session *self = session;
     uint64_t seconds = (uint64_t)wait_ms / 1000 + 1;
     MYSQL_BIND params[] = {text_bind(name), number_bind(&seconds)};
-    return ask_for_one(self->take, params, "GET_LOCK", why);
+    return ask_for_one(statement, params, "GET_LOCK", why);
+}
+
+static bool named_acquire(void *session, const char *name, int64_t wait_ms, measure_reason *why)
+{
+    return get_lock(((raw_session *)session)->take, name, wait_ms, why);
 }
 
 static bool named_release(void *session, const char *name, measure_reason *why)
@@ -248,17 +262,47 @@ static bool swap_acquire(void *session, const char *name, int64_t wait_ms, measu
     return false;
 }
 
+static bool give_back(raw_session *self, MYSQL_BIND *params, measure_reason *why)
+{
+    if (!execute(self->give, params, why))
+        return false;
+    if (mysql_stmt_affected_rows(self->give) != 1)
+        return measure_because(why, "it was not ours to release");
+    return true;
+}
+
 static bool swap_release(void *session, const char *name, measure_reason *why)
 {
     (void)name;
     raw_session *self = session;
     MYSQL_BIND params[] = {number_bind(&self->id), number_bind(&self->version),
                            text_bind(self->owner)};
-    if (!execute(self->give, params, why))
+    return give_back(self, params, why);
+}
+
+/* ---------------------------------------- compare and swap, in the order of GET_LOCK */
+
+/* The row is free for who has the named lock, but for the moment that its commit takes. */
+static bool bell_acquire(void *session, const char *name, int64_t wait_ms, measure_reason *why)
+{
+    raw_session *self = session;
+    bool got = false;
+    if (self->id == 0 && !look_up(self, name, why))
         return false;
-    if (mysql_stmt_affected_rows(self->give) != 1)
-        return measure_because(why, "it was not ours to release");
-    return true;
+    if (!get_lock(self->bell, name, wait_ms, why))
+        return false;
+    while (swap_try(self, &got, why))
+        if (got)
+            return true;
+    return false;
+}
+
+static bool bell_release(void *session, const char *name, measure_reason *why)
+{
+    raw_session *self = session;
+    MYSQL_BIND params[] = {text_bind(name), number_bind(&self->id), number_bind(&self->version),
+                           text_bind(self->owner)};
+    return give_back(self, params, why);
 }
 
 /* --------------------------------------------------------------------- tables */
@@ -312,22 +356,25 @@ static bool tidy_rows(const measure_system *system, const char *const names[], s
 }
 
 static const raw_statements row_statements = {
-    "SET autocommit = 0, innodb_lock_wait_timeout = 120, "
-    "tx_isolation = 'READ-COMMITTED'",
-    "SELECT id FROM raw_lock WHERE id = ? FOR UPDATE",
-    "COMMIT",
+    .set_up = "SET autocommit = 0, innodb_lock_wait_timeout = 120, tx_isolation = 'READ-COMMITTED'",
+    .take = "SELECT id FROM raw_lock WHERE id = ? FOR UPDATE",
+    .give = "COMMIT",
 };
 static const raw_statements named_statements = {
-    NULL,
-    "SELECT GET_LOCK(?, ?)",
-    "SELECT RELEASE_LOCK(?)",
+    .take = "SELECT GET_LOCK(?, ?)",
+    .give = "SELECT RELEASE_LOCK(?)",
 };
 static const raw_statements swap_statements = {
-    NULL,
-    "UPDATE raw_lock SET version = LAST_INSERT_ID(version + 1), status = 'held', owner = ?, "
-    "expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE id = ? AND status = 'free'",
-    "UPDATE raw_lock SET status = 'free' "
-    "WHERE id = ? AND version = ? AND owner = ? AND status = 'held'",
+    .take = SWAP,
+    .give = "UPDATE raw_lock SET status = 'free' "
+            "WHERE id = ? AND version = ? AND owner = ? AND status = 'held'",
+};
+
+static const raw_statements bell_statements = {
+    .take = SWAP,
+    .give = "UPDATE raw_lock SET status = IF(RELEASE_LOCK(?) IS NULL, 'free', 'free') "
+            "WHERE id = ? AND version = ? AND owner = ? AND status = 'held'",
+    .bell = "SELECT GET_LOCK(?, ?)",
 };
 
 const measure_system bench_raw_row = {
@@ -366,5 +413,18 @@ const measure_system bench_raw_swap = {
     .open = open_session,
     .acquire = swap_acquire,
     .release = swap_release,
+    .close = close_session,
+};
+
+const measure_system bench_raw_bell = {
+    .id = "raw-bell",
+    .name = "raw GET_LOCK, compare-and-swap, swap with RELEASE_LOCK",
+    .keeps = "durable",
+    .data = &bell_statements,
+    .prepare = prepare_rows,
+    .tidy = tidy_rows,
+    .open = open_session,
+    .acquire = bell_acquire,
+    .release = bell_release,
     .close = close_session,
 };

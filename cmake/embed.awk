@@ -85,7 +85,8 @@ function finish_statement(    sql, i, list, found, j) {
         return
     }
     sql = placeholders(text)
-    if (nused > 16) fail("statement '" name "' has too many placeholders")
+    if (nused > most_values) most_values = nused
+    if (ncolumns > most_values) most_values = ncolumns
     for (i = 0; i < nparams; i++) {
         found = 0
         for (j = 0; j < nused; j++) if (used[j] == i) found = 1
@@ -151,6 +152,7 @@ END {
         print "#endif"
     } else {
         print ""
+        printf "_Static_assert(%d <= RL_SQL_MAX_VALUES, \"a statement has too many columns, or placeholders\");\n", most_values
         print "const rl_sql rl_sql_table[RL_SQL_COUNT] = {"
         printf "%s", table
         print "};"

@@ -114,7 +114,8 @@ v.connection_id, v.acquired_at, v.expires_at, v.not_before,
 TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
-v.description;
+v.description,
+v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at;
 
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept
@@ -134,6 +135,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        r.connection_id, r.acquired_at, r.not_before, r.description,
        IF(r.kind = 'optimistic',
           {{expiry(r.version)}},
-          NULL) AS expires_at
+          NULL) AS expires_at,
+       t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at
   FROM resource r
-  LEFT JOIN lease_renewal l ON l.id = r.id;
+  LEFT JOIN lease_renewal l ON l.id = r.id
+  LEFT JOIN lock_total t ON t.id = r.id;

@@ -58,6 +58,7 @@ GRANT SELECT, INSERT (id), UPDATE (version, expires_at)
 GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
 GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_total` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -71,6 +72,7 @@ GRANT SELECT, UPDATE, DELETE ON `rowlock`.`lease_renewal` TO 'sweeper'@'localhos
 GRANT SELECT, UPDATE ON `rowlock`.`version_floor` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'sweeper'@'localhost';
 GRANT SELECT, INSERT, DELETE ON `rowlock`.`lock_event` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`lock_total` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -80,6 +82,7 @@ GRANT SELECT ON `rowlock`.`lease_renewal` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`version_floor` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_total` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

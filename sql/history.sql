@@ -29,6 +29,37 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
            detail VARCHAR(600) CHARACTER SET utf8mb4 PATH '$.detail')) AS e
  ORDER BY e.ord;
 
+-- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us,
+-- held_most_us], ...], each id once; of those that are still there. In one order, so that two clients do not wait for
+-- each other in a circle.
+-- name: total_add_many
+-- via: by hand
+-- params: totals text
+INSERT INTO lock_total (id, holds, lost, taken_over, waited_us, waited_most_us, held_us, held_most_us,
+                        first_at, last_at)
+SELECT r.id, t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us,
+       UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
+  FROM JSON_TABLE(:totals, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           holds BIGINT UNSIGNED PATH '$[1]',
+           lost BIGINT UNSIGNED PATH '$[2]',
+           taken_over BIGINT UNSIGNED PATH '$[3]',
+           waited_us BIGINT UNSIGNED PATH '$[4]',
+           waited_most_us BIGINT UNSIGNED PATH '$[5]',
+           held_us BIGINT UNSIGNED PATH '$[6]',
+           held_most_us BIGINT UNSIGNED PATH '$[7]')) AS t
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = t.id
+ ORDER BY r.id
+    ON DUPLICATE KEY UPDATE
+       holds = lock_total.holds + t.holds,
+       lost = lock_total.lost + t.lost,
+       taken_over = lock_total.taken_over + t.taken_over,
+       waited_us = lock_total.waited_us + t.waited_us,
+       waited_most_us = GREATEST(lock_total.waited_most_us, t.waited_most_us),
+       held_us = lock_total.held_us + t.held_us,
+       held_most_us = GREATEST(lock_total.held_most_us, t.held_most_us),
+       last_at = UTC_TIMESTAMP(6);
+
 -- The newest, by time: each client writes its events behind, so that ids are not in that order.
 -- name: event_list
 -- params: limit u64

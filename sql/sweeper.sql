@@ -109,7 +109,7 @@ UPDATE version_floor SET version = GREATEST(version, :version) WHERE id = 1;
 -- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
-DELETE r, l, q
+DELETE r, l, q, t
   FROM (SELECT r.id
           FROM JSON_TABLE(:names, '$[*]' COLUMNS (
                    id BIGINT UNSIGNED PATH '$[0]',
@@ -122,12 +122,13 @@ DELETE r, l, q
            FOR UPDATE /*!80000 OF r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
   LEFT JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
-  LEFT JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id;
+  LEFT JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
+  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
 -- name: purge_row_locks
 -- params: names text, unused_us u64
-DELETE r, q
+DELETE r, q, t
   FROM (SELECT r.id
           FROM {{batch}}
           STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
@@ -136,7 +137,8 @@ DELETE r, q
          LIMIT 1000
            FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED) AS x
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
-  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id;
+  STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
+  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id;
 
 -- Of a batch, those that are still there.
 -- name: purge_left

@@ -290,7 +290,13 @@ typedef struct rowlock_client_options {
     rowlock_cancel *cancel;          /* ends rowlock_client_open(): CANCELLED; not used after it */
     const char *defaults_extra_file; /* read after those files, or alone: what it says wins */
     rowlock_protocol protocol;
-    uint64_t reserved[2];
+    /*
+     * A hold that lasts less makes no events in the history, if nothing but its release happened
+     * and that had neither an exit status nor a note: it is counted (rowlock_info.totals).
+     * 0: 1000; < 0: each hold makes events; at most 86400000.
+     */
+    int64_t history_min_ms;
+    uint64_t reserved[1];
 } rowlock_client_options;
 
 /*
@@ -528,6 +534,22 @@ typedef enum rowlock_state {
 } rowlock_state;
 
 /* Strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD HH:MM:SS.ffffff". */
+/*
+ * The holds of a name that have ended, counted by the clients that held it (calls of the SQL
+ * procedures are not among them) and written some 10 s later. They stay as long as the name.
+ */
+typedef struct rowlock_totals {
+    uint64_t holds;
+    uint64_t lost;          /* of these: lost before their release */
+    uint64_t taken_over;    /* of these: begun by taking over from a holder whose time was over */
+    int64_t waited_us;      /* all their waits */
+    int64_t waited_most_us; /* the longest */
+    int64_t held_us;
+    int64_t held_most_us;
+    const char *first_at; /* when the first, and the last, were written; "" where there are none */
+    const char *last_at;
+} rowlock_totals;
+
 typedef struct rowlock_info {
     const char *name;
     rowlock_mode mode;
@@ -541,6 +563,7 @@ typedef struct rowlock_info {
     int64_t remaining_ms;   /* until expires_at, by the server's clock; -1: no expiry */
     uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
     const char *description;
+    rowlock_totals totals;
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

@@ -6,13 +6,12 @@
 
 #include "engine/settle.h"
 #include "kind/row.h"
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 #define KILLED_WAIT_MS 500
 #define BREAK_MOST     50
 #define OPEN_LOOK_US   250000 /* between looks at what was broken and is still shut */
-#define NOT_OWNER      1095   /* of the connection that is to be ended */
-#define GONE_ALREADY   1094
 
 /* The lock as it is found. */
 typedef struct victim {
@@ -195,7 +194,7 @@ static rowlock_status end_holder(const breaking *b, rowlock_error *err)
                        "the connection that holds the lock belongs to another user; break it as "
                        "that user, or GRANT CONNECTION ADMIN (on MySQL CONNECTION_ADMIN) ON *.* to "
                        "yours");
-    if (status != ROWLOCK_OK && err->server_errno != GONE_ALREADY)
+    if (status != ROWLOCK_OK && err->server_errno != RL_NO_SUCH_THREAD)
         return status;
     wait_until_freed(b);
     return ROWLOCK_OK;
@@ -276,7 +275,7 @@ static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
     rl_done done = {0};
     rowlock_status status =
         rl_client_run(b->client, &b->budget, RL_SQL_VIA_BREAK, values, &done, err);
-    if (status == ROWLOCK_DENIED && err->server_errno == NOT_OWNER)
+    if (status == ROWLOCK_DENIED && err->server_errno == RL_NOT_OWNER)
         return rl_fail(
             err, status,
             "the connection that holds the lock belongs to another user than who ran "

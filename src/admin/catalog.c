@@ -25,7 +25,16 @@ enum {
     COLUMN_HELD_US,
     COLUMN_REMAINING_US,
     COLUMN_SHUT_US,
-    COLUMN_DESCRIPTION
+    COLUMN_DESCRIPTION,
+    COLUMN_HOLDS,
+    COLUMN_LOST,
+    COLUMN_TAKEN_OVER,
+    COLUMN_WAITED_US,
+    COLUMN_WAITED_MOST_US,
+    COLUMN_TOTAL_US,
+    COLUMN_MOST_US,
+    COLUMN_FIRST_AT,
+    COLUMN_LAST_AT
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -97,6 +106,19 @@ static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
     return ROWLOCK_HELD;
 }
 
+static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
+{
+    return (rowlock_totals){.holds = cells[COLUMN_HOLDS].u64,
+                            .lost = cells[COLUMN_LOST].u64,
+                            .taken_over = cells[COLUMN_TAKEN_OVER].u64,
+                            .waited_us = cells[COLUMN_WAITED_US].i64,
+                            .waited_most_us = cells[COLUMN_WAITED_MOST_US].i64,
+                            .held_us = cells[COLUMN_TOTAL_US].i64,
+                            .held_most_us = cells[COLUMN_MOST_US].i64,
+                            .first_at = rl_list_keep(list, &cells[COLUMN_FIRST_AT]),
+                            .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT])};
+}
+
 /* The id is for the probe. */
 typedef struct listed {
     rowlock_info info;
@@ -128,7 +150,8 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,
                        .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
-                       .remaining_ms = -1};
+                       .remaining_ms = -1,
+                       .totals = totals_of(list, cells)};
     if (held || shut)
         to->info.expires_at = rl_list_keep(list, &cells[shut ? COLUMN_SHUT_UNTIL : COLUMN_EXPIRES]);
     if (shut || (held && !kind->of_connection))

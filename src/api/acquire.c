@@ -153,7 +153,11 @@ RL_OF_HOLD(const char *, owner, NULL)
 RL_OF_HOLD(rowlock_mode, mode, ROWLOCK_OPTIMISTIC)
 RL_OF_HOLD(size_t, count, 0)
 RL_OF_HOLD(unsigned, depth, 0)
-RL_OF_HOLD(int64_t, waited_ms, 0)
+
+int64_t rowlock_hold_waited_ms(const rowlock_hold *hold)
+{
+    return hold ? hold->waited_us / 1000 : 0;
+}
 
 uint64_t rowlock_hold_token(const rowlock_hold *hold)
 {

@@ -148,7 +148,8 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
     rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle);
     *done = OPENED_POOL;
-    RL_TRY(rl_journal_init(&client->journal, options->no_history, err));
+    RL_TRY(rl_journal_init(&client->journal, options->no_history,
+                           rl_options_history_min_us(options), err));
     *done = OPENED_JOURNAL;
     RL_TRY(rl_names_init(&client->names, err));
     *done = OPENED_NAMES;

@@ -17,6 +17,8 @@
 #define CONNECT_TIMEOUT_MAX_MS     3600000
 #define RECONNECT_MAX_MS           86400000
 #define RETRY_MAX_MS               86400000
+#define HISTORY_MIN_DEFAULT_MS     1000
+#define HISTORY_MIN_MAX_MS         86400000
 
 rowlock_status rl_place_check(const void *place, const char *what, rowlock_error *err)
 {
@@ -171,6 +173,9 @@ static rowlock_status resolve(const rowlock_client_options *options, rl_params *
     if (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS)
         return rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",
                        options->reconnect_ms, RECONNECT_MAX_MS);
+    if (options->history_min_ms > HISTORY_MIN_MAX_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "history_min_ms of %" PRId64 " is more than %d",
+                       options->history_min_ms, HISTORY_MIN_MAX_MS);
     return ROWLOCK_OK;
 }
 
@@ -210,6 +215,12 @@ void rl_options_label(const char *given, char *label, size_t size)
     snprintf(text, sizeof text, "%s@%s %d %s", user, host, (int)getpid(),
              program_invocation_short_name);
     rl_copy_label(label, size, text);
+}
+
+int64_t rl_options_history_min_us(const rowlock_client_options *options)
+{
+    int64_t ms = options->history_min_ms ? options->history_min_ms : HISTORY_MIN_DEFAULT_MS;
+    return ms < 0 ? 0 : ms * 1000;
 }
 
 static rowlock_status check_lease_only(const rowlock_acquire_options *options, rowlock_error *err)

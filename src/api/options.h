@@ -13,6 +13,9 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
 /* The owner label: the given one, or user@host pid command. */
 void rl_options_label(const char *given, char *label, size_t size);
 
+/* How long a hold lasts that makes events in the history. */
+int64_t rl_options_history_min_us(const rowlock_client_options *options);
+
 /* INVALID where the caller gave no place for what a call makes: "the hold". */
 rowlock_status rl_place_check(const void *place, const char *what, rowlock_error *err) RL_MUST_USE;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "stmt/session.h"
 #include "wait/backoff.h"
 
 /* "rowlock." and "." around it. */
@@ -259,8 +260,7 @@ static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
         return;
     if (keeper == 0 || (keeper != connection_id && connection_id != RL_ANY_ASLEEP))
         return;
-    const rl_value number = rl_u64(keeper);
-    (void)!rl_run_text(conn, RL_SQL_KILL_CONNECTION, &number, io, NULL);
+    (void)!rl_session_kill(conn, io, keeper, NULL);
 }
 
 void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,

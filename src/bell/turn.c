@@ -114,21 +114,21 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
-bool rl_turn_waits(const rl_turn *turn)
+static bool may_wait(const rl_turn *turn)
 {
     return !turn->budget->try_once && !turn->conn && !atomic_load(&turn->bells->polls);
 }
 
 bool rl_turn_waits_first(const rl_turn *turn)
 {
-    return rl_turn_waits(turn) && !turn->place.in_line &&
+    return may_wait(turn) && !turn->place.in_line &&
            rl_line_likely(&turn->bells->lines, turn->resource_id);
 }
 
 rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
 {
     rowlock_status status = ROWLOCK_OK;
-    if (!rl_turn_waits(turn))
+    if (!may_wait(turn))
         return ROWLOCK_BUSY;
     turn->unrung = false;
     if (!turn->place.in_line)

@@ -26,10 +26,8 @@ typedef struct rl_turn {
     int64_t look_us;   /* when to look next; 0: not known */
 } rl_turn;
 
-/* Could it wait by the bell now? */
-bool rl_turn_waits(const rl_turn *turn);
-
-/* It can, and the last time somebody had to: asking first whether the lease is free is in vain. */
+/* It can wait by the bell, and the last time somebody had to: asking first whether the lease is
+ * free is in vain. */
 bool rl_turn_waits_first(const rl_turn *turn);
 
 /*

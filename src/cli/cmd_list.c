@@ -116,6 +116,15 @@ static const cli_column columns[] = {
      .text = remaining_of},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
+    {"holds", CELL_COUNT, AT(totals.holds)},
+    {"holds_lost", CELL_COUNT, AT(totals.lost)},
+    {"holds_taken_over", CELL_COUNT, AT(totals.taken_over)},
+    {"total_waited_us", CELL_COUNT, AT(totals.waited_us)},
+    {"longest_wait_us", CELL_COUNT, AT(totals.waited_most_us)},
+    {"total_held_us", CELL_COUNT, AT(totals.held_us)},
+    {"longest_hold_us", CELL_COUNT, AT(totals.held_most_us)},
+    {"counted_since", CELL_TIME, AT(totals.first_at)},
+    {"counted_until", CELL_TIME, AT(totals.last_at)},
     {"waiters", CELL_JSON, .json = add_waiters},
     {"waiters_not_shown", CELL_JSON, .json = add_hidden},
     {0},
@@ -226,6 +235,23 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
+/* "0.4ms each, 12ms at most" */
+static void print_times(const char *key, int64_t all_us, int64_t most_us, uint64_t count)
+{
+    cli_line("%-12s %.1f ms each, %.1f ms at most", key, (double)all_us / 1e3 / (double)count,
+             (double)most_us / 1e3);
+}
+
+static void print_totals(const rowlock_totals *totals)
+{
+    if (totals->holds == 0)
+        return;
+    cli_line("%-12s %" PRIu64 " since %.19s UTC, %" PRIu64 " lost, %" PRIu64 " taken over", "holds",
+             totals->holds, totals->first_at, totals->lost, totals->taken_over);
+    print_times("waited", totals->waited_us, totals->waited_most_us, totals->holds);
+    print_times("held", totals->held_us, totals->held_most_us, totals->holds);
+}
+
 static void print_info(const rowlock_info *info)
 {
     bool held = has_holder(info);
@@ -242,6 +268,7 @@ static void print_info(const rowlock_info *info)
     if (info->connection_id != 0)
         print_number("connection", info->connection_id);
     print_member("description", info->description);
+    print_totals(&info->totals);
 }
 
 /* "batch@app2 311 sh, for 3.2s"; a row lock's waiter, of which there is no more to say, with

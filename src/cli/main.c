@@ -98,7 +98,7 @@ static bool take_version(void *into, const char *value)
     exit(cli_flush(0));
 }
 
-static cli_context whole_context = {.client = {.read_defaults = true}};
+static cli_context whole_context = {.client = {.read_defaults = true, .history_min_ms = -1}};
 
 static const cli_option options[] = {
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},

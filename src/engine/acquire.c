@@ -22,8 +22,6 @@
 #include "engine/settle.h"
 #include "wait/backoff.h"
 
-#define FIRST_DELAY_US  5000
-#define MOST_DELAY_US   250000
 #define RUNG_SOON_US    1000000 /* what became free so lately is for the waiter who was woken */
 #define UNRUNG_LOOK_US  1000000 /* looking again at a lease whose holder has no bell to ring */
 #define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
@@ -264,7 +262,7 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
 {
     const rl_attempts how = {.budget = a->budget,
                              .outage_us = a->hold->client->outage_us,
-                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .backoff = RL_BACKOFF_USUAL,
                              .unsettled = unsettled,
                              .await = await_turn};
     rowlock_status status = rl_attempt_until(&how, attempt, a, err);
@@ -318,8 +316,7 @@ rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
                         .hold = hold,
                         .budget = budget,
                         .lock = &hold->locks[0],
-                        .ttl_us = hold->held.ttl_us,
-                        .event = "acquired"};
+                        .ttl_us = hold->held.ttl_us};
     int64_t max_hold_us = options->max_hold_ms * 1000;
     /* Its margin and its renewals go by the time that is really granted, too. */
     if (max_hold_us && max_hold_us < a.ttl_us)
@@ -335,6 +332,6 @@ rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
     RL_TRY(begin_hold(&a, err));
     if (max_hold_us)
         hold->held.end_us = rl_time_add(a.request.sent_us, max_hold_us);
-    rl_hold_begin(hold, budget, a.event, *a.detail ? a.detail : NULL);
+    rl_hold_begin(hold, budget, *a.taken_over ? a.taken_over : NULL);
     return ROWLOCK_OK;
 }

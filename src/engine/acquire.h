@@ -29,11 +29,10 @@ typedef struct rl_acquisition {
     rl_lock *lock;
     int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
     rl_turn turn;
-    rl_stage stage;   /* what the next try begins with */
-    rl_trace request; /* the last one that was granted, or whose reply was lost */
-    int64_t hint_us;  /* of this try: see rl_attempts */
-    const char *event;
-    char detail[RL_DETAIL_MAX]; /* "": none */
+    rl_stage stage;                 /* what the next try begins with */
+    rl_trace request;               /* the last one that was granted, or whose reply was lost */
+    int64_t hint_us;                /* of this try: see rl_attempts */
+    char taken_over[RL_DETAIL_MAX]; /* from whom; "": it was free */
 } rl_acquisition;
 
 /* One call that releases. */

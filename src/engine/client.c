@@ -30,6 +30,12 @@ void rl_client_record(rowlock_client *client, const rl_event *event)
         rl_keeper_wake(&client->keeper);
 }
 
+void rl_client_count(rowlock_client *client, uint64_t identity, const rl_total *total)
+{
+    if (rl_journal_count(&client->journal, identity, total))
+        rl_keeper_wake(&client->keeper);
+}
+
 rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                              const rl_value *values, rl_done *done, rowlock_error *err)
 {

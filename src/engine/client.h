@@ -49,6 +49,9 @@ rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
 /* Puts an event into the history, behind. */
 void rl_client_record(rowlock_client *client, const rl_event *event);
 
+/* The same for the totals; `identity`: of the server that granted it. */
+void rl_client_count(rowlock_client *client, uint64_t identity, const rl_total *total);
+
 /*
  * One statement on a connection of its own. UNAVAILABLE: it was not sent. UNKNOWN: it
  * was, and the reply was lost.

@@ -51,12 +51,102 @@ uint64_t rl_this_thread(void)
     return number;
 }
 
+/* ------------------------------------------------------------------------- the history */
+
+/* One event for each of its names; `detail` may be NULL. */
+static void record(rowlock_hold *hold, const char *event, int64_t at_us, int64_t held_ms,
+                   const rowlock_release_options *options, const char *detail)
+{
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_event entry = {.name = hold->locks[i].name,
+                                .kind =
+                                    hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE,
+                                .event = event,
+                                .version = hold->locks[i].version,
+                                .owner = hold->owner,
+                                .label = hold->client->label,
+                                .at_us = at_us,
+                                .waited_ms = hold->waited_us / 1000,
+                                .held_ms = held_ms,
+                                .has_exit_status = options && options->has_exit_status,
+                                .exit_status = options ? options->exit_status : 0,
+                                .detail = detail};
+        rl_client_record(hold->client, &entry);
+    }
+}
+
+/* Once, whoever comes first: the keeper, since it is held for long, or who tells of its end. */
+static void tell_begin(rowlock_hold *hold, const char *detail)
+{
+    if (!atomic_exchange(&hold->begin_told, true))
+        record(hold, hold->taken_over ? "taken_over" : "acquired", hold->acquired_us, RL_UNKNOWN_MS,
+               NULL, detail);
+}
+
+static void tell_long(rl_held *held)
+{
+    tell_begin((rowlock_hold *)held, NULL);
+}
+
+/* The next holder may have it before the release returns. */
+static int64_t end_of(const rowlock_hold *hold)
+{
+    return hold->ended_us ? hold->ended_us : rl_now_us();
+}
+
+static void tell_end(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
+                     const char *detail)
+{
+    int64_t at_us = end_of(hold);
+    tell_begin(hold, NULL);
+    record(hold, event, at_us, (at_us - hold->acquired_us) / 1000, options, detail);
+}
+
+static void count(rowlock_hold *hold, bool lost)
+{
+    int64_t held_us = end_of(hold) - hold->acquired_us;
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_total total = {.id = hold->locks[i].id,
+                                .holds = 1,
+                                .lost = lost,
+                                .taken_over = hold->taken_over,
+                                .waited_us = hold->waited_us,
+                                .waited_most_us = hold->waited_us,
+                                .held_us = held_us,
+                                .held_most_us = held_us};
+        rl_client_count(hold->client, hold->held.identity, &total);
+    }
+}
+
+void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options)
+{
+    const rl_journal *journal = &hold->client->journal;
+    bool is_job = options->has_exit_status || *options->note;
+    if (journal->off)
+        return;
+    count(hold, false);
+    if (is_job || atomic_load(&hold->begin_told) ||
+        end_of(hold) - hold->acquired_us >= journal->least_us)
+        tell_end(hold, "released", options, options->note);
+}
+
+void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options,
+                      const char *reason)
+{
+    if (hold->client->journal.off)
+        return;
+    count(hold, true);
+    tell_end(hold, "lost", options, reason);
+}
+
+/* ---------------------------------------------------------------------------- a hold */
+
 static void tell_holder(rl_held *held, const char *reason)
 {
     rowlock_hold *hold = (rowlock_hold *)held;
     /* It may be long until the holder comes to release it. */
     rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
-    rl_hold_record(hold, "lost", NULL, reason);
+    rl_hold_was_lost(hold, NULL, reason);
     rl_log_line(&hold->client->log, ROWLOCK_LOG_WARNING, "'%s' is lost: %s", hold->locks[0].name,
                 reason);
     if (hold->on_lost)
@@ -81,6 +171,8 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->on_lost_data = options->on_lost_data;
     hold->held.ttl_us = options->ttl_ms * 1000;
     hold->held.end_us = RL_NEVER;
+    hold->held.long_at_us = RL_NEVER;
+    hold->held.on_long = tell_long;
     hold->held.on_lost = tell_holder;
     atomic_store(&hold->held.event_fd, -1);
     rl_client_owner(client, hold->owner);
@@ -89,12 +181,12 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     return ROWLOCK_OK;
 }
 
-void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *event,
-                   const char *detail)
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over)
 {
     rowlock_client *client = hold->client;
     hold->acquired_us = rl_now_us();
-    hold->waited_ms = (hold->acquired_us - budget->start_us) / 1000;
+    hold->waited_us = hold->acquired_us - budget->start_us;
+    hold->taken_over = taken_over != NULL;
     hold->held.resource_id = hold->locks[0].id;
     hold->held.version = hold->locks[0].version;
     pthread_mutex_lock(&client->mutex);
@@ -103,7 +195,10 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *even
         client->holds->previous = hold;
     client->holds = hold;
     pthread_mutex_unlock(&client->mutex);
-    rl_hold_record(hold, event, NULL, detail);
+    if (taken_over || client->journal.least_us == 0)
+        tell_begin(hold, taken_over);
+    else if (!client->journal.off)
+        hold->held.long_at_us = hold->acquired_us + client->journal.least_us;
     rl_keeper_add(&client->keeper, &hold->held);
 }
 
@@ -116,7 +211,7 @@ void rl_hold_end(rowlock_hold *hold)
     hold->ended_us = now;
     /* The history has every loss, also one that its release overtook. */
     if (untold)
-        rl_hold_record(hold, "lost", NULL, hold->held.reason);
+        rl_hold_was_lost(hold, NULL, hold->held.reason);
     pthread_mutex_lock(&client->mutex);
     if (hold->previous)
         hold->previous->next = hold->next;
@@ -142,30 +237,4 @@ bool rl_hold_lost(const rowlock_hold *hold)
 {
     /* To look is to decide (rl_held_over()); no hold was made constant. */
     return atomic_load(&hold->held.lost) || rl_held_over((rl_held *)(uintptr_t)&hold->held);
-}
-
-void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
-                    const char *detail)
-{
-    if (hold->client->journal.off)
-        return;
-    bool begins = strcmp(event, "acquired") == 0 || strcmp(event, "taken_over") == 0;
-    /* The next holder may have it before the release returns. */
-    int64_t at_us = hold->ended_us ? hold->ended_us : rl_now_us();
-    for (size_t i = 0; i < hold->count; i++) {
-        const rl_event entry = {
-            .name = hold->locks[i].name,
-            .kind = hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE,
-            .event = event,
-            .version = hold->locks[i].version,
-            .owner = hold->owner,
-            .label = hold->client->label,
-            .at_us = at_us,
-            .waited_ms = hold->waited_ms,
-            .held_ms = begins ? RL_UNKNOWN_MS : (at_us - hold->acquired_us) / 1000,
-            .has_exit_status = options && options->has_exit_status,
-            .exit_status = options ? options->exit_status : 0,
-            .detail = detail};
-        rl_client_record(hold->client, &entry);
-    }
 }

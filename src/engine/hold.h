@@ -34,8 +34,10 @@ struct rowlock_hold {
     rl_bell bell;   /* lease */
     int64_t acquired_us;
     int64_t ended_us; /* when its release began; 0: it has not */
-    int64_t waited_ms;
+    int64_t waited_us;
     int64_t at_least_us;
+    bool taken_over;        /* from a holder whose lease had run out */
+    atomic_bool begin_told; /* the history says that it began */
     rowlock_lost_fn on_lost;
     void *on_lost_data;
 };
@@ -45,10 +47,12 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
                            const rowlock_acquire_options *options, rowlock_hold **hold,
                            rowlock_error *err) RL_MUST_USE;
 
-/* It is held now: into the client's list, the keeper's care and the history. `detail` may be
- * NULL. */
-void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *event,
-                   const char *detail);
+/*
+ * It is held now: into the client's list and the keeper's care. The history hears of it when it has
+ * been held for long, or ends in another way than most: a short hold is counted, no more.
+ * `taken_over`: from whom, in words; NULL: it was free.
+ */
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over);
 
 /* Out of the keeper's care and the client's list. Before the release proper. */
 void rl_hold_end(rowlock_hold *hold);
@@ -58,9 +62,11 @@ void rl_hold_free(rowlock_hold *hold);
 
 bool rl_hold_lost(const rowlock_hold *hold);
 
-/* One event for each of its names. */
-void rl_hold_record(rowlock_hold *hold, const char *event, const rowlock_release_options *options,
-                    const char *detail);
+/* What became of it, into the history and the totals. */
+void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options);
+/* `options` may be NULL. */
+void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options,
+                      const char *reason);
 
 /* A number for this thread that no later one gets; a pthread_t is used again. */
 uint64_t rl_this_thread(void);

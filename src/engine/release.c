@@ -7,9 +7,7 @@
 #include "engine/acquire.h"
 #include "wait/backoff.h"
 
-#define FIRST_DELAY_US 5000
-#define MOST_DELAY_US  250000
-#define LOST_LIMIT_MS  1000 /* for the release of what is lost already */
+#define LOST_LIMIT_MS 1000 /* for the release of what is lost already */
 
 static rowlock_status not_ours(const rl_departure *d, rowlock_error *err)
 {
@@ -106,7 +104,7 @@ rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_
     rl_departure d = {.driver = driver, .hold = hold, .budget = &budget};
     const rl_attempts how = {.budget = &budget,
                              .outage_us = hold->client->outage_us,
-                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US},
+                             .backoff = RL_BACKOFF_USUAL,
                              .busy_is_final = true};
     rowlock_status status = rl_attempt_until(&how, attempt, &d, err);
     rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
@@ -131,8 +129,8 @@ rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold,
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
                        hold->locks[0].name, hold->held.reason);
     if (status == ROWLOCK_OK)
-        rl_hold_record(hold, "released", options, options->note);
+        rl_hold_was_released(hold, options);
     else if (status == ROWLOCK_LOST)
-        rl_hold_record(hold, "lost", options, "found at its release");
+        rl_hold_was_lost(hold, options, "found at its release");
     return status;
 }

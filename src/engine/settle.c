@@ -7,23 +7,13 @@
 #define FIRST_LOOK_US 500
 #define MOST_LOOK_US  20000
 
-#define NO_SUCH_THREAD 1094
-#define NOT_OWNER      1095 /* the number belongs to somebody else's connection: ours has gone */
-
-rowlock_status rl_kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
-                          rowlock_error *err)
-{
-    const rl_value values[] = {rl_u64(connection_id)};
-    return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
-}
-
 rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budget,
                                   uint64_t connection_id, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(budget);
     RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    return rl_kill_on(conn, &io, connection_id, err);
+    return rl_session_kill(conn, &io, connection_id, err);
 }
 
 /* end_on() for one that works through procedures. While it runs one it can be ended by its key
@@ -37,7 +27,7 @@ static rowlock_status end_by_key(rl_conn *conn, const rl_io *io, const rl_trace 
         rl_query_number(conn, RL_SQL_VIA_KILL_CONNECTION, values, io, &connection_id, err);
     if (status != ROWLOCK_OK || connection_id == 0)
         return status;
-    (void)!rl_kill_on(conn, io, connection_id, NULL);
+    (void)!rl_session_kill(conn, io, connection_id, NULL);
     return rl_fail(err, ROWLOCK_BUSY,
                    "the server is still working on a request whose reply was lost");
 }
@@ -55,13 +45,13 @@ static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *tra
         rl_session_restarted(conn, io, rl_now_us() - trace->sent_us, older_id, &restarted, err);
     if (status != ROWLOCK_OK || restarted)
         return status;
-    status = rl_kill_on(conn, io, trace->connection_id, err);
+    status = rl_session_kill(conn, io, trace->connection_id, err);
     if (status == ROWLOCK_OK)
         return rl_fail(err, ROWLOCK_BUSY,
                        "the server is still working on a request whose reply was lost");
     /* A caller's connection may be another account's of the same name (root@localhost, root@%). */
-    bool gone =
-        err->server_errno == NO_SUCH_THREAD || (err->server_errno == NOT_OWNER && !trace->callers);
+    bool gone = err->server_errno == RL_NO_SUCH_THREAD ||
+                (err->server_errno == RL_NOT_OWNER && !trace->callers);
     return gone ? ROWLOCK_OK : status;
 }
 

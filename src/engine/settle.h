@@ -20,12 +20,8 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
  */
 void rl_settle_connection(rowlock_client *client, const rl_budget *budget, const rl_trace *trace);
 
-/* KILL CONNECTION, once. SERVER with server_errno 1094: there is no such connection. */
+/* rl_session_kill() on a connection of the pool. */
 rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budget,
                                   uint64_t connection_id, rowlock_error *err) RL_MUST_USE;
-
-/* The same on a connection that the caller has taken. */
-rowlock_status rl_kill_on(rl_conn *conn, const rl_io *io, uint64_t connection_id,
-                          rowlock_error *err) RL_MUST_USE;
 
 #endif

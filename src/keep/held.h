@@ -23,7 +23,6 @@ struct rl_held {
     uint64_t resource_id;
     uint64_t version;
     const char *owner; /* the hold's */
-    uint64_t identity; /* of the server that granted it (rl_server) */
     int64_t end_us;    /* of max_hold; RL_NEVER */
     uint64_t attempt;  /* the last renewal it was a part of */
     /* row lock: the connection that holds it, else NULL */
@@ -31,12 +30,15 @@ struct rl_held {
     int64_t ping_sent_us;
     int64_t watch_from_us; /* before, its socket is not looked at */
     /* both */
+    uint64_t identity; /* of the server that granted it (rl_server) */
     int64_t ttl_us;
+    int64_t long_at_us;          /* when on_long() is called, with the keeper's mutex; RL_NEVER */
     int64_t next_beat_us;        /* of the next renewal or ping */
     _Atomic int64_t deadline_us; /* nobody else can have it before */
     atomic_bool lost;
     char reason[200];
     _Atomic int event_fd; /* -1 until somebody asked for it */
+    void (*on_long)(rl_held *held);
     void (*on_lost)(rl_held *held, const char *reason);
 };
 

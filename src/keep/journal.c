@@ -9,8 +9,11 @@
 #include "base/text.h"
 #include "stmt/stmt.h"
 
-#define QUEUE_LIMIT 10000
-#define BATCH_LIMIT 500
+#define QUEUE_LIMIT  10000
+#define BATCH_LIMIT  500
+#define GATHER_US    100000   /* events, from the first of a batch on */
+#define ADD_UP_US    10000000 /* totals: all clients of a hot name write the same row */
+#define TOTALS_CROWD 1000     /* so many names are written at once */
 
 struct rl_journal_entry {
     rl_journal_entry *next;
@@ -18,9 +21,9 @@ struct rl_journal_entry {
     rl_event event; /* its strings are owned */
 };
 
-rowlock_status rl_journal_init(rl_journal *journal, bool off, rowlock_error *err)
+rowlock_status rl_journal_init(rl_journal *journal, bool off, int64_t least_us, rowlock_error *err)
 {
-    *journal = (rl_journal){.off = off};
+    *journal = (rl_journal){.off = off, .least_us = least_us};
     journal->last = &journal->first;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -56,6 +59,7 @@ void rl_journal_destroy(rl_journal *journal, bool forked)
 {
     free_entries(journal->first);
     journal->first = NULL;
+    rl_totals_free(&journal->totals);
     if (forked)
         return;
     pthread_cond_destroy(&journal->written_more);
@@ -93,6 +97,8 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event)
         *journal->last = entry;
         journal->last = &entry->next;
         journal->count++;
+        if (journal->count == 1)
+            journal->events_due_us = rl_now_us() + GATHER_US;
         wake = journal->count == 1 || journal->count == BATCH_LIMIT;
         entry = NULL;
     } else {
@@ -105,20 +111,53 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event)
     return wake;
 }
 
-bool rl_journal_empty(rl_journal *journal)
+/* With the mutex. Is it the first of many, so that the time of writing is a new one? */
+static bool add_total(rl_journal *journal, uint64_t identity, const rl_total *total)
 {
-    pthread_mutex_lock(&journal->mutex);
-    bool empty = journal->count == 0;
-    pthread_mutex_unlock(&journal->mutex);
-    return empty;
+    rl_totals *totals = &journal->totals;
+    /* Another server's ids are other names'. */
+    if (totals->identity != identity) {
+        journal->settled += totals->holds;
+        journal->dropped += totals->holds;
+        rl_totals_free(totals);
+        totals->identity = identity;
+    }
+    size_t before = totals->count;
+    if (!rl_totals_add(totals, total)) {
+        journal->settled += total->holds;
+        journal->dropped += total->holds;
+        return false;
+    }
+    if (before == 0)
+        journal->totals_due_us = rl_now_us() + ADD_UP_US;
+    if (totals->count == TOTALS_CROWD)
+        journal->totals_due_us = 0;
+    return before != totals->count && (before == 0 || totals->count == TOTALS_CROWD);
 }
 
-bool rl_journal_urgent(rl_journal *journal)
+bool rl_journal_count(rl_journal *journal, uint64_t identity, const rl_total *total)
 {
+    if (journal->off)
+        return false;
     pthread_mutex_lock(&journal->mutex);
-    bool urgent = journal->urgent || journal->count >= BATCH_LIMIT;
+    journal->added += total->holds;
+    bool wake = add_total(journal, identity, total);
     pthread_mutex_unlock(&journal->mutex);
-    return urgent;
+    return wake;
+}
+
+int64_t rl_journal_due_us(rl_journal *journal)
+{
+    int64_t due = RL_NEVER;
+    pthread_mutex_lock(&journal->mutex);
+    if (journal->totals.count > 0)
+        due = journal->totals_due_us;
+    if (journal->count > 0 && journal->events_due_us < due)
+        due = journal->events_due_us;
+    if (journal->urgent || journal->count >= BATCH_LIMIT)
+        due = 0;
+    pthread_mutex_unlock(&journal->mutex);
+    return due;
 }
 
 /* ------------------------------------------------------------------------- writing */
@@ -190,22 +229,24 @@ static void put_back(rl_journal *journal, rl_journal_entry *batch, size_t taken)
     pthread_mutex_unlock(&journal->mutex);
 }
 
-static void settle(rl_journal *journal, size_t taken, size_t dropped)
+static void settle(rl_journal *journal, uint64_t taken, uint64_t dropped)
 {
     pthread_mutex_lock(&journal->mutex);
     journal->settled += taken;
     journal->dropped += dropped;
-    if (journal->count == 0)
+    if (journal->count == 0 && journal->totals.count == 0)
         journal->urgent = false;
     pthread_cond_broadcast(&journal->written_more);
     pthread_mutex_unlock(&journal->mutex);
 }
 
+/* Not a connection that keeps many bells: its statements are slow. */
+static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
+
 /* The first `count` of them, in one statement. */
 static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_t count,
                              const rl_io *io, rowlock_error *err)
 {
-    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
     RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
     int64_t now = rl_now_us();
     const rl_journal_entry *entry = first;
@@ -263,15 +304,13 @@ static rowlock_status write_singly(rl_journal *journal, rl_pool *pool, rl_journa
     return ROWLOCK_OK;
 }
 
-rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
-                                rowlock_error *err)
+static rowlock_status write_events(rl_journal *journal, rl_pool *pool, const rl_io *io,
+                                   rowlock_error *err)
 {
     size_t taken = 0;
     rl_journal_entry *batch = take_batch(journal, &taken);
-    if (!batch) {
-        settle(journal, 0, 0);
+    if (!batch)
         return ROWLOCK_OK;
-    }
     rowlock_status status = insert(pool, batch, taken, io, err);
     if (status != ROWLOCK_OK && worth_keeping(status)) {
         put_back(journal, batch, taken);
@@ -282,6 +321,64 @@ rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io 
     free_entries(batch);
     settle(journal, taken, status == ROWLOCK_OK ? 0 : taken);
     return status;
+}
+
+/* What is due now; none: it has no slots. */
+static rl_totals take_totals(rl_journal *journal)
+{
+    rl_totals taken = {0};
+    pthread_mutex_lock(&journal->mutex);
+    if (journal->urgent || rl_now_us() >= journal->totals_due_us) {
+        taken = journal->totals;
+        journal->totals = (rl_totals){.identity = taken.identity};
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    return taken;
+}
+
+static void put_totals_back(rl_journal *journal, const rl_totals *totals)
+{
+    pthread_mutex_lock(&journal->mutex);
+    for (size_t i = 0; i < totals->capacity; i++)
+        if (totals->slots[i].id != 0)
+            (void)add_total(journal, totals->identity, &totals->slots[i]);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+static rowlock_status insert_totals(rl_pool *pool, const rl_totals *totals, const rl_io *io,
+                                    rowlock_error *err)
+{
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
+    rl_totals_json(totals, &json);
+    if (json.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    const rl_value values[] = {rl_text_n(json.text, json.length)};
+    rl_done done = {0};
+    RL_BORROWED conn = NULL;
+    RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
+    if (conn->server.identity != totals->identity)
+        return rl_fail(err, ROWLOCK_SERVER, "another server answers, which has other names");
+    return rl_run(conn, RL_SQL_TOTAL_ADD_MANY, values, io, &done, err);
+}
+
+static rowlock_status write_totals(rl_journal *journal, rl_pool *pool, const rl_io *io,
+                                   rowlock_error *err)
+{
+    rl_totals totals = take_totals(journal);
+    rowlock_status status = totals.count > 0 ? insert_totals(pool, &totals, io, err) : ROWLOCK_OK;
+    if (status != ROWLOCK_OK && worth_keeping(status))
+        put_totals_back(journal, &totals);
+    else
+        settle(journal, totals.holds, status == ROWLOCK_OK ? 0 : totals.holds);
+    rl_totals_free(&totals);
+    return status;
+}
+
+rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
+                                rowlock_error *err)
+{
+    RL_TRY(write_events(journal, pool, io, err));
+    return write_totals(journal, pool, io, err);
 }
 
 /* rl_now_us() is not the condition variable's clock; the distance is. */
@@ -298,7 +395,7 @@ static struct timespec monotonic_after(int64_t us)
 void rl_journal_hurry(rl_journal *journal)
 {
     pthread_mutex_lock(&journal->mutex);
-    journal->urgent = journal->count > 0;
+    journal->urgent = journal->count > 0 || journal->totals.count > 0;
     pthread_mutex_unlock(&journal->mutex);
 }
 

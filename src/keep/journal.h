@@ -1,6 +1,6 @@
 /*
- * keep/journal.h - the history, written behind: events wait in a bounded queue and the
- * keeper writes them many at a time.
+ * keep/journal.h - the history, written behind: events wait in a bounded queue, totals are added
+ * up, and the keeper writes many at a time.
  */
 #ifndef RL_KEEP_JOURNAL_H
 #define RL_KEEP_JOURNAL_H
@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "db/pool.h"
+#include "keep/totals.h"
 
 #define RL_UNKNOWN_MS (-1)
 
@@ -38,16 +39,22 @@ typedef struct rl_journal {
     rl_journal_entry *first;
     rl_journal_entry **last;
     size_t count;
-    uint64_t added;   /* events ever added */
+    int64_t events_due_us; /* when they are written; not sooner, lest each be a write of its own */
+    rl_totals totals;
+    int64_t totals_due_us;
+    /* What follows counts events, and holds in the totals. */
+    uint64_t added;
     uint64_t settled; /* of those: written, or given up */
-    uint64_t dropped; /* of the settled: given up, they are not in the table */
+    uint64_t dropped; /* of the settled: given up, they are not in a table */
     uint64_t logged;  /* of the dropped: the log has them */
     uint64_t told;    /* of the dropped: a flush said so */
     bool off;
-    bool urgent; /* somebody waits for it to be written */
+    bool urgent;      /* somebody waits for it to be written */
+    int64_t least_us; /* a shorter hold makes no events, if it was just acquired and released */
 } rl_journal;
 
-rowlock_status rl_journal_init(rl_journal *journal, bool off, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_journal_init(rl_journal *journal, bool off, int64_t least_us,
+                               rowlock_error *err) RL_MUST_USE;
 void rl_journal_destroy(rl_journal *journal, bool forked);
 
 /*
@@ -56,12 +63,15 @@ void rl_journal_destroy(rl_journal *journal, bool forked);
  */
 bool rl_journal_add(rl_journal *journal, const rl_event *event);
 
-bool rl_journal_empty(rl_journal *journal);
-bool rl_journal_urgent(rl_journal *journal);
+/* The same of a hold that has ended; `identity`: of the server that granted it. */
+bool rl_journal_count(rl_journal *journal, uint64_t identity, const rl_total *total);
+
+/* When there is something to write next; RL_NEVER: not before something is added. */
+int64_t rl_journal_due_us(rl_journal *journal);
 
 /*
- * Writes one batch. OK also when there is nothing, and when it was written but for events
- * that the server refuses: those are dropped, lest they block the queue.
+ * Writes one batch of events, and the totals when they are due. OK also when there is nothing, and
+ * when all was written but what the server refuses: that is dropped, lest it block the queue.
  */
 rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
                                 rowlock_error *err) RL_MUST_USE;

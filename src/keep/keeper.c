@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WRITE_DELAY_US 100000 /* the history gathers for so long */
 #define WRITE_RETRY_US 1000000
 #define WRITE_LIMIT_US 5000000
 #define WATCH_AFTER_US 50000 /* a row lock younger than this is not yet watched */
@@ -42,6 +41,10 @@ static int64_t serve_held(rl_keeper *keeper, rl_held *held, int64_t now)
 {
     const rl_held_list *list = held->list;
     int64_t due = RL_NEVER;
+    if (now >= held->long_at_us) {
+        held->long_at_us = RL_NEVER;
+        held->on_long(held);
+    }
     if (now >= atomic_load(&held->deadline_us))
         rl_mark_expired(keeper, held, now);
     else if (held->conn)
@@ -52,7 +55,7 @@ static int64_t serve_held(rl_keeper *keeper, rl_held *held, int64_t now)
         return RL_NEVER;
     if (!held->conn)
         keeper->renew_at_us = rl_earlier(keeper->renew_at_us, due);
-    return rl_earlier(due, atomic_load(&held->deadline_us));
+    return rl_earlier(rl_earlier(due, held->long_at_us), atomic_load(&held->deadline_us));
 }
 
 /* With the mutex. Only when something may be due is each one looked at: there may be many. */
@@ -137,26 +140,19 @@ static void write_history(rl_keeper *keeper)
     keeper->writing = true;
     rowlock_status status = rl_journal_write(keeper->journal, keeper->pool, &io, &err);
     keeper->writing = false;
-    keeper->write_at_us = 0;
+    keeper->write_again_us = 0;
     rl_journal_log_dropped(keeper->journal, &keeper->log);
     if (status == ROWLOCK_OK)
         return;
-    keeper->write_at_us = rl_now_us() + WRITE_RETRY_US;
+    keeper->write_again_us = rl_now_us() + WRITE_RETRY_US;
     rl_log_line(&keeper->log, ROWLOCK_LOG_WARNING, "the history could not be written: %s",
                 err.message);
 }
 
 static int64_t next_write(rl_keeper *keeper)
 {
-    if (rl_journal_empty(keeper->journal)) {
-        keeper->write_at_us = 0;
-        return RL_NEVER;
-    }
-    if (keeper->write_at_us == 0)
-        keeper->write_at_us = rl_now_us() + WRITE_DELAY_US;
-    return rl_journal_urgent(keeper->journal) && keeper->write_at_us - rl_now_us() <= WRITE_DELAY_US
-               ? 0
-               : keeper->write_at_us;
+    int64_t due = rl_journal_due_us(keeper->journal);
+    return due > keeper->write_again_us ? due : keeper->write_again_us;
 }
 
 /* -------------------------------------------------------------------------- the thread */
@@ -258,6 +254,7 @@ void rl_keeper_add(rl_keeper *keeper, rl_held *held)
 {
     pthread_mutex_lock(&keeper->mutex);
     int64_t due = rl_earlier(held->next_beat_us, atomic_load(&held->deadline_us));
+    due = rl_earlier(due, held->long_at_us);
     held->key = ++keeper->last_key;
     held->slot = 0;
     if (held->conn) {

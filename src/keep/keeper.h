@@ -93,9 +93,9 @@ typedef struct rl_keeper {
     /* the thread's own */
     rl_watch watch;
     rl_renewing renewing;
-    int64_t renew_at_us; /* as found when last something was due */
-    bool writing;        /* the history is being written */
-    int64_t write_at_us; /* when the history is written next */
+    int64_t renew_at_us;    /* as found when last something was due */
+    bool writing;           /* the history is being written */
+    int64_t write_again_us; /* it could not be: not before */
 } rl_keeper;
 
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,

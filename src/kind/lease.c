@@ -118,8 +118,7 @@ static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_
         take_bell_too(a, conn, seen->connection_id);
         char label[RL_LABEL_IN_DETAIL];
         rl_copy_label(label, sizeof label, seen->label);
-        a->event = "taken_over";
-        snprintf(a->detail, sizeof a->detail,
+        snprintf(a->taken_over, sizeof a->taken_over,
                  "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
                  seen->version, seen->held_us / 1000);
     }

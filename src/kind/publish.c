@@ -6,9 +6,6 @@
 #include "kind/row.h"
 #include "wait/backoff.h"
 
-#define FIRST_DELAY_US 5000
-#define MOST_DELAY_US  250000
-
 rowlock_status rl_row_stopped(const rl_row_call *call, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED)
@@ -110,8 +107,7 @@ static void note_taken_over(rl_row_call *call, const rl_seen *seen)
 {
     char label[RL_LABEL_IN_DETAIL];
     rl_copy_label(label, sizeof label, seen->label);
-    call->event = "taken_over";
-    snprintf(call->detail, sizeof call->detail,
+    snprintf(call->taken_over, sizeof call->taken_over,
              "from %s, token %" PRIu64 ", whose connection ended", label, seen->version);
 }
 
@@ -246,8 +242,7 @@ static rowlock_status look_for_stale(rl_row_call *call, const rl_lock *lock, uin
 static rowlock_status publish_one(rl_row_call *call, rl_lock *lock, rowlock_error *err)
 {
     publishing now = {.call = call, .lock = lock};
-    const rl_attempts how = {.budget = call->budget,
-                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
+    const rl_attempts how = {.budget = call->budget, .backoff = RL_BACKOFF_USUAL};
     if (call->hold->unfenced)
         RL_TRY(look_for_stale(call, lock, &now.stale, err));
     if (call->hold->unfenced && !now.stale)

@@ -19,8 +19,7 @@ typedef struct rl_row_call {
     bool patient;       /* nobody is published, or we are: only the server is slow */
     bool fresh;         /* a new connection is wanted */
     bool locked;        /* the rows are ours: what fails now is not that somebody holds them */
-    const char *event;
-    char detail[RL_DETAIL_MAX]; /* "": none */
+    char taken_over[RL_DETAIL_MAX]; /* from whom; "": nobody was published */
 } rl_row_call;
 
 /*

@@ -27,9 +27,6 @@
 
 #define END_US 200000 /* for ending a connection that did not answer, although the time is over */
 
-#define FIRST_DELAY_US 5000
-#define MOST_DELAY_US  250000
-
 int64_t rl_row_ttl_ms(int64_t ttl_ms)
 {
     return (ttl_ms + 999) / 1000 * 1000;
@@ -258,19 +255,20 @@ static rowlock_status not_got(const rl_row_call *call, rowlock_status status, ro
 
 rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
-    rl_row_call call = {.hold = hold, .budget = budget, .event = "acquired"};
+    rl_row_call call = {.hold = hold, .budget = budget};
     RL_TRY(rl_row_check(hold->client, err));
     const rl_attempts how = {.budget = budget,
                              .outage_us = hold->client->outage_us,
                              .reached_us = &call.reached_us,
-                             .backoff = {.first_us = FIRST_DELAY_US, .most_us = MOST_DELAY_US}};
+                             .backoff = RL_BACKOFF_USUAL};
     rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
     if (err && !call.locked && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
         return not_got(&call, status, err);
     RL_TRY(status);
     hold->held.conn = call.conn;
+    hold->held.identity = call.conn->server.identity;
     rl_held_extend(&hold->held, call.sent_us, hold->held.ttl_us);
-    rl_hold_begin(hold, budget, call.event, *call.detail ? call.detail : NULL);
+    rl_hold_begin(hold, budget, *call.taken_over ? call.taken_over : NULL);
     return ROWLOCK_OK;
 }
 
@@ -406,8 +404,8 @@ rowlock_status rl_row_release(rowlock_hold *hold, const rowlock_release_options 
     rl_pool_give(&hold->client->pool, hold->held.conn);
     hold->held.conn = NULL;
     if (status == ROWLOCK_OK)
-        rl_hold_record(hold, "released", options, options->note);
+        rl_hold_was_released(hold, options);
     else if (status == ROWLOCK_LOST && !was_lost)
-        rl_hold_record(hold, "lost", options, "found at its release");
+        rl_hold_was_lost(hold, options, "found at its release");
     return status;
 }

@@ -8,11 +8,10 @@
 #include "base/text.h"
 #include "stmt/session.h"
 
-#define NO_SUCH_TABLE  1146
-#define NO_SUCH_THREAD 1094
-#define DUPLICATE_KEY  1062
-#define PAUSE_US       20000
-#define LIMIT_US       10000000
+#define NO_SUCH_TABLE 1146
+#define DUPLICATE_KEY 1062
+#define PAUSE_US      20000
+#define LIMIT_US      10000000
 
 /* ------------------------------------------------------------------------ connecting */
 
@@ -408,13 +407,12 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_
 static rowlock_status end_once(const rl_site *site, rl_conn *conn, uint64_t connection_id,
                                uint64_t age_s, bool *ended, const rl_io *io, rowlock_error *err)
 {
-    const rl_value id[] = {rl_u64(connection_id)};
     const rl_value marker[] = {rl_text(site->marker)};
     uint64_t holder = 0;
     RL_TRY(rl_session_restarted(conn, io, (int64_t)age_s * 1000000, 0, ended, err));
     if (!*ended) {
-        rowlock_status status = rl_run_text(conn, RL_SQL_KILL_CONNECTION, id, io, err);
-        if (status == ROWLOCK_OK || err->server_errno != NO_SUCH_THREAD)
+        rowlock_status status = rl_session_kill(conn, io, connection_id, err);
+        if (status == ROWLOCK_OK || err->server_errno != RL_NO_SUCH_THREAD)
             return status;
     }
     *ended = false;

@@ -120,11 +120,8 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
 static const struct {
     const char *name;
     bool name_unique;
-} tables[] = {{"resource", true},
-              {"resource_lock", true},
-              {"lease_renewal", false},
-              {"version_floor", false},
-              {"lock_event", false}};
+} tables[] = {{"resource", true},       {"resource_lock", true}, {"lease_renewal", false},
+              {"version_floor", false}, {"lock_event", false},   {"lock_total", false}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,

@@ -144,6 +144,13 @@ static rowlock_status kill_query(rl_conn *conn, uint64_t connection_id, const ch
     return rl_run_text(conn, RL_SQL_KILL_QUERY, values, io, NULL);
 }
 
+rowlock_status rl_session_kill(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                               rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(connection_id)};
+    return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
+}
+
 const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_joined, .kill_query = kill_query};
 
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,

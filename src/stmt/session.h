@@ -27,6 +27,13 @@ extern const rl_pool_hooks rl_stmt_pool_hooks;
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,
                                  rowlock_error *err) RL_MUST_USE;
 
+/* KILL CONNECTION, once, by its number. */
+rowlock_status rl_session_kill(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                               rowlock_error *err) RL_MUST_USE;
+
+#define RL_NO_SUCH_THREAD 1094 /* server_errno then: there is no such connection ... */
+#define RL_NOT_OWNER      1095 /* ... or its number is another user's by now: it has gone, too */
+
 /*
  * Was the server started in the last `age_us`? A yes is sure, and a no means nothing where it was
  * started about as long ago. `older_id`: the number of a connection to this very server that was

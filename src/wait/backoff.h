@@ -11,6 +11,12 @@ typedef struct rl_backoff {
     unsigned attempt;
 } rl_backoff;
 
+/* For what an answer of the server is awaited: a row that is free again, a server that is back. */
+#define RL_BACKOFF_USUAL                                                                           \
+    {                                                                                              \
+        .first_us = 5000, .most_us = 250000                                                        \
+    }
+
 /* Pure: `random` is any 32 bits. */
 int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 

@@ -106,7 +106,7 @@ grant_by_grant() {
 
 @test "a table that is hidden is not said to be missing: SELECT on it, whichever it is" {
     sql_any "CREATE USER 'hidden'@'%'; GRANT SELECT ON locks.rowlock_schema_version TO 'hidden'@'%'; GRANT INSERT ON locks.lock_event TO 'hidden'@'%'"
-    for table in resource resource_lock lease_renewal version_floor; do
+    for table in resource resource_lock lease_renewal version_floor lock_total; do
         refused hidden ls
         [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`$table\` TO 'hidden'@'%';"* ]]
         sql_any "$(first_grant)"
@@ -139,13 +139,15 @@ doctor_grants() {
 
 @test "the doctor: of a role that is nearly there, the rest; columns are told from tables" {
     sql "REVOKE INSERT (kind), UPDATE (owner, not_before) ON resource FROM 'batch'@'localhost'"
-    sql "REVOKE SELECT ON version_floor FROM 'batch'@'localhost'; REVOKE INSERT ON lock_event FROM 'batch'@'localhost'"
+    sql "REVOKE SELECT ON version_floor FROM 'batch'@'localhost'; REVOKE INSERT ON lock_event FROM 'batch'@'localhost';
+        REVOKE UPDATE ON lock_total FROM 'batch'@'localhost'"
     doctor_grants batch >"$BATS_TEST_TMPDIR/told"
     doctor_grants batch --role=migrator >"$BATS_TEST_TMPDIR/migrator"
     cat >"$BATS_TEST_TMPDIR/expected" <<'EOF'
 GRANT INSERT (kind), UPDATE (owner, not_before) ON `locks`.`resource` TO 'batch'@'localhost';
 GRANT SELECT ON `locks`.`version_floor` TO 'batch'@'localhost';
 GRANT INSERT ON `locks`.`lock_event` TO 'batch'@'localhost';
+GRANT UPDATE ON `locks`.`lock_total` TO 'batch'@'localhost';
 EOF
     sql_file <"$BATS_TEST_TMPDIR/told"
     as batch doctor
@@ -242,7 +244,9 @@ one_less() {
     one_less lease_renewal UPDATE expires_at
     one_less version_floor SELECT
     one_less lock_event INSERT
-    for table in resource resource_lock lease_renewal rowlock_schema_version; do
+    one_less lock_total INSERT
+    one_less lock_total UPDATE
+    for table in resource resource_lock lease_renewal lock_total rowlock_schema_version; do
         one_less $table SELECT
     done
     as batch doctor

@@ -306,7 +306,8 @@ rowlock_client_options ts_options(void)
                                     .user = role(),
                                     .schema = schema_name,
                                     .via = ts_via() ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES,
-                                    .connect_timeout_ms = 20000};
+                                    .connect_timeout_ms = 20000,
+                                    .history_min_ms = -1}; /* tests are short */
 }
 
 rowlock_client_options ts_options_on(const char *schema)

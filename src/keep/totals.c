@@ -1,0 +1,89 @@
+#include "keep/totals.h"
+
+#include <stdlib.h>
+
+#define NAMES_LEAST 16   /* room at first */
+#define NAMES_MOST  4096 /* in one statement, whose parameter stays small */
+
+static rl_total *find_slot(rl_total *slots, size_t capacity, uint64_t id)
+{
+    /* Ids are given one after the other: their low bits spread them. */
+    size_t i = id & (capacity - 1);
+    while (slots[i].id != 0 && slots[i].id != id)
+        i = (i + 1) & (capacity - 1);
+    return &slots[i];
+}
+
+/* At most half of the slots are in use. */
+static bool make_room(rl_totals *totals)
+{
+    if (2 * totals->count < totals->capacity)
+        return true;
+    size_t capacity = totals->capacity ? 2 * totals->capacity : NAMES_LEAST;
+    rl_total *slots = capacity > 2 * NAMES_MOST ? NULL : calloc(capacity, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < totals->capacity; i++)
+        if (totals->slots[i].id != 0)
+            *find_slot(slots, capacity, totals->slots[i].id) = totals->slots[i];
+    free(totals->slots);
+    totals->slots = slots;
+    totals->capacity = capacity;
+    return true;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+bool rl_totals_add(rl_totals *totals, const rl_total *more)
+{
+    if (!make_room(totals))
+        return false;
+    rl_total *total = find_slot(totals->slots, totals->capacity, more->id);
+    totals->count += total->id == 0;
+    totals->holds += more->holds;
+    total->id = more->id;
+    total->holds += more->holds;
+    total->lost += more->lost;
+    total->taken_over += more->taken_over;
+    total->waited_us += more->waited_us;
+    total->waited_most_us = greater(total->waited_most_us, more->waited_most_us);
+    total->held_us += more->held_us;
+    total->held_most_us = greater(total->held_most_us, more->held_most_us);
+    return true;
+}
+
+void rl_totals_free(rl_totals *totals)
+{
+    free(totals->slots);
+    *totals = (rl_totals){0};
+}
+
+static void total_json(rl_buffer *json, const rl_total *total)
+{
+    const int64_t times[] = {total->waited_us, total->waited_most_us, total->held_us,
+                             total->held_most_us};
+    rl_buffer_puts(json, json->length ? ",[" : "[[");
+    rl_json_u64(json, total->id);
+    rl_buffer_puts(json, ",");
+    rl_json_u64(json, total->holds);
+    rl_buffer_puts(json, ",");
+    rl_json_u64(json, total->lost);
+    rl_buffer_puts(json, ",");
+    rl_json_u64(json, total->taken_over);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        rl_buffer_puts(json, ",");
+        rl_json_i64(json, times[i]);
+    }
+    rl_buffer_puts(json, "]");
+}
+
+void rl_totals_json(const rl_totals *totals, rl_buffer *json)
+{
+    for (size_t i = 0; i < totals->capacity; i++)
+        if (totals->slots[i].id != 0)
+            total_json(json, &totals->slots[i]);
+    rl_buffer_puts(json, "]");
+}
