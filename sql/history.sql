@@ -31,14 +31,17 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
 
 -- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us,
 -- held_most_us], ...], each id once; of those that are still there. In one order, so that two clients do not wait for
--- each other in a circle.
+-- each other in a circle. The limits: numbers that somebody made up are not to spoil the sums. (A purge in between leaves a
+-- row that nobody reads.)
 -- name: total_add_many
 -- via: by hand
 -- params: totals text
 INSERT INTO lock_total (id, holds, lost, taken_over, waited_us, waited_most_us, held_us, held_most_us,
                         first_at, last_at)
-SELECT r.id, t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us,
-       UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
+SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
+       LEAST(t.taken_over, 1000000000000000), LEAST(t.waited_us, 1000000000000000),
+       LEAST(t.waited_most_us, 1000000000000000), LEAST(t.held_us, 1000000000000000),
+       LEAST(t.held_most_us, 1000000000000000), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
   FROM JSON_TABLE(:totals, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
            holds BIGINT UNSIGNED PATH '$[1]',
@@ -51,13 +54,13 @@ SELECT r.id, t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.hel
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = t.id
  ORDER BY r.id
     ON DUPLICATE KEY UPDATE
-       holds = lock_total.holds + t.holds,
-       lost = lock_total.lost + t.lost,
-       taken_over = lock_total.taken_over + t.taken_over,
-       waited_us = lock_total.waited_us + t.waited_us,
-       waited_most_us = GREATEST(lock_total.waited_most_us, t.waited_most_us),
-       held_us = lock_total.held_us + t.held_us,
-       held_most_us = GREATEST(lock_total.held_most_us, t.held_most_us),
+       holds = LEAST(lock_total.holds, 4000000000000000000) + LEAST(t.holds, 1000000000000000),
+       lost = LEAST(lock_total.lost, 4000000000000000000) + LEAST(t.lost, 1000000000000000),
+       taken_over = LEAST(lock_total.taken_over, 4000000000000000000) + LEAST(t.taken_over, 1000000000000000),
+       waited_us = LEAST(lock_total.waited_us, 4000000000000000000) + LEAST(t.waited_us, 1000000000000000),
+       waited_most_us = GREATEST(lock_total.waited_most_us, LEAST(t.waited_most_us, 1000000000000000)),
+       held_us = LEAST(lock_total.held_us, 4000000000000000000) + LEAST(t.held_us, 1000000000000000),
+       held_most_us = GREATEST(lock_total.held_most_us, LEAST(t.held_most_us, 1000000000000000)),
        last_at = UTC_TIMESTAMP(6);
 
 -- The newest, by time: each client writes its events behind, so that ids are not in that order.

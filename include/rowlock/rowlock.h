@@ -272,7 +272,7 @@ typedef struct rowlock_client_options {
     bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
                            these locks uses this one node, or pessimistic mode is refused there,
                            UNSUPPORTED */
-    bool no_history;    /* do not write lock_event rows */
+    bool no_history;    /* no events, and nothing is counted */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
     rowlock_waiting waiting;
     rowlock_log_fn log; /* NULL: silence */
@@ -291,9 +291,9 @@ typedef struct rowlock_client_options {
     const char *defaults_extra_file; /* read after those files, or alone: what it says wins */
     rowlock_protocol protocol;
     /*
-     * A hold that lasts less makes no events in the history, if nothing but its release happened
-     * and that had neither an exit status nor a note: it is counted (rowlock_info.totals).
-     * 0: 1000; < 0: each hold makes events; at most 86400000.
+     * A hold that lasts less makes no events in the history, unless it was lost, had been taken
+     * over, or is released with an exit status or a note: it is only counted
+     * (rowlock_info.totals). 0: 1000; < 0: every hold makes events; at most 3600000.
      */
     int64_t history_min_ms;
     uint64_t reserved[1];
@@ -320,10 +320,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
 ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
- * Waits until the history of everything done so far is in the table (it is
- * written behind, by the keeper). TIMEOUT when it is not within wait_ms. SERVER: some
- * events were refused and are missing (the message says how many since the last flush
- * that said so).
+ * Waits until the history of everything done so far is in the tables (it is
+ * written behind, by the keeper; that a hold began, when it has lasted for history_min_ms). TIMEOUT
+ * when it is not within wait_ms. SERVER: some events were refused and are missing (the message says
+ * how many since the last flush that said so).
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_flush(rowlock_client *client,
                                                                  int64_t wait_ms,

@@ -109,7 +109,7 @@ BEGIN
     SELECT ROW_COUNT(), 0;
 END;
 
--- A caller can make up numbers, but no names: they are in nobody's way.
+-- A caller can make up numbers, but no names.
 CREATE PROCEDURE rl_via_total_add_many(p_totals LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);

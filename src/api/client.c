@@ -221,6 +221,7 @@ static void forget_holds(rowlock_client *client)
 static void abandon(rowlock_hold *hold)
 {
     rl_hold_end(hold);
+    rl_hold_was_left(hold);
     rl_conn_drop(hold->held.conn);
     rl_hold_free(hold);
 }
@@ -265,8 +266,8 @@ static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_err
     rl_journal_log_dropped(&client->journal, &client->log);
     if (dropped)
         return rl_fail(err, ROWLOCK_SERVER,
-                       "events that could not be written and are missing in the history: %" PRIu64
-                       " (the log has the reason)",
+                       "events, or counted holds, that could not be written and are missing in the "
+                       "history: %" PRIu64 " (the log has the reason)",
                        dropped);
     return settled ? ROWLOCK_OK
                    : rl_fail(err, ROWLOCK_TIMEOUT, "the history could not be written in time");

@@ -109,6 +109,8 @@ static void on_lost(void *data, rowlock_hold *hold, const char *reason)
 
 static rowlock_status lock(job *j, rowlock_error *err)
 {
+    /* Not even the lock is taken there, which an administrator could. */
+    RL_TRY(rl_server_write_check(&j->site.server, err));
     j->cancel = j->options.cancel;
     if (!j->cancel)
         RL_TRY(rowlock_cancel_new(&j->cancel, err));
@@ -417,11 +419,9 @@ static rowlock_status repair_all(job *j, const rowlock_migrations_repair_options
     RL_TRY(make_plan(j, err));
     if (repair->has_done)
         RL_TRY(repair_done(j, repair, repaired, err));
-    if (repair->forget)
-        RL_TRY(repair_forget(j, repair->forget, repaired, err));
     for (size_t i = 0; i < j->plan.count; i++)
         RL_TRY(repair_file(j, repair, &j->plan.entries[i], repaired, err));
-    return ROWLOCK_OK;
+    return repair->forget ? repair_forget(j, repair->forget, repaired, err) : ROWLOCK_OK;
 }
 
 rowlock_status rowlock_migrations_repair(rowlock_client *client,

@@ -18,7 +18,7 @@
 #define RECONNECT_MAX_MS           86400000
 #define RETRY_MAX_MS               86400000
 #define HISTORY_MIN_DEFAULT_MS     1000
-#define HISTORY_MIN_MAX_MS         86400000
+#define HISTORY_MIN_MAX_MS         3600000
 
 rowlock_status rl_place_check(const void *place, const char *what, rowlock_error *err)
 {

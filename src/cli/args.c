@@ -152,9 +152,11 @@ static bool skip_operands(args *self)
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
     char *end;
+    if (!text || *text < '0' || *text > '9')
+        return false;
     errno = 0;
     uint64_t value = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || errno != 0 || *end || value < least || value > most)
+    if (errno != 0 || *end || value < least || value > most)
         return false;
     *number = value;
     return true;

@@ -235,7 +235,7 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
-/* "0.4ms each, 12ms at most" */
+/* "0.4 ms each, 12.0 ms at most" */
 static void print_times(const char *key, int64_t all_us, int64_t most_us, uint64_t count)
 {
     cli_line("%-12s %.1f ms each, %.1f ms at most", key, (double)all_us / 1e3 / (double)count,

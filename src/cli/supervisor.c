@@ -69,22 +69,23 @@ static bool is_connection(int fd)
            getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0;
 }
 
-/* The connected stream sockets of this process. (Those that it was started with the supervisor has
- * already: once more does no harm.) Returns how many. */
+/* The connected stream sockets of this process, the last opened where there are too many. (Those
+ * that it was started with the supervisor has already: once more does no harm.) Returns how many.
+ */
 static size_t find_connections(int *fds, size_t size)
 {
     size_t count = 0;
     DIR *open_fds = opendir("/proc/self/fd");
     if (!open_fds)
         return 0;
-    for (struct dirent *entry; count < size && (entry = readdir(open_fds));) {
+    for (struct dirent *entry; (entry = readdir(open_fds));) {
         /* "." and ".." give 0: never a connection of ours */
         int fd = (int)strtol(entry->d_name, NULL, 10);
         if (fd > 0 && is_connection(fd))
-            fds[count++] = fd;
+            fds[count++ % size] = fd;
     }
     closedir(open_fds);
-    return count;
+    return count < size ? count : size;
 }
 
 void supervisor_begin(supervisor *self, const supervisor_go *go, bool keep)

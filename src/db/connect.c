@@ -106,6 +106,35 @@ static void tune_socket(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+/* LOAD DATA LOCAL: a server may answer any statement by asking for a file of the client's. */
+static int refuse_file(void **file, const char *name, void *data)
+{
+    (void)name;
+    (void)data;
+    *file = NULL;
+    return 1;
+}
+
+static int no_bytes(void *file, char *bytes, unsigned size)
+{
+    (void)file;
+    (void)bytes;
+    (void)size;
+    return -1;
+}
+
+static void no_end(void *file)
+{
+    (void)file;
+}
+
+static int say_refused(void *file, char *text, unsigned size)
+{
+    (void)file;
+    snprintf(text, size, "rowlock sends no files");
+    return 2000; /* CR_UNKNOWN_ERROR */
+}
+
 /*
  * Connector/C reads option files when it connects, and then what they say wins over what the
  * program has set. So they are read first: by a connect to an empty list of hosts, which goes
@@ -138,7 +167,6 @@ static void set_firm_options(MYSQL *mysql, const rl_params *params)
     /* A silent reconnect would lose a lock. */
     mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &off);
     mysql_optionsv(mysql, MYSQL_REPORT_DATA_TRUNCATION, &on);
-    /* A server may answer any statement by asking for a file of the client's. */
     mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none);
     mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
@@ -167,6 +195,7 @@ static rowlock_status check_protocol(const rl_params *params, const rl_tls_plan 
 static rowlock_status set_options(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
                                   rowlock_error *err)
 {
+    mysql_set_local_infile_handler(mysql, refuse_file, no_bytes, no_end, say_refused, NULL);
     rl_tls_begin(mysql);
     read_option_files(mysql, params);
     set_firm_options(mysql, params);

@@ -32,7 +32,9 @@ void rl_client_record(rowlock_client *client, const rl_event *event)
 
 void rl_client_count(rowlock_client *client, uint64_t identity, const rl_total *total)
 {
-    if (rl_journal_count(&client->journal, identity, total))
+    /* Another server has other names by these ids, or will have. */
+    if (identity == atomic_load(&client->pool.identity) &&
+        rl_journal_count(&client->journal, identity, total))
         rl_keeper_wake(&client->keeper);
 }
 

@@ -130,6 +130,12 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
         tell_end(hold, "released", options, options->note);
 }
 
+void rl_hold_was_left(rowlock_hold *hold)
+{
+    if (!hold->client->journal.off)
+        tell_begin(hold, NULL);
+}
+
 void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options,
                       const char *reason)
 {

@@ -64,6 +64,8 @@ bool rl_hold_lost(const rowlock_hold *hold);
 
 /* What became of it, into the history and the totals. */
 void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options);
+/* Its release failed, or it was left to end by itself. */
+void rl_hold_was_left(rowlock_hold *hold);
 /* `options` may be NULL. */
 void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options,
                       const char *reason);

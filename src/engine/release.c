@@ -132,5 +132,7 @@ rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold,
         rl_hold_was_released(hold, options);
     else if (status == ROWLOCK_LOST)
         rl_hold_was_lost(hold, options, "found at its release");
+    else
+        rl_hold_was_left(hold);
     return status;
 }

@@ -85,6 +85,24 @@ static rl_journal_entry *copy_event(const rl_event *event)
     return entry;
 }
 
+static bool is_urgent(const rl_behind *behind)
+{
+    return behind->settled < behind->wanted;
+}
+
+/* With the mutex. */
+static void settle(rl_journal *journal, rl_behind *behind, uint64_t count)
+{
+    behind->settled += count;
+    pthread_cond_broadcast(&journal->written_more);
+}
+
+static void give_up(rl_journal *journal, rl_behind *behind, uint64_t count)
+{
+    journal->dropped += count;
+    settle(journal, behind, count);
+}
+
 bool rl_journal_add(rl_journal *journal, const rl_event *event)
 {
     if (journal->off)
@@ -92,7 +110,7 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event)
     rl_journal_entry *entry = copy_event(event);
     pthread_mutex_lock(&journal->mutex);
     bool wake = false;
-    journal->added++;
+    journal->events.added++;
     if (entry && journal->count < QUEUE_LIMIT) {
         *journal->last = entry;
         journal->last = &entry->next;
@@ -102,8 +120,7 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event)
         wake = journal->count == 1 || journal->count == BATCH_LIMIT;
         entry = NULL;
     } else {
-        journal->dropped++;
-        journal->settled++;
+        give_up(journal, &journal->events, 1);
     }
     pthread_mutex_unlock(&journal->mutex);
     if (entry)
@@ -111,21 +128,19 @@ bool rl_journal_add(rl_journal *journal, const rl_event *event)
     return wake;
 }
 
-/* With the mutex. Is it the first of many, so that the time of writing is a new one? */
+/* With the mutex. True: the time of the next write has changed. */
 static bool add_total(rl_journal *journal, uint64_t identity, const rl_total *total)
 {
     rl_totals *totals = &journal->totals;
     /* Another server's ids are other names'. */
     if (totals->identity != identity) {
-        journal->settled += totals->holds;
-        journal->dropped += totals->holds;
+        settle(journal, &journal->holds, totals->holds);
         rl_totals_free(totals);
         totals->identity = identity;
     }
     size_t before = totals->count;
     if (!rl_totals_add(totals, total)) {
-        journal->settled += total->holds;
-        journal->dropped += total->holds;
+        give_up(journal, &journal->holds, total->holds);
         return false;
     }
     if (before == 0)
@@ -140,7 +155,7 @@ bool rl_journal_count(rl_journal *journal, uint64_t identity, const rl_total *to
     if (journal->off)
         return false;
     pthread_mutex_lock(&journal->mutex);
-    journal->added += total->holds;
+    journal->holds.added += total->holds;
     bool wake = add_total(journal, identity, total);
     pthread_mutex_unlock(&journal->mutex);
     return wake;
@@ -151,10 +166,10 @@ int64_t rl_journal_due_us(rl_journal *journal)
     int64_t due = RL_NEVER;
     pthread_mutex_lock(&journal->mutex);
     if (journal->totals.count > 0)
-        due = journal->totals_due_us;
+        due = is_urgent(&journal->holds) ? 0 : journal->totals_due_us;
     if (journal->count > 0 && journal->events_due_us < due)
         due = journal->events_due_us;
-    if (journal->urgent || journal->count >= BATCH_LIMIT)
+    if (journal->count >= BATCH_LIMIT || (journal->count > 0 && is_urgent(&journal->events)))
         due = 0;
     pthread_mutex_unlock(&journal->mutex);
     return due;
@@ -229,14 +244,13 @@ static void put_back(rl_journal *journal, rl_journal_entry *batch, size_t taken)
     pthread_mutex_unlock(&journal->mutex);
 }
 
-static void settle(rl_journal *journal, uint64_t taken, uint64_t dropped)
+static void settle_batch(rl_journal *journal, rl_behind *behind, uint64_t count, bool written)
 {
     pthread_mutex_lock(&journal->mutex);
-    journal->settled += taken;
-    journal->dropped += dropped;
-    if (journal->count == 0 && journal->totals.count == 0)
-        journal->urgent = false;
-    pthread_cond_broadcast(&journal->written_more);
+    if (written)
+        settle(journal, behind, count);
+    else
+        give_up(journal, behind, count);
     pthread_mutex_unlock(&journal->mutex);
 }
 
@@ -299,7 +313,7 @@ static rowlock_status write_singly(rl_journal *journal, rl_pool *pool, rl_journa
         batch = entry->next;
         taken--;
         free_entry(entry);
-        settle(journal, 1, status != ROWLOCK_OK);
+        settle_batch(journal, &journal->events, 1, status == ROWLOCK_OK);
     }
     return ROWLOCK_OK;
 }
@@ -319,7 +333,7 @@ static rowlock_status write_events(rl_journal *journal, rl_pool *pool, const rl_
     if (status != ROWLOCK_OK && taken > 1 && about_events(status))
         return write_singly(journal, pool, batch, taken, io, err);
     free_entries(batch);
-    settle(journal, taken, status == ROWLOCK_OK ? 0 : taken);
+    settle_batch(journal, &journal->events, taken, status == ROWLOCK_OK);
     return status;
 }
 
@@ -328,7 +342,7 @@ static rl_totals take_totals(rl_journal *journal)
 {
     rl_totals taken = {0};
     pthread_mutex_lock(&journal->mutex);
-    if (journal->urgent || rl_now_us() >= journal->totals_due_us) {
+    if (is_urgent(&journal->holds) || rl_now_us() >= journal->totals_due_us) {
         taken = journal->totals;
         journal->totals = (rl_totals){.identity = taken.identity};
     }
@@ -339,9 +353,13 @@ static rl_totals take_totals(rl_journal *journal)
 static void put_totals_back(rl_journal *journal, const rl_totals *totals)
 {
     pthread_mutex_lock(&journal->mutex);
-    for (size_t i = 0; i < totals->capacity; i++)
-        if (totals->slots[i].id != 0)
-            (void)add_total(journal, totals->identity, &totals->slots[i]);
+    if (journal->totals.count > 0 && journal->totals.identity != totals->identity)
+        settle(journal, &journal->holds, totals->holds);
+    else
+        for (size_t i = 0; i < totals->capacity; i++)
+            if (totals->slots[i].id != 0)
+                (void)add_total(journal, totals->identity, &totals->slots[i]);
+    journal->totals_due_us = 0; /* when the keeper tries again */
     pthread_mutex_unlock(&journal->mutex);
 }
 
@@ -356,8 +374,9 @@ static rowlock_status insert_totals(rl_pool *pool, const rl_totals *totals, cons
     rl_done done = {0};
     RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
+    /* After a failover to a server that has other names; then the last counts are lost. */
     if (conn->server.identity != totals->identity)
-        return rl_fail(err, ROWLOCK_SERVER, "another server answers, which has other names");
+        return ROWLOCK_OK;
     return rl_run(conn, RL_SQL_TOTAL_ADD_MANY, values, io, &done, err);
 }
 
@@ -369,7 +388,7 @@ static rowlock_status write_totals(rl_journal *journal, rl_pool *pool, const rl_
     if (status != ROWLOCK_OK && worth_keeping(status))
         put_totals_back(journal, &totals);
     else
-        settle(journal, totals.holds, status == ROWLOCK_OK ? 0 : totals.holds);
+        settle_batch(journal, &journal->holds, totals.holds, status == ROWLOCK_OK);
     rl_totals_free(&totals);
     return status;
 }
@@ -377,8 +396,11 @@ static rowlock_status write_totals(rl_journal *journal, rl_pool *pool, const rl_
 rowlock_status rl_journal_write(rl_journal *journal, rl_pool *pool, const rl_io *io,
                                 rowlock_error *err)
 {
-    RL_TRY(write_events(journal, pool, io, err));
-    return write_totals(journal, pool, io, err);
+    rowlock_status events = write_events(journal, pool, io, err);
+    if (events != ROWLOCK_OK && worth_keeping(events))
+        return events;
+    rowlock_status totals = write_totals(journal, pool, io, events == ROWLOCK_OK ? err : NULL);
+    return events == ROWLOCK_OK ? totals : events;
 }
 
 /* rl_now_us() is not the condition variable's clock; the distance is. */
@@ -395,23 +417,25 @@ static struct timespec monotonic_after(int64_t us)
 void rl_journal_hurry(rl_journal *journal)
 {
     pthread_mutex_lock(&journal->mutex);
-    journal->urgent = journal->count > 0 || journal->totals.count > 0;
+    journal->events.wanted = journal->events.added;
+    journal->holds.wanted = journal->holds.added;
     pthread_mutex_unlock(&journal->mutex);
 }
 
 bool rl_journal_wait(rl_journal *journal, int64_t deadline_us, uint64_t *dropped)
 {
     pthread_mutex_lock(&journal->mutex);
-    uint64_t want = journal->added;
+    const uint64_t events = journal->events.added;
+    const uint64_t holds = journal->holds.added;
     uint64_t told = journal->told;
-    while (journal->settled < want) {
+    while (journal->events.settled < events || journal->holds.settled < holds) {
         int64_t left = deadline_us == RL_NEVER ? 3600000000 : deadline_us - rl_now_us();
         if (left <= 0)
             break;
         struct timespec until = monotonic_after(left);
         pthread_cond_timedwait(&journal->written_more, &journal->mutex, &until);
     }
-    bool settled = journal->settled >= want;
+    bool settled = journal->events.settled >= events && journal->holds.settled >= holds;
     /* Two who wait at once are both told. */
     *dropped = journal->dropped - told;
     journal->told = journal->dropped;
@@ -426,6 +450,6 @@ void rl_journal_log_dropped(rl_journal *journal, const rl_log *log)
     journal->logged = journal->dropped;
     pthread_mutex_unlock(&journal->mutex);
     if (dropped)
-        rl_log_line(log, ROWLOCK_LOG_WARNING, "events that are missing in the history: %" PRIu64,
-                    dropped);
+        rl_log_line(log, ROWLOCK_LOG_WARNING,
+                    "events, or counted holds, that are missing in the history: %" PRIu64, dropped);
 }

@@ -33,6 +33,13 @@ typedef struct rl_event {
 
 typedef struct rl_journal_entry rl_journal_entry;
 
+/* How far behind the writing is. What was added first is settled first. */
+typedef struct rl_behind {
+    uint64_t added;
+    uint64_t settled; /* of those: written, or given up */
+    uint64_t wanted;  /* somebody waits until so many are settled: they are urgent */
+} rl_behind;
+
 typedef struct rl_journal {
     pthread_mutex_t mutex;
     pthread_cond_t written_more;
@@ -42,14 +49,12 @@ typedef struct rl_journal {
     int64_t events_due_us; /* when they are written; not sooner, lest each be a write of its own */
     rl_totals totals;
     int64_t totals_due_us;
-    /* What follows counts events, and holds in the totals. */
-    uint64_t added;
-    uint64_t settled; /* of those: written, or given up */
-    uint64_t dropped; /* of the settled: given up, they are not in a table */
+    rl_behind events;
+    rl_behind holds;  /* in the totals */
+    uint64_t dropped; /* of both: given up, they are not in a table */
     uint64_t logged;  /* of the dropped: the log has them */
     uint64_t told;    /* of the dropped: a flush said so */
     bool off;
-    bool urgent;      /* somebody waits for it to be written */
     int64_t least_us; /* a shorter hold makes no events, if it was just acquired and released */
 } rl_journal;
 

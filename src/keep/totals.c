@@ -26,9 +26,11 @@ static bool make_room(rl_totals *totals)
     for (size_t i = 0; i < totals->capacity; i++)
         if (totals->slots[i].id != 0)
             *find_slot(slots, capacity, totals->slots[i].id) = totals->slots[i];
-    free(totals->slots);
+    /* The child of a fork() at any moment must find a pointer that it can free. */
+    rl_total *old = totals->slots;
     totals->slots = slots;
     totals->capacity = capacity;
+    free(old);
     return true;
 }
 
@@ -39,9 +41,12 @@ static int64_t greater(int64_t a, int64_t b)
 
 bool rl_totals_add(rl_totals *totals, const rl_total *more)
 {
-    if (!make_room(totals))
+    rl_total *total = NULL;
+    if (totals->capacity)
+        total = find_slot(totals->slots, totals->capacity, more->id);
+    if ((!total || total->id == 0) && !make_room(totals))
         return false;
-    rl_total *total = find_slot(totals->slots, totals->capacity, more->id);
+    total = find_slot(totals->slots, totals->capacity, more->id);
     totals->count += total->id == 0;
     totals->holds += more->holds;
     total->id = more->id;
@@ -57,8 +62,9 @@ bool rl_totals_add(rl_totals *totals, const rl_total *more)
 
 void rl_totals_free(rl_totals *totals)
 {
-    free(totals->slots);
+    rl_total *old = totals->slots;
     *totals = (rl_totals){0};
+    free(old);
 }
 
 static void total_json(rl_buffer *json, const rl_total *total)

@@ -407,5 +407,7 @@ rowlock_status rl_row_release(rowlock_hold *hold, const rowlock_release_options 
         rl_hold_was_released(hold, options);
     else if (status == ROWLOCK_LOST && !was_lost)
         rl_hold_was_lost(hold, options, "found at its release");
+    else if (!was_lost)
+        rl_hold_was_left(hold);
     return status;
 }

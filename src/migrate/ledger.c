@@ -49,7 +49,7 @@ static rowlock_status learn(rl_site *site, rl_conn *conn, bool single_writer, co
     site->packet = rows.cells[1].u64;
     site->no_backslashes = rows.cells[2].u64 != 0;
     site->ansi_quotes = rows.cells[3].u64 != 0;
-    site->server = conn->server.node;
+    site->server = conn->server;
     return ROWLOCK_OK;
 }
 
@@ -335,7 +335,7 @@ rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
 
 rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(connection_id), rl_u64(connection_id ? site->server : 0),
+    const rl_value values[] = {rl_u64(connection_id), rl_u64(connection_id ? site->server.node : 0),
                                rl_u64(site->token)};
     return write_ours(site, RL_SQL_LEDGER_REGISTER, values, err);
 }

@@ -73,7 +73,7 @@ typedef struct rl_site {
     uint64_t packet;     /* bytes that a statement may have */
     bool no_backslashes; /* the server's sql_mode */
     bool ansi_quotes;
-    uint64_t server;
+    rl_server server; /* as it was when the site was opened */
 } rl_site;
 
 /* For a change of the history, outages and waits for its rows included; and for what takes no

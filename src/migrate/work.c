@@ -97,7 +97,7 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
     before.server = now.server;
     if (before.connection_id == 0)
         return ROWLOCK_OK;
-    if (!gone && before.server != site->server)
+    if (!gone && before.server != site->server.node)
         return elsewhere(&before, err);
     if (!gone)
         RL_TRY(evict(site, &before, err));
@@ -180,7 +180,7 @@ rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
     RL_TRY(rl_pool_take(&site->pool, &hold, &io, &w->conn, err));
     w->conn->interrupt = stop_statement;
     w->conn->interrupt_data = w;
-    if (w->conn->server.node != site->server)
+    if (w->conn->server.node != site->server.node)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "connections lead to another server than before (a failover)");
     RL_TRY(rl_guard_register(site, w->conn->id, err));

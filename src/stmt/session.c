@@ -74,13 +74,18 @@ static void keep_text(void *data, const char *const *cells)
         *text = rl_strdup(cells[0]);
 }
 
+rowlock_status rl_session_ask_account(rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    return rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, io, keep_text, &conn->session.account,
+                         err);
+}
+
 /* Asked when a refusal is to be explained, and not before: no call has a round trip more. */
 static void ask_account(rl_conn *conn)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), ASK_ACCOUNT_US));
-    rowlock_status ignored = rl_query_text(conn, RL_SQL_SESSION_ACCOUNT, NULL, &io, keep_text,
-                                           &conn->session.account, NULL);
-    (void)ignored; /* then the message has what the server said */
+    /* Without it the message has what the server said. */
+    (void)!rl_session_ask_account(conn, &io, NULL);
 }
 
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size)

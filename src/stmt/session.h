@@ -15,6 +15,10 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
 rowlock_status rl_session_name_schema(rl_conn *conn, rl_params *params, const rl_io *io,
                                       rowlock_error *err) RL_MUST_USE;
 
+/* Whose connection it is, for rl_session_grantee(), which else gives that a second. */
+rowlock_status rl_session_ask_account(rl_conn *conn, const rl_io *io,
+                                      rowlock_error *err) RL_MUST_USE;
+
 /* For a GRANT after a refusal (DENIED): the account of this connection, quoted. "this user" where
  * it cannot be asked; `conn` may be NULL. Of RL_GRANTEE_SIZE. */
 void rl_session_grantee(rl_conn *conn, rowlock_status status, char *text, size_t size);

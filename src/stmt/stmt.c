@@ -330,6 +330,11 @@ rowlock_status rl_stmt_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const r
 {
     p->rows.length = p->rows_at = 0;
     p->rows.failed = false;
+    if (mysql_stmt_field_count(p->handle) != p->shape.column_count) {
+        conn->broken = true;
+        return rl_fail(err, ROWLOCK_SERVER, "the server reads the statement %s in another way",
+                       rl_sql_table[id].name);
+    }
     if (mysql_stmt_bind_result(p->handle, p->out))
         return rl_stmt_failed(conn, id, p->handle, err);
     RL_TRY(store(conn, id, p, io, err));
@@ -368,7 +373,8 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
     rowlock_status status =
         p->shape.call ? rl_call_read(conn, id, p, io, err) : rl_stmt_read(conn, id, p, io, err);
     note_failure(p, status);
-    rows->from = p;
+    if (status == ROWLOCK_OK)
+        rows->from = p;
     return status;
 }
 

@@ -218,6 +218,11 @@ hidden() {
         run -73 rl $wrong
         [[ "$output" == *"nothing is changed here, by whatever user"* ]]
     done
+    mkdir "$BATS_TEST_TMPDIR/files"
+    echo "CREATE TABLE no_such (i INT);" >"$BATS_TEST_TMPDIR/files/0001_no.sql"
+    run -73 rl migrate --into="$TEST_SCHEMA" "$BATS_TEST_TMPDIR/files"
+    [[ "$output" == *"nothing is changed here, by whatever user"* ]]
+    [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name LIKE 'migrate:%'")" -eq 0 ]
     for wrong in sweep "break kept" "run other true"; do
         # shellcheck disable=SC2086
         fails 73 "*" rl_as a $wrong

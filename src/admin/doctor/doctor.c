@@ -432,8 +432,11 @@ static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
     schema_sight seen = SCHEMA_SEEN;
     RL_TRY(open_somehow(d, &seen, err));
     d->server = &d->conn->server;
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_session_ask_account(d->conn, &d->io, err));
+    RL_TRY(status);
     rl_session_grantee(d->conn, ROWLOCK_DENIED, d->grantee, sizeof d->grantee);
-    rowlock_status status = examine(d, seen, err);
+    status = examine(d, seen, err);
     if (rl_doctor_could_look(d))
         return status;
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "not all could be looked at: %s",
