@@ -187,11 +187,12 @@ TS_ONCE(test_another_server_is_found_out)
         fail_over(here);
         look(client);
         WANT(OK, rowlock_client_flush(client, IN_TIME, &ts_err));
-        assert_int_equal(ts_sql_u64(mysql,
-                                    "SELECT COUNT(*) FROM lock_event WHERE resource_name = '%s'"
-                                    " AND event = 'lost' AND detail LIKE '%%%s%%'",
-                                    name, ways[i].release ? "found at its release" : "replaced"),
-                         1);
+        /* Twice where the way back cut the connection on which the history was being written. */
+        uint64_t told = ts_sql_u64(mysql,
+                                   "SELECT COUNT(*) FROM lock_event WHERE resource_name = '%s'"
+                                   " AND event = 'lost' AND detail LIKE '%%%s%%'",
+                                   name, ways[i].release ? "found at its release" : "replaced");
+        assert_between(1, told, 2);
     }
 }
 

@@ -101,8 +101,10 @@ waiting() {
 
 @test "a lock of rowlock run keeps it out, and the other way round" {
     hold mixed
-    [[ $(sql "SELECT nightly_work('mixed', 30, 0, 1)") == "BUSY: 'mixed' is held by"* ]]
-    [[ $(sql "SELECT nightly_work('mixed', 30, 1, 1)") == "TIMEOUT: "* ]]
+    run sql "SELECT nightly_work('mixed', 30, 0, 1)"
+    [[ $output == "BUSY: 'mixed' is held by"* ]]
+    run sql "SELECT nightly_work('mixed', 30, 1, 1)"
+    [[ $output == "TIMEOUT: "* ]]
     sql "SELECT nightly_work('mixed', 30, 60, 1)" >"$BATS_TEST_TMPDIR/token" &
     waiter=$!
     poll waiting 1
