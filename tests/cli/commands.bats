@@ -257,6 +257,10 @@ with_password() {
     [ "$line" = x ]
     run -1 --separate-stderr rl -D "$schema" init
     [[ "$stderr" == *"0002_fenced"*"a transaction is using the table"* ]]
+    # Its end as the server sees it, not the client's alone.
+    echo "ROLLBACK; SELECT 'over';" >&"${holder[1]}"
+    read -r -t 90 line <&"${holder[0]}"
+    [ "$line" = over ]
     kill "$pid"
     wait "$pid" || true
     rl -D "$schema" init

@@ -23,6 +23,7 @@ declare -gA PIDS=()
 in_background() {
     local name=$1
     shift
+    rm -f "$D/$name.err" # that of the one before is not looked at
     (exec env --default-signal=INT,QUIT,HUP "$@") >"$D/$name.out" 2>"$D/$name.err" </dev/null 3>&- &
     PIDS[$name]=$!
 }
@@ -41,7 +42,8 @@ tries_again() {
         [ "$status" -eq 69 ]
         [ "${#stderr_lines[@]}" -eq 1 ]
         [[ "$stderr" =~ ^"rowlock: gave up after "[0-9]+\.[0-9]" s (attempts: "([0-9]+)"): cannot connect: ".*no\.sock ]]
-        [ "${BASH_REMATCH[1]}" -ge 2 ]
+        # Where the machine stood still, there may be no time for another one.
+        [ "${BASH_REMATCH[1]}" -ge 2 ] || [ "$(stood_since "$before")" -ge 500 ]
         [ ! -e ran ]
     done
 }

@@ -93,6 +93,7 @@ killed_holder() {
     [ "$(rl run unused-3 -- sh -c 'echo "$ROWLOCK_TOKEN"')" -gt 41 ]
     # Again, with other limits: a change. What is recent stays then.
     rl init -q --event --every=1s --history=forever --unused=never
+    ran_again # and none is at work that began with the old ones
     rl run recent true
     ran_again
     [ "$(rl history recent --json | jq length)" -eq 2 ]

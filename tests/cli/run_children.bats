@@ -8,11 +8,13 @@ load run_helpers
 IGNORE_TERM='trap "" TERM'
 NOTE_TERM='trap "echo \$BASHPID >>\"\$D/termed\"; exit" TERM'
 
-# leave_tree OPTION...: a command that starts the tree and ends with 4, in the background.
+# leave_tree OPTION...: a command that starts the tree and ends with 4, in the background. Its pid is in $D/leaver,
+# and when it ended in $D/left_at.
 leave_tree() {
     make_tree
     background run "$@" "$L" -- bash -c 'exec 2>/dev/null
-        bash "$D/tree.sh" & until [ "$(wc -l <"$D/tree")" = 4 ]; do sleep 0.02; done; exit 4'
+        echo $$ >"$D/leaver"
+        bash "$D/tree.sh" & until [ "$(wc -l <"$D/tree")" = 4 ]; do sleep 0.02; done; now_ms >"$D/left_at"; exit 4'
     poll got tree 4
 }
 
@@ -44,10 +46,11 @@ next_finds() {
 # killed_after MILLISECONDS KILL-AFTER: who ignores SIGTERM when the command ends, and only then the next comes.
 killed_after() {
     TREE_TRAP=$IGNORE_TERM leave_tree --kill-after="$2"
-    since=$(now_ms)
     successor
+    poll got left_at
+    since=$(cat left_at)
     next_finds dead
-    [ $(($(now_ms) - since + 1000)) -ge "$1" ] # the command may have ended a little before that
+    [ $(($(now_ms) - since)) -ge "$1" ]
     within $(($1 + 8000)) "$since"
     ends_with 4
     grep -q "^rowlock: $L: SIGKILL for [0-9]* processes of bash that did not end on SIGTERM" err || [ "$1" = 0 ]
@@ -144,7 +147,7 @@ DAEMON
     kill -TERM "$BACK"
     next_finds dead
     ends_with 4
-    rm tree
+    rm tree leaver
     leave_tree --wait-children
     poll command_is_over
     kill -INT "$BACK"
@@ -168,7 +171,7 @@ DAEMON
     MODE=pessimistic poll is_free
 }
 
-# The tree's children came to the supervisor when the command had ended.
+# The tree's children came to the supervisor when the command had ended, and it knows: it has waited for that.
 command_is_over() {
-    [ "$(ps -o ppid= -p "$(pid_of command)" | tr -d ' ')" = "$(supervisor_of "$BACK")" ]
+    [ ! -e "/proc/$(cat leaver)" ] && [ "$(ps -o ppid= -p "$(pid_of command)" | tr -d ' ')" = "$(supervisor_of "$BACK")" ]
 }

@@ -129,7 +129,7 @@ rowlock_is_stopped() { # OPTION...
 }
 
 term_then_kill() {
-    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=12s
+    TREE_TRAP='trap "date +%s%3N >>\"$D/termed\"" TERM' run_tree --ttl=20s
     TOKEN=$(token_of_lock)
     successor
     since=$(now_ms)
@@ -139,14 +139,14 @@ term_then_kill() {
     poll tree_is_dead
     # A quarter of the TTL lies between the two.
     [ $(($(now_ms) - first + $(stood_since "$since"))) -ge 500 ]
-    handed_over 17000 "$since"
+    handed_over 25000 "$since"
     touch let_go
     kill -CONT "$BACK"
     ends_with 75
 }
 
 ends_early_on_term() {
-    background run --ttl=12s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
+    background run --ttl=20s "$L" -- bash -c 'exec 2>/dev/null; trap "touch \"$D/cleaned\"; exit 0" TERM; touch "$D/ready"; while :; do sleep 0.05; done'
     poll test -e ready
     kill -STOP "$BACK"
     poll test -e cleaned
@@ -241,14 +241,15 @@ many_processes() {
 }
 
 broken() {
-    TREE_TRAP=$IGNORE_TERM run_tree --ttl=12s
+    # Its first renewal comes after 10 s: not between the two breaks, or the second would be the successor's.
+    TREE_TRAP=$IGNORE_TERM run_tree --ttl=30s
     successor --ttl=60s
     since=$(now_ms)
     rl break "$L"
     # Heard at the next renewal.
     run -1 rl break "$L"
     poll got found
-    within 9000 "$since"
+    within 15000 "$since"
     [ "$(cat found)" = dead ]
     touch let_go
     ends_with 75
@@ -266,7 +267,7 @@ broken_and_waited_for() {
 }
 
 broken_while_stopped() {
-    run_tree --ttl=8s
+    run_tree --ttl=12s
     kill -STOP "$BACK"
     rl break --wait "$L"
     tree_is_dead

@@ -228,4 +228,4 @@ somebody_waits() {
     [ "$(rl show --json "$L" | jq '.waiters | length')" -ge "${1:-1}" ]
 }
 
-export -f is_dead is_alive tree_is_dead
+export -f is_dead is_alive tree_is_dead now_ms

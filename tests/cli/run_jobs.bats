@@ -38,6 +38,8 @@ ROWLOCK_OF_JOB="$JOB && super=\$(ps -o ppid= -p \$pid) && rowlock=\$(ps -o ppid=
 STARTED="until:$JOB"
 STOPPED="until:$ROWLOCK_OF_JOB && [[ \$(ps -o stat= -p \$pid) == T* && \$(ps -o stat= -p \$rowlock) == T* ]]"
 GOES_ON="until:$ROWLOCK_OF_JOB && [[ \$(ps -o stat= -p \$pid) != T* && \$(ps -o stat= -p \$rowlock) != T* ]]"
+# rowlock does not ignore ^Z any more: it has heard that its command is over.
+STOPS_ITSELF="until:$ROWLOCK_OF_JOB && ignored=\$(sed -n 's/^SigIgn:\t//p' /proc/\$((rowlock))/status) && (((0x\$ignored & 0x80000) == 0))"
 FOREGROUND="until:$JOB && [ \$(ps -o pgid= -p \$pid) = \$(ps -o tpgid= -p \$pid) ]"
 
 # leaves STATUS STEP...: after these steps the shell is ready again, and has heard of that exit status;
@@ -69,7 +71,8 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
     leaves 5 "type:$STAYS\n" "$STARTED" "${STOPS[@]}" 'type:fg\n' "$GOES_ON" "$FOREGROUND" "${STOPS[@]}" 'type:fg\n' \
         "$GOES_ON" "$FOREGROUND" "${ENDS[@]}"
     rm job let_go
-    leaves 5 "${STAYS_FG[@]}" "${STOPS[@]}" 'type:bg\n' "$GOES_ON" "${ENDS[@]}" 'type:wait %1\n'
+    leaves 5 "${STAYS_FG[@]}" "${STOPS[@]}" 'type:bg\n' "$GOES_ON" 'wait:ready> ' "${ENDS[@]}" \
+        'type:wait %1\n'
 }
 
 # Two stops, the kernel's and then the supervisor's, would be two for the shell: `fg` would end at the second.
@@ -92,7 +95,7 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
     rm job let_go
     leaves 3 'type:./rw run --ttl=60s --wait-children "$L" -- sh -c "sh stayer.sh & until [ -s job ]; do :; done; exit 3"\n' \
         "$STARTED" "until:$JOB && [[ \$(ps -o comm= -p \$(ps -o ppid= -p \$pid)) == rowlock-super ]]" \
-        "${STOPS[@]}" 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
+        "$STOPS_ITSELF" "${STOPS[@]}" 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
 }
 
 @test "stty tostop: a command that writes from the background stops, and fg shows what it wrote" {
@@ -111,14 +114,14 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 
 @test "a shell under the lock has job control itself, and suspend gives the terminal back" {
     leaves 7 'type:./rw run --ttl=60s "$L" -- bash --rcfile inner -i\n' 'wait:inside> ' \
-        'type:echo $$ >job; sleep 1000\n' "$STARTED" "until:$JOB && [ \$(ps -o pgid= -p \$pid) != \$(ps -o tpgid= -p \$pid) ]" \
+        'type:echo $$ >job; sleep 1000\n' "$STARTED" "until:$JOB && [[ \$(ps -o comm= -p \$(ps -o tpgid= -p \$pid)) == sleep ]]" \
         'type:\x1a' 'wait:Stopped' 'wait:inside> ' 'type:kill -9 %1; wait %1\n' \
         'wait:inside> ' 'type:suspend\n' "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" \
         "$FOREGROUND" 'type:exit 7\n'
 }
 
 @test "a job that stays stopped loses its lock in time, and ends" {
-    at_shell 'type:./rw run --ttl=8s "$L" -- sh reader.sh &\n' "$STOPPED" 'until:rl run -n "$L" -- true' \
+    at_shell 'type:./rw run --ttl=12s "$L" -- sh reader.sh &\n' "$STOPPED" 'until:rl run -n "$L" -- true' \
         'wait:sh was ended' 'type:wait %1; echo left=$?\n' 'wait:left=75'
 }
 

@@ -69,8 +69,9 @@ server_is_back() {
 
 # A job that ends with 8 when it is let go.
 outlives_it() {
-    hold --ttl=45s
+    hold --ttl=60s
     server_is_away
+    sleep 20 # its next renewal is due meanwhile
     server_is_back
     before=$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")
     renewed() {
@@ -116,10 +117,10 @@ row_is_lost() {
 }
 
 hangs_lease() {
-    TREE_TRAP='trap "echo >>\"$D/termed\"" TERM' run_tree --ttl=12s
+    TREE_TRAP='trap "echo >>\"$D/termed\"" TERM' run_tree --ttl=20s
     server_is_away
-    poll got termed 4
-    all_dead 12000
+    poll got termed 4 # in a quarter of the TTL
+    all_dead 20000
     said_once "could not be renewed in time"
     server_is_back
     poll is_free

@@ -59,7 +59,9 @@ TS_BOTH(test_a_wait_ends_on_time)
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     WANT(BUSY, ts_try(other, name, mode));
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
-        rowlock_acquire_options options = {.mode = mode, .wait_ms = waits[i]};
+        /* What is taken for nobody is free again before we give up below. */
+        rowlock_acquire_options options = {
+            .mode = mode, .wait_ms = waits[i], .ttl_ms = TS_KEPT_TTL};
         rowlock_hold *none = NULL;
         int64_t start = ts_now_ms();
         WANT_TIMEOUT(mode, stood, rowlock_acquire(other, name, &options, &none, &ts_err));
@@ -245,7 +247,7 @@ TS_BOTH(test_a_name_keeps_its_kind)
 static rowlock_hold *reenter(const char *name, rowlock_mode mode)
 {
     return ts_take_with(
-        client, name, (rowlock_acquire_options){.mode = mode, .wait_ms = 1000, .reentrant = true});
+        client, name, (rowlock_acquire_options){.mode = mode, .wait_ms = 20000, .reentrant = true});
 }
 
 TS_BOTH(test_reentrance_counts)
@@ -293,7 +295,7 @@ TS_BOTH(test_a_lost_hold_is_not_reentered)
 {
     const char *name = ts_name("reenter-lost");
     rowlock_acquire_options options = {
-        .mode = mode, .wait_ms = 1000, .ttl_ms = ts_short_ttl(mode), .reentrant = true};
+        .mode = mode, .wait_ms = 10000, .ttl_ms = TS_KEPT_TTL, .reentrant = true};
     rowlock_hold *hold = ts_take_with(client, name, options);
     WANT(OK, rowlock_break(other, name, "test", &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));

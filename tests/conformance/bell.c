@@ -32,7 +32,7 @@ static int end(void **state)
 
 static bool queue_becomes(const char *name, uint64_t count)
 {
-    return POLL_UNTIL(ts_in_queue(mysql, name) == count, 5000);
+    return POLL_UNTIL(ts_in_queue(mysql, name) == count, 10000);
 }
 
 static rowlock_client *open_as(const char *user, const char *socket, rowlock_waiting way)
@@ -190,8 +190,11 @@ TS_ONCE(test_a_release_wakes_one)
     unsigned before = ts_proxy_commands(proxy);
     WANT(OK, rowlock_release(hold, &ts_err));
     serve_all(&c);
-    /* Each prepares and sends its acquire and its release. */
-    assert_between(2 * WAITERS, ts_proxy_commands(proxy) - before, 6 * WAITERS);
+    /* Each prepares and sends its acquire and its release; and on a slow machine has looked at the
+     * lease before. */
+    unsigned sent = ts_proxy_commands(proxy) - before;
+    bool before_any_look = ts_now_ms() < c.waiters[0].started_ms + LOOK_MS;
+    assert_between(2 * WAITERS, sent, (before_any_look ? 6 : 10) * WAITERS);
     disperse(&c);
 }
 
@@ -349,7 +352,7 @@ TS_ONCE(test_many_leases_few_connections)
     for (unsigned i = 0; i < count; i++) {
         if (i % (count / 20) == 0) {
             ts_waiter waiter = queue_up(other, names[i], 1);
-            finish(pass(holds[i], &waiter, 200), names[i]);
+            finish(pass(holds[i], &waiter, SOON), names[i]);
         } else {
             WANT(OK, rowlock_release(holds[i], &ts_err));
         }
@@ -362,6 +365,13 @@ static bool connection(uint64_t id, const char *also)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %" PRIu64 "%s", id,
                       also) == 1;
+}
+
+/* The one that waits: in the queue; or, as its first, with the bell that this connection had. */
+static bool is_seen(const char *name, bool first, uint64_t keeper)
+{
+    uint64_t has_it = first ? ts_bell_holder(mysql, name) : 0;
+    return first ? has_it != 0 && has_it != keeper : ts_in_queue(mysql, name) == 1;
 }
 
 /* In the queue, and as its first, who has the bell but not the lease. */
@@ -382,11 +392,10 @@ TS_ONCE(test_cancel_and_deadline)
         waiter.options.cancel = cancel;
         waiter.options.wait_ms = cancels ? 20000 : WAIT_MS;
         ts_waiter_start(&waiter);
-        if (first)
-            assert_true(POLL_UNTIL(
-                ts_bell_holder(mysql, name) != keeper && ts_bell_holder(mysql, name), 10000));
-        else
-            assert_true(queue_becomes(name, 1));
+        bool seen = false;
+        (void)POLL_UNTIL((seen = is_seen(name, first, keeper)) || ts_waiter_ended(&waiter), 10000);
+        /* (On a machine that stood still, a short wait may be over before it is seen.) */
+        assert_true(seen || (!cancels && ts_stood_ms() - stood > 300));
         int64_t due = cancels ? ts_now_ms() : waiter.started_ms + WAIT_MS;
         if (cancels)
             rowlock_cancel_fire(cancel);
@@ -421,6 +430,7 @@ TS_ONCE(test_deadlines_at_the_last_moment)
     int64_t stood = ts_stood_ms();
     WANT(OK, try(client, name));
     for (unsigned i = 0; i < ts_rounds(60); i++) {
+        int64_t calm = ts_stood_ms();
         rowlock_hold *hold = take(holder, name);
         ts_waiter waiter = waiter_of(client, name);
         waiter.options.wait_ms = 20;
@@ -438,7 +448,9 @@ TS_ONCE(test_deadlines_at_the_last_moment)
         } else {
             assert_true(was_too_late(status));
         }
-        WANT(OK, try(holder, name));
+        /* (On a machine that stood still, a wait that could not be stopped in time may have the
+         * bell, until the server sees that its connection has ended.) */
+        assert_true(POLL_UNTIL(try(holder, name) == ROWLOCK_OK, ts_stood_ms() == calm ? 0 : 10000));
     }
     assert_between(0, unknown, ts_rounds(60) / 10 + (ts_stood_ms() - stood) / 50);
     print_message("# %u of %u got it at the last moment\n", got, ts_rounds(60));
@@ -462,7 +474,7 @@ TS_ONCE(test_a_holder_without_its_bell)
     }
     assert_int_equal(ts_in_queue(mysql, name), 2);
     for (unsigned i = 0; i < 3; i++) {
-        hold = pass(hold, &c.waiters[i], 500);
+        hold = pass(hold, &c.waiters[i], SOON);
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
     }
     finish(hold, name);
@@ -531,7 +543,7 @@ TS_ONCE(test_who_polls_has_no_bell)
     WANT(BUSY, try(other, name));
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
     int64_t released = ts_now_ms();
-    assert_between(INT64_MIN, got_after(&second, released), 500 + ts_slack_ms());
+    assert_between(INT64_MIN, got_after(&second, released), SOON + ts_slack_ms());
     assert_false(ts_proxy_fired(proxy));
     finish(second.hold, name);
 }

@@ -151,7 +151,8 @@ static void want_cancelled(rowlock_client_options *options, firing *f, int64_t w
     options->cancel = f->cancel;
     options->retry_ms = 120000;
     assert_int_equal(pthread_create(&thread, NULL, fire, f), 0);
-    WANT_WITHIN(CANCELLED, 100, within_ms, rowlock_client_open(options, &none, &ts_err));
+    /* Not before it was fired, whenever that thread came to it. */
+    WANT_WITHIN(CANCELLED, 0, within_ms, rowlock_client_open(options, &none, &ts_err));
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_null(none);
 }
@@ -225,7 +226,7 @@ TS_ONCE(test_nothing_is_killed_at_another_server)
     for (int i = 0; i < 2; i++) {
         assert_false(rl_pool_kill_query(&pool, &to[1], id, "", 1000000));
         assert_false(rl_pool_kill_query(&pool, &unknown, id, "", 1000000));
-        assert_true(rl_pool_kill_query(&pool, &to[0], id, "", 1000000));
+        assert_true(rl_pool_kill_query(&pool, &to[0], id, "", 20000000));
     }
     assert_true(rl_pool_reaches(&pool, &to[0]));
     assert_false(rl_pool_reaches(&pool, &to[1]));
@@ -244,6 +245,7 @@ TS_ONCE(test_a_caller_by_another_way)
     ts_sql(own, "BEGIN");
     WANT_WITHIN(TIMEOUT, 299, 300, rowlock_tx_acquire(far, own, name, &wait, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
+    wait.wait_ms = 20000;
     WANT(OK, rowlock_tx_acquire(far, own, name, &wait, &ts_err));
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "ROLLBACK");

@@ -179,11 +179,15 @@ TS_BOTH(test_the_ends_of_the_ranges)
                                                    {.ttl_ms = ROWLOCK_TTL_MAX_MS},
                                                    {.wait_ms = INT64_MAX},
                                                    {.wait_ms = INT64_MIN}};
-    const char *name = ts_name("range");
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         rowlock_acquire_options options = ends[i];
         options.mode = mode;
-        WANT(OK, rowlock_release(ts_take_with(client, name, options), &ts_err));
+        int64_t stood = ts_stood_ms();
+        rowlock_hold *hold = ts_take_with(client, ts_name("range"), options);
+        rowlock_status status = rowlock_release(hold, &ts_err);
+        /* (The shortest may be over, on a machine that stood still.) */
+        if (i > 0 || status != ROWLOCK_LOST || ts_stood_ms() - stood < 300)
+            WANT(OK, status);
     }
 }
 

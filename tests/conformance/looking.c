@@ -217,7 +217,7 @@ TS_BOTH(test_close_writes_the_history)
 TS_BOTH(test_break)
 {
     const char *name = ts_name("break");
-    rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_break(other, name, "the operator said so", &ts_err));
     rowlock_hold *next = ts_take(other, name, mode, 30000);
@@ -269,13 +269,15 @@ TS_ONCE(test_a_broken_lease_opens_by_itself)
 {
     const char *name = ts_name("break-opens");
     TS_CLIENT *stuck = ts_open();
-    rowlock_hold *hold = ts_take(stuck, name, ROWLOCK_OPTIMISTIC, 3000);
+    /* Its own renewal is not due before it is broken. */
+    rowlock_hold *hold = ts_take(stuck, name, ROWLOCK_OPTIMISTIC, 30000);
+    int64_t start_ms = ts_now_ms();
     ts_sql(mysql,
            "UPDATE lease_renewal l JOIN resource r ON r.id = l.id SET l.version = r.version,"
+           " r.lease_expires_at = UTC_TIMESTAMP(6),"
            " l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 5 SECOND WHERE r.resource_name = %s",
            ts_quote(name));
     const rowlock_break_options options = {.wait_ms = ROWLOCK_WAIT_FOREVER};
-    int64_t start_ms = ts_now_ms();
     WANT(OK, rowlock_break_with(other, name, &options, &ts_err));
     assert_true(ts_now_ms() - start_ms > 4000);
     WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
@@ -292,7 +294,7 @@ TS_BOTH(test_break_in_spite_of_the_label)
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         const char *name = ts_name("break-label");
         TS_CLIENT *labelled = ts_open_as((rowlock_client_options){.label = labels[i]});
-        rowlock_hold *hold = ts_take(labelled, name, mode, ts_short_ttl(mode));
+        rowlock_hold *hold = ts_take(labelled, name, mode, TS_KEPT_TTL);
         WANT(OK, rowlock_break(other, name, NULL, &ts_err));
         assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
         WANT(LOST, rowlock_release(hold, &ts_err));

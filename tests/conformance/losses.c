@@ -93,7 +93,6 @@ static int threads(void)
 TS_BOTH(test_a_slow_callback_delays_nothing_else)
 {
     enum { MANY = 4 };
-    int64_t ttl = ts_short_ttl(mode);
     atomic_bool gate = false;
     told slow = {.gate = &gate};
     told others[MANY] = {0};
@@ -101,7 +100,8 @@ TS_BOTH(test_a_slow_callback_delays_nothing_else)
     int fds[MANY];
     TS_HOLD *kept = take(client, ts_name("slow-kept"), mode, TS_KEPT_TTL, NULL);
     for (int i = 0; i < MANY; i++) {
-        holds[i] = take(client, ts_name("slow-other"), mode, ttl, &others[i]);
+        /* None of them is lost before it is taken away. */
+        holds[i] = take(client, ts_name("slow-other"), mode, TS_KEPT_TTL, &others[i]);
         fds[i] = rowlock_hold_fd(holds[i]);
     }
     int before = threads();
@@ -230,8 +230,8 @@ TS_BOTH(test_closing_races_with_releasing_callbacks)
         int fd = -1;
         for (int i = 0; i < HOLDS; i++) {
             t[i] = (told){.release = true, .released = ROWLOCK_OK};
-            fd = rowlock_hold_fd(
-                take(closed, names[i], mode, mode == ROWLOCK_OPTIMISTIC ? 1500 : 3000, &t[i]));
+            /* Not lost before it is broken: its callback gives it back. */
+            fd = rowlock_hold_fd(take(closed, names[i], mode, TS_KEPT_TTL, &t[i]));
         }
         for (int i = 0; i < HOLDS; i++)
             WANT(OK, rowlock_break(other, names[i], NULL, &ts_err));
@@ -293,7 +293,8 @@ TS_ONCE(test_an_outage_costs_no_history)
     ts_proxy_flow(proxy);
     TS_CLIENT *far = ts_open_as((rowlock_client_options){
         .socket = ts_proxy_socket(proxy), .log = count_warnings, .log_data = &failures});
-    rowlock_hold *hold = ts_take(far, name, ROWLOCK_OPTIMISTIC, 1000);
+    /* It is lost while the server is away, not before. */
+    rowlock_hold *hold = ts_take(far, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     WANT(OK, rowlock_client_flush(far, 20000, &ts_err));
     ts_proxy_refuse(proxy, true);
     ts_proxy_cut(proxy);

@@ -213,7 +213,7 @@ static void use_both_spellings(const char *written, const char *named, rowlock_v
     TS_MYSQL *mysql = ts_connect("shop");
     for (int i = 0; i < 2; i++)
         clients[i] = ts_open_as((rowlock_client_options){.schema = schemas[i], .via = via});
-    rowlock_hold *hold = ts_take(clients[0], name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(clients[0], name, ROWLOCK_OPTIMISTIC, 30000);
     const uint64_t token = rowlock_hold_token(hold);
     WANT(BUSY, ts_try(clients[1], name, ROWLOCK_OPTIMISTIC));
     assert_true(ts_sql_u64(mysql,

@@ -93,9 +93,12 @@ TS_ONCE(test_a_deadline)
     int64_t start = ts_now_ms();
     WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood, run(name, &s, options));
     assert_between(950, ts_now_ms() - start, 1000 + ts_slack_ms());
-    assert_true(result.attempts > 1);
-    assert_int_equal(result.attempts, s.calls);
-    assert_int_equal(result.conflicts, s.calls);
+    /* The last one may have been stopped itself, where the server was late with its answer. */
+    int64_t stood_ms = ts_stood_ms() - stood;
+    int64_t least = (int64_t)s.calls - (stood_ms >= 10);
+    assert_true(result.attempts > 1 || stood_ms > 300);
+    assert_between(least, result.attempts, s.calls);
+    assert_between(least, result.conflicts, s.calls);
 }
 
 /* Ten thousand attempts at 60 s each would never end: the delay is cancelled. */

@@ -176,7 +176,7 @@ TS_BOTH(test_a_trigger_on_the_table)
     ts_sql(own, "CREATE TRIGGER audit AFTER UPDATE ON resource FOR EACH ROW"
                 " INSERT INTO audit (version) VALUES (NEW.version)");
     for (uint64_t last = 0, i = 0; i < 3; i++) {
-        rowlock_hold *hold = ts_take(user, "audited", mode, ts_short_ttl(mode));
+        rowlock_hold *hold = ts_take(user, "audited", mode, 30000);
         uint64_t token = rowlock_hold_token(hold);
         assert_true(token > last);
         assert_int_equal(token, ts_sql_u64(own, "SELECT version FROM resource"

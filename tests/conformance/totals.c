@@ -60,15 +60,19 @@ TS_BOTH(test_short_holds_are_counted)
 {
     const char *name = ts_name("short");
     TS_CLIENT *counting = open_counting(0);
+    int64_t start = ts_now_ms();
     for (int i = 0; i < 3; i++)
         WANT(OK, ts_try(counting, name, mode));
+    /* As the default has it; on a machine that stood still one may have been long. */
+    bool all_short = ts_now_ms() - start < 1000;
     rowlock_totals totals = totals_of(counting, name);
     assert_int_equal(totals.holds, 3);
     assert_int_equal(totals.lost, 0);
     assert_int_equal(totals.taken_over, 0);
     assert_between(1, totals.held_most_us, totals.held_us);
     assert_between(1, totals.waited_most_us, totals.waited_us);
-    assert_string_equal(story_of(counting, name), "");
+    if (all_short)
+        assert_string_equal(story_of(counting, name), "");
     /* Of another client, on top. */
     TS_CLIENT *second = open_counting(0);
     WANT(OK, ts_try(second, name, mode));
@@ -106,8 +110,9 @@ TS_BOTH(test_a_job_is_told_however_short)
 TS_ONCE(test_a_loss_and_a_take_over_are_told)
 {
     const char *name = ts_name("lost");
-    TS_CLIENT *counting = open_counting(0);
-    TS_CLIENT *next = open_counting(0);
+    /* Not told for their length, however slow the machine is. */
+    TS_CLIENT *counting = open_counting(3600000);
+    TS_CLIENT *next = open_counting(3600000);
     rowlock_hold *hold = ts_take(counting, name, ROWLOCK_OPTIMISTIC, 30000);
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     rowlock_hold *taken = ts_take(next, name, ROWLOCK_OPTIMISTIC, 30000);

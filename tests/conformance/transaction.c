@@ -153,6 +153,7 @@ TS_ONCE(test_another_users_connection)
     WANT_WITHIN(TIMEOUT, 399, 400, rowlock_tx_acquire(weak, own, name, &wait, &ts_err));
     assert_true(in_transaction(own));
     WANT(OK, rowlock_release(hold, &ts_err));
+    wait.wait_ms = 20000;
     WANT(OK, rowlock_tx_acquire(weak, own, name, &wait, &ts_err));
     WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
     ts_sql(own, "COMMIT");
@@ -337,7 +338,7 @@ TS_BOTH(test_it_is_kept_under_a_long_fence)
 TS_BOTH(test_release_while_fenced)
 {
     const char *name = ts_name("fence-release");
-    int64_t ttl = 3000;
+    int64_t ttl = TS_KEPT_TTL;
     rowlock_hold *hold = ts_take(client, name, mode, ttl);
     uint64_t token = rowlock_hold_token(hold);
     begin(name);

@@ -76,8 +76,14 @@ stopped_between() {
 }
 
 @test "fenced.c: a job that was stopped comes back and bills nothing" {
-    start_both
+    "$JOB" "$TEST_OPTIONS" "$TEST_SCHEMA" prepare
+    start one
+    one=$!
+    poll billed 3
+    # At once: it needs but two seconds for all of them.
     poll stopped_between
+    start two
+    two=$!
     poll grep -q '^token' two
     poll billed 8
     kill -CONT "$one"

@@ -198,7 +198,7 @@ static void close_line(line *l, rowlock_mode mode, bool may_be_lost)
         WANT(OK, kept);
     rowlock_status status = rowlock_release(l->hold, &ts_err);
     assert_int_equal(status, kept);
-    rowlock_hold *next = ts_take(direct, l->name, mode, 1000);
+    rowlock_hold *next = ts_take(direct, l->name, mode, TS_KEPT_TTL);
     assert_true(rowlock_hold_token(next) > token);
     WANT(OK, rowlock_release(next, &ts_err));
     rowlock_client_close(l->client);

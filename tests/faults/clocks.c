@@ -234,7 +234,7 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         step_server(steps[i]);
         token = ts_version_of(mysql, name);
         ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(mode), 1, false);
-        rowlock_status status = acquire(client, name, mode, 3000, &hold);
+        rowlock_status status = acquire_kept(client, name, mode, 3000, &hold);
         assert_true(ts_proxy_fired(proxy));
         if (status == ROWLOCK_OK) {
             assert_true(is_ours(hold));
@@ -248,7 +248,7 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
         uint64_t spent = status == ROWLOCK_UNKNOWN || mode == ROWLOCK_PESSIMISTIC;
         assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name),
                        (int64_t)(token + spent));
-        next_one_gets_in(name, mode, &token);
+        next_one_gets_in_after(TS_KEPT_TTL, name, mode, &token);
         rowlock_client_close(client);
         step_server(0);
     }
@@ -298,7 +298,7 @@ TS_BOTH(test_a_clients_clock_steps)
         process_ask(&b, "check", "CHECK OK");
         /* Whoever had just looked at his clock and is killed: free within TTL + 1 s. */
         process_bury(&b);
-        rowlock_hold *next = ts_take(direct, name, mode, 2000);
+        rowlock_hold *next = ts_take(direct, name, mode, TS_KEPT_TTL);
         assert_true(rowlock_hold_token(next) > second);
         WANT(OK, rowlock_release(next, &ts_err));
         process_finish(&a);

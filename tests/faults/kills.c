@@ -40,9 +40,12 @@ typedef struct moment {
     MYSQL *blocker;
 } moment;
 
-/* From here on the server will be killed there. */
+/* From here on the server will be killed there. (Who commits is not to be the keeper of `direct`,
+ * with its history.) */
 static void prepare(moment *m)
 {
+    if (m->at == IN_COMMIT)
+        WANT(OK, rowlock_client_flush(direct, 20000, &ts_err));
     m->blocker = m->at == IN_COMMIT ? block_commits() : NULL;
     if (m->at != IN_COMMIT)
         ts_proxy_arm(proxy, m->at == BEFORE_COMMIT ? TS_DELAY_COMMAND : TS_STALL_REPLY,
@@ -118,9 +121,10 @@ static void release_and_kill(rowlock_mode mode, point at)
 {
     const char *name = ts_name("kill-release");
     TS_CLIENT *client = open_patient();
+    static release r; /* the thread may outlive a test that fails */
     pthread_t thread;
     WANT(OK, ts_try(client, name, mode));
-    release r = {.hold = ts_take(client, name, mode, 4000)};
+    r = (release){.hold = ts_take(client, name, mode, 4000)};
     uint64_t token = rowlock_hold_token(r.hold);
     moment m = {.at = at, .statement = giving(mode)};
     /* What a row lock's release commits is that nobody is published. */

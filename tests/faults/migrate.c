@@ -105,7 +105,8 @@ static rowlock_status end_migrator(migrator *m)
 TS_ONCE(test_a_statement_that_is_late_goes_nowhere)
 {
     start_with("-- rowlock: resumable\nINSERT INTO seen VALUES ('one');\n");
-    migrator late = {.client = through_open(), .options = options_of(TS_KEPT_TTL)};
+    static migrator late; /* the thread may outlive a test that fails */
+    late = (migrator){.client = through_open(), .options = options_of(TS_KEPT_TTL)};
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "=INSERT INTO seen VALUES ('one')", 1, false);
     start_migrator(&late);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 30000));
@@ -156,8 +157,10 @@ TS_ONCE(test_one_that_is_cut_off_is_ended)
     TS_MYSQL *keeper = ts_connect(app);
     ts_sql(keeper, "START TRANSACTION");
     ts_sql(keeper, "UPDATE gate SET id = 2");
-    migrator cut = {.client = through_open(), .options = options_of(2000)};
-    migrator next = {.client = ts_open(), .options = options_of(0)};
+    static migrator cut; /* the threads may outlive a test that fails */
+    static migrator next;
+    cut = (migrator){.client = through_open(), .options = options_of(TS_KEPT_TTL)};
+    next = (migrator){.client = ts_open(), .options = options_of(0)};
     start_migrator(&cut);
     assert_true(POLL_UNTIL(runs("INSERT INTO seen%gate%"), 30000));
     uint64_t old =

@@ -212,14 +212,16 @@ TS_ONCE(test_the_commit_of_a_section)
 
 TS_BOTH(test_a_short_stall_while_held)
 {
+    /* Beside what is stalled here, the machine may stand still for two seconds. */
+    enum { TTL = TS_KEPT_TTL * 3 / 2 };
     const char *name = ts_name("short-stall");
     TS_CLIENT *client = through_open();
-    TS_HOLD *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    TS_HOLD *hold = ts_take(client, name, mode, TTL);
     for (int i = 0; i < 3; i++) {
         ts_proxy_stall(proxy, true);
-        ts_pass_ms(TS_KEPT_TTL / 8);
+        ts_pass_ms(TTL / 8);
         ts_proxy_stall(proxy, false);
-        ts_pass_ms(TS_KEPT_TTL / 3);
+        ts_pass_ms(TTL / 3);
         assert_held(hold);
     }
     WANT(BUSY, ts_try(direct, name, mode));
@@ -347,20 +349,9 @@ TS_ONCE(test_a_take_over_is_overtaken)
     }
 }
 
-/* The connection that has rows locked; the view is a cache of 0.1 s. */
-/* Which rests in its transaction; others are at work in theirs. */
-static unsigned long row_lockers_connection(void)
+static uint64_t published_connection(const char *name)
 {
-    unsigned long id = 0;
-    for (int i = 0; id == 0 && i < 20; i++, ts_pass_ms(150))
-        id = ts_sql_u64(
-            mysql,
-            "SELECT COALESCE(MAX(id), 0) FROM " TS_PROCESSLIST
-            " WHERE db = '%s' AND command = 'Sleep' AND id IN (SELECT trx_mysql_thread_id FROM"
-            " information_schema.innodb_trx WHERE trx_rows_locked > 0)",
-            ts_schema());
-    assert_true(id > 0);
-    return id;
+    return ts_sql_u64(mysql, "SELECT connection_id FROM resource WHERE resource_name = '%s'", name);
 }
 
 /* The connection with the row lock dies while the version is being published on another: the
@@ -369,11 +360,14 @@ TS_ONCE(test_a_row_lock_dies_while_it_is_published)
 {
     const char *name = ts_name("published");
     TS_CLIENT *client = through_open();
-    WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
+    /* The next one has the row lock on the same connection. */
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, 30000);
+    uint64_t connection = published_connection(name);
+    WANT(OK, rowlock_release(hold, &ts_err));
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, taking(ROWLOCK_PESSIMISTIC), 1, false);
     ts_waiter waiter = ts_wait(client, name, ROWLOCK_PESSIMISTIC, 10000, 30000);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
-    ts_sql(mysql, "KILL CONNECTION %lu", row_lockers_connection());
+    ts_sql(mysql, "KILL CONNECTION %" PRIu64, connection);
     assert_true(POLL_UNTIL(ts_try(direct, name, ROWLOCK_PESSIMISTIC) == ROWLOCK_OK, 10000));
     ts_proxy_flow(proxy);
     rowlock_status status = ts_waiter_join(&waiter, 10000);
@@ -400,18 +394,18 @@ static void *break_it(void *arg)
     return NULL;
 }
 
-static uint64_t published_connection(const char *name)
-{
-    return ts_sql_u64(mysql, "SELECT connection_id FROM resource WHERE resource_name = '%s'", name);
-}
-
 /* Its holder lets go while it is being broken, and has another lock on the same connection then. */
 TS_ONCE(test_a_break_behind_a_release)
 {
+    static breaking b; /* the thread may outlive a test that fails */
     pthread_t thread;
+    /* One that goes on asking for as long as this takes. */
+    rowlock_client_options patient = through_options();
+    patient.connect_timeout_ms = 20000;
+    ts_proxy_flow(proxy);
     TS_CLIENT *client = ts_open();
-    TS_CLIENT *breaker = through_open();
-    breaking b = {.client = breaker, .name = ts_name("let-go")};
+    TS_CLIENT *breaker = ts_open_with(patient);
+    b = (breaking){.client = breaker, .name = ts_name("let-go")};
     TS_HOLD *hold = ts_take(client, b.name, ROWLOCK_PESSIMISTIC, 60000);
     uint64_t connection = published_connection(b.name);
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "connection_is_holders", 1, false);

@@ -280,7 +280,7 @@ static void do_show(session *s, const words *w, char *out)
 static void do_history(session *s, const words *w, char *out)
 {
     for (size_t i = 0; i < s->count; i++)
-        if (rowlock_client_flush(s->all[i].client, 5000, NULL) != ROWLOCK_OK)
+        if (rowlock_client_flush(s->all[i].client, 30000, NULL) != ROWLOCK_OK)
             snprintf(out, OUTCOME_MAX, "not written");
     char *text = ts_sql_text(s->admin,
                              "SELECT GROUP_CONCAT(event, ' ', version ORDER BY version, event"

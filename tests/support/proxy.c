@@ -397,10 +397,10 @@ static void serve_links(ts_proxy *proxy, const struct pollfd *fds)
     for (int i = 0; i < LINKS_MAX; i++) {
         tunnel *link = &proxy->links[i];
         bool good = !proxy->cut || link->delay;
-        if (good && link->client >= 0 && fds[2 * i].fd == link->client && fds[2 * i].revents)
+        bool flows = link->client >= 0 && !proxy->stall; /* it may be stalled since that poll */
+        if (good && flows && fds[2 * i].fd == link->client && fds[2 * i].revents)
             good = from_client(proxy, link);
-        if (good && link->client >= 0 && fds[2 * i + 1].fd == link->server &&
-            fds[2 * i + 1].revents)
+        if (good && flows && fds[2 * i + 1].fd == link->server && fds[2 * i + 1].revents)
             good = from_server(proxy, link);
         if (!good)
             end_link(link);

@@ -111,7 +111,7 @@ waiting() {
     kill "$HOLDER"
     wait "$waiter"
     [ "$(cat "$BATS_TEST_TMPDIR/token")" = 2 ]
-    sql "SELECT nightly_work('mixed', 6, 0, 60000)" >"$BATS_TEST_TMPDIR/token" &
+    sql "SELECT nightly_work('mixed', 12, 0, 60000)" >"$BATS_TEST_TMPDIR/token" &
     working=$!
     poll held mixed
     run -1 rl run -n mixed -- true

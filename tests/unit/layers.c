@@ -246,7 +246,7 @@ static bool is_unsettled(const void *data)
 static rowlock_status attempt_all(script_of_answers *s, int64_t wait_ms, int64_t outage_us,
                                   bool busy_is_final)
 {
-    rl_budget budget = rl_budget_start(wait_ms, 1000, NULL);
+    rl_budget budget = rl_budget_start(wait_ms, 60000, NULL);
     const rl_attempts how = {.budget = &budget,
                              .outage_us = outage_us,
                              .backoff = {.first_us = 200, .most_us = 400},
@@ -269,9 +269,9 @@ TS_ONCE(attempts)
         rowlock_status status;
         unsigned asked;
     } cases[] = {
-        {"until it is free", comes_free, -1, 1000000, false, false, ROWLOCK_OK, 4},
+        {"until it is free", comes_free, -1, 60000000, false, false, ROWLOCK_OK, 4},
         {"once", comes_free, 0, 1000000, false, false, ROWLOCK_BUSY, 1},
-        {"until it is known", comes_free, 0, 1000000, false, true, ROWLOCK_OK, 4},
+        {"until it is known", comes_free, 0, 60000000, false, true, ROWLOCK_OK, 4},
         {"until it is busy", comes_free, -1, 1000000, true, false, ROWLOCK_BUSY, 1},
         {"without patience for an outage", down, -1, 0, false, false, ROWLOCK_UNAVAILABLE, 1},
         {"until it is denied", denied, -1, 1000000, false, false, ROWLOCK_DENIED, 2},
@@ -294,14 +294,18 @@ static rowlock_status always_busy(void *data, int64_t *hint_us, rowlock_error *e
 
 TS_ONCE(attempts_end_in_time)
 {
-    rl_budget budget = rl_budget_start(60, 1000, NULL);
-    const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 5000, .most_us = 9000}};
-    unsigned asked = 0;
-    rowlock_error err;
-    assert_int_equal(rl_attempt_until(&how, always_busy, &asked, &err), ROWLOCK_TIMEOUT);
-    assert_int_equal(err.status, ROWLOCK_TIMEOUT);
-    assert_true(rl_now_us() >= budget.deadline_us);
-    assert_true(asked > 1);
+    unsigned most = 0; /* the machine may stand still for one of them */
+    for (int i = 0; i < 5; i++) {
+        rl_budget budget = rl_budget_start(60, 1000, NULL);
+        const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 5000, .most_us = 9000}};
+        unsigned asked = 0;
+        rowlock_error err;
+        assert_int_equal(rl_attempt_until(&how, always_busy, &asked, &err), ROWLOCK_TIMEOUT);
+        assert_int_equal(err.status, ROWLOCK_TIMEOUT);
+        assert_true(rl_now_us() >= budget.deadline_us);
+        most = asked > most ? asked : most;
+    }
+    assert_true(most > 1);
 }
 
 typedef struct late_answer {
@@ -335,7 +339,7 @@ TS_ONCE(the_end_of_a_wait_is_no_outage)
         {{.early = 1}, ROWLOCK_UNAVAILABLE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rl_budget budget = rl_budget_start(20, 1000, NULL);
+        rl_budget budget = rl_budget_start(200, 1000, NULL);
         const rl_attempts how = {
             .budget = &budget, .outage_us = 60000000, .backoff = {.first_us = 200, .most_us = 400}};
         late_answer l = cases[i].answer;
@@ -386,12 +390,12 @@ TS_ONCE(connecting_is_given_up)
     server s = {
         .answers = {ROWLOCK_UNAVAILABLE, ROWLOCK_READONLY, ROWLOCK_READONLY, ROWLOCK_READONLY}};
     int64_t start_us = rl_now_us();
-    assert_int_equal(reach(&s, 700, &err), ROWLOCK_READONLY);
+    assert_int_equal(reach(&s, 2000, &err), ROWLOCK_READONLY);
     assert_int_equal(err.status, ROWLOCK_READONLY);
-    assert_true(rl_now_us() - start_us >= 700000);
+    assert_true(rl_now_us() - start_us >= 2000000);
     assert_true(s.asked > 1);
     assert_int_equal(s.limits[0], 10000);
-    assert_true(s.limits[1] >= 100 && s.limits[1] <= 700);
+    assert_true(s.limits[1] >= 100 && s.limits[1] <= 2000);
     assert_ptr_equal(strstr(err.message, "gave up after "), err.message);
     assert_non_null(strstr(err.message, "): no server"));
     assert_int_equal(reach(&s, 1, NULL), ROWLOCK_READONLY);

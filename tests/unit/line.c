@@ -185,7 +185,7 @@ TS_ONCE(test_some_give_up)
     for (unsigned i = 0; i < MANY; i++)
         all[i] = (one){.wait_ms = ROWLOCK_WAIT_FOREVER};
     all[1].cancel = all[5].cancel = all[MANY - 1].cancel = cancel;
-    all[2].wait_ms = all[6].wait_ms = 400;
+    all[2].wait_ms = all[6].wait_ms = 5000; /* until all have lined up, at least */
     line_up(all, MANY);
     rowlock_cancel_fire(cancel);
     static const unsigned cancelled[] = {1, 5, MANY - 1};

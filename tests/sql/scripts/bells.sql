@@ -22,7 +22,7 @@ b> CALL rowlock_release('x', @t);
 
 # A wait that ends without the lease leaves no bell behind: the holder's connection is gone, its lease is not.
 # It can be given back from another session.
-d> CALL rowlock_acquire('x', 30, 0, @t);
+d> CALL rowlock_acquire('x', 300, 0, @t);
 close d
 a> CALL rowlock_acquire('x', 30, 3, @t);
 = ERROR RLTMO: 'x' is held (token 4, lease until N s from now) by root@localhost N sql

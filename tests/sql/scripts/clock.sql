@@ -62,9 +62,9 @@ a> CREATE TRIGGER slow BEFORE UPDATE ON fires FOR EACH ROW
        SET @got = GET_LOCK('{schema}.go', 60);
        CALL rowlock_check('slow', NEW.n);
    END;
-a> CALL rowlock_acquire('slow', 4, 0, @t);
 c> SELECT GET_LOCK('{schema}.go', 0);
 = 1
+a> CALL rowlock_acquire('slow', 6, 0, @t);
 a& UPDATE fires SET n = @t;
 until a waits
 until a> SELECT lease_expires_at <= UTC_TIMESTAMP(6) FROM resource WHERE resource_name = 'slow';

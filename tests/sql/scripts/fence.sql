@@ -7,7 +7,7 @@ a> GRANT SELECT, INSERT ON {schema}.work TO {app};
 login job as app
 
 # Only in a transaction; the token and the name must be those of somebody who holds.
-job> CALL rowlock_acquire('import', 4, 0, @token);
+job> CALL rowlock_acquire('import', 8, 0, @token);
 job> CALL rowlock_fence('import', @token);
 = ERROR RLTXN: a fence on 'import' lasts as long as your transaction; START TRANSACTION first
 job> START TRANSACTION;
@@ -51,12 +51,12 @@ a> SELECT COUNT(*) FROM work;
 = 1
 
 # A lease of the library, whose keeper goes on renewing under the fence: for longer than its TTL.
-c! acquire kept lease ttl=4000
+c! acquire kept lease ttl=7000
 = OK, token 1
 job> SELECT version INTO @token FROM (SELECT 1 AS version) AS first;
 job> START TRANSACTION;
 job> CALL rowlock_fence('kept', @token);
-job> DO SLEEP(5);
+job> DO SLEEP(8);
 job> INSERT INTO work VALUES (3, 'job');
 c! check kept
 = OK

@@ -32,6 +32,9 @@ a> CREATE PROCEDURE sections(locked BOOLEAN, shells INT)
 a> GRANT EXECUTE ON {schema}.* TO {app};
 login b as app
 login c as app
+# (Connected before: they are to work at the same time.)
+b> DO 1;
+c> DO 1;
 b& CALL sections(FALSE, 0);
 c& CALL sections(FALSE, 0);
 b<

@@ -1,7 +1,7 @@
 # A transaction that has locked the gap into which a new name belongs (in REPEATABLE READ, on MariaDB,
 # each that has fenced the name behind it) keeps nobody longer than he would wait.
-a> CALL rowlock_acquire('a', 60, 0, @t);
-a> CALL rowlock_acquire('y', 60, 0, @t);
+a> CALL rowlock_acquire('a', 600, 0, @t);
+a> CALL rowlock_acquire('y', 600, 0, @t);
 a> START TRANSACTION;
 a> SELECT resource_name FROM resource WHERE resource_name BETWEEN 'a' AND 'y' FOR UPDATE;
 = a

@@ -75,7 +75,7 @@ a> CALL rowlock_bump('v', @v);
 a> COMMIT;
 
 # A check in a transaction holds the lease until its end: nobody takes it over, or breaks it.
-a> CALL rowlock_acquire('x', 4, 0, @t);
+a> CALL rowlock_acquire('x', 6, 0, @t);
 a> START TRANSACTION;
 a> CALL rowlock_check('x', @t);
 b& CALL rowlock_acquire('x', 30, 60, @t);
