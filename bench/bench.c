@@ -226,6 +226,51 @@ static void measure_all(bench *self)
     }
 }
 
+/* ---------------------------------------------------------- what measuring costs */
+
+static bool open_nothing(const measure_system *system, void **session, measure_reason *why)
+{
+    (void)system, (void)why;
+    *session = NULL;
+    return true;
+}
+
+static bool take_nothing(void *session, const char *name, int64_t wait_ms, measure_reason *why)
+{
+    (void)session, (void)name, (void)wait_ms, (void)why;
+    return true;
+}
+
+static bool free_nothing(void *session, const char *name, measure_reason *why)
+{
+    (void)session, (void)name, (void)why;
+    return true;
+}
+
+static void close_nothing(void *session)
+{
+    (void)session;
+}
+
+/* In each cycle, whatever is measured: of a lock that is nothing. -1: not known. */
+static double measuring_us(const bench *self)
+{
+    static const measure_system nothing = {.id = "nothing",
+                                           .name = "nothing",
+                                           .keeps = "memory",
+                                           .open = open_nothing,
+                                           .acquire = take_nothing,
+                                           .release = free_nothing,
+                                           .close = close_nothing};
+    const measure_load load = {
+        .prefix = self->prefix, .clients = 1, .window_ms = 200, .warm_up_ms = 50};
+    measure_figures figures;
+    measure_reason why;
+    if (!measure_run(&nothing, &load, &figures, &why) || figures.cycles == 0)
+        return -1;
+    return 1e6 / figures.cycles_per_second;
+}
+
 /* -------------------------------------------------------------------- JSON */
 
 static void add_text(json_object *object, const char *key, const char *value)
@@ -310,6 +355,7 @@ static void print_json(const bench *self)
             json_object_array_add(rows, row_json(self, load, system));
     }
     add_real(object, "seconds", self->seconds);
+    add_real(object, "measuring_us", measuring_us(self));
     json_object_object_add(object, "rounds", json_object_new_int((int)self->rounds));
     json_object_object_add(object, "systems", systems);
     json_object_object_add(object, "rows", rows);

@@ -154,7 +154,7 @@ measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_clien
                                       const measure_rowlock_kind *kind)
 {
     self->options = *options;
-    self->options.no_history = kind->no_history;
+    self->options.no_history = options->no_history || kind->no_history;
     self->options.history_min_ms = 0; /* as a program has it */
     self->options.waiting = kind->waiting ? kind->waiting : ROWLOCK_WAITING_AUTO;
     self->kind = kind;

@@ -5,8 +5,9 @@
    report.py text FILE           tables and targets, for a terminal
    report.py markdown FILE       the same for docs/performance.md
    report.py svg FILE            the picture
-   report.py docs FILE DIR       all of it into DIR: performance.md (between its two marks),
-                                 performance.svg and performance.json
+   report.py docs FILE DIR       all of it into DIR: performance.md (between its two marks), the
+                                 medians in performance.json, and performance.svg; of a disk that
+                                 was made slower the tables alone, between marks of their own
 
 The figures of a row are the medians of its rounds. A ratio of two systems is the median of the
 rounds' ratios: the two were measured beside each other in each.
@@ -21,8 +22,8 @@ import statistics
 import sys
 from html import escape
 
-BEGIN = '<!-- measured: begin (tools/bench --write-docs) -->'
-END = '<!-- measured: end -->'
+SETTINGS = ('rowlock as it is by default: release build, history on (a hold of less than 1 s is counted; "no history" '
+            'rows have it off). MariaDB: innodb_flush_log_at_trx_commit=1, no binlog.')
 SERVER_OF = {'redis-memory': 'Redis', 'redis-always': 'Redis', 'zookeeper': 'ZooKeeper', 'etcd': 'etcd'}
 
 
@@ -60,6 +61,8 @@ def collect(raw, out):
     data['machine'] = machine()
     data['versions'] = from_environment('VERSION')
     data['skipped'] = from_environment('SKIPPED')
+    data['flush_delay'] = os.environ.get('BENCH_FLUSH_DELAY', '')
+    data['settings'] = SETTINGS
     data['date'] = os.environ.get('BENCH_DATE', '')
     data['command'] = os.environ.get('BENCH_COMMAND', 'tools/bench')
     with open(out, 'w', encoding='utf-8') as file:
@@ -185,15 +188,47 @@ class Target:
         self.what, self.bound, self.limit, self.measure = what, bound, limit, measure
 
 
-def targets():
-    """What issue 3 asks for, each as one ratio."""
-    at_most, at_least = 'at most', 'at least'
+AT_MOST, AT_LEAST = 'at most', 'at least'
 
-    def compare(key, system, other, clients=1, names='distinct', work_us=0):
-        return lambda r: r.ratio(key, (system, clients, names, work_us), (other, clients, names, work_us))
 
-    def throughput(*args, **more):
-        return compare('cycles_per_second', *args, **more)
+def compare(key, system, other, clients=1, names='distinct', work_us=0):
+    return lambda r: r.ratio(key, (system, clients, names, work_us), (other, clients, names, work_us))
+
+
+def throughput(*args, **more):
+    return compare('cycles_per_second', *args, **more)
+
+
+def floor_target(what, limit, system, floor, clients, names):
+    words = f'{what}, {names}, {clients} clients (cycles/s)'
+    return Target(words, AT_LEAST, limit, throughput(system, floor, clients=clients, names=names))
+
+
+def slow_disk_targets(delay):
+    """Where a flush takes longer, a turn with one write has to win."""
+    limits = {'1ms': 1.4, '5ms': 1.5}
+    return [floor_target('lease against raw bell', limits.get(delay, 1), 'rowlock-lease', 'raw-bell', 8, 'hot')]
+
+
+def floor_targets():
+    """Each kind of lock against the same statements with nothing around them."""
+    many = (8, 32, 128)
+    return [
+        *[floor_target('lease against raw bell', 0.95, 'rowlock-lease', 'raw-bell', n, 'hot') for n in (8, 128)],
+        *[floor_target('pessimistic against raw FOR UPDATE', 0.85, 'rowlock-unfenced', 'raw-row', n, 'hot')
+          for n in (8, 128)],
+        *[floor_target('lease against raw compare-and-swap', 0.85, 'rowlock-lease', 'raw-swap', n, 'distinct')
+          for n in many],
+        *[floor_target('pessimistic against raw FOR UPDATE', 0.85, 'rowlock-unfenced', 'raw-row', n, 'distinct')
+          for n in many],
+        *[floor_target('pessimistic, fencing, against a lease', 0.8, 'rowlock-fenced', 'rowlock-lease', 8, names)
+          for names in ('hot', 'distinct')],
+    ]
+
+
+def rival_targets():
+    """Against other lock servers, and against itself with more clients."""
+    at_most, at_least = AT_MOST, AT_LEAST
 
     def own(*args, **more):
         return compare('own_p50_us', *args, **more)
@@ -240,7 +275,8 @@ def targets():
 
 def target_rows(results):
     rows = []
-    for target in targets():
+    delay = results.data.get('flush_delay')
+    for target in slow_disk_targets(delay) if delay else [*floor_targets(), *rival_targets()]:
         value = target.measure(results)
         if value is None:
             rows.append([target.what, f'{target.bound} {target.limit:g}', '-', 'not measured'])
@@ -267,7 +303,11 @@ def where(data):
         'Servers: ' + ', '.join(f'{name} {version}' for name, version in sorted(named.items())) + '.',
         f"{data['rounds']} round{'' if data['rounds'] == 1 else 's'}, the systems in turns; each window {data['seconds']:g} s "
         '(5 times that for one hot name and more than 32 clients).',
+        data.get('settings', SETTINGS),
+        f"What measuring costs: {data['measuring_us']:.2f} µs a cycle, the same for every system.",
     ]
+    if data.get('flush_delay'):
+        lines.append(f"Each flush of MariaDB's took {data['flush_delay']} longer than this disk takes.")
     for server, why in data.get('skipped', {}).items():
         lines.append(f'Not measured: {server}: {why}')
     return lines
@@ -305,16 +345,24 @@ def markdown_table(head, rows, left):
 
 
 def markdown(results):
-    yield from ['', *where(results.data), '']
-    yield f"Measured {results.data.get('date', '')}; again with `{results.data.get('command', '')}`. The figures:"
+    data = results.data
+    yield from ['', *where(data), '']
+    yield f"Measured {data.get('date', '')}; again with `{data.get('command', '')}`. The medians:"
     yield '[performance.json](performance.json).'
     yield ''
-    yield '![Cycles per second of each system, with 1 client and with many](performance.svg)'
-    yield ''
+    if not data.get('flush_delay'):
+        yield '![Cycles per second of each system, with 1 client and with many](performance.svg)'
+        yield ''
     yield from markdown_table(TARGET_HEAD, target_rows(results), 1)
     for clients, names in results.loads():
-        yield from ['', f'### {load_title(clients, names)}', '']
+        if data.get('flush_delay') and names != 'hot':
+            continue
+        title = load_title(clients, names) + (f", {data['flush_delay']} more a flush" if data.get('flush_delay') else '')
+        yield from ['', f'### {title}', '']
         yield from markdown_table(HEAD, load_rows(results, clients, names), 2)
+    if data.get('flush_delay'):
+        yield ''
+        return
     yield from ['', f'### {OWN_TITLE}', '']
     yield from markdown_table(OWN_HEAD, own_rows(results), 2)
     yield ''
@@ -437,16 +485,42 @@ def write(path, lines):
         file.write('\n'.join(lines) + '\n')
 
 
+def medians(results):
+    """What performance.json keeps: how it was measured, and a line for each row."""
+    told = {key: results.data[key] for key in
+            ('date', 'command', 'settings', 'machine', 'versions', 'rounds', 'seconds', 'measuring_us')}
+    rows = []
+    for (system, clients, names, work_us), rounds in results.rows.items():
+        row = (system, clients, names, work_us)
+        keys = [key for key in rounds[0] if key != 'error'] if rounds else []
+        figures = {key: results.median(key, *row) for key in keys}
+        rows.append({'system': system, 'clients': clients, 'names': names, 'work_us': work_us, **figures})
+    targets = [dict(zip(('target', 'wanted', 'measured', 'verdict'), row)) for row in target_rows(results)]
+    return {**told, 'targets': targets, 'rows': rows}
+
+
+def keep_medians(path, disk, results):
+    """One member of the file for each disk; a line for each row, so that a difference can be read."""
+    kept = load(path) if os.path.exists(path) else {}
+    text = json.dumps({**kept, disk: medians(results)}, indent=1, ensure_ascii=False)
+    write(path, [re.sub(r'[\[{][^][{}]*[]}]', lambda flat: re.sub(r'\s*\n\s*', ' ', flat[0]), text)])
+
+
 def write_docs(data, folder):
     results = Results(data)
+    delay = data.get('flush_delay')
+    begin = f"<!-- measured{f', {delay} more a flush' if delay else ''}: begin (tools/bench --write-docs) -->"
+    end = begin.split(':')[0] + ': end -->'
     paper = os.path.join(folder, 'performance.md')
     with open(paper, encoding='utf-8') as file:
-        before, rest = file.read().split(BEGIN)
-    after = rest.split(END)[1]
-    write(os.path.join(folder, 'performance.json'), [json.dumps(data, indent=1)])
-    write(os.path.join(folder, 'performance.svg'), Picture(results).draw())
+        before, rest = file.read().split(begin)
+    after = rest.split(end)[1]
+    disk = f'{delay} more a flush' if delay else 'as the disk is'
+    keep_medians(os.path.join(folder, 'performance.json'), disk, results)
+    if not delay:
+        write(os.path.join(folder, 'performance.svg'), Picture(results).draw())
     with open(paper, 'w', encoding='utf-8') as file:
-        file.write(before + BEGIN + '\n' + '\n'.join(markdown(results)) + '\n' + END + after)
+        file.write(before + begin + '\n' + '\n'.join(markdown(results)) + '\n' + end + after)
 
 
 def main(arguments):

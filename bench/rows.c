@@ -63,6 +63,7 @@ static bool measure_row(rows *self, const measure_rowlock_kind *kind, unsigned c
         .warm_up_ms = warm_up_ms(self, clients),
     };
     *row = (rows_row){.kind = *kind,
+                      .no_history = self->client->no_history,
                       .clients = clients,
                       .names = hot ? "hot" : "distinct",
                       .window_ms = self->window_ms};

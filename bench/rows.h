@@ -9,6 +9,7 @@ enum { ROWS_COUNTS_MAX = 8, ROWS_KINDS_MAX = 8, ROWS_MAX = ROWS_KINDS_MAX * ROWS
 
 typedef struct rows_row {
     measure_rowlock_kind kind;
+    bool no_history;
     unsigned clients;
     const char *names; /* "distinct", or "hot": all want the same one */
     int64_t window_ms;

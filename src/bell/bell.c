@@ -28,6 +28,10 @@
 #define SUCCESSOR_FIRST_US 500
 #define SUCCESSOR_MOST_US  5000
 
+/* From here on a hand-over with one write is quicker than one with two (docs/performance.md). */
+#define SLOW_COMMIT_US 1000
+#define COMMIT_MOST_US 10000 /* more is a row that somebody had locked */
+
 struct rl_due_ring {
     rl_due_ring *next;
     uint64_t serial; /* the connection's, and the server's number for it */
@@ -96,6 +100,18 @@ rowlock_status rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waite
 }
 
 /* -------------------------------------------------------------------------- hand-over */
+
+void rl_bell_note_commit(rl_bells *bells, int64_t us)
+{
+    int64_t known_us = atomic_load(&bells->commit_us);
+    us = us < COMMIT_MOST_US ? us : COMMIT_MOST_US;
+    atomic_store(&bells->commit_us, known_us ? known_us + (us - known_us) / 8 : us);
+}
+
+bool rl_bell_commits_slowly(const rl_bells *bells)
+{
+    return atomic_load(&bells->commit_us) >= SLOW_COMMIT_US;
+}
 
 rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiver *waiver,
                              const rl_io *io, rl_waived *waived, rowlock_error *err)

@@ -29,7 +29,8 @@
  * (conn->pooled.pins counts its bells). If it is busy when its bell is to be rung, whoever has it
  * rings when giving it back; the row was freed on another connection then (lease_release_apart).
  *
- * Hand-over with one write. A holder that had to wait expects others to. In one statement it says
+ * Hand-over with one write, where a commit is slow: below some 1 ms two writes are quicker than
+ * what is said about one. A holder that had to wait expects others to. In one statement it says
  * in the server's memory that it gives up this very version (another named lock,
  * `<bell>=<version>`, the waiver), rings, and learns whether somebody was woken. That one, the
  * successor, may take the row from status `held` as long as the waiver of the version that it finds
@@ -64,6 +65,7 @@ typedef struct rl_bells {
     char prefix[RL_BELL_PREFIX_MAX + 1]; /* of the names of this schema's bells */
     /* Waiters poll: asked for, or the server has no bell (it may turn out late). */
     atomic_bool polls;
+    atomic_int_fast64_t commit_us;    /* how long taking a lease took of late; 0: not known */
     atomic_int_fast64_t successor_us; /* how long a successor may take to inherit a lease */
     rl_lines lines;                   /* of threads that wait for the same lock */
     rl_due_ring *due;                 /* guarded by the pool's mutex */
@@ -162,6 +164,11 @@ typedef struct rl_waived {
     bool mine;      /* it was still the holder's to give up; else nothing was rung */
     bool successor; /* somebody was woken, has the bell, and may take the lease (lease_inherit) */
 } rl_waived;
+
+/* A lease was taken by a statement that took so long; most of that is the flush of the disk. */
+void rl_bell_note_commit(rl_bells *bells, int64_t us);
+/* Is a commit so slow here that one write for two is worth its statements? */
+bool rl_bell_commits_slowly(const rl_bells *bells);
 
 /* Gives it up, and rings. UNKNOWN: the reply was lost. */
 rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiver *waiver,

@@ -27,11 +27,18 @@ static const char *rate_of(const void *row, char *text)
     return text;
 }
 
+static const char *history_of(const void *row, char *text)
+{
+    snprintf(text, CELL_TEXT_MAX, "%s", ((const rows_row *)row)->no_history ? "false" : "true");
+    return text;
+}
+
 #define AT(member) CELL_AT(rows_row, member)
 static const cli_column columns[] = {
     {"lock", CELL_TEXT, AT(kind.id)},
     {NULL, CELL_TEXT, AT(kind.name), .title = "LOCK", .place = 1},
     {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
+    {"history", CELL_LITERAL, .text = history_of},
     {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 2},
     {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 3},
     {"window_ms", CELL_MS, AT(window_ms)},
@@ -154,6 +161,7 @@ static const cli_option options[] = {
      .wants = "wants lease or pessimistic"},
     {0, "names", CLI_WORD, CLI_AT(bench, names), .words = names_words,
      .wants = "wants distinct or hot"},
+    {0, "no-history", CLI_FLAG, CLI_AT(cli_context, client.no_history)},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
     {0},
 };

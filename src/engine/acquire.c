@@ -74,6 +74,7 @@ rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, r
         a->stage = RL_STAGE_SETTLE;
         return ROWLOCK_UNAVAILABLE;
     }
+    rl_bell_note_commit(a->turn.bells, a->turn.change_us);
     a->lock->version = done.insert_id;
     return done.insert_id ? ROWLOCK_OK : read_token(a, err);
 }

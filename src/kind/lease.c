@@ -3,7 +3,8 @@
  * (engine/acquire.c, engine/release.c).
  *
  * A row is taken together with its bell, a named lock (bell/bell.h), unless others wait who were
- * there before. A holder that had to wait hands the lease over: others may wait as it did.
+ * there before. A holder that had to wait hands the lease over where a commit is slow: others may
+ * wait as it did.
  */
 #include "kind/lease.h"
 
@@ -203,7 +204,9 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
         return free_row_on(d, conn, RL_SQL_LEASE_RELEASE_QUIET, done, err);
     if (!has_bell)
         return free_row_on(d, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
-    if (hold->bell.waited_for && hold->at_least_us == 0 && !atomic_load(&hold->held.lost))
+    bool others_wait =
+        hold->bell.waited_for && hold->at_least_us == 0 && !atomic_load(&hold->held.lost);
+    if (others_wait && rl_bell_commits_slowly(&hold->client->bells))
         return hand_over(d, conn, done, err);
     return free_and_ring(d, conn, done, err);
 }

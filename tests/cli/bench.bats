@@ -51,6 +51,9 @@ is_measuring() {
     jq -e 'all(.[]; (.names == "hot" and .clients > 1) or .hand_over_p50_us == null)' <<<"$output"
     jq -e 'all(.[] | select(.names == "hot" and .clients == 2 and .mode == "pessimistic");
                .hand_over_p50_us > 0 and .fairness >= 1)' <<<"$output"
+    jq -e 'all(.[]; .history == true)' <<<"$output"
+    run -0 --separate-stderr rl bench --no-history --mode=lease --names=hot --seconds 0.05 --clients 1 --json
+    jq -e 'length == 2 and all(.[]; .history == false)' <<<"$output"
     nothing_is_left
 }
 

@@ -60,8 +60,10 @@ static rowlock_status try(rowlock_client *from, const char *name)
     return ts_try(from, name, ROWLOCK_OPTIMISTIC);
 }
 
+/* It will hand over as on a slow disk: all other tests have a quick one, as like as not. */
 static ts_waiter waiter_of(rowlock_client *from, const char *name)
 {
+    ts_commits_slowly(from);
     return (ts_waiter){
         .client = from, .name = name, .options = {.wait_ms = 20000, .ttl_ms = LONG_TTL}};
 }

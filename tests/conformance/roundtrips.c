@@ -470,11 +470,13 @@ static cost hand_over_plainly(void)
     return now->second ? inheriting : releasing;
 }
 
-/* The holder has waited: it gives its word, the waiter takes the lease by it, and then the holder
- * frees what nobody has taken: nothing. What each of them wrote is read while the other stands. */
+/* The holder has waited, and its disk is slow: it gives its word, the waiter takes the lease by it,
+ * and then the holder frees what nobody has taken: nothing. What each of them wrote is read while
+ * the other stands. */
 static cost hand_over(void)
 {
     const char *name = warm_name();
+    ts_commits_slowly(holder.client);
     rowlock_hold *hold = pass_to_and_fro(name);
     task next = {.party = &waiter, .name = name};
     begin_count(&waiter);
@@ -496,13 +498,17 @@ static cost hand_over(void)
     cost c = end_count(&holder);
     c.writes -= (unsigned)(inherited - word);
     let_go(hold);
+    atomic_store(&holder.client->bells.commit_us, 0);
     return c;
 }
 
 static cost release_alone(void)
 {
+    ts_commits_slowly(holder.client);
     rowlock_hold *hold = pass_to_and_fro(warm_name());
-    return COST_OF(let_go(hold));
+    cost c = COST_OF(let_go(hold));
+    atomic_store(&holder.client->bells.commit_us, 0);
+    return c;
 }
 
 static bool is_renewed(const rowlock_hold *hold)
@@ -750,8 +756,9 @@ static const row rows[] = {
      .waited = true},
     {"a waiter, from the ring until it holds", hand_over_plainly, .how = &lease, .second = true},
     {"release, somebody waits", hand_over_plainly, .how = &lease},
-    {"release by one who had waited, somebody waits", hand_over, .how = &lease},
-    {"release by one who had waited, nobody waits", release_alone, .how = &lease, .twice = true},
+    {"release by one who had waited, the disk slow, somebody waits", hand_over, .how = &lease},
+    {"release by one who had waited, the disk slow, nobody waits", release_alone, .how = &lease,
+     .twice = true},
     {"acquire, `waiting = poll`", acquire, .how = &lease, .waiting = ROWLOCK_WAITING_POLL},
     {"release, `waiting = poll`", release, .how = &lease, .waiting = ROWLOCK_WAITING_POLL},
     {"acquire, the name is new", acquire_new_name, .how = &lease},

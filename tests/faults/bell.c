@@ -202,7 +202,7 @@ static bool is_over(const char *name, rowlock_client *client, ts_fault fault)
 }
 
 /* A waiter's way through the queue: something is lost on it. Another waits behind it. */
-static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth)
+static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bool slow_disk)
 {
     static atomic_int inside; /* the threads may outlive a test that fails */
     static turn first;
@@ -210,6 +210,8 @@ static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth)
     const char *name = ts_guarded(mysql, "waiter-fault");
     rowlock_client *client = through_open();
     atomic_store(&inside, 0);
+    if (slow_disk)
+        ts_commits_slowly(client);
     rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, ttl_for(fault));
     bool later = text && strcmp(text, QUEUE) != 0;
     if (!later)
@@ -256,7 +258,7 @@ TS_ONCE(test_a_late_reply)
     const char *const holders[] = {"lease_acquire bell_take lease_waive",
                                    "lease_release lease_waive bell_ring"};
     for (unsigned i = 0; i < 4; i++)
-        assert_true(waiter_with_fault(waiters[i], TS_STALL_REPLY, 1));
+        assert_true(waiter_with_fault(waiters[i], TS_STALL_REPLY, 1, i == 2));
     for (unsigned i = 0; i < 2; i++)
         assert_true(holder_with_fault(holders[i], TS_STALL_REPLY, 1));
 }
@@ -266,10 +268,13 @@ TS_ONCE(test_every_command)
 {
     static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};
     for (unsigned f = 0; f < 2; f++) {
-        unsigned nth = 1;
-        while (nth < 100 && waiter_with_fault(NULL, faults[f], nth))
-            nth++;
-        assert_between(6, nth, 99);
+        unsigned nth;
+        for (unsigned slow_disk = 0; slow_disk < 2; slow_disk++) {
+            nth = 1;
+            while (nth < 100 && waiter_with_fault(NULL, faults[f], nth, slow_disk))
+                nth++;
+            assert_between(6, nth, 99);
+        }
         nth = 1;
         while (nth < 100 && holder_with_fault(NULL, faults[f], nth))
             nth++;

@@ -1,5 +1,6 @@
 #include "support.h"
 #include "bell/bell.h"
+#include "engine/client.h"
 #include "support/witness.h"
 
 #define MANY 64
@@ -756,6 +757,11 @@ void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms)
     WANT(OK, ts_waiter_join(waiter, within_ms));
     assert_true(rowlock_hold_token(waiter->hold) > token);
     WANT(OK, rowlock_release(waiter->hold, &ts_err));
+}
+
+void ts_commits_slowly(rowlock_client *client)
+{
+    atomic_store(&client->bells.commit_us, INT64_MAX / 2);
 }
 
 void ts_make_folder(const char *word, char *path, size_t size)

@@ -238,6 +238,10 @@ void ts_gets_in(ts_waiter *waiter, uint64_t above, int64_t within_ms, const char
  */
 void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms);
 
+/* As on a slow disk: from now on a lease goes from a holder of this client's that had to wait to
+ * the next with one write. */
+void ts_commits_slowly(rowlock_client *client);
+
 /* A new folder of this test's under TMPDIR, rowlock-WORD.XXXXXX; its path. */
 void ts_make_folder(const char *word, char *path, size_t size);
 

@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <time.h>
 
+#include "engine/client.h"
 #include "faults/runs/history.h"
 #include "faults/runs/schedule.h"
 #include "rowlock/rowlock.h"
@@ -31,6 +32,7 @@ typedef struct actor {
     bool lease;
     bool fenced;
     bool poll;
+    bool slow_disk;
     int64_t ttl_ms;
     dice dice;
     rowlock_client *client;
@@ -169,6 +171,13 @@ static bool open_client(actor *a)
     return a->client != NULL;
 }
 
+/* Half of the processes hand a lease over as on a slow disk, whatever this one is. */
+static void take_disk_for_slow(actor *a)
+{
+    if (a->slow_disk)
+        atomic_store(&a->client->bells.commit_us, INT64_MAX / 2);
+}
+
 static rowlock_status acquire(actor *a, int64_t wait_ms)
 {
     const rowlock_acquire_options options = {.mode = a->lease ? ROWLOCK_OPTIMISTIC
@@ -179,6 +188,7 @@ static rowlock_status acquire(actor *a, int64_t wait_ms)
                                              .on_lost = on_lost,
                                              .on_lost_data = a};
     rowlock_error err = {0};
+    take_disk_for_slow(a);
     history_log(&a->log, "acquire wait=%" PRId64, wait_ms * 1000);
     rowlock_status status = rowlock_acquire(a->client, a->lock, &options, &a->hold, &err);
     if (status != ROWLOCK_OK) {
@@ -334,6 +344,7 @@ int main(int argc, char **argv)
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
+        a.slow_disk = dice_roll(&a.dice, 2);
     }
     history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d", a.lock,
                 a.lease ? "lease" : "row", a.ttl_ms * 1000, a.poll,
