@@ -80,6 +80,7 @@ def load(path):
 class Results:
     def __init__(self, data):
         self.data = data
+        self.delay = data.get('flush_delay')
         self.systems = {system['id']: system for system in data['systems']}
         self.rows = {(row['system'], row['clients'], row['names'], row['work_us']): row['rounds']
                      for row in data['rows']}
@@ -228,8 +229,6 @@ def floor_targets():
 
 def rival_targets():
     """Against other lock servers, and against itself with more clients."""
-    at_most, at_least = AT_MOST, AT_LEAST
-
     def own(*args, **more):
         return compare('own_p50_us', *args, **more)
 
@@ -242,41 +241,40 @@ def rival_targets():
     hot = {'clients': 128, 'names': 'hot'}
     ours = {'pessimistic': 'rowlock-unfenced', 'pessimistic, fencing': 'rowlock-fenced', 'lease': 'rowlock-lease'}
     return [
-        Target('pessimistic over raw FOR UPDATE, 1 client (own time of a cycle, p50)', at_most, 1.10,
+        Target('pessimistic over raw FOR UPDATE, 1 client (own time of a cycle, p50)', AT_MOST, 1.10,
                own('rowlock-unfenced', 'raw-row')),
-        Target('lease over raw compare-and-swap, 1 client (own time of a cycle, p50)', at_most, 1.10,
+        Target('lease over raw compare-and-swap, 1 client (own time of a cycle, p50)', AT_MOST, 1.10,
                own('rowlock-lease', 'raw-swap')),
-        Target('pessimistic against Redis in memory, 1 client (cycles/s)', at_least, 0.75,
+        Target('pessimistic against Redis in memory, 1 client (cycles/s)', AT_LEAST, 0.75,
                throughput('rowlock-unfenced', 'redis-memory')),
-        Target("own time with 100 µs of work, release not waited for, against Redis's (p50)", at_most, 1.0,
+        Target("own time with 100 µs of work, release not waited for, against Redis's (p50)", AT_MOST, 1.0,
                own('rowlock-unfenced-async', 'redis-memory', work_us=100)),
-        Target('pessimistic against Redis in memory, hot, 128 clients (cycles/s)', at_least, 20,
+        Target('pessimistic against Redis in memory, hot, 128 clients (cycles/s)', AT_LEAST, 20,
                throughput('rowlock-unfenced', 'redis-memory', **hot)),
-        Target('lease against ZooKeeper, 1 client (cycles/s)', at_least, 2.5,
+        Target('lease against ZooKeeper, 1 client (cycles/s)', AT_LEAST, 2.5,
                throughput('rowlock-lease', 'zookeeper')),
-        Target('lease against etcd, 1 client (cycles/s)', at_least, 2.5,
+        Target('lease against etcd, 1 client (cycles/s)', AT_LEAST, 2.5,
                throughput('rowlock-lease', 'etcd')),
-        Target('lease against Redis `always`, 1 client (cycles/s)', at_least, 0.75,
+        Target('lease against Redis `always`, 1 client (cycles/s)', AT_LEAST, 0.75,
                throughput('rowlock-lease', 'redis-always')),
-        Target('lease against ZooKeeper, hot, 128 clients (cycles/s)', at_least, 2,
+        Target('lease against ZooKeeper, hot, 128 clients (cycles/s)', AT_LEAST, 2,
                throughput('rowlock-lease', 'zookeeper', **hot)),
-        Target('lease against etcd, hot, 128 clients (cycles/s)', at_least, 3,
+        Target('lease against etcd, hot, 128 clients (cycles/s)', AT_LEAST, 3,
                throughput('rowlock-lease', 'etcd', **hot)),
-        Target('lease against Redis `always`, hot, 128 clients (cycles/s)', at_least, 3,
+        Target('lease against Redis `always`, hot, 128 clients (cycles/s)', AT_LEAST, 3,
                throughput('rowlock-lease', 'redis-always', **hot)),
-        *[Target(f'{word}: hot cycles/s at 128 clients against 8', at_least, 0.7, crowd(system))
+        *[Target(f'{word}: hot cycles/s at 128 clients against 8', AT_LEAST, 0.7, crowd(system))
           for word, system in ours.items()],
-        *[Target(f'{word}: fairness, hot, 128 clients', at_most, 1.2, fairness(system))
+        *[Target(f'{word}: fairness, hot, 128 clients', AT_MOST, 1.2, fairness(system))
           for word, system in ours.items()],
-        Target('hand-over p50, hot, 8 clients, pessimistic against raw FOR UPDATE', at_most, 1.15,
+        Target('hand-over p50, hot, 8 clients, pessimistic against raw FOR UPDATE', AT_MOST, 1.15,
                compare('hand_over_p50_us', 'rowlock-unfenced', 'raw-row', clients=8, names='hot')),
     ]
 
 
 def target_rows(results):
     rows = []
-    delay = results.data.get('flush_delay')
-    for target in slow_disk_targets(delay) if delay else [*floor_targets(), *rival_targets()]:
+    for target in slow_disk_targets(results.delay) if results.delay else [*floor_targets(), *rival_targets()]:
         value = target.measure(results)
         if value is None:
             rows.append([target.what, f'{target.bound} {target.limit:g}', '-', 'not measured'])
@@ -304,7 +302,7 @@ def where(data):
         f"{data['rounds']} round{'' if data['rounds'] == 1 else 's'}, the systems in turns; each window {data['seconds']:g} s "
         '(5 times that for one hot name and more than 32 clients).',
         data.get('settings', SETTINGS),
-        f"What measuring costs: {data['measuring_us']:.2f} µs a cycle, the same for every system.",
+        f"What measuring costs: {number(data['measuring_us'], 2)} µs a cycle, the same for every system.",
     ]
     if data.get('flush_delay'):
         lines.append(f"Each flush of MariaDB's took {data['flush_delay']} longer than this disk takes.")
@@ -350,17 +348,17 @@ def markdown(results):
     yield f"Measured {data.get('date', '')}; again with `{data.get('command', '')}`. The medians:"
     yield '[performance.json](performance.json).'
     yield ''
-    if not data.get('flush_delay'):
+    if not results.delay:
         yield '![Cycles per second of each system, with 1 client and with many](performance.svg)'
         yield ''
     yield from markdown_table(TARGET_HEAD, target_rows(results), 1)
     for clients, names in results.loads():
-        if data.get('flush_delay') and names != 'hot':
+        if results.delay and names != 'hot':
             continue
-        title = load_title(clients, names) + (f", {data['flush_delay']} more a flush" if data.get('flush_delay') else '')
+        title = load_title(clients, names) + (f', {results.delay} more a flush' if results.delay else '')
         yield from ['', f'### {title}', '']
         yield from markdown_table(HEAD, load_rows(results, clients, names), 2)
-    if data.get('flush_delay'):
+    if results.delay:
         yield ''
         return
     yield from ['', f'### {OWN_TITLE}', '']
@@ -508,16 +506,15 @@ def keep_medians(path, disk, results):
 
 def write_docs(data, folder):
     results = Results(data)
-    delay = data.get('flush_delay')
-    begin = f"<!-- measured{f', {delay} more a flush' if delay else ''}: begin (tools/bench --write-docs) -->"
-    end = begin.split(':')[0] + ': end -->'
+    disk = f'{results.delay} more a flush' if results.delay else 'as the disk is'
+    mark = f'<!-- measured, {disk}: ' if results.delay else '<!-- measured: '
+    begin, end = mark + 'begin (tools/bench --write-docs) -->', mark + 'end -->'
     paper = os.path.join(folder, 'performance.md')
     with open(paper, encoding='utf-8') as file:
         before, rest = file.read().split(begin)
     after = rest.split(end)[1]
-    disk = f'{delay} more a flush' if delay else 'as the disk is'
     keep_medians(os.path.join(folder, 'performance.json'), disk, results)
-    if not delay:
+    if not results.delay:
         write(os.path.join(folder, 'performance.svg'), Picture(results).draw())
     with open(paper, 'w', encoding='utf-8') as file:
         file.write(before + begin + '\n' + '\n'.join(markdown(results)) + '\n' + end + after)
