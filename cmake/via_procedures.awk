@@ -26,7 +26,7 @@ function demand(p) {
     if (p == "due") return "LENGTH(p_due) <= 300"
     if (p == "ticket") return "LENGTH(p_ticket) = 40"
     if (p == "limit") return "p_limit <= 100000"
-    if (p == "leases") return "JSON_VALID(p_leases)"
+    if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name == "lease_take_over") return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
     if (p ~ /^(after|all|connection_id|expected|fenced|id|kind|name|open|own|seen|version)$/) return "p_" p " IS NOT NULL"

@@ -34,7 +34,7 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
 -- each other in a circle. The limits: numbers that somebody made up are not to spoil the sums. (A purge in between leaves a
 -- row that nobody reads.)
 -- name: total_add_many
--- via: by hand
+-- via: own
 -- params: totals text
 INSERT INTO lock_total (id, holds, lost, taken_over, waited_us, waited_most_us, held_us, held_most_us,
                         first_at, last_at)

@@ -109,20 +109,6 @@ BEGIN
     SELECT ROW_COUNT(), 0;
 END;
 
--- A caller can make up numbers, but no names.
-CREATE PROCEDURE rl_via_total_add_many(p_totals LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
-BEGIN
-    DECLARE v_now DATETIME(6);
-    IF NOT COALESCE(@@autocommit AND JSON_VALID(p_totals), FALSE) THEN
-        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the totals are not valid, or autocommit is off';
-    END IF;
-    CALL rl_writable();
-    CALL rl_now(v_now);
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    {{total_add_many(totals = p_totals, now = v_now)}};
-    SELECT ROW_COUNT(), 0;
-END;
-
 -- Does the caller have the row's lock, in a transaction that goes on?
 CREATE PROCEDURE rl_via_has_row(p_id BIGINT UNSIGNED)
 BEGIN
