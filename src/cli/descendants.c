@@ -275,8 +275,9 @@ static void tell_new(const process_list *ours, const process_list *told)
         if (!one->alive || is_among(told, one))
             continue;
         signal_process(one, SIGTERM);
-        if (one->stopped)
-            signal_process(one, SIGCONT); /* else it would not hear it */
+        /* One that is stopped would not hear it, and a stop may be on its way to one that is not.
+         */
+        signal_process(one, SIGCONT);
     }
 }
 

@@ -39,8 +39,8 @@ bool descendants_group_is_orphaned(pid_t group);
 bool descendants_is_stopped(pid_t pid, pid_t group);
 
 /*
- * SIGTERM to each one there is that was not told yet (and SIGCONT where it is stopped). What is
- * born later is left alone till the next call: it may be what cleans up on that SIGTERM.
+ * SIGTERM to each one there is that was not told yet (and SIGCONT, for those that are stopped).
+ * What is born later is left alone till the next call: it may be what cleans up on that SIGTERM.
  */
 void descendants_tell(const process_list *before, process_list *told);
 

@@ -258,8 +258,8 @@ static void mind_children(supervision *self)
     if (self->minded)
         return;
     self->minded = true;
-    self->report.behind = descendants_count(&none);
     send_news(self, NEWS_BEHIND, 0);
+    self->report.behind = descendants_count(&none);
     if (self->job->children == CHILDREN_END)
         ask_all(self);
 }
@@ -414,6 +414,8 @@ static _Noreturn void watch(supervision *self)
         drain(self->timer);
         drain(self->deaths);
         mind_deadline(self);
+        /* A signal that came after the command's death is for what it started. */
+        reap(self);
         if (fds[0].revents)
             obey(self);
         if (fds[3].revents)

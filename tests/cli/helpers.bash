@@ -151,6 +151,7 @@ poll() {
     until "$@" >/dev/null 2>&1; do
         if ((SECONDS > end)); then
             echo "never: $*" >&2
+            ps -eo pid,ppid,pgid,stat,args | grep -v '\[' >&2
             return 1
         fi
         sleep 0.05

@@ -226,8 +226,12 @@ exit 6
 END
     background run --kill-after=1h "$L" -- bash trap.sh
     poll test -e ready
-    n=0
-    for s in TERM INT HUP QUIT USR1 USR2 CONT WINCH ALRM; do
+    # All that hear SIGTERM hear SIGCONT, too: one that is stopped would not, else.
+    kill -TERM "$BACK"
+    poll got heard 2
+    [ "$(sort heard | tr '\n' ' ')" = "CONT TERM " ]
+    n=2
+    for s in INT HUP QUIT USR1 USR2 CONT WINCH ALRM; do
         kill -$s "$BACK"
         n=$((n + 1))
         poll got heard $n
