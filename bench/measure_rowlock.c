@@ -1,5 +1,6 @@
 /* bench/measure_rowlock.c - see measure_rowlock.h */
 #include "measure_rowlock.h"
+#include "rowlock/rowlock_admin.h"
 
 #include <stdlib.h>
 #include <time.h>

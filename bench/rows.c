@@ -1,5 +1,6 @@
 /* bench/rows.c - see rows.h */
 #include "rows.h"
+#include "rowlock/rowlock_admin.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@
 
 #include <json-c/json.h>
 
-#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_admin.h"
 
 typedef struct settings {
     const char *socket;

@@ -25,6 +25,7 @@ function demand(p) {
     if (p == "last") return "LENGTH(p_last) <= 64"
     if (p == "due") return "LENGTH(p_due) <= 300"
     if (p == "ticket") return "LENGTH(p_ticket) = 40"
+    if (p == "begin") return "LENGTH(p_begin) <= 1020"
     if (p == "limit") return "p_limit <= 100000"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name == "lease_take_over") return "p_connection_id IN (0, CONNECTION_ID())"

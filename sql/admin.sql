@@ -1,13 +1,16 @@
 -- Looking, and the doctor. Without `open`, an owner's id is shown as a hash of it: it is what gives
 -- somebody the right to release.
 
+-- `begin`: what the names begin with; '' for all. No LIKE: its range ends before characters beyond the BMP.
 -- name: list_names
 -- via: own
--- params: after text, all u64, limit u64, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32)
+-- params: after text, begin text, all u64, limit u64, open u64
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name > :after
+           AND r.resource_name >= :begin
+           AND LOCATE(:begin, r.resource_name) = 1
            AND (:all <> 0 OR r.status = 'held' OR r.not_before > UTC_TIMESTAMP(6))
          ORDER BY r.resource_name
          LIMIT :limit) v
@@ -16,16 +19,18 @@ SELECT {{shown}}
 -- name: list_name
 -- via: own
 -- params: name text, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), shut_until text(32), held_us i64, remaining_us i64, shut_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32)
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name = :name) v;
 
--- What client_open holds the schema against: engines and the keys that matter.
+-- What client_open holds the schema against: engines and the keys that matter. `ours`: its comment says that rowlock
+-- made it.
 -- name: schema_shape
 -- via: own
--- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64
-SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALESCE(k.name_unique, 0)
+-- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64, ours u64
+SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALESCE(k.name_unique, 0),
+       t.table_comment LIKE 'rowlock: %'
   FROM information_schema.tables t
   LEFT JOIN (SELECT s.table_name AS of_table,
                     GROUP_CONCAT(IF(s.index_name = 'PRIMARY', s.column_name, NULL)

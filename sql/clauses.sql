@@ -140,3 +140,11 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id;
+
+-- An event, as it is listed; and is it one that is asked for?
+-- clause: event
+id, resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status, detail;
+
+-- clause: event_wanted
+(:event = '' OR event = :event)
+AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICROSECOND);

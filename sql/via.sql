@@ -26,9 +26,9 @@ DO IS_USED_LOCK(:key);
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK(:key), 0);
 
--- Takes the lock away from its holder, as `by` ("who: why"). By the same rights as rowlock_break, or
--- rowlock_break_now.
+-- Takes the lock away from its holder, as `by` ("who: why"), if its token is that one (0: whoever it is). By the same
+-- rights as rowlock_break, or rowlock_break_now.
 -- name: via_break
 -- via: by hand
--- params: name text, by text, now u64
-DO :name, :by, :now;
+-- params: name text, by text, now u64, token u64
+DO :name, :by, :now, :token;

@@ -13,6 +13,7 @@
 #include <rowlock/rowlock_mysql.h>
 
 #include "example.h"
+#include <rowlock/rowlock_admin.h>
 
 #define INVOICES 40
 

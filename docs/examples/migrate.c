@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "example.h"
+#include <rowlock/rowlock_admin.h>
 
 #include <rowlock/rowlock_migrate.h>
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "example.h"
+#include <rowlock/rowlock_admin.h>
 
 static rowlock_error err;
 

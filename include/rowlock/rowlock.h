@@ -14,16 +14,17 @@
  *                        itself closes when it hears nothing for the TTL.
  *
  *   A held lock is a `rowlock_hold`. Every change of hands gives a higher number,
- *   the fencing token; hand it to whatever you write to, and let it refuse a
- *   lower one.
+ *   the fencing token: hand it to the store that you write to, and let the store
+ *   refuse a lower one.
  *
  * THE CAVEATS
  *   - A lease is time. If your process is stopped for longer than the TTL, it is
  *     no longer the holder when it wakes up; rowlock_hold_check() says so, but
  *     code that is between the check and a write cannot be stopped by any lock
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
- *   - A lock is the word of the server that granted it. When another one answers (a
- *     failover), it is LOST; the new one may have lost it, and its token, before.
+ *   - A lock is the word of the server that granted it. When another server
+ *     answers (a failover), the lock is LOST; before that, the new server may
+ *     have lost the lock already, and its token too.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with anything.
  *   - After fork() the child must not use the parent's client: its calls answer
@@ -47,15 +48,54 @@
  *     }
  *     rowlock_client_close(client);
  *
+ * THE HEADERS
+ *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
+ *   and waiters. rowlock_admin.h has the schema, the procedures, the history, the
+ *   sweep, break, purge, fences on tables and the doctor; rowlock_migrate.h the
+ *   migrations of your own schema; rowlock_mysql.h the calls on your own MYSQL *.
+ *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
  *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
  *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
  *   Option structs are valid when zeroed; NULL options mean all defaults. Set
- *   the `reserved` members to zero. Durations carry their unit in their name.
- *   Destructors take NULL. A client may be used by any number of threads at
+ *   the `reserved` members of option structs to zero; those of results are room
+ *   for later versions: do not read them. Durations carry their unit in their
+ *   name. Destructors take NULL. A client may be used by any number of threads at
  *   once; a hold may be read (token, check, remaining ...) by any thread, and
  *   is released once.
+ *
+ * STATUSES THAT ANY CALL MAY ANSWER
+ *   The comment of a call lists the statuses that are special to it, one on a
+ *   line, without the ROWLOCK_ before them. Beside those, any call that returns a
+ *   rowlock_status may answer
+ *
+ *   INVALID      an argument or an option is not valid; nothing was changed
+ *   FORKED       the client belongs to the parent process; nothing was done
+ *   SYSTEM       the operating system refused memory, a thread or a descriptor
+ *
+ *   and any call that asks the server (these are all but rowlock_client_flush(),
+ *   rowlock_hold_check() and rowlock_cancel_new()) may answer
+ *
+ *   UNAVAILABLE  the server cannot be reached, did not answer in time, or somebody
+ *                stopped the statement (KILL QUERY); nothing was changed
+ *   UNKNOWN      the reply was lost: the change may have been made or not. A call
+ *                that only reads answers UNAVAILABLE instead
+ *   DENIED       the server refuses the user, the password or a privilege; the
+ *                message names the missing GRANT where the server tells which
+ *   SCHEMA       the schema, its tables or (via procedures) its procedures are
+ *                missing, or older or newer than this program needs
+ *   DAMAGED      a table of rowlock's is not as rowlock made it: a column, a key, a
+ *                row or its engine is another one, or is missing
+ *   READONLY     the server is read-only, not the primary, or cut off from its
+ *                cluster; nothing was changed. The client's idle connections to
+ *                that server are closed, so the next call goes where the name
+ *                leads now
+ *   UNSUPPORTED  this server cannot do that safely, or is too old
+ *   DEADLOCK     the server undid the change to end a deadlock, or (in a cluster)
+ *                because another node's change came first; nothing was changed
+ *   SERVER       the server answered with an error that rowlock does not expect;
+ *                see `server_errno`
  */
 #ifndef ROWLOCK_H
 #define ROWLOCK_H
@@ -133,7 +173,7 @@ ROWLOCK_API const char *rowlock_status_text(rowlock_status status);
 ROWLOCK_API int rowlock_status_exit(rowlock_status status);
 
 /*
- * What went wrong, for people and for logs. `message` is one line: what, which
+ * What went wrong, for people and for logs. `message` is one line: the cause, the
  * lock, what to do. It never holds a password. `server_errno`, `sqlstate` and
  * `statement` (the name of the statement in sql/) are set where a server or the
  * client library answered, else 0 and "".
@@ -144,6 +184,7 @@ typedef struct rowlock_error {
     char sqlstate[6];
     char statement[48];
     char message[600];
+    uint64_t reserved[4];
 } rowlock_error;
 
 /* ------------------------------------------------------------------ client */
@@ -161,7 +202,7 @@ typedef enum rowlock_log_level {
 
 /*
  * Called with no mutex held, from the calling thread or one of the client's. `line` has
- * no newline and no secret, and is valid during the call only. It may call the
+ * no newline and no secret, and is valid during the call only. The function may call the
  * library, but not rowlock_client_close().
  */
 typedef void (*rowlock_log_fn)(void *data, rowlock_log_level level, const char *line);
@@ -173,27 +214,32 @@ typedef enum rowlock_waiting {
     ROWLOCK_WAITING_POLL = 1,
     /*
      * Whatever the URL says. By the bell, where the server has one: waiters stand in the server's
-     * queue for a named lock (GET_LOCK) and are woken one by one, first come first served. By
-     * polling where it has none: a node of a cluster with many writers (unless single_writer), a
-     * proxy that hides the server's connections, or GET_LOCK refused.
+     * queue for a named lock (GET_LOCK), and the server wakes them one by one, first come first
+     * served. By polling where the server has no bell: a node of a cluster with many writers
+     * (unless single_writer), a proxy that hides the server's connections, or GET_LOCK refused.
      */
     ROWLOCK_WAITING_AUTO = 2
 } rowlock_waiting;
 
-/* What a client works with. */
+/* By which way a client works with rowlock's rows. */
 typedef enum rowlock_via {
     ROWLOCK_VIA_DEFAULT = 0, /* what the URL says; else TABLES */
     /*
      * The procedures that `rowlock init --procedures` (rowlock_procedures_install()) has put into
-     * the schema, for a user who may EXECUTE and has no right on any table: it takes, renews and
-     * releases locks, lists them, and can do nothing to those of others. Such clients and others
-     * exclude and wake each other. A cycle costs the server more, see rowlock-sql(7). Labels end
-     * with the login, "[name]", put there by the server. Owner ids of others are shown as a hash.
-     * rowlock_break() is CALL rowlock_break: it ends no connection that keeps a lease's bell, so
-     * that who waits finds out when it looks, within some 5 s. rowlock_sweep(), rowlock_purge()
-     * and rowlock_history_get() take rights on the tables and answer DENIED. rowlock_fence() and
+     * the schema, for a user who may EXECUTE and has no right on any table. Such a user takes,
+     * renews and releases locks and lists them, and can do nothing to the locks of others. Such
+     * clients and others exclude and wake each other. A cycle costs the server more, see
+     * rowlock-sql(7). Labels end with the login, "[name]", put there by the server. The owner ids
+     * of others are shown as a hash.
+     *
+     * rowlock_break() is CALL rowlock_break: it ends no connection that keeps a lease's bell, so a
+     * waiter finds out when it looks, within some 5 s. rowlock_sweep(), rowlock_purge() and
+     * rowlock_history_get() need rights on the tables. rowlock_fence() and
      * rowlock_tx_version_bump() roll the transaction back when they answer LOST, CONFLICT or BUSY
-     * under a lease. SCHEMA: there are no procedures, or another version's.
+     * under a lease.
+     *
+     *   SCHEMA  (of any call) there are no procedures, or another version's
+     *   DENIED  of rowlock_sweep(), rowlock_purge() and rowlock_history_get(): always
      */
     ROWLOCK_VIA_PROCEDURES = 1,
     ROWLOCK_VIA_TABLES = 2 /* whatever the URL says */
@@ -207,13 +253,13 @@ typedef enum rowlock_protocol {
 } rowlock_protocol;
 
 /*
- * How connections are encrypted. Nothing here is ever weakened by an option file; what it says
- * about TLS counts where these options and the URL say nothing, and then means REQUIRED at
- * least. (MySQL's `ssl-mode` is not among what Connector/C reads there.)
+ * How connections are encrypted. An option file never weakens what is said here; what an option
+ * file says about TLS counts where these options and the URL say nothing, and then means REQUIRED
+ * at least. (MySQL's `ssl-mode` is not among the options that Connector/C reads there.)
  *
- * Whatever the mode, the password itself is given to a server that wants it as it is
- * (mysql_clear_password, PAM's dialog) only over a unix socket, or when the server has proven
- * itself: VERIFY_CA, VERIFY_IDENTITY or a fingerprint. Else: DENIED.
+ * Whatever the mode, a server that wants the password as it is (mysql_clear_password, PAM's dialog)
+ * gets it only over a unix socket, or when the server has proven itself: VERIFY_CA,
+ * VERIFY_IDENTITY or a fingerprint. Else the call answers DENIED.
  */
 typedef enum rowlock_tls_mode {
     /* With a CA: VERIFY_IDENTITY. With a fingerprint or a certificate: REQUIRED. Else over TCP
@@ -221,7 +267,7 @@ typedef enum rowlock_tls_mode {
     ROWLOCK_TLS_DEFAULT = 0,
     ROWLOCK_TLS_OFF = 1,
     ROWLOCK_TLS_PREFERRED = 2, /* where the server offers it: against listeners, not impostors */
-    ROWLOCK_TLS_REQUIRED = 3,  /* or no connection; whoever the server is */
+    ROWLOCK_TLS_REQUIRED = 3,  /* or no connection; any server is taken */
     ROWLOCK_TLS_VERIFY_CA = 4, /* and its certificate is from `ca`, and in force */
     ROWLOCK_TLS_VERIFY_IDENTITY = 5 /* and is for the host connected to; without `ca`: from one of
                                        the system's CAs */
@@ -244,9 +290,8 @@ typedef struct rowlock_client_options {
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
      * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with a unit:
      * 250ms, 5s, 5m, 2h), waiting (auto or poll), via (tables or procedures), protocol (tcp or
-     * socket);
-     * tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert, tls-key,
-     * tls-fingerprint, tls-crl.
+     * socket), tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert,
+     * tls-key, tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
      */
     const char *url;
@@ -266,8 +311,8 @@ typedef struct rowlock_client_options {
     bool read_defaults;
     int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; at least 100 */
     int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
-    /* Who holds: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that ends with "]"
-     * has the login behind it, "[name]". */
+    /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that
+     * ends with "]" has the login behind it, "[name]". */
     const char *label;
     bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
                            these locks uses this one node, or pessimistic mode is refused there,
@@ -281,38 +326,46 @@ typedef struct rowlock_client_options {
     rowlock_via via;
     /*
      * For how long a call that takes these options tries again to connect, with pauses of up to
-     * 1 s: while the server restarts, has no connection left, cannot be found, or is cut off from
-     * its cluster (UNAVAILABLE, READONLY). DENIED, SCHEMA, ... are answered at once. The first
-     * attempt has connect_timeout_ms, later ones end with this. 0: as the URL says, else not at
-     * all; < 0: not at all; at most 86400000.
+     * 1 s: after UNAVAILABLE (the server restarts, has no connection left, cannot be found) and
+     * after READONLY (its node is cut off from the cluster). Every other status is answered at
+     * once. The first attempt has connect_timeout_ms, later ones end with this time. 0: as the URL
+     * says, else not at all; < 0: not at all; at most 86400000.
      */
     int64_t retry_ms;
     rowlock_cancel *cancel;          /* ends rowlock_client_open(): CANCELLED; not used after it */
     const char *defaults_extra_file; /* read after those files, or alone: what it says wins */
     rowlock_protocol protocol;
     /*
-     * A hold that lasts less makes no events in the history, unless it was lost, had been taken
-     * over, or is released with an exit status or a note: it is only counted
+     * A hold that lasts less makes no events in the history, unless it was lost, was taken over
+     * from a dead holder, or is released with an exit status or a note: it is only counted
      * (rowlock_info.totals). 0: 1000; < 0: every hold makes events; at most 3600000.
      */
     int64_t history_min_ms;
-    uint64_t reserved[1];
+    uint64_t reserved[8];
 } rowlock_client_options;
 
 /*
- * Connects, checks the schema's version, starts the keeper thread.
- * UNAVAILABLE, DENIED, SCHEMA, DAMAGED, UNSUPPORTED, INVALID, SYSTEM, CANCELLED; READONLY for a
- * node that is cut off from its cluster or has not joined it. (Another server that is read-only
- * may be looked at; taking a lock there answers READONLY.)
+ * Connects, checks the server and the schema's version and tables, starts the keeper thread.
  * The options are copied. Free with rowlock_client_close().
+ *
+ *   UNAVAILABLE  the server could not be reached, within connect_timeout_ms or else for retry_ms
+ *   DENIED       the login is refused, or this user has no rights in the schema (the server does
+ *                not tell such a user whether the schema is there)
+ *   SCHEMA       there is no such schema, or it has no tables of rowlock's or other ones than this
+ *                program needs
+ *   DAMAGED      a table is missing, is not InnoDB, or has lost a key
+ *   READONLY     the node is cut off from its cluster or has not joined it. (A client can be opened
+ *                on another server that is read-only; taking a lock there answers READONLY.)
+ *   UNSUPPORTED  the server is older than rowlock needs
+ *   CANCELLED    `cancel` was fired
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
     const rowlock_client_options *options, rowlock_client **client, rowlock_error *err);
 
 /*
- * Releases what is still held, writes the last history, ends the keeper, closes
- * every connection, frees the client and its holds. Waits for a callback that is
- * running, and about 4 s in all for a server that does not answer: what could not be
+ * Releases the locks that are still held, writes the last history (for up to 2 s), ends the keeper,
+ * closes every connection, frees the client and its holds. Waits for a callback that is
+ * running, and about 4 s in all for a server that does not answer: a lock that could not be
  * released ends with its connection or its TTL. No other thread may be in a
  * call on this client. In a forked child it only frees, and the parent's
  * sessions live on.
@@ -320,10 +373,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
 ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
- * Waits until the history of everything done so far is in the tables (it is
- * written behind, by the keeper; that a hold began, when it has lasted for history_min_ms). TIMEOUT
- * when it is not within wait_ms. SERVER: some events were refused and are missing (the message says
- * how many since the last flush that said so).
+ * Waits until the history of everything done so far is in the tables. (The keeper writes it later;
+ * that a hold began, when it has lasted for history_min_ms.) wait_ms < 0: waits for ever.
+ *
+ *   TIMEOUT  the history was not written within wait_ms
+ *   SERVER   some events were refused and are missing; the message says how many since the last
+ *            flush that said so
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_flush(rowlock_client *client,
                                                                  int64_t wait_ms,
@@ -341,10 +396,11 @@ typedef enum rowlock_mode {
  * signal blocked and no mutex held. A client makes one such call after the other: a
  * callback that takes its time delays the next one, and nothing else;
  * rowlock_hold_check() and rowlock_hold_fd() tell of a loss at once, a lease's before
- * anyone else can have it. `reason` is one line, valid during the call. It may call
- * anything but rowlock_client_close(); rowlock_release() of this very hold is allowed,
- * and another thread's release of it waits until the callback returns. None is made for
- * a hold that is released before its turn, nor once rowlock_client_close() has begun.
+ * anyone else can have it. `reason` is one line, valid during the call. The callback may
+ * call anything but rowlock_client_close(). It may release this very hold with
+ * rowlock_release(), and another thread's release of it waits until the callback returns.
+ * No call is made for a hold that is released before its turn, nor once
+ * rowlock_client_close() has begun.
  */
 typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
 
@@ -352,10 +408,13 @@ typedef struct rowlock_acquire_options {
     rowlock_mode mode;
     int64_t wait_ms;     /* 0: try once; < 0: for ever; else at most this long */
     int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
-    int64_t at_least_ms; /* lease: once released, stays shut until acquired + this; 0 .. 24 h */
+    int64_t at_least_ms; /* lease: once released, cools until acquired + this; 0 .. 24 h */
     int64_t max_hold_ms; /* lease: never renewed beyond acquired + this; 0: no limit */
     bool unfenced;       /* pessimistic: no token, no owner shown; two round trips a cycle */
     bool reentrant;      /* same thread, client, name and mode: the same hold again, counted */
+    bool record_refused; /* BUSY makes an event in the history, `refused`; TIMEOUT and CANCELLED
+                            make one, `gave_up` (not where `cancel` was fired before the call). Of a
+                            set: one for each name */
     rowlock_cancel *cancel;
     rowlock_lost_fn on_lost;
     void *on_lost_data;
@@ -364,21 +423,28 @@ typedef struct rowlock_acquire_options {
 
 /*
  * Takes the lock `name`: 1 to 255 characters of UTF-8 with no control character
- * and no white space at either end.
- *
- * BUSY (wait_ms 0), TIMEOUT, CANCELLED, DEADLOCK; MODE (the name is of the other
- * mode); UNAVAILABLE (nothing taken); UNKNOWN (the reply was lost and could not be
- * looked up: a lease may be held for up to the TTL by nobody); DENIED, INVALID,
- * SCHEMA, DAMAGED, READONLY, FORKED, SYSTEM, SERVER. LOST: re-entrant, and this
- * thread's hold of it is lost. Not (newly) held on any but OK.
- *
- * DAMAGED also when the token is not above what this client has had for the name: the
- * server has lost committed changes (a failover to a copy that lagged). The lock is not
- * held then, and its next token is above both. READONLY: the client's idle connections
- * to that server are closed, so the next call goes where the name leads now.
+ * and no white space at either end. On every status but OK the lock is not (newly) held.
  *
  * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). A try whose
  * reply was lost asks what became of it, for at most connect_timeout_ms.
+ *
+ *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
+ *                waiter, or a transaction that fenced it is still open
+ *   TIMEOUT      the wait ended before the lock was free
+ *   CANCELLED    `cancel` was fired, before the call or while it waited
+ *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
+ *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first
+ *   MODE         the name is of the other mode
+ *   UNAVAILABLE  no server could be reached until the wait ended, or for reconnect_ms (wait_ms 0:
+ *                at the first attempt); or another server has replaced the one that granted the
+ *                lock. Nothing is held (a lease on the old server ends there with its TTL)
+ *   UNKNOWN      the reply was lost and could not be looked up: a lease may be held, by nobody, for
+ *                up to its TTL
+ *   DAMAGED      also: the token is not above the one that this client has had for the name, so the
+ *                server has lost committed changes (a failover to a copy that lagged). The lock is
+ *                given back, and its next token is above both; the message says so where it could
+ *                not be given back, and then nobody holds it until its time is over
+ *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
                                                             const char *name,
@@ -387,10 +453,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
                                                             rowlock_error *err);
 
 /*
- * Takes several names at once in one transaction (ROWLOCK_PESSIMISTIC only), in
- * an order that is the same for everybody, so that sets never deadlock with each
- * other. All or none. 1 to ROWLOCK_SET_MAX names; doubles count once. One
- * release frees all. A set cannot be re-entrant. Otherwise as rowlock_acquire().
+ * Takes several names at once in one transaction, in an order that is the same for
+ * everybody, so that sets never deadlock with each other. All or none. 1 to
+ * ROWLOCK_SET_MAX names; a name that is given twice counts twice here, and is locked
+ * once. One release frees all. Statuses as rowlock_acquire().
+ *
+ *   INVALID  also: the mode is not ROWLOCK_PESSIMISTIC (it must be set), or `reentrant` is set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
     rowlock_client *client, const char *const names[], size_t count,
@@ -407,19 +475,24 @@ typedef struct rowlock_release_options {
 } rowlock_release_options;
 
 /*
- * Gives the lock back; on OK a try by anyone right after it succeeds. The hold
- * is freed whatever the status (a re-entrant one only by its last release), so
- * never use it again. NULL answers INVALID.
+ * Gives the lock back. On OK it is free when the call returns, so that a try by anyone right after
+ * it succeeds (unless a waiter has it by then, at_least_ms is not over, or no_reply is set). The
+ * hold is freed whatever the status (a re-entrant one only by its last release), so never use it
+ * again.
  *
- * Call it when the work under the lock has ended, also after a loss: a lease that was broken
- * (rowlock_break()) is opened for the next one by it.
+ * Call it when the work under the lock has ended, also after a loss: it opens a lease that was
+ * broken (rowlock_break()) for the next holder.
  *
- * LOST: it was no longer ours; whoever has it is not touched. UNKNOWN: the reply
- * was lost and could not be looked up; UNAVAILABLE: the server could not be asked at
- * all; a lease then ends by its TTL. FORKED: nothing was done and nothing is freed;
- * rowlock_client_close() in the child frees it. BUSY: a
- * transaction that fenced this lock is still open; the lock ends with its TTL and
- * that transaction.
+ *   LOST         the lock was no longer this hold's; the present holder is not touched
+ *   BUSY         a transaction that fenced this lock is still open. A lease ends with its TTL and
+ *                that transaction, a row lock with that transaction
+ *   UNAVAILABLE  the server could not be asked at all; the lease ends with its TTL
+ *   UNKNOWN      the reply was lost, and what became of the request could not be found out. A lease
+ *                ends with its TTL at the latest, a row lock with its connection
+ *   READONLY     the server has become read-only; the lease ends with its TTL
+ *   INVALID      `hold` is NULL
+ *   FORKED       nothing was done and nothing is freed; rowlock_client_close() in the child frees
+ *                it
  */
 ROWLOCK_API rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err);
 ROWLOCK_API rowlock_status rowlock_release_with(rowlock_hold *hold,
@@ -445,12 +518,19 @@ ROWLOCK_API unsigned rowlock_hold_depth(const rowlock_hold *hold);
 /* How long the acquire waited. */
 ROWLOCK_API int64_t rowlock_hold_waited_ms(const rowlock_hold *hold);
 /*
- * For how long, at least, nobody else can have it: the local deadline (monotonic
+ * For how long, at least, nobody else can have a lease: the local deadline (monotonic
  * clock, from before the last good request was sent, less a margin). 0 once lost.
- * It jumps up with every renewal.
+ * It jumps up with every renewal. For a row lock it is when its connection counts as
+ * dead; the server may end that sooner.
  */
 ROWLOCK_API int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold);
-/* OK or LOST (or FORKED), without a round trip. Cheap: call it in loops. */
+/*
+ * Without a round trip. Cheap: call it in loops.
+ *
+ *   OK       the lock is held, as far as this client knows
+ *   LOST     the lock is lost
+ *   INVALID  `hold` is NULL
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_check(const rowlock_hold *hold);
 /*
  * A descriptor that becomes readable when the lock is lost; for poll(). Do not
@@ -464,7 +544,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_cancel_new(rowlock_cancel **
                                                                rowlock_error *err);
 /* No call may be using it any more. */
 ROWLOCK_API void rowlock_cancel_free(rowlock_cancel *cancel);
-/* Ends every call that waits with it, now and later, with CANCELLED. Any thread;
+/* Ends every call that waits with it, now and later, with CANCELLED. From any thread;
  * async-signal-safe. */
 ROWLOCK_API void rowlock_cancel_fire(rowlock_cancel *cancel);
 /* Makes it usable again. */
@@ -483,7 +563,14 @@ typedef struct rowlock_section {
     unsigned attempt; /* 1 for the first */
 } rowlock_section;
 
-/* ROWLOCK_OK: try to make it final. Anything else ends the section with that status. */
+/*
+ * The work of one attempt.
+ *
+ *   OK        rowlock_section_run() tries to make the change final
+ *   DEADLOCK  the attempt counts as a conflict, and is made again
+ *
+ * Any other status ends the section, which answers it.
+ */
 typedef rowlock_status (*rowlock_section_fn)(void *data, const rowlock_section *section);
 
 typedef struct rowlock_section_options {
@@ -495,29 +582,47 @@ typedef struct rowlock_section_options {
     uint64_t reserved[8];
 } rowlock_section_options;
 
-/* Filled on every status: what happened until then. */
+/* Filled on every status: the attempts until then. May be NULL. */
 typedef struct rowlock_section_result {
     uint64_t version; /* on OK: the version this section made */
     unsigned attempts;
     unsigned conflicts; /* attempts undone by somebody else's change */
+    uint64_t reserved[4];
 } rowlock_section_result;
 
 /*
- * CONFLICT: max_attempts were all undone. TIMEOUT: the deadline passed between
- * attempts. BUSY: a lease on the name is held (and stayed so). UNKNOWN: the reply
- * to the final step was lost and could not be looked up. Or what `fn` returned.
+ * Runs `fn` until its change is final. The name is made when it is new.
+ *
+ *   CONFLICT   other changes undid each of max_attempts attempts
+ *   TIMEOUT    wait_ms was over between two attempts
+ *   CANCELLED  `cancel` was fired
+ *   BUSY       at the last attempt a lease on the name was held or cooling, or a transaction had
+ *              its row locked
+ *   MODE       the name is of row locks
+ *   UNKNOWN    the reply to the final step was lost and could not be looked up
+ *   INVALID    also: a member is negative, or a backoff is over 24 h
+ *
+ * Or the status that `fn` returned.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_section_run(
     rowlock_client *client, const char *name, const rowlock_section_options *options,
     rowlock_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
 
-/* The two halves, for a loop of your own. The name is made when it is new. BUSY: a
- * lease on it is held, and its version is not for sections. */
+/*
+ * The two halves, for a loop of your own. rowlock_version_read() reads the version,
+ * rowlock_version_bump() makes it one higher if it is still `expected`, and sets `version` to the
+ * new one. The name is made when it is new.
+ *
+ *   BUSY      a lease on the name is held or cooling: its version is not for sections. The bump
+ *             also: a transaction has the name's row locked
+ *   CONFLICT  the bump: the version is not `expected` any more
+ *   MODE      the name is of row locks
+ *   UNKNOWN   the bump: the reply was lost and could not be looked up
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_read(rowlock_client *client,
                                                                  const char *name,
                                                                  uint64_t *version,
                                                                  rowlock_error *err);
-/* CONFLICT when the version is not `expected` any more; BUSY under a lease. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_version_bump(rowlock_client *client,
                                                                  const char *name,
                                                                  uint64_t expected,
@@ -530,13 +635,16 @@ typedef enum rowlock_state {
     ROWLOCK_FREE = 0,
     ROWLOCK_HELD = 1,
     ROWLOCK_EXPIRED = 2, /* its holder is gone: the lease ended, or the row lock's connection did */
-    ROWLOCK_SHUT = 3     /* free, but closed until at_least is over */
+    ROWLOCK_COOLING = 3  /* free, but closed until at_least (after a break: the old holder's time)
+                            is over */
 } rowlock_state;
 
-/* Strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD HH:MM:SS.ffffff". */
+/* In this part strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD
+ * HH:MM:SS.ffffff". */
+
 /*
- * The holds of a name that have ended, counted by the clients that held it (calls of the SQL
- * procedures are not among them) and written some 10 s later. They stay as long as the name.
+ * The holds of a name that have ended. The clients that held the name count them (calls of the SQL
+ * procedures are not counted) and write them some 10 s later. They stay as long as the name.
  */
 typedef struct rowlock_totals {
     uint64_t holds;
@@ -548,6 +656,7 @@ typedef struct rowlock_totals {
     int64_t held_most_us;
     const char *first_at; /* when the first, and the last, were written; "" where there are none */
     const char *last_at;
+    uint64_t reserved[4];
 } rowlock_totals;
 
 typedef struct rowlock_info {
@@ -558,7 +667,7 @@ typedef struct rowlock_info {
     const char *owner; /* of the present or last holder */
     const char *owner_label;
     const char *acquired_at;
-    const char *expires_at; /* lease: until when without a renewal; shut: until when */
+    const char *expires_at; /* lease: its end without a renewal; cooling: until when */
     int64_t held_ms;        /* since acquired_at, by the server's clock; -1: not held */
     int64_t remaining_ms;   /* until expires_at, by the server's clock; -1: no expiry */
     uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
@@ -569,18 +678,25 @@ typedef struct rowlock_info {
 typedef struct rowlock_list rowlock_list;
 
 typedef struct rowlock_list_options {
-    bool all;          /* free ones too */
-    const char *after; /* names after this one (byte order), for paging; NULL: from the start */
-    size_t limit;      /* 0: 1000; at most 100000 */
+    bool all;           /* free ones too */
+    const char *after;  /* names after this one (byte order), for paging; NULL: from the start */
+    size_t limit;       /* 0: 1000; at most 100000 */
+    const char *prefix; /* names that begin with it (it may end with a blank, else it is as a name);
+                           NULL: all */
     uint64_t reserved[4];
 } rowlock_list_options;
 
-/* Names in byte order. Free with rowlock_list_free(), which ends the infos too. */
+/* The locks that are held or cooling (`all`: the free ones too), names in byte order. Free with
+ * rowlock_list_free(), which frees the infos too. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_get(rowlock_client *client,
                                                              const rowlock_list_options *options,
                                                              rowlock_list **list,
                                                              rowlock_error *err);
-/* One name; NOT_FOUND when it was never used (or is purged). */
+/*
+ * One name, as rowlock_list_get().
+ *
+ *   NOT_FOUND  the name was never used, or is purged
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_list_one(rowlock_client *client,
                                                              const char *name, rowlock_list **list,
                                                              rowlock_error *err);
@@ -608,336 +724,26 @@ typedef struct rowlock_waiters_options {
 } rowlock_waiters_options;
 
 /*
- * Who waits now, by name (byte order), the longest wait first. They are read from the
- * server's process list and from InnoDB: whoever polls, or waits in a thread of a process
- * in which another thread waits already, is not there; nor, for that time, is the first
- * in the queue of a lease whose holder's connection is gone, which waits for its expiry.
+ * The waiters of this moment, by name (byte order), the longest wait first. They are read from the
+ * server's process list and from InnoDB. Not among them are a waiter that polls, and one that waits
+ * in a thread of a process in which another thread waits for the same name already; nor, for that
+ * time, the first in the queue of a lease whose holder's connection is gone, which waits for its
+ * expiry. Free with rowlock_waiters_free().
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a
  * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).
- * That they are missing is no error: rowlock_waiters_hidden() says so.
+ * That they are missing is no error (the call does not answer DENIED for it):
+ * rowlock_waiters_hidden() says so.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *options,
                     rowlock_waiters **waiters, rowlock_error *err);
 ROWLOCK_API size_t rowlock_waiters_count(const rowlock_waiters *waiters);
 ROWLOCK_API const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i);
-/* One line: who is missing and which privilege would show them; "" when nobody is. Valid for
- * ever. */
+/* One line: which waiters are missing, and which privilege would show them; "" when none is
+ * missing. Valid for ever. */
 ROWLOCK_API const char *rowlock_waiters_hidden(const rowlock_waiters *waiters);
 ROWLOCK_API void rowlock_waiters_free(rowlock_waiters *waiters);
-
-/* ----------------------------------------------------------------- history */
-
-typedef struct rowlock_event {
-    uint64_t id;
-    const char *name;
-    rowlock_mode mode;
-    const char *event; /* acquired, released, expired, taken_over, broken, lost */
-    uint64_t token;
-    const char *owner;
-    const char *owner_label;
-    const char *happened_at;
-    int64_t waited_ms; /* -1: unknown */
-    int64_t held_ms;   /* -1: unknown */
-    bool has_exit_status;
-    int exit_status;
-    const char *detail;
-} rowlock_event;
-
-typedef struct rowlock_history rowlock_history;
-
-typedef struct rowlock_history_options {
-    const char *name; /* NULL: every lock */
-    size_t limit;     /* the newest so many; 0: 100; at most 100000 */
-    uint64_t reserved[4];
-} rowlock_history_options;
-
-/* Oldest first. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_history_get(rowlock_client *client, const rowlock_history_options *options,
-                    rowlock_history **history, rowlock_error *err);
-ROWLOCK_API size_t rowlock_history_count(const rowlock_history *history);
-ROWLOCK_API const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i);
-ROWLOCK_API void rowlock_history_free(rowlock_history *history);
-
-/* ------------------------------------------------------------ housekeeping */
-
-typedef struct rowlock_sweep_options {
-    int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: keep all */
-    uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
-    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never */
-    uint64_t reserved[4];
-} rowlock_sweep_options;
-
-typedef struct rowlock_sweep_result {
-    uint64_t expired; /* locks of dead holders marked free */
-    uint64_t events;  /* history rows forgotten */
-    uint64_t purged;  /* names purged; their tokens never come back */
-} rowlock_sweep_result;
-
-/* Correctness never needs it. Any number may run at once. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client,
-                                                          const rowlock_sweep_options *options,
-                                                          rowlock_sweep_result *result,
-                                                          rowlock_error *err);
-
-/*
- * Takes a lock from its holder by force.
- *
- * A lease: its token is void at once, and its holder is told at its next renewal (TTL/3). Nobody
- * gets the lease (it is ROWLOCK_SHUT) before the holder's time would have been over, or the holder
- * has called rowlock_release(): so its work is not beside that of the next holder. Breaking it once
- * more does not shorten that. With `now` it is free at once, and until the old holder hears of
- * it two may work under the lock: only the token protects. It also opens a lease that is shut.
- *
- * A row lock: its connection is ended (needs the same user, or the right to end connections), and
- * it is free at once, in either way.
- *
- * BUSY: nobody holds it (where it is shut, with wait_ms that is waited for). NOT_FOUND. TIMEOUT,
- * CANCELLED: it is broken, and still shut.
- */
-typedef struct rowlock_break_options {
-    const char *reason;     /* kept in the history; may be NULL */
-    bool now;               /* a lease is not shut: accept that two may work under it */
-    int64_t wait_ms;        /* returns when it can be had: 0: does not wait; < 0: however long it is
-                               shut (a TTL at most) */
-    rowlock_cancel *cancel; /* of the wait; may be NULL */
-    uint64_t reserved[4];
-} rowlock_break_options;
-
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
-                                                               const char *name,
-                                                               const rowlock_break_options *options,
-                                                               rowlock_error *err);
-/* The same with nothing but a reason; may be NULL. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client, const char *name,
-                                                          const char *reason, rowlock_error *err);
-
-/*
- * Removes the rows of a name that nobody holds, as the sweep does with what was unused for
- * long. Its history stays, and its tokens go on rising should it be used again; it may then be of
- * another kind. BUSY: it is held, shut, or being looked at. NOT_FOUND. Needs the
- * privilege to delete: DENIED without it, also of a name that is not there.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
-                                                          rowlock_error *err);
-
-/* ------------------------------------------------------------------ fences */
-
-/*
- * A fence on a table: triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
- * 1644) in a session that has not presented the token of the lock's present holder
- * (rowlock_present() in rowlock_mysql.h, or CALL rowlock_present). So not even a program that
- * knows nothing of the lock writes the table without it. From a transaction's first write to its
- * end nobody else gets the lock; renewals go on. A lease whose time is over and that nobody has
- * taken yet is still good, as it is for rowlock_fence().
- *
- * Triggers do not see TRUNCATE, DDL, a foreign key's cascades, or what a replica applies; and who
- * means to can put a token into the session's variable. It keeps mistakes out, not attackers.
- *
- * The user who installs it is the triggers' definer: it needs TRIGGER on the table and SELECT on
- * rowlock's `resource` (in a cluster also UPDATE of its fence_count), for as long as the fence is
- * there. `table_schema` NULL: the client's own schema. Names are as the server has them, without
- * quotes.
- */
-typedef struct rowlock_fenced {
-    const char *table_schema;
-    const char *table_name;
-    const char *name;    /* of the lock */
-    const char *definer; /* user@host, whose rights the triggers have */
-    bool on_insert;      /* all three, unless somebody has dropped a trigger */
-    bool on_update;
-    bool on_delete;
-} rowlock_fenced;
-
-typedef struct rowlock_fences rowlock_fences;
-
-/*
- * Again with the same lock: makes what is missing, else does nothing. The lock need not exist yet.
- * NOT_FOUND: no such table, or this user may not see it. INVALID: no table (a view), one of
- * rowlock's own, or fenced by another lock. DENIED: the message has the privilege. TIMEOUT:
- * somebody used the table for as long as the client's connect_timeout_ms; nothing was changed.
- * UNKNOWN: the connection was lost; do it again.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_install(rowlock_client *client,
-                                                                  const char *table_schema,
-                                                                  const char *table_name,
-                                                                  const char *name,
-                                                                  rowlock_error *err);
-
-/* NOT_FOUND: there is no such table, or no fence that this user may see (TRIGGER on the table). */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client *client,
-                                                                 const char *table_schema,
-                                                                 const char *table_name,
-                                                                 rowlock_error *err);
-
-/* The fences of this client's locks, by table (byte order): of the tables on which this user has
- * TRIGGER. They are read from the triggers themselves. Free with rowlock_fences_free(), which ends
- * the items too; rowlock_fences_at() is NULL behind the last one. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
-                                                               rowlock_fences **fences,
-                                                               rowlock_error *err);
-ROWLOCK_API size_t rowlock_fences_count(const rowlock_fences *fences);
-ROWLOCK_API const rowlock_fenced *rowlock_fences_at(const rowlock_fences *fences, size_t i);
-ROWLOCK_API void rowlock_fences_free(rowlock_fences *fences);
-
-/* ------------------------------------------------------------------ schema */
-
-typedef struct rowlock_migration {
-    unsigned version;
-    const char *name;
-    const char *statement; /* the first line of the statement now being run; "" when done */
-    unsigned step;         /* 1 .. steps */
-    unsigned steps;
-} rowlock_migration;
-
-/* Progress; called before every statement and once, with statement "", after each file. */
-typedef void (*rowlock_migrate_fn)(void *data, const rowlock_migration *migration);
-
-typedef struct rowlock_migrate_options {
-    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
-    rowlock_migrate_fn progress;
-    void *progress_data;
-    uint64_t reserved[5];
-} rowlock_migrate_options;
-
-typedef struct rowlock_migrate_result {
-    unsigned from; /* schema version found (0: none) and left */
-    unsigned to;
-    unsigned applied; /* files */
-} rowlock_migrate_result;
-
-/*
- * Makes the schema and its tables, or brings them up to date. Safe to run again
- * and by many at once (one works, the others wait), also after one that was interrupted.
- * SCHEMA: a newer program made a change this one cannot live with, or a file was changed
- * after it was applied. DENIED names the missing privilege.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
-    const rowlock_client_options *client_options, const rowlock_migrate_options *options,
-    rowlock_migrate_result *result, rowlock_error *err);
-
-typedef struct rowlock_procedures_options {
-    int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: for ever */
-    bool update_only; /* install: nothing where there are none yet */
-    uint64_t reserved[4];
-} rowlock_procedures_options;
-
-typedef struct rowlock_procedures_result {
-    unsigned changed; /* routines that were made, replaced or dropped */
-    unsigned total;   /* routines of rowlock's that are there now */
-} rowlock_procedures_result;
-
-/*
- * Puts the stored procedures (rowlock-sql(7)) into the schema, which has its tables already
- * (rowlock_migrate()), or brings them up to date. They run with the rights of the user that
- * installs them. Safe to run again, and by many at once. SCHEMA: there are no tables. DENIED names
- * the missing privilege. TIMEOUT. `result` may be NULL.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_install(
-    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
-    rowlock_procedures_result *result, rowlock_error *err);
-/* Takes them away again; what they hold stays held. OK when there are none. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_remove(
-    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
-    rowlock_procedures_result *result, rowlock_error *err);
-
-typedef struct rowlock_sweep_event_options {
-    int64_t every_ms; /* whole seconds, 1000 to 86400000; 0: 60000 */
-    rowlock_sweep_options sweep;
-    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
-    uint64_t reserved[4];
-} rowlock_sweep_event_options;
-
-typedef struct rowlock_sweep_event_result {
-    bool there;        /* install: true; remove: there was one */
-    bool scheduler_on; /* the server runs events; else: SET GLOBAL event_scheduler = ON */
-} rowlock_sweep_event_result;
-
-/*
- * Makes the server sweep by itself: an EVENT in the schema, which runs with the rights of the user
- * that installs it. Again: changes it. Needs the procedures (rowlock_procedures_install(): SCHEMA
- * where they are not there) and the privilege EVENT. Whether the server runs events is the
- * administrator's affair: nothing is switched on. Beside other sweepers it does no harm. DENIED,
- * INVALID, TIMEOUT. `result` may be NULL.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_install(
-    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
-    rowlock_sweep_event_result *result, rowlock_error *err);
-/* Takes it away again; `options`: wait_ms alone. OK when there is none. */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_remove(
-    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
-    rowlock_sweep_event_result *result, rowlock_error *err);
-
-/* ------------------------------------------------------------------ doctor */
-
-typedef enum rowlock_level {
-    ROWLOCK_FINE = 0,
-    ROWLOCK_NOTE = 1,  /* for information */
-    ROWLOCK_CARE = 2,  /* works, with care */
-    ROWLOCK_BROKEN = 3 /* will not work, or not safely */
-} rowlock_level;
-
-/* A connection of the server's that a finding is about. Texts are "" where nothing is known. */
-typedef struct rowlock_finding_session {
-    const char
-        *role; /* "waits"; "holds" what another waits for; "may hold" it; "open" transaction */
-    uint64_t connection_id; /* for KILL */
-    const char *user;
-    const char *host;
-    const char *command;    /* the server's word for what it does: "Query", "Sleep" ... */
-    const char *state;      /* ... and for how far it is */
-    int64_t age_ms;         /* for how long it has been doing that */
-    int64_t transaction_ms; /* for how long its transaction has been open; -1: none, or unknown */
-    const char *object;     /* "schema.table", or some with ", " between them */
-    const char *lock;       /* the server's word for the lock that it holds */
-    const char *query;      /* its statement, or its last one; at most 200 characters */
-} rowlock_finding_session;
-
-typedef struct rowlock_finding {
-    const char *check; /* "isolation", "privileges", ... */
-    rowlock_level level;
-    const char *found;                       /* what is */
-    const char *follows;                     /* what follows from it; "" when fine */
-    const char *remedy;                      /* what to do, often a statement; "" when fine */
-    const rowlock_finding_session *sessions; /* the connections that it is about */
-    size_t session_count;                    /* 0 but for "blocked" and "transactions" */
-} rowlock_finding;
-
-typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
-
-/*
- * Looks at the server, the schema and this user, and reports each check through
- * `fn`. It changes nothing. `ttl_ms` (0: the default) is what wait_timeout is held
- * against. OK when it could look, whatever it found; else why it could not. A finding
- * and its texts are valid during the call of `fn` only.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
-                                                             int64_t ttl_ms, rowlock_finding_fn fn,
-                                                             void *data, rowlock_error *err);
-
-typedef struct rowlock_diagnose_options {
-    int64_t ttl_ms; /* what wait_timeout is held against; 0: the default */
-    /*
-     * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone (and is
-     * looked at so), "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL:
-     * "procedures" with via=procedures, else "batch".
-     */
-    const char *role;
-    bool rights_only; /* no other check than "privileges" (and "schema", where that cannot be used)
-                       */
-    uint64_t reserved[4];
-} rowlock_diagnose_options;
-
-/*
- * The same for a user of that role. Where it lacks a right, the remedy of the finding "privileges"
- * is every GRANT that is missing and no other: statements as they can be run, each on a line.
- * INVALID: there is no such role. `how` may be NULL.
- */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_diagnose_with(const rowlock_client_options *options, const rowlock_diagnose_options *how,
-                      rowlock_finding_fn fn, void *data, rowlock_error *err);
 
 /* "0.1.0" of the library that is linked, not of the header. */
 ROWLOCK_API const char *rowlock_version(void);

@@ -2,35 +2,35 @@
  * rowlock/rowlock_migrate.h - migrations of your own schema, under a lock.
  *
  * A folder has numbered files of SQL (0001_what.sql, 0002_more.sql, ...); a table in the schema,
- * the history, has what was applied. rowlock_migrations_apply() runs what is missing, in the order
- * of the numbers, while it holds a lease, so that of any number of processes on any number of
- * hosts one does it.
+ * the history, has the files that were applied. rowlock_migrations_apply() runs those that are
+ * missing, in the order of the numbers, while it holds a lease, so that of any number of processes
+ * on any number of hosts one does it.
  *
  * WHAT KEEPS TWO FROM RUNNING
- *   - The lease, renewed on connections of its own: the implicit COMMIT of a DDL statement, or
- *     whatever a file does to its session, cannot drop it.
+ *   - The lease, renewed on connections of its own: neither the implicit COMMIT of a DDL statement
+ *     nor anything that a file does to its session can drop it.
  *   - When it is lost, the statement that runs is killed and the call ends.
- *   - Whoever comes next has a higher fencing token and writes it into the history, where each
+ *   - The next migrator has a higher fencing token and writes it into the history, where each
  *     write of another one compares its own; and it ends the connection of the one before and
  *     waits until the server has undone its statement, before the first of its own.
  *
  * WHAT IS KNOWN AFTERWARDS
- *   DDL commits by itself, so a file is no transaction. Before each statement the history gets
- *   which one it is, so that a file that was stopped (killed, an error, a lost connection) says
- *   how far it came. Where the server has answered, the next call goes on there, also when the
- *   rest of the file was changed meanwhile; where it is not known whether a statement took effect,
- *   the next call refuses (ROWLOCK_REPAIR), says what to look at, and a decision goes in with
- *   rowlock_migrations_repair().
+ *   DDL commits by itself, so a file is no transaction. Before each statement the call writes into
+ *   the history which one it is, so that a file that was stopped (killed, an error, a lost
+ *   connection) says how far it came. Where the server has answered, the next call goes on there,
+ *   also when the rest of the file was changed meanwhile. Where it is not known whether a statement
+ *   took effect, the next call refuses (ROWLOCK_REPAIR) and says what to look at; the decision goes
+ *   in with rowlock_migrations_repair().
  *
  * THE FILES
  *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Statements end as the mysql client has it:
- *   with a semicolon, or what a line "DELIMITER //" says. Each file has a connection of its own,
- *   with the server's defaults for its session. Lines at its top may say
+ *   with a semicolon, or with the mark that a line "DELIMITER //" sets. Each file has a connection
+ *   of its own, with the server's defaults for its session. Lines at its top may say
  *     -- rowlock: transaction        all of it in one transaction (no DDL, no CALL then)
  *     -- rowlock: resumable          each statement may be run again after an interruption
  *     -- rowlock: sql_mode=A,B       the session's sql_mode, by which quotes are read, too
  *
- * Conventions are those of rowlock.h.
+ * Conventions, and the statuses that any call may answer, are those of rowlock.h.
  */
 #ifndef ROWLOCK_MIGRATE_H
 #define ROWLOCK_MIGRATE_H
@@ -59,7 +59,7 @@ typedef struct rowlock_migrations_progress {
     unsigned steps;         /* of the file */
     unsigned file;          /* 1 .. files */
     unsigned files;         /* that this call is to apply */
-    uint64_t connection_id; /* ENDING: of the dead one */
+    uint64_t connection_id; /* ENDING: of the dead migrator */
     int64_t elapsed_ms;     /* APPLIED: of the file */
     uint64_t version;       /* the file's number */
 } rowlock_migrations_progress;
@@ -78,7 +78,7 @@ typedef struct rowlock_migrations_options {
     int64_t table_wait_ms; /* how long a statement may wait for a table that a transaction uses
                               (lock_wait_timeout); in whole seconds, 0: 30000 */
     bool out_of_order;     /* apply a file whose number is below one that is applied */
-    rowlock_cancel *cancel; /* also fired by the loss of the lock */
+    rowlock_cancel *cancel; /* the library fires it, too, when the lock is lost */
     rowlock_migrations_fn progress;
     void *progress_data;
     uint64_t reserved[8];
@@ -88,19 +88,36 @@ typedef struct rowlock_migrations_result {
     unsigned applied; /* files, by this call */
     uint64_t version; /* the highest number that is applied now; 0: none, or, on an error, it is not
                          known */
+    uint64_t reserved[4];
 } rowlock_migrations_result;
 
 /*
- * Applies what is to be applied. OK also when there was nothing to do. The result is filled on
- * every status: what was applied until then.
+ * Applies the files that are not applied yet. OK also when there was nothing to do. The result is
+ * filled on every status: the files that were applied until then. It may be NULL. A message about a
+ * statement has its file, its number and its line.
  *
- * REPAIR: the history and the folder do not fit together, and somebody has to decide (the message
- * says what to look at); nothing was run. LOST, UNKNOWN, CANCELLED: stopped, and the history says
- * where. INVALID: a file is not as it should be, or an argument; nothing was run. TIMEOUT: another
- * migrator is at work. SERVER, DENIED and others with the file, the statement and its line: what
- * the server answered to it.
- * UNSUPPORTED: on a cluster with many writers without single_writer, or behind a proxy that hides
- * connections: a migrator on another node could not be ended.
+ *   REPAIR       the history and the folder do not fit together, and somebody has to decide (the
+ *                message says what to look at); nothing was run
+ *   TIMEOUT      another migrator is at work, or the connection of the last one has not ended yet;
+ *                nothing was run
+ *   LOST         the lock was lost: stopped, and the history says where
+ *   CANCELLED    `cancel` was fired: stopped, and the history says where
+ *   UNKNOWN      the connection was lost: stopped, and the history says where
+ *   UNAVAILABLE  the server cannot be reached, or another one answers (a failover); a file that was
+ *                begun is stopped before a statement, and the history says where
+ *   BUSY         a connection of another migrator still marks this history and does not end
+ *   INVALID      an argument, or a file is not as it should be; nothing was run. A file that ends
+ *                the transaction which it asks for, that ends in an open transaction, or that
+ *                changes how quotes are read, is found while it runs: stopped, and the history says
+ *                where
+ *   SERVER       the server's answer to a statement
+ *   DENIED       the server's answer to a statement, or this user may not use the history
+ *   SCHEMA       there is no such schema
+ *   DAMAGED      the table is no history of rowlock's
+ *   SYSTEM       also: the folder or a file cannot be read
+ *   MODE         the lock's name is of row locks
+ *   UNSUPPORTED  a node of a cluster with many writers without single_writer, or a proxy that hides
+ *                connections: a migrator on another node could not be ended
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_migrations_apply(rowlock_client *client, const rowlock_migrations_options *options,
@@ -114,7 +131,7 @@ typedef enum rowlock_migrations_state {
     ROWLOCK_MIGRATIONS_STOPPED = 2, /* not to its end; the next call goes on */
     ROWLOCK_MIGRATIONS_UNKNOWN = 3, /* whether a statement took effect is not known, or it cannot
                                        go on by itself */
-    ROWLOCK_MIGRATIONS_CHANGED = 4, /* what was applied is not what the file says now */
+    ROWLOCK_MIGRATIONS_CHANGED = 4, /* the file does not say now what was applied */
     ROWLOCK_MIGRATIONS_MISSING = 5, /* applied, and there is no such file */
     ROWLOCK_MIGRATIONS_LATE = 6,    /* not applied, and one with a higher number is */
     ROWLOCK_MIGRATIONS_RUNNING = 7  /* somebody is at work on it, or died less than the TTL ago */
@@ -143,8 +160,17 @@ typedef struct rowlock_migrations_file {
 
 typedef struct rowlock_migrations_list rowlock_migrations_list;
 
-/* The folder beside the history, by number. Changes nothing and takes no lock. Free with
- * rowlock_migrations_free(), which ends the files too. */
+/*
+ * The folder beside the history, by number. Changes nothing and takes no lock. Free with
+ * rowlock_migrations_free(), which frees the files too.
+ *
+ *   INVALID      an argument, or a file is not as it should be
+ *   REPAIR       the history is kept under another lock
+ *   SCHEMA       there is no such schema
+ *   DAMAGED      the table is no history of rowlock's
+ *   SYSTEM       also: the folder or a file cannot be read
+ *   UNSUPPORTED  as rowlock_migrations_apply()
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_migrations_get(rowlock_client *client, const rowlock_migrations_options *options,
                        rowlock_migrations_list **list, rowlock_error *err);
@@ -168,12 +194,12 @@ ROWLOCK_API void rowlock_migrations_free(rowlock_migrations_list *list);
 
 /* ---------------------------------------------------------------- repairing */
 
-/* What to set right; members that are zero leave it as it is. */
+/* What to set right; members that are zero leave the history as it is. */
 typedef struct rowlock_migrations_repair_options {
     uint64_t version;  /* of `done`; 0: the one file that was stopped */
     bool has_done;     /* `done` statements of it have taken effect: the next call goes on behind */
-    unsigned done;     /* them; all of them: it is applied */
-    bool checksums;    /* what was applied is what the files say now (CHANGED) */
+    unsigned done;     /* so many statements; all of them: the file is applied */
+    bool checksums;    /* the files as they are now are what was applied (CHANGED) */
     uint64_t forget;   /* remove this number from the history */
     uint64_t baseline; /* all files up to this number are applied, without running them */
     bool gone;         /* the last migrator's connection to another server has ended, for sure */
@@ -182,8 +208,13 @@ typedef struct rowlock_migrations_repair_options {
 
 /*
  * Corrects the history, under the lock; of the schema nothing else is touched. It also lets the
- * history go over to another lock. `repaired` (may be NULL): how many files it was about.
- * NOT_FOUND: there is nothing such. INVALID, and statuses of rowlock_migrations_apply().
+ * history go over to another lock. `repaired` (may be NULL): how many files it was about, on every
+ * status. Other statuses as rowlock_migrations_apply().
+ *
+ *   NOT_FOUND  no file was stopped (has_done), or the history has no such number (forget)
+ *   INVALID    also: two files were stopped and `version` does not say which one, or the file has
+ *              fewer statements than `done`
+ *   REPAIR     the last migrator worked on another server, and `gone` is not set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrations_repair(
     rowlock_client *client, const rowlock_migrations_options *options,

@@ -2,11 +2,15 @@
  * rowlock/rowlock_mysql.h - calls that work on the caller's own MYSQL *.
  *
  * The connection must be Connector/C's and reach the same server as the client's,
- * and its user needs the privileges of sql/grants.sql on rowlock's schema (of a client that works
+ * and its user needs the privileges of sql/grants.sql on rowlock's schema (where the client works
  * through procedures, EXECUTE is enough here, too). One
  * thread at a time may use it (Connector/C's rule). rowlock never changes its
  * session variables (but for @rowlock_presented), its default schema or its autocommit, and runs
  * nothing on it but the statements named here.
+ *
+ * Conventions, and the statuses that any call may answer, are those of rowlock.h. Of any call here:
+ *
+ *   INVALID  also: `mysql` is NULL, or has a result that was not read to its end
  */
 #ifndef ROWLOCK_MYSQL_H
 #define ROWLOCK_MYSQL_H
@@ -29,16 +33,24 @@ typedef struct rowlock_tx_options {
  * The row lock of `name` (ROWLOCK_PESSIMISTIC) joins the caller's open transaction
  * and ends with it: data and lock commit together, so no token is needed.
  *
- * INVALID: the connection is not in a transaction. BUSY, TIMEOUT, CANCELLED: the
- * transaction is still open and has lost nothing (it may have gained the row's lock
- * while a transaction that fenced a dead holder's token was in the way; it ends with
- * it). DEADLOCK: the server has rolled the whole transaction back. UNAVAILABLE: the connection is
- * gone, and the transaction with it. MODE, DENIED, SCHEMA ... as rowlock_acquire().
+ * Waiting ends on time when both connections have the same user (KILL QUERY), or the client works
+ * through procedures; otherwise the lock is tried again and again, with a jittered backoff. A
+ * caller that only tries is in no queue of the server's: a deadlock with another transaction then
+ * lasts until one of the waits ends.
  *
- * Waiting ends on time when both connections have the same user (KILL QUERY);
- * otherwise the lock is tried again and again, with a jittered backoff. Who only tries is in no
- * queue of the server's: a deadlock with another transaction then lasts until one of the waits
- * ends.
+ * After BUSY, TIMEOUT and CANCELLED the transaction is still open and has lost nothing. (It may
+ * have gained the row's lock while a transaction that fenced a dead holder's token was in the way;
+ * that ends with it.)
+ *
+ *   BUSY         wait_ms is 0, and somebody holds the lock; or the name was purged just now
+ *   TIMEOUT      the wait ended before the lock was free
+ *   CANCELLED    `cancel` was fired
+ *   DEADLOCK     the server has rolled the whole transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   MODE         the name is of leases
+ *   INVALID      also: the connection is not in a transaction
+ *   UNSUPPORTED  a node of a cluster with many writers without single_writer
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql,
                                                                const char *name,
@@ -48,10 +60,15 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
 /*
  * Inside the caller's open transaction: it can commit only while the lock is still
  * this hold's. From OK until the transaction ends nobody else gets the lock, and
- * renewals go on. LOST: it is not ours any more; roll back. INVALID: not in a
- * transaction, an unfenced hold, or a set. BUSY: could not be had in time (the
- * transaction is still open). DEADLOCK: the server has rolled it back. Commit or roll
- * back before rowlock_release().
+ * renewals go on. Commit or roll back before rowlock_release().
+ *
+ *   LOST         the lock is not this hold's any more; roll back
+ *   BUSY         another transaction fences the lock and did not end within connect_timeout_ms (or
+ *                the session's own limit), or somebody stopped the statement; the transaction is
+ *                still open
+ *   DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it
+ *   INVALID      also: not in a transaction, an unfenced hold, or a set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
                                                           rowlock_error *err);
@@ -59,12 +76,15 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MY
 /*
  * Presents the hold's token to the session, so that it may write tables that its lock fences
  * (rowlock_fence_install()): with or without a transaction, until the connection ends or is reset.
- * Other locks' tokens that it has presented stay. It asks the server nothing: whether the token
- * is good is seen at each write, by the triggers. A pool that hands the connection on hands the
+ * Other locks' tokens that it has presented stay. The call does not ask the server whether the
+ * token is good: the triggers see that at each write. A pool that hands the connection on hands the
  * token on as well; SET @rowlock_presented = NULL takes all of them back.
  *
- * LOST: it is not ours any more. INVALID: an unfenced hold, or a set. UNAVAILABLE: the connection
- * is gone.
+ *   LOST         the lock is not this hold's any more, as far as this client knows
+ *   INVALID      also: an unfenced hold, or a set
+ *   UNAVAILABLE  the connection is gone
+ *   TIMEOUT      the server did not answer within connect_timeout_ms
+ *   BUSY         somebody stopped the statement (KILL QUERY)
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql,
                                                             rowlock_error *err);
@@ -77,16 +97,31 @@ typedef rowlock_status (*rowlock_tx_section_fn)(void *data, const rowlock_sectio
 /*
  * The optimistic section with rows: START TRANSACTION, read the version, `fn`,
  * compare-and-swap, COMMIT, all on the caller's connection; on a conflict or a
- * deadlock ROLLBACK and again. Statuses as rowlock_section_run(); INVALID when the
- * connection is in a transaction already. After any status but OK the transaction
- * is rolled back (UNKNOWN: its COMMIT may have been made).
+ * deadlock ROLLBACK and again. After any status but OK the transaction is rolled back (UNKNOWN: its
+ * COMMIT may have been made). Statuses as rowlock_section_run().
+ *
+ *   INVALID      also: the connection is in a transaction already
+ *   UNAVAILABLE  also: the connection is gone, and the transaction with it
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_section_run(
     rowlock_client *client, MYSQL *mysql, const char *name, const rowlock_section_options *options,
     rowlock_tx_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
 
-/* The compare-and-swap alone, inside the caller's open transaction; as
- * rowlock_version_bump(). It is final when the transaction commits. */
+/*
+ * The compare-and-swap alone, inside the caller's open transaction; as
+ * rowlock_version_bump(). It is final when the transaction commits. After BUSY, TIMEOUT and
+ * CONFLICT the transaction is still open. (A client that works through procedures has rolled it
+ * back after CONFLICT, and after BUSY under a lease.)
+ *
+ *   CONFLICT     the version is not `expected` any more
+ *   BUSY         a lease on the name is held or cooling, or a transaction has its row locked
+ *   TIMEOUT      a transaction had the row locked for connect_timeout_ms
+ *   DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   MODE         the name is of row locks
+ *   INVALID      also: the connection is not in a transaction
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_version_bump(rowlock_client *client,
                                                                     MYSQL *mysql, const char *name,
                                                                     uint64_t expected,

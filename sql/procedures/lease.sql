@@ -135,7 +135,7 @@ BEGIN
         WHEN 'GONE' THEN SET p_text = '%s was purged just now';
         WHEN 'RESERVED' THEN SET p_text = '%s is free, but reserved for the next waiter';
         WHEN 'COOLING' THEN
-            SET p_text = CONCAT('%s is free, but shut for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
+            SET p_text = CONCAT('%s is free, but cooling for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
                                 ' s (at_least, or it was broken)');
         WHEN 'HELD' THEN
             SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
@@ -706,11 +706,14 @@ BEGIN
     CALL rl_now(v_now);
     IF v_status IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF v_first AND @rowlock_break_token <> v_version THEN
+        CALL rl_signal('RLBSY', p_name, CONCAT('%s has the token ', v_version, ', not ', @rowlock_break_token,
+            '; nothing was broken'));
     ELSEIF v_status = 'free' AND v_closed > v_now AND p_now AND v_kind = 'optimistic' THEN
         {{lease_open(seen = v_version, id = v_id, now = v_now)}};
         SET v_first = FALSE;
     ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
-        CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is shut for another ',
+        CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is cooling for another ',
             FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
     ELSEIF v_status <> 'held' AND p_connection = 0 THEN
         CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');

@@ -58,7 +58,7 @@ BEGIN
     ELSE
         SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before) INTO v_left_us FROM resource WHERE id = v_id;
         IF v_left_us > 0 THEN
-            CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is shut for another ',
+            CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is cooling for another ',
                 FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
         END IF;
         SET p_version = v_version;
@@ -127,6 +127,6 @@ BEGIN
     {{section_swap(owner = v_owner, label = v_label, id = v_id, name = p_name, expected = p_expected,
                    now = v_now)}};
     IF ROW_COUNT() <> 1 THEN
-        CALL rl_signal('RLBSY', p_name, 'a lease on %s is shut; try again when it is free');
+        CALL rl_signal('RLBSY', p_name, 'a lease on %s is cooling; try again when it is free');
     END IF;
 END;

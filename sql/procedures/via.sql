@@ -356,23 +356,25 @@ BEGIN
 END;
 
 -- rowlock_break or rowlock_break_now, and who it was and why for the history. With the rights of the caller:
--- who may not EXECUTE that one may not here.
+-- who may not EXECUTE that one may not here. @rowlock_break_token, which rl_break reads, is internal as
+-- @rowlock_by is: both are NULL when this is over.
 CREATE PROCEDURE rl_via_via_break(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   p_by LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                                  p_now BIGINT UNSIGNED)
+                                  p_now BIGINT UNSIGNED,
+                                  p_token BIGINT UNSIGNED)
     SQL SECURITY INVOKER
 BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        SET @rowlock_by = NULL;
+        SET @rowlock_by = NULL, @rowlock_break_token = NULL;
         RESIGNAL;
     END;
-    SET @rowlock_by = p_by;
+    SET @rowlock_by = p_by, @rowlock_break_token = NULLIF(p_token, 0);
     IF p_now THEN
         CALL rowlock_break_now(p_name);
     ELSE
         CALL rowlock_break(p_name);
     END IF;
-    SET @rowlock_by = NULL;
+    SET @rowlock_by = NULL, @rowlock_break_token = NULL;
     SELECT 1, 0;
 END;

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "engine/client.h"
+#include "rowlock/rowlock_admin.h"
 
 /* ------------------------------------------------------------------------------ lists */
 

@@ -11,7 +11,7 @@
 
 #define KILLED_WAIT_MS 500
 #define BREAK_MOST     50
-#define OPEN_LOOK_US   250000 /* between looks at what was broken and is still shut */
+#define OPEN_LOOK_US   250000 /* between looks at what was broken and is still cooling */
 
 /* The lock as it is found. */
 typedef struct victim {
@@ -22,7 +22,7 @@ typedef struct victim {
     uint64_t version;
     uint64_t connection_id;
     int64_t held_us;
-    int64_t shut_us;
+    int64_t cooling_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
 } victim;
@@ -43,7 +43,7 @@ static void keep_victim(void *data, const rl_cell *cells)
                   .version = cells[4].u64,
                   .connection_id = cells[7].u64,
                   .held_us = cells[11].null ? 0 : cells[11].i64,
-                  .shut_us = cells[13].null ? 0 : cells[13].i64};
+                  .cooling_us = cells[13].null ? 0 : cells[13].i64};
     snprintf(v->word, sizeof v->word, "%s", cells[2].text);
     snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
     snprintf(v->label, sizeof v->label, "%s", cells[6].text);
@@ -90,8 +90,8 @@ static rowlock_status break_lease(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Not held, but shut: its time is not waited for. */
-static rowlock_status open_shut(const breaking *b, rowlock_error *err)
+/* Not held, but cooling: its time is not waited for. */
+static rowlock_status open_cooling(const breaking *b, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(b->v.version), rl_u64(b->v.id)};
     rl_done done = {0};
@@ -105,14 +105,14 @@ static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
     const breaking *b = data;
     victim v = {0};
     rowlock_status status = find_victim(b, &v, err);
-    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.shut_us <= 0))
+    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.cooling_us <= 0))
         return ROWLOCK_OK;
     RL_TRY(status);
-    *hint_us = v.shut_us + 1000;
+    *hint_us = v.cooling_us + 1000;
     return rl_fail(err, ROWLOCK_BUSY,
-                   "'%s' is shut for another %.3f s, or until its old holder has "
+                   "'%s' is cooling for another %.3f s, or until its old holder has "
                    "ended",
-                   b->name, (double)v.shut_us / 1e6);
+                   b->name, (double)v.cooling_us / 1e6);
 }
 
 static rowlock_status wait_until_open(breaking *b, rowlock_error *err)
@@ -237,20 +237,20 @@ static void record_broken(const breaking *b)
     rl_client_record(b->client, &event);
 }
 
-/* A shut one opens by itself: at once where that is asked for, or it is waited for. */
+/* A cooling one opens by itself: at once where that is asked for, or it is waited for. */
 static rowlock_status not_held(const breaking *b, rowlock_error *err)
 {
-    const bool shut = b->v.shut_us > 0;
-    if (shut && b->options->now)
-        return open_shut(b, err);
-    if (shut && b->options->wait_ms != 0)
+    const bool cooling = b->v.cooling_us > 0;
+    if (cooling && b->options->now)
+        return open_cooling(b, err);
+    if (cooling && b->options->wait_ms != 0)
         return ROWLOCK_OK;
-    if (shut)
+    if (cooling)
         return rl_fail(
             err, ROWLOCK_BUSY,
-            "'%s' is not held; it is shut (it was broken, or released with --at-least) and "
+            "'%s' is not held; it is cooling (it was broken, or released with --at-least) and "
             "opens by itself within %.3f s; --now opens it at once",
-            b->name, (double)b->v.shut_us / 1e6);
+            b->name, (double)b->v.cooling_us / 1e6);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", b->name,
                    b->v.kind->of_connection ? " (as far as is published: an unfenced holder is not)"
                                             : "");
@@ -258,7 +258,12 @@ static rowlock_status not_held(const breaking *b, rowlock_error *err)
 
 static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
+    uint64_t token = b->options->token;
     RL_TRY(find_victim(b, &b->v, err));
+    if (token && token != b->v.version)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
+                       b->name, b->v.version, token);
     if (!b->v.held)
         return not_held(b, err);
     RL_TRY(b->v.kind->of_connection ? break_row(b, err) : break_lease(b, err));
@@ -271,7 +276,8 @@ static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
 {
     breaker by;
     say_breaker(by, "", b);
-    const rl_value values[] = {rl_text(b->name), rl_text(by), rl_u64(b->options->now)};
+    const rl_value values[] = {rl_text(b->name), rl_text(by), rl_u64(b->options->now),
+                               rl_u64(b->options->token)};
     rl_done done = {0};
     rowlock_status status =
         rl_client_run(b->client, &b->budget, RL_SQL_VIA_BREAK, values, &done, err);

@@ -21,10 +21,10 @@ enum {
     COLUMN_CONNECTION,
     COLUMN_ACQUIRED,
     COLUMN_EXPIRES,
-    COLUMN_SHUT_UNTIL,
+    COLUMN_COOLING_UNTIL,
     COLUMN_HELD_US,
     COLUMN_REMAINING_US,
-    COLUMN_SHUT_US,
+    COLUMN_COOLING_US,
     COLUMN_DESCRIPTION,
     COLUMN_HOLDS,
     COLUMN_LOST,
@@ -99,8 +99,8 @@ static int64_t milliseconds(const rl_cell *us)
 static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
 {
     if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
-        return !cells[COLUMN_SHUT_US].null && cells[COLUMN_SHUT_US].i64 > 0 ? ROWLOCK_SHUT
-                                                                            : ROWLOCK_FREE;
+        return !cells[COLUMN_COOLING_US].null && cells[COLUMN_COOLING_US].i64 > 0 ? ROWLOCK_COOLING
+                                                                                  : ROWLOCK_FREE;
     if (!kind->of_connection && cells[COLUMN_REMAINING_US].i64 <= 0)
         return ROWLOCK_EXPIRED;
     return ROWLOCK_HELD;
@@ -135,7 +135,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
         return ROWLOCK_SYSTEM;
     const rowlock_state state = state_of(cells, kind);
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool shut = state == ROWLOCK_SHUT;
+    const bool cooling = state == ROWLOCK_COOLING;
     to->id = cells[COLUMN_ID].u64;
     to->info =
         (rowlock_info){.mode = kind->mode,
@@ -152,10 +152,12 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
                        .remaining_ms = -1,
                        .totals = totals_of(list, cells)};
-    if (held || shut)
-        to->info.expires_at = rl_list_keep(list, &cells[shut ? COLUMN_SHUT_UNTIL : COLUMN_EXPIRES]);
-    if (shut || (held && !kind->of_connection))
-        to->info.remaining_ms = milliseconds(&cells[shut ? COLUMN_SHUT_US : COLUMN_REMAINING_US]);
+    if (held || cooling)
+        to->info.expires_at =
+            rl_list_keep(list, &cells[cooling ? COLUMN_COOLING_UNTIL : COLUMN_EXPIRES]);
+    if (cooling || (held && !kind->of_connection))
+        to->info.remaining_ms =
+            milliseconds(&cells[cooling ? COLUMN_COOLING_US : COLUMN_REMAINING_US]);
     return ROWLOCK_OK;
 }
 
@@ -179,8 +181,9 @@ static rowlock_status read_infos(rl_list *list, const char *name,
                                  const rowlock_list_options *options, rowlock_error *err)
 {
     uint64_t open = !rl_client_via(list->client);
+    const char *begin = options->prefix ? options->prefix : "";
     const rl_value one[] = {rl_text(name ? name : ""), rl_u64(open)};
-    const rl_value many[] = {rl_text(options->after ? options->after : ""),
+    const rl_value many[] = {rl_text(options->after ? options->after : ""), rl_text(begin),
                              rl_u64(options->all ? 1 : 0),
                              rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
     RL_TRY(rl_list_read(list, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES, name ? one : many,
@@ -237,15 +240,17 @@ static rowlock_status add_event(void *data, const rl_cell *cells, rowlock_error 
 rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_options *options,
                                   rowlock_history **out, rowlock_error *err)
 {
-    const char *name = options->name;
-    const rl_value limit = rl_u64(options->limit ? options->limit : HISTORY_DEFAULT);
-    const rl_value of_name[] = {rl_text(name ? name : ""), limit};
+    const char *begin = options->prefix ? options->prefix : "";
+    const rl_value values[] = {rl_text(options->name ? options->name : begin),
+                               rl_text(options->event ? options->event : ""),
+                               rl_u64((uint64_t)options->since_ms * 1000),
+                               rl_u64(options->limit ? options->limit : HISTORY_DEFAULT)};
     rowlock_history *history = rl_list_new(client, sizeof *history, sizeof(rowlock_event), err);
     if (!history)
         return ROWLOCK_SYSTEM;
     rowlock_status status =
-        rl_list_read(&history->all, name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
-                     name ? of_name : &limit, add_event, err);
+        rl_list_read(&history->all, options->name ? RL_SQL_EVENT_LIST_OF : RL_SQL_EVENT_LIST,
+                     values, add_event, err);
     if (status == ROWLOCK_OK)
         *out = history;
     else

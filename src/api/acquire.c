@@ -34,12 +34,19 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
 {
     rl_budget budget = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
     rowlock_hold *hold = NULL;
+    rowlock_error spare;
+    if (options->record_refused)
+        err = rl_error_or(err, &spare);
     if (rl_budget_cancelled(&budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
     RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
     rowlock_status status = options->mode == ROWLOCK_PESSIMISTIC
                                 ? rl_row_acquire(hold, &budget, err)
                                 : rl_acquire(&rl_lease_driver, hold, options, &budget, err);
+    bool refused =
+        status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
+    if (refused && options->record_refused)
+        rl_hold_was_refused(hold, &budget, status, err->message);
     if (status == ROWLOCK_OK)
         *out = hold;
     else

@@ -2,7 +2,10 @@
 #include "api/options.h"
 #include "base/name.h"
 
-#define LIMIT_MOST 100000
+#include <string.h>
+
+#define LIMIT_MOST    100000
+#define SINCE_MOST_MS INT64_C(315360000000) /* 10 years */
 
 /* How what was read is looked at. NULL is nothing. */
 #define RL_LOOKED_AT(list, one)                                                                    \
@@ -24,6 +27,10 @@ RL_LOOKED_AT(rowlock_waiters, rowlock_waiter)
 RL_LOOKED_AT(rowlock_history, rowlock_event)
 RL_LOOKED_AT(rowlock_fences, rowlock_fenced)
 
+/* All there are (the column's, in migrations/). */
+static const char events[] =
+    "acquired, released, expired, taken_over, broken, lost, refused, gave_up";
+
 /* `name` NULL: of all; `place` for `what` is read. */
 static rowlock_status check(const rowlock_client *client, const char *name, const void *place,
                             const char *what, size_t limit, rowlock_error *err)
@@ -37,11 +44,17 @@ static rowlock_status check(const rowlock_client *client, const char *name, cons
     return ROWLOCK_OK;
 }
 
+static rowlock_status check_prefix(const char *prefix, rowlock_error *err)
+{
+    return prefix ? rl_prefix_check(prefix, err) : ROWLOCK_OK;
+}
+
 rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_options *given,
                                 rowlock_list **list, rowlock_error *err)
 {
     const rowlock_list_options options = given ? *given : (rowlock_list_options){0};
     RL_TRY(check(client, NULL, list, "the list", options.limit, err));
+    RL_TRY(check_prefix(options.prefix, err));
     return rl_catalog_list(client, NULL, &options, list, err);
 }
 
@@ -67,11 +80,34 @@ const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
     return waiters ? waiters->hidden : "";
 }
 
+static bool is_event(const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = events; *at; at += strcspn(at, ", "), at += strspn(at, ", "))
+        if (strcspn(at, ", ") == length && strncmp(at, word, length) == 0)
+            return true;
+    return false;
+}
+
+static rowlock_status check_events(const rowlock_history_options *options, rowlock_error *err)
+{
+    if (options->event && !is_event(options->event))
+        return rl_fail(err, ROWLOCK_INVALID, "there is no event '%.40s'; there are %s",
+                       options->event, events);
+    if (options->since_ms < 0 || options->since_ms > SINCE_MOST_MS)
+        return rl_fail(err, ROWLOCK_INVALID, "since_ms is from 0 to 10 years");
+    if (options->name && options->prefix)
+        return rl_fail(err, ROWLOCK_INVALID, "a history is of a name or of a prefix, not of both");
+    return ROWLOCK_OK;
+}
+
 rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history_options *given,
                                    rowlock_history **history, rowlock_error *err)
 {
     const rowlock_history_options options = given ? *given : (rowlock_history_options){0};
     RL_TRY(check(client, options.name, history, "the history", options.limit, err));
+    RL_TRY(check_prefix(options.prefix, err));
+    RL_TRY(check_events(&options, err));
     if (rl_client_via(client))
         return rl_fail(
             err, ROWLOCK_DENIED,

@@ -42,34 +42,46 @@ static bool is_space(unsigned c)
            c == 0x205f || c == 0x3000 || c == 0xfeff;
 }
 
-rowlock_status rl_name_check(const char *name, rowlock_error *err)
+/* What a name and the beginning of one have in common. `what` it is; `last`: its last character. */
+static rowlock_status check_characters(const char *what, const char *text, unsigned *last,
+                                       rowlock_error *err)
 {
-    if (!name || !*name)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "the lock's name is empty; give one of 1 to %d characters",
-                       ROWLOCK_NAME_MAX);
-    unsigned c = 0;
     size_t count = 0;
-    for (const char *at = name; *at;) {
-        size_t length = rl_utf8_decode(at, &c);
+    if (!text || !*text)
+        return rl_fail(err, ROWLOCK_INVALID, "%s is empty; give one of 1 to %d characters", what,
+                       ROWLOCK_NAME_MAX);
+    for (const char *at = text; *at;) {
+        size_t length = rl_utf8_decode(at, last);
         if (length == 0)
-            return rl_fail(err, ROWLOCK_INVALID, "the lock's name is not valid UTF-8 (byte %zu)",
-                           (size_t)(at - name) + 1);
-        if (rl_is_control(c))
+            return rl_fail(err, ROWLOCK_INVALID, "%s is not valid UTF-8 (byte %zu)", what,
+                           (size_t)(at - text) + 1);
+        if (rl_is_control(*last))
             return rl_fail(err, ROWLOCK_INVALID,
-                           "the lock's name has a control character (U+%04X, character %zu)", c,
+                           "%s has a control character (U+%04X, character %zu)", what, *last,
                            count + 1);
-        if (count == 0 && is_space(c))
-            return rl_fail(err, ROWLOCK_INVALID, "the lock's name '%s' begins with white space",
-                           name);
+        if (count == 0 && is_space(*last))
+            return rl_fail(err, ROWLOCK_INVALID, "%s '%s' begins with white space", what, text);
         if (++count > ROWLOCK_NAME_MAX)
-            return rl_fail(err, ROWLOCK_INVALID, "the lock's name is longer than %d characters",
+            return rl_fail(err, ROWLOCK_INVALID, "%s is longer than %d characters", what,
                            ROWLOCK_NAME_MAX);
         at += length;
     }
-    if (is_space(c))
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_name_check(const char *name, rowlock_error *err)
+{
+    unsigned last = 0;
+    RL_TRY(check_characters("the lock's name", name, &last, err));
+    if (is_space(last))
         return rl_fail(err, ROWLOCK_INVALID, "the lock's name '%s' ends with white space", name);
     return ROWLOCK_OK;
+}
+
+rowlock_status rl_prefix_check(const char *prefix, rowlock_error *err)
+{
+    unsigned last = 0;
+    return check_characters("the prefix", prefix, &last, err);
 }
 
 void rl_copy_label(char *to, size_t size, const char *from)

@@ -149,6 +149,25 @@ static bool skip_operands(args *self)
 
 /* ---------------------------------------------------------------------- values */
 
+cli_pattern cli_pattern_of(const char *operand)
+{
+    const size_t length = strlen(operand);
+    if (length == 0 || operand[length - 1] != '*')
+        return (cli_pattern){.name = operand};
+    size_t before = length - 1;
+    while (before > 0 && operand[before - 1] == '\\')
+        before--;
+    const size_t backslashes = length - 1 - before;
+    char *text = cli_need(strdup(operand)); /* for as long as the process lives, as operands do */
+    char *end = text + before + backslashes / 2;
+    if (backslashes % 2 != 0) {
+        memcpy(end, "*", 2);
+        return (cli_pattern){.name = text};
+    }
+    *end = '\0';
+    return (cli_pattern){.prefix = *text ? text : NULL};
+}
+
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
     char *end;

@@ -106,6 +106,15 @@ bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_stat
 /* Complains when the operands are not between `least` and `most`; `what` names them. */
 bool cli_operands(const cli_context *context, int least, int most, const char *what);
 
+/* Which locks an operand means: one of them is NULL, or both are (all locks). A last `*` stands for
+ * anything. Of the backslashes right before it two stand for one, and an odd one makes it a star of
+ * the name. */
+typedef struct cli_pattern {
+    const char *name;
+    const char *prefix;
+} cli_pattern;
+cli_pattern cli_pattern_of(const char *operand);
+
 /* Digits alone, between `least` and `most`. */
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rowlock/rowlock_admin.h"
 #include "table.h"
 
 enum {

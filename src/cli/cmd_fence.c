@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rowlock/rowlock_admin.h"
 #include "table.h"
 
 enum { IDENTIFIER_BYTES = 256 };

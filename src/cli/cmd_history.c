@@ -1,15 +1,20 @@
 /* cli/cmd_history.c - history: who held what, and how it ended. */
 #include <stdio.h>
+#include <string.h>
 
+#include "rowlock/rowlock_admin.h"
 #include "table.h"
 
 enum { MOST = 100000 };
+
+#define SINCE_MOST_MS UINT64_C(315360000000) /* 10 years */
 
 static cli_colour event_colour(const void *row)
 {
     /* What went as it should needs no colour. */
     const char *event = ((const rowlock_event *)row)->event;
-    return event[0] == 'a' || event[0] == 'r' ? CLI_PLAIN : CLI_YELLOW;
+    const bool plain = strcmp(event, "acquired") == 0 || strcmp(event, "released") == 0;
+    return plain ? CLI_PLAIN : CLI_YELLOW;
 }
 
 static const char *holder_of(const void *row, char *text)
@@ -55,13 +60,20 @@ static const cli_column columns[] = {
 typedef struct asked {
     cli_context context;
     uint64_t limit;
+    int64_t since_ms;
+    const char *event; /* the library knows which there are */
+    const char *name;
 } asked;
 
 static rowlock_status print_history(void *into, rowlock_client *client, rowlock_error *err)
 {
     const asked *self = into;
+    const cli_pattern which = self->name ? cli_pattern_of(self->name) : (cli_pattern){0};
     const rowlock_history_options options = {
-        .name = self->context.operand_count > 0 ? self->context.operands[0] : NULL,
+        .name = which.name,
+        .prefix = which.prefix,
+        .event = self->event,
+        .since_ms = self->since_ms,
         .limit = self->limit,
     };
     rowlock_history *history;
@@ -71,13 +83,30 @@ static rowlock_status print_history(void *into, rowlock_client *client, rowlock_
     cli_rows rows = cli_rows_begin(columns, self->context.json);
     for (size_t i = 0; i < rowlock_history_count(history); i++)
         cli_rows_add(&rows, rowlock_history_at(history, i));
-    cli_rows_end(&rows, "nothing happened yet");
+    const bool all = !which.name && !which.prefix && !self->event && !self->since_ms;
+    cli_rows_end(&rows, all ? "nothing happened yet" : "nothing of that happened");
     rowlock_history_free(history);
     return ROWLOCK_OK;
 }
 
+/* --name and the operand are one. */
+static bool check(void *into)
+{
+    asked *self = into;
+    bool given = self->context.operand_count > 0;
+    if (given && self->name)
+        return !cli_usage("the lock is given twice: --name, and '%s'", self->context.operands[0]);
+    if (given)
+        self->name = self->context.operands[0];
+    return true;
+}
+
 static const cli_option options[] = {
     {'n', "limit", CLI_NUMBER, CLI_AT(asked, limit), .least = 1, .most = MOST},
+    {0, "name", CLI_TEXT, CLI_AT(asked, name)},
+    {0, "event", CLI_TEXT, CLI_AT(asked, event)},
+    {0, "since", CLI_DURATION, CLI_AT(asked, since_ms), .least = 1, .most = SINCE_MOST_MS,
+     .wants = "is how long ago at most: 2h, 7d; at most 10 years"},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
     {0},
 };
@@ -88,5 +117,6 @@ const cli_command cli_history = {
     .into = CLI_INTO(asked),
     .most = 1,
     .operands = "the lock's NAME",
+    .check = check,
     .work = print_history,
 };

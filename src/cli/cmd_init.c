@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "rowlock/rowlock_admin.h"
 
 typedef struct init_call {
     cli_context context;

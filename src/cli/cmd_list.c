@@ -12,7 +12,7 @@ static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
     [ROWLOCK_HELD] = {"held", CLI_GREEN},
     [ROWLOCK_EXPIRED] = {"expired", CLI_RED},
-    [ROWLOCK_SHUT] = {"shut", CLI_YELLOW},
+    [ROWLOCK_COOLING] = {"cooling", CLI_YELLOW},
 };
 
 /* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
@@ -134,6 +134,7 @@ static const cli_column columns[] = {
 typedef struct listed {
     cli_context context;
     bool all;
+    const char *prefix;
     rowlock_list **pages;
     size_t page_count;
     rowlock_waiters *waiters;
@@ -143,7 +144,7 @@ typedef struct listed {
  * at all. */
 static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_list_options options = {.all = self->all, .limit = PAGE};
+    rowlock_list_options options = {.all = self->all, .limit = PAGE, .prefix = self->prefix};
     for (size_t count = PAGE; count == PAGE;) {
         rowlock_list *page;
         rowlock_status status = rowlock_list_get(client, &options, &page, err);
@@ -169,7 +170,10 @@ static void print_all(const listed *self)
             cli_rows_add(&rows, &row);
         }
     }
-    cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
+    if (self->prefix)
+        cli_rows_end(&rows, self->all ? "there is no such lock" : "no such lock is held");
+    else
+        cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
 
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
@@ -185,6 +189,18 @@ static rowlock_status list(void *into, rowlock_client *client, rowlock_error *er
     return status;
 }
 
+/* One lock is `show`'s, which says more. */
+static bool check_ls(void *into)
+{
+    listed *self = into;
+    if (self->context.operand_count == 0)
+        return true;
+    const cli_pattern asked = cli_pattern_of(self->context.operands[0]);
+    self->prefix = asked.prefix;
+    return !asked.name || !cli_usage("ls takes a pattern such as '%s*'; for one lock: show '%s'",
+                                     asked.name, asked.name);
+}
+
 static const cli_option ls_options[] = {
     {'a', "all", CLI_FLAG, CLI_AT(listed, all)},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
@@ -195,6 +211,9 @@ const cli_command cli_ls = {
     .help = cli_help_ls,
     .options = ls_options,
     .into = CLI_INTO(listed),
+    .most = 1,
+    .operands = "a PATTERN",
+    .check = check_ls,
     .work = list,
 };
 
@@ -231,7 +250,7 @@ static void print_end(const rowlock_info *info)
     if (info->state == ROWLOCK_HELD && !*info->expires_at)
         print_member("until", "its connection ends");
     else
-        print_moment(info->state == ROWLOCK_SHUT ? "opens" : "until", info->expires_at, "in ",
+        print_moment(info->state == ROWLOCK_COOLING ? "opens" : "until", info->expires_at, "in ",
                      info->remaining_ms, "");
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rowlock/rowlock_admin.h"
 #include "table.h"
 
 typedef struct sweeping {

@@ -2,6 +2,7 @@
 #ifndef RL_CLI_MIGRATE_H
 #define RL_CLI_MIGRATE_H
 
+#include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_migrate.h"
 #include "table.h"
 

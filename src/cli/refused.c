@@ -1,5 +1,6 @@
 /* cli/refused.c - after the server refused something: all that the command takes. */
 #include "cli.h"
+#include "rowlock/rowlock_admin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -86,6 +86,7 @@ static const cli_option options[] = {
     {0, "at-least", CLI_DURATION, AT(acquire.at_least_ms), .most = ROWLOCK_TTL_MAX_MS,
      .wants = "is at most 24h"},
     {0, "unfenced", CLI_FLAG, AT(acquire.unfenced)},
+    {0, "record-refused", CLI_FLAG, AT(acquire.record_refused)},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

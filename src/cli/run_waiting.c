@@ -40,8 +40,8 @@ static void make_text(const char *name, const rowlock_info *info, char *out, siz
         snprintf(out, size, "waiting for %s", name);
         return;
     }
-    if (info->state == ROWLOCK_SHUT) {
-        snprintf(out, size, "waiting for %s: shut for another %s", name,
+    if (info->state == ROWLOCK_COOLING) {
+        snprintf(out, size, "waiting for %s: cooling for another %s", name,
                  info->remaining_ms >= 0 ? until : "while");
         return;
     }

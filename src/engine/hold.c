@@ -130,6 +130,18 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
         tell_end(hold, "released", options, options->note);
 }
 
+void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_status status,
+                         const char *detail)
+{
+    if (hold->client->journal.off)
+        return;
+    hold->waited_us = rl_now_us() - budget->start_us;
+    /* A token that was seen, or got and given back, is not one of this call's. */
+    for (size_t i = 0; i < hold->count; i++)
+        hold->locks[i].version = 0;
+    record(hold, status == ROWLOCK_BUSY ? "refused" : "gave_up", 0, RL_UNKNOWN_MS, NULL, detail);
+}
+
 void rl_hold_was_left(rowlock_hold *hold)
 {
     if (!hold->client->journal.off)

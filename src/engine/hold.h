@@ -64,6 +64,9 @@ bool rl_hold_lost(const rowlock_hold *hold);
 
 /* What became of it, into the history and the totals. */
 void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options);
+/* It was not got; `detail`: why. */
+void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_status status,
+                         const char *detail);
 /* Its release failed, or it was left to end by itself. */
 void rl_hold_was_left(rowlock_hold *hold);
 /* `options` may be NULL. */

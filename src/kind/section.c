@@ -49,7 +49,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     case RL_VERDICT_COOLING:
         *hint_us = seen.left_us + 1000;
         return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s for another %.3f s", name,
-                       rl_seen_held(&seen) ? "held" : "shut", (double)seen.left_us / 1e6);
+                       rl_seen_held(&seen) ? "held" : "cooling", (double)seen.left_us / 1e6);
     case RL_VERDICT_RESERVED:
     case RL_VERDICT_FREE:
         break;
@@ -66,7 +66,7 @@ static rowlock_status why_not(rowlock_client *client, const rl_budget *budget, c
     RL_TRY(rl_look(client, budget, id, name, RL_KIND_LEASE, owner, &seen, err));
     if (seen.verdict != RL_VERDICT_GONE && seen.version == expected)
         return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s", name,
-                       rl_seen_held(&seen) ? "held" : "shut");
+                       rl_seen_held(&seen) ? "held" : "cooling");
     return rl_fail(err, ROWLOCK_CONFLICT, "'%s' has version %" PRIu64 ", not %" PRIu64, name,
                    seen.version, expected);
 }

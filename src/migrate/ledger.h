@@ -9,6 +9,7 @@
 #define RL_MIGRATE_LEDGER_H
 
 #include "db/pool.h"
+#include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_migrate.h"
 #include "stmt/stmt.h"
 

@@ -201,6 +201,8 @@ static rowlock_status read_versions(migrator *m, rl_versions *all, rowlock_error
 {
     rl_maker *maker = &m->maker;
     rowlock_status status = rl_versions_read(maker->conn, &maker->io, all, err);
+    if (status == ROWLOCK_OK || status == ROWLOCK_SCHEMA)
+        RL_TRY(rl_schema_check_foreign(maker->conn, maker->params->schema, all, &maker->io, err));
     if (status != ROWLOCK_SCHEMA)
         return status;
     RL_TRY(rl_server_write_check(&maker->conn->server, err));

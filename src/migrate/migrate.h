@@ -3,7 +3,7 @@
 #define RL_MIGRATE_H
 
 #include "db/pool.h"
-#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_admin.h"
 
 /* Of the table that is made from migrations/ at build time. */
 typedef struct rl_migration {

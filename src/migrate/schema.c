@@ -120,8 +120,9 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
 static const struct {
     const char *name;
     bool name_unique;
-} tables[] = {{"resource", true},       {"resource_lock", true}, {"lease_renewal", false},
-              {"version_floor", false}, {"lock_event", false},   {"lock_total", false}};
+    unsigned made_by; /* the migration */
+} tables[] = {{"resource", true, 1},       {"resource_lock", true, 1}, {"lease_renewal", false, 1},
+              {"version_floor", false, 1}, {"lock_event", false, 1},   {"lock_total", false, 3}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,
@@ -167,6 +168,23 @@ rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl
     for (size_t i = 0; i < TABLES; i++)
         if (!seen[i])
             return damaged(schema, i, "is missing", err);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_schema_check_foreign(rl_conn *conn, const char *schema, const rl_versions *done,
+                                       const rl_io *io, rowlock_error *err)
+{
+    rl_rows rows;
+    RL_TRY(rl_query(conn, RL_SQL_SCHEMA_SHAPE, NULL, io, &rows, err));
+    while (rl_next(&rows))
+        for (size_t i = 0; i < TABLES; i++)
+            if (strcmp(rows.cells[0].text, tables[i].name) == 0 && rows.cells[4].u64 == 0 &&
+                !rl_version_find(done, tables[i].made_by))
+                return rl_fail(
+                    err, ROWLOCK_SCHEMA,
+                    "the schema '%s' has a table `%s` that is not rowlock's; nothing was "
+                    "changed: give rowlock a schema of its own (`rowlock -D NAME init`)",
+                    schema, tables[i].name);
     return ROWLOCK_OK;
 }
 

@@ -30,6 +30,10 @@ const rl_version *rl_version_find(const rl_versions *all, unsigned version);
 rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schema,
                                        rowlock_error *err) RL_MUST_USE;
 
+/* Is a table in the way that somebody else made, of one that is still to be made? SCHEMA. */
+rowlock_status rl_schema_check_foreign(rl_conn *conn, const char *schema, const rl_versions *done,
+                                       const rl_io *io, rowlock_error *err) RL_MUST_USE;
+
 /* Are the tables such that locks in them are locks? DAMAGED. */
 rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
                                      rowlock_error *err) RL_MUST_USE;

@@ -68,6 +68,8 @@ CASES
     done <<'CASES'
 ls --port=|0 65536 -1 x 3306x %
 history --limit=|0 100001 -1 x %
+history --since=|0 3651d % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
+break --token=|0 -1 x 1x % 18446744073709551616
 init --wait=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
 sweep --history=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
 sweep --unused=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m

@@ -91,6 +91,39 @@ an_event() {
     [ "$(jq '[.[].name] | unique | length' "$TEST_DIR/many.json")" -eq 2000 ]
     [ "$(jq -r '.[1999].name' "$TEST_DIR/many.json")" = many-02000 ]
     [ "$(rl ls | wc -l)" -eq 2001 ]
+    [ "$(rl break 'many-*' 2>/dev/null | wc -l)" -eq 2000 ]
+}
+
+@test "a pattern: a last * stands for anything, \\* for itself; nothing else is special" {
+    for name in billing/1 billing/2 billing billing_2 'billing/%' 'end*'; do
+        a_lock "$name"
+    done
+    an_event billing/1 acquired
+    an_event billing_2 acquired
+    an_event 'end*' acquired
+    names() { rl "$@" --json |& jq -r '.[].name' | tr '\n' ' '; }
+    [ "$(names ls 'billing/*')" = "billing/% billing/1 billing/2 " ]
+    [ "$(names ls 'billing/%*')" = "billing/% " ]
+    [ "$(names ls 'billing_*')" = "billing_2 " ]
+    misused "*show 'b\*'" rl ls 'b\*'
+    [ "$(names ls '*')" = "$(names ls)" ]
+    [ "$(names ls 'none*')" = "" ]
+    misused "*show 'billing'" rl ls billing
+    [ "$(names history 'billing/*')" = "billing/1 " ]
+    [ "$(names history --name='billing*')" = "billing/1 billing_2 " ]
+    [ "$(names history 'end\*')" = "end* " ]
+    misused "*twice*" rl history --name=a a
+    # The end of a range of characters is not that of the prefix; a blank is a character.
+    for name in p/z p/😀 'two words' 'dir\1' dir; do
+        a_lock "$name"
+    done
+    an_event p/😀 acquired
+    [ "$(names ls 'p/*')" = "p/z p/😀 " ]
+    [ "$(names ls 'p/😀*')" = "p/😀 " ]
+    [ "$(names history 'p/*')" = "p/😀 " ]
+    [ "$(names ls 'two *')" = "two words " ]
+    [ "$(names ls 'dir\\*')" = 'dir\1 ' ]
+    fails 64 "*the prefix ' ' begins with white space" rl ls ' *'
 }
 
 @test "ls --json: types and values" {
@@ -106,15 +139,15 @@ an_event() {
            and .expires_at == null' <<<"$output"
 }
 
-@test "ls: expired and shut" {
+@test "ls: expired and cooling" {
     a_lock gone 100 -10
     a_free_lock closed
     sql "UPDATE resource SET not_before = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE resource_name = 'closed'"
     run rl ls --json
-    jq -e '.[0].name == "closed" and .[0].state == "shut" and .[0].remaining_ms > 3500000' <<<"$output"
+    jq -e '.[0].name == "closed" and .[0].state == "cooling" and .[0].remaining_ms > 3500000' <<<"$output"
     jq -e '.[1].name == "gone" and .[1].state == "expired"' <<<"$output"
     run rl ls
-    [[ "$output" =~ closed\ +shut\ +lease\ +-\ +-\ +59m ]]
+    [[ "$output" =~ closed\ +cooling\ +lease\ +-\ +-\ +59m ]]
     [[ "$output" =~ gone\ +expired\ +lease\ +batch ]]
     run rl show closed
     [[ "$output" =~ opens\ +20.*\ UTC\ \(in\ 59m ]]
@@ -162,6 +195,28 @@ an_event() {
     [ "$(rl history -n2 --json |& jq -c '[.[].name]')" = '["other","nightly"]' ]
     run -0 rl history none-such
     [ -z "$output" ]
+}
+
+@test "history: --event, --since" {
+    an_event nightly acquired 7200
+    an_event nightly released 30
+    an_event other released 10
+    events() { rl history --json "$@" |& jq -c '[.[] | [.name, .event]]'; }
+    [ "$(events --event=acquired)" = '[["nightly","acquired"]]' ]
+    [ "$(events --since=1h)" = '[["nightly","released"],["other","released"]]' ]
+    [ "$(events --since=1h --event=released nightly)" = '[["nightly","released"]]' ]
+    [ "$(events --since=3h --event=acquired 'n*')" = '[["nightly","acquired"]]' ]
+    fails 64 "*no event 'got'; there are acquired, released*" rl history --event=got
+    misused "*--since*" rl history --since=0
+}
+
+@test "run --record-refused: a try, and a wait, that did not get it" {
+    a_lock busy
+    fails 1 "*" rl run -n busy true
+    fails 1 "*" rl run -n --record-refused busy true
+    fails 1 "*" rl run -w 0.1 --record-refused busy true
+    [ "$(rl history --json busy |& jq -c '[.[] | [.event, .token, .held_ms]]')" = '[["refused",0,null],["gave_up",0,null]]' ]
+    rl history --json --event=gave_up |& jq -e '.[0] | .waited_ms >= 100 and (.detail | contains("batch@db1 4711 close.sh"))'
 }
 
 @test "sweep: frees the dead, forgets, purges, and says so" {
@@ -226,24 +281,68 @@ an_event() {
     a_lock stuck
     works rl break --reason="host is gone" stuck
     [[ "${lines[0]}" =~ ^"broke stuck: held by batch@db1 4711 close.sh for 3m"[1-5][0-9]"s (lease, token 42)"$ ]]
-    state_is stuck shut
+    state_is stuck cooling
     rl history --json stuck |& jq -e '.[-1] | .event == "broken" and (.detail | contains("host is gone"))'
     [ "$(rl show --json stuck | jq .token)" -gt 42 ]
 }
 
-@test "break: a lease is shut for as long as its holder may work; --now opens it" {
+@test "break: a lease is cooling for as long as its holder may work; --now opens it" {
     a_lock kept
     works rl break kept
     [[ "${lines[0]}" == "broke kept: held by "* ]]
     [[ "${lines[1]}" =~ ^"it opens when its holder has ended, in "(59m|1h).*" at the latest"$ ]]
-    state_is kept shut
+    state_is kept cooling
     fails 1 "*" rl run -n kept -- true
     fails 1 "*" rl break kept
-    state_is kept shut
+    state_is kept cooling
     run rl break --now kept
-    [ "$output" = "opened kept, which was shut" ]
+    [ "$output" = "opened kept, which was cooling" ]
     state_is kept free
     fails 1 "*" rl break --now kept
+}
+
+@test "break --token: that holder, or nobody" {
+    a_lock stuck
+    fails 1 "*has the token 42, not 41; nothing was broken" rl break --token=41 stuck
+    state_is stuck held
+    works rl break --token=42 stuck
+    state_is stuck cooling
+    fails 1 "*" rl break --token=42 --now stuck
+    state_is stuck cooling
+    misused "*" rl break --token=0 stuck
+    misused "*of one lock*" rl break --token=42 'st*'
+}
+
+@test "break of a pattern: --yes, or a list" {
+    a_lock jobs/1
+    a_lock jobs/2
+    a_lock other
+    a_free_lock jobs/3
+    run -64 --separate-stderr rl break 'jobs/*'
+    [ "${lines[*]}" = "jobs/1: held by batch@db1 4711 close.sh (lease, token 42) jobs/2: held by batch@db1 4711 close.sh (lease, token 42)" ]
+    [ "$stderr" = "rowlock: nothing was broken; --yes breaks all of these" ]
+    state_is jobs/1 held
+    works rl break --yes 'jobs/*'
+    [[ "$output" == "broke jobs/1: "*"broke jobs/2: "* ]]
+    state_is jobs/1 cooling
+    state_is jobs/2 cooling
+    state_is other held
+    fails 1 "*no such lock is held" rl break --yes 'jobs/*'
+    run -64 --separate-stderr rl break --now 'jobs/*'
+    [ "${lines[*]}" = "jobs/1: cooling (lease, token 43) jobs/2: cooling (lease, token 43)" ]
+    works rl break --yes --now 'jobs/*'
+    state_is jobs/2 free
+    misused "*--yes is of a pattern*" rl break --yes other
+    misused "*--wait is of one lock*" rl break --yes --wait 'jobs/*'
+    a_lock 'star*'
+    a_lock star1
+    works rl break 'star\*'
+    state_is 'star*' cooling
+    state_is star1 held
+    sql "UPDATE resource SET owner = '', owner_label = '' WHERE resource_name = 'star1'"
+    run -64 --separate-stderr rl break 'star1*'
+    [ "$output" = "star1: held by an unnamed holder (lease, token 42)" ]
+    [ "$stderr" = "rowlock: nothing was broken; --yes breaks it" ]
 }
 
 @test "names, labels and details steer no terminal" {
@@ -257,6 +356,9 @@ an_event() {
     [[ "$(rl ls)" == *'esc\x1b[31m nl\nret\r tab\t del\x7f c1\u009b31m rlo\u202e end'* ]]
     # For programs it is the very same text.
     [ "$(rl ls --json | jq -r '.[0].name')" = "$evil" ]
+    rl break '*' >"$TEST_DIR/evil" 2>&1 || [ $? -eq 64 ]
+    [ "$(wc -l <"$TEST_DIR/evil")" -eq 3 ]
+    is_harmless "$TEST_DIR/evil"
     rl break plain >"$TEST_DIR/evil" 2>&1
     is_harmless "$TEST_DIR/evil"
     # An error that quotes the argument.

@@ -322,7 +322,7 @@ dies_waiting() { # MODE
 at_least() {
     rl run --max-hold=5m "$L" -- sleep 0.5
     rl run --at-least=5m "$L long" -- true
-    state_is "$L long" shut
+    state_is "$L long" cooling
     refused 1 "" rl run -n "$L long" touch marker
     before=$(now_ms)
     rl run --at-least=2s "$L" -- true
@@ -343,6 +343,6 @@ max_hold() {
     poll is_free
 }
 
-@test "--at-least keeps the lock shut; --max-hold ends the command in time, whatever the TTL" {
+@test "--at-least keeps the lock cooling; --max-hold ends the command in time, whatever the TTL" {
     side_by_side at_least "max_hold 7000 14500 --ttl=12s --max-hold=14s" "max_hold 3000 6300 --max-hold=6s"
 }

@@ -73,10 +73,10 @@ is_of_a_row() {
 is_of_one_that_is_shut() {
     rl run --at-least=59s "$L" -- true
     on_tty 'wait:waiting for' 'until:rl break --now "$L"' -- "$L" -- true
-    grep -qaE "waiting for $L: shut for another [1-5][0-9]s" screen
+    grep -qaE "waiting for $L: cooling for another [1-5][0-9]s" screen
 }
 
-@test "the waiting line: as wide as the terminal; a row lock, a holder that means ill, a lock that is shut; none" {
+@test "the waiting line: as wide as the terminal; a row lock, a holder that means ill, a lock that is cooling; none" {
     side_by_side is_cut is_of_a_row is_of_one_that_is_shut is_free_at_once
 }
 

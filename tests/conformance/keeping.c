@@ -112,7 +112,7 @@ TS_ONCE(test_at_least)
     WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
     WANT(BUSY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     WANT(OK, rowlock_list_one(other, name, &list, &ts_err));
-    assert_int_equal(rowlock_list_at(list, 0)->state, ROWLOCK_SHUT);
+    assert_int_equal(rowlock_list_at(list, 0)->state, ROWLOCK_COOLING);
     assert_between(1, rowlock_list_at(list, 0)->remaining_ms, AT_LEAST);
     assert_between(19, (int64_t)strlen(rowlock_list_at(list, 0)->expires_at), 26);
     rowlock_list_free(list);

@@ -233,33 +233,180 @@ TS_BOTH(test_break)
     rowlock_history_free(history);
 }
 
-static int64_t shut_for_ms(const char *name)
+static int64_t cooling_for_ms(const char *name)
 {
     rowlock_list *list = NULL;
     const rowlock_info *info = listed(name, &list);
-    int64_t left_ms = info->state == ROWLOCK_SHUT ? info->remaining_ms : -1;
+    int64_t left_ms = info->state == ROWLOCK_COOLING ? info->remaining_ms : -1;
     rowlock_list_free(list);
     return left_ms;
 }
 
+TS_BOTH(test_break_of_a_token)
+{
+    const char *name = ts_name("break-token");
+    rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
+    rowlock_break_options options = {.token = rowlock_hold_token(hold) + 1};
+    WANT(BUSY, rowlock_break_with(other, name, &options, &ts_err));
+    assert_non_null(strstr(ts_err.message, "' has the token "));
+    assert_non_null(strstr(ts_err.message, "nothing was broken"));
+    assert_held(hold);
+    options.token--;
+    WANT(OK, rowlock_break_with(other, name, &options, &ts_err));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
+/* So many names begin so; `last` is the last of them. */
+static void assert_begin_so(const char *prefix, const char *after, size_t count, const char *last)
+{
+    const rowlock_list_options options = {.all = true, .prefix = prefix, .after = after};
+    rowlock_list *list = NULL;
+    WANT(OK, rowlock_list_get(other, &options, &list, &ts_err));
+    assert_int_equal(rowlock_list_count(list), count);
+    if (count > 0)
+        assert_string_equal(rowlock_list_at(list, count - 1)->name, last);
+    rowlock_list_free(list);
+}
+
+/* Nothing in a prefix is special, and what follows it may be any character. */
+TS_ONCE(test_a_prefix)
+{
+    static const char *const names[] = {"pre|fix_%1", "pre|fix_%2", "pre|fixx%3", "pre",
+                                        "Pre|fix_%4", "zz-p/z",     "zz-p/😀",     "zz-two words"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        WANT(OK, ts_try(client, names[i], ts_modes[i % 2]));
+    assert_begin_so("pre|fix_%", NULL, 2, names[1]);
+    assert_begin_so("pre|fix_%", names[0], 1, names[1]);
+    assert_begin_so("pre|fix_%", names[1], 0, NULL);
+    assert_begin_so("zz-p/", NULL, 2, names[6]);
+    assert_begin_so("zz-p/😀", NULL, 1, names[6]);
+    assert_begin_so("zz-two ", NULL, 1, names[7]);
+    static const char *const wrong[] = {" padded", "", "two\nlines", "\xff"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        rowlock_list *list = NULL;
+        const rowlock_list_options options = {.prefix = wrong[i]};
+        WANT(INVALID, rowlock_list_get(other, &options, &list, &ts_err));
+        assert_non_null(strstr(ts_err.message, "the prefix"));
+    }
+}
+
+/* What the history has with these options. */
+static size_t count_events(rowlock_history_options options)
+{
+    rowlock_history *history = NULL;
+    WANT(OK, rowlock_history_get(admin, &options, &history, &ts_err));
+    size_t count = rowlock_history_count(history);
+    rowlock_history_free(history);
+    return count;
+}
+
+TS_BOTH(test_what_was_refused)
+{
+    const char *name = ts_name("refused");
+    TS_HOLD *hold = ts_take(client, name, mode, 30000);
+    rowlock_hold *none = NULL;
+    rowlock_acquire_options options = {.mode = mode};
+    WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
+    options.record_refused = true;
+    WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
+    options.wait_ms = 50;
+    WANT(TIMEOUT, rowlock_acquire(other, name, &options, &none, NULL));
+    WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
+    const rowlock_history_options refused = {.name = name, .event = "refused"};
+    const rowlock_history_options gave_up = {.prefix = name, .event = "gave_up", .since_ms = 60000};
+    assert_int_equal(count_events(refused), 1);
+    assert_int_equal(count_events(gave_up), 1);
+    rowlock_history *history = NULL;
+    WANT(OK, rowlock_history_get(admin, &gave_up, &history, &ts_err));
+    const rowlock_event *event = rowlock_history_at(history, 0);
+    assert_true(event->token == 0 && event->held_ms == -1 && event->waited_ms >= 50);
+    assert_non_null(strstr(event->detail, "held by"));
+    rowlock_history_free(history);
+}
+
+/* One event for each name, none with a token: not even of one that was got for a moment. */
+TS_ONCE(test_what_was_refused_of_a_set)
+{
+    const char *const names[] = {"zz-set-a", "zz-set-b"};
+    const rowlock_history_options refused = {.prefix = "zz-set-", .event = "refused"};
+    const rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC, .record_refused = true};
+    rowlock_hold *none = NULL;
+    WANT(OK, ts_try(other, names[0], ROWLOCK_PESSIMISTIC));
+    TS_HOLD *hold = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
+    WANT(BUSY, rowlock_acquire_set(other, names, 2, &options, &none, &ts_err));
+    flush();
+    rowlock_history *history = NULL;
+    WANT(OK, rowlock_history_get(admin, &refused, &history, &ts_err));
+    assert_int_equal(rowlock_history_count(history), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const rowlock_history_options of = {.name = names[i], .event = "refused"};
+        assert_true(rowlock_history_at(history, i)->token == 0);
+        assert_int_equal(count_events(of), 1);
+    }
+    rowlock_history_free(history);
+}
+
+TS_BOTH(test_a_wait_that_is_cancelled_gave_up)
+{
+    const char *name = ts_name("cancelled");
+    const rowlock_history_options gave_up = {.name = name, .event = "gave_up"};
+    TS_CANCEL *cancel = ts_cancel();
+    TS_HOLD *hold = ts_take(client, name, mode, 30000);
+    ts_waiter waiter = {.client = other, .name = name};
+    waiter.options = (rowlock_acquire_options){
+        .mode = mode, .wait_ms = -1, .cancel = cancel, .record_refused = true};
+    ts_waiter_start(&waiter);
+    assert_true(mode == ROWLOCK_OPTIMISTIC ? POLL_UNTIL(ts_in_queue(mysql, name) > 0, 10000)
+                                           : ts_row_waits(watch, "resource_lock", 10000) != 0);
+    rowlock_cancel_fire(cancel);
+    WANT(CANCELLED, ts_waiter_join(&waiter, 10000));
+    flush();
+    assert_int_equal(count_events(gave_up), 1);
+}
+
+TS_ONCE(test_which_events)
+{
+    const char *name = ts_name("events");
+    rowlock_history *history = NULL;
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    flush();
+    ts_sql(mysql,
+           "UPDATE lock_event SET happened_at = happened_at - INTERVAL 2 HOUR"
+           " WHERE resource_name = %s AND event = 'acquired'",
+           ts_quote(name));
+    assert_int_equal(count_events((rowlock_history_options){.name = name}), 2);
+    assert_int_equal(count_events((rowlock_history_options){.name = name, .event = "acquired"}), 1);
+    assert_int_equal(count_events((rowlock_history_options){.name = name, .since_ms = 3600000}), 1);
+    assert_int_equal(
+        count_events((rowlock_history_options){.prefix = name, .since_ms = 3 * 3600000}), 2);
+    const rowlock_history_options wrong[] = {{.event = "got"},
+                                             {.since_ms = -1},
+                                             {.since_ms = INT64_MAX},
+                                             {.name = name, .prefix = name},
+                                             {.prefix = "\n"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        WANT(INVALID, rowlock_history_get(other, &wrong[i], &history, &ts_err));
+}
+
 /* The holder's work may still be going on: nobody gets the lease before that has ended, and a
  * second break does not change that. */
-TS_ONCE(test_a_broken_lease_is_shut)
+TS_ONCE(test_a_broken_lease_is_cooling)
 {
-    const char *name = ts_name("break-shut");
+    const char *name = ts_name("break-cooling");
     uint64_t version = 0;
     TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
     uint64_t token = rowlock_hold_token(hold);
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
-    int64_t left_ms = shut_for_ms(name);
+    int64_t left_ms = cooling_for_ms(name);
     assert_true(left_ms > 30000 && left_ms <= 60000);
     WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
     WANT(BUSY, rowlock_version_read(other, name, &version, &ts_err));
     WANT(BUSY, rowlock_version_bump(other, name, token + 1, &version, &ts_err));
     WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
-    assert_true(shut_for_ms(name) > left_ms - 30000);
+    assert_true(cooling_for_ms(name) > left_ms - 30000);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    assert_int_equal(shut_for_ms(name), -1);
+    assert_int_equal(cooling_for_ms(name), -1);
     hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > token);
 }
@@ -317,6 +464,7 @@ static uint64_t events(void)
 TS_ONCE(test_history_is_bounded)
 {
     const char *name = ts_name("bound");
+    sweep((rowlock_sweep_options){.history_ms = 3600000}); /* what other tests made old */
     for (int i = 0; i < 20; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     flush();

@@ -293,4 +293,28 @@ TS_ONCE(test_what_is_not_migrated)
     ts_same(before, ts_dump(ts_mysql, schema));
 }
 
+/* What somebody else made, under a name of ours: at the begin, or of a migration that is to come.
+ */
+TS_ONCE(test_a_table_of_somebody_elses)
+{
+    static const char *const names[] = {"resource", "lock_event"};
+    for (size_t i = 0; i < 3; i++) {
+        const char *schema = ts_extra_schema(i == 0   ? "their1"
+                                             : i == 1 ? "their2"
+                                                      : "their3",
+                                             i == 2);
+        if (i == 2) {
+            ts_sql(ts_mysql, "DELETE FROM `%s`.rowlock_schema_version WHERE version >= 3", schema);
+            ts_sql(ts_mysql, "DROP TABLE `%s`.lock_total", schema);
+        }
+        ts_sql(ts_mysql, "CREATE TABLE `%s`.%s (a INT) COMMENT 'of a shop'", schema,
+               i == 2 ? "lock_total" : names[i]);
+        char *before = ts_dump(ts_mysql, schema);
+        WANT(SCHEMA, try_migrate(schema, NULL));
+        assert_non_null(strstr(ts_err.message, "is not rowlock's; nothing was changed"));
+        WANT(SCHEMA, try_open(schema));
+        ts_same(before, ts_dump(ts_mysql, schema));
+    }
+}
+
 TS_MAIN("schema", look_at_newest, ts_suite_end_sql)

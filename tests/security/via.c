@@ -216,7 +216,8 @@ TS_ONCE(test_a_lease_is_its_holders)
 /* Its owner's id is what releases it: no look-up hands it out. */
 TS_BOTH(test_nobody_is_told_whose)
 {
-    static const char *const of[] = {"via_list_names('', 1, 1000, 1)", "via_list_name(@name, 1)",
+    static const char *const of[] = {"via_list_names('', '', 1, 1000, 1)",
+                                     "via_list_name(@name, 1)",
                                      "via_resource_look(@id, @name, @me, 'optimistic')",
                                      "via_resource_look(@id, @name, @me, 'pessimistic')"};
     const char *name = ts_name("whose");
@@ -283,12 +284,15 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_resource_create(CONCAT('x', CHAR(10)), 'optimistic')", 1644},
         {"via_resource_create('kindless', 'other')", 1644},
         {"via_resource_create('kindless', NULL)", 1644},
-        /* A lease for ever, one without an end, one shut for ever, an owner that could be SQL's. */
+        /* A lease for ever, one without an end, one cooling for ever, an owner that could be SQL's.
+         */
         {"via_lease_acquire_quiet(@me, 'm', 86400000001, @id, @name)", 1644},
         {"via_lease_acquire_quiet(@me, 'm', NULL, @id, @name)", 1644},
         {"via_lease_acquire_quiet(@me, 'm', 0, @id, @name)", 1644},
         {"via_lease_release_quiet(86400000001, @id, 1, @me)", 1644},
         {"via_lease_acquire_quiet(CONCAT(REPEAT('a', 26), '-x'), 'm', 1000, @id, @name)", 1644},
+        {"via_list_names('', NULL, 1, 1000, 1)", 1644},
+        {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},
         {"via_resource_create_renewal(@id + 1000)", ANY},
     };
@@ -451,6 +455,32 @@ TS_ONCE(test_nobody_breaks_as_another)
                      0);
     ts_sql(attacker, "SET @rowlock_by = NULL");
     (void)rowlock_release(hold, &ts_err);
+}
+
+static void assert_nothing_is_left_said(MYSQL *mysql)
+{
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT @rowlock_by IS NULL AND @rowlock_break_token IS NULL"), 1);
+}
+
+/* The holder with that token, or nobody; and the session keeps nothing of the call. */
+TS_ONCE(test_whose_token_is_to_be_broken)
+{
+    const char *name = ts_name("tokened");
+    rowlock_hold *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 30000);
+    aim(attacker, name);
+    assert_int_equal(call(attacker, "via_via_break(@name, 'm', 0, @v + 1)"), 1644);
+    assert_nothing_is_left_said(attacker);
+    const rowlock_break_options another = {.token = rowlock_hold_token(hold) + 1};
+    WANT(BUSY, rowlock_break_with(victim, name, &another, &ts_err));
+    assert_non_null(strstr(ts_err.message, "nothing was broken"));
+    ts_sql(attacker, "SET @rowlock_break_token = 'x'");
+    assert_int_equal(call(attacker, "break(@name)"), 1644);
+    assert_int_equal(ts_version_of(root, name), rowlock_hold_token(hold));
+    assert_held(hold);
+    assert_int_equal(call(attacker, "via_via_break(@name, 'm', 0, @v)"), 0);
+    assert_nothing_is_left_said(attacker);
+    WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
 /* The right to rowlock_break is what decides, however it is called. */

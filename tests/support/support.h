@@ -15,6 +15,7 @@
 
 #include <mysql.h>
 
+#include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 

@@ -81,6 +81,22 @@ TS_ONCE(names)
     }
 }
 
+/* As names, but for the end. */
+TS_ONCE(prefixes)
+{
+    static const char *const good[] = {"a", "two ", "nbsp\302\240", "夜间结账 🔒"};
+    static const char *const bad[] = {"", " ", " a", "a\nb", "\302\240a", "cut\342\202", NULL};
+    char longest[300];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_int_equal(rl_prefix_check(good[i], NULL), ROWLOCK_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(rl_prefix_check(bad[i], NULL), ROWLOCK_INVALID);
+    repeat(longest, "x", 255);
+    assert_int_equal(rl_prefix_check(longest, NULL), ROWLOCK_OK);
+    repeat(longest, "x", 256);
+    assert_int_equal(rl_prefix_check(longest, NULL), ROWLOCK_INVALID);
+}
+
 static void assert_text(const char *text, const char *wanted)
 {
     assert_int_equal(text != NULL, wanted != NULL);

@@ -3,6 +3,7 @@
 #define RL_ADMIN_DOCTOR_PARTS_H
 
 #include "admin/admin.h"
+#include "rowlock/rowlock_admin.h"
 #include "stmt/stmt.h"
 
 typedef struct rl_doctor {

@@ -76,13 +76,13 @@ a> SELECT event, version, held_ms >= 0, waited_ms IS NOT NULL, owner_label LIKE 
 a> CALL rowlock_acquire('nightly', 30, 0, @t);
 b> CALL rowlock_break('nightly');
 b> CALL rowlock_acquire('nightly', 30, 0, @t);
-= ERROR RLBSY: 'nightly' is free, but shut for another N s (at_least, or it was broken)
+= ERROR RLBSY: 'nightly' is free, but cooling for another N s (at_least, or it was broken)
 b> CALL rowlock_break('nightly');
-= ERROR RLBSY: 'nightly' is not held; it is shut for another N s (rowlock_break_now opens it)
+= ERROR RLBSY: 'nightly' is not held; it is cooling for another N s (rowlock_break_now opens it)
 b> CALL rowlock_version('nightly', @v);
-= ERROR RLBSY: a lease on 'nightly' is shut for another N s; try again then
+= ERROR RLBSY: a lease on 'nightly' is cooling for another N s; try again then
 b> CALL rowlock_bump('nightly', 6);
-= ERROR RLBSY: a lease on 'nightly' is shut; try again when it is free
+= ERROR RLBSY: a lease on 'nightly' is cooling; try again when it is free
 a> CALL rowlock_check('nightly', @t);
 = ERROR RLLST: 'nightly' is not held with token 5 any more; stop this work
 a> CALL rowlock_renew('nightly', @t, 30);
@@ -101,7 +101,7 @@ a> SELECT event, version FROM lock_event WHERE resource_name = 'nightly' AND ver
 = acquired | 7
 = released | 7
 
-# Broken at once, or shut and then opened.
+# Broken at once, or cooling and then opened.
 a> CALL rowlock_acquire('at once', 30, 0, @t);
 b> CALL rowlock_break_now('at once');
 b> CALL rowlock_acquire('at once', 30, 0, @t);

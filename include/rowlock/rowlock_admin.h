@@ -1,0 +1,421 @@
+/*
+ * rowlock/rowlock_admin.h - what a DBA's tool needs: the history, sweep, break, purge, fences on
+ * tables, the schema, the procedures, the server's own sweep, the doctor. Conventions, the statuses
+ * that any call may answer, and clients are those of rowlock.h.
+ */
+#ifndef ROWLOCK_ADMIN_H
+#define ROWLOCK_ADMIN_H
+
+#include "rowlock/rowlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ----------------------------------------------------------------- history */
+
+typedef struct rowlock_event {
+    uint64_t id;
+    const char *name;
+    rowlock_mode mode;
+    const char *event; /* acquired, released, expired, taken_over, broken, lost, refused, gave_up */
+    uint64_t token;    /* 0: refused, gave_up */
+    const char *owner;
+    const char *owner_label;
+    const char *happened_at;
+    int64_t waited_ms; /* -1: unknown */
+    int64_t held_ms;   /* -1: unknown */
+    bool has_exit_status;
+    int exit_status;
+    const char *detail;
+} rowlock_event;
+
+typedef struct rowlock_history rowlock_history;
+
+typedef struct rowlock_history_options {
+    const char *name;   /* NULL: every lock */
+    const char *prefix; /* locks whose names begin with it (as in rowlock_list_options); NULL: every
+                           lock. Not beside `name` */
+    const char *event;  /* only these, as in rowlock_event; NULL: all */
+    int64_t since_ms;   /* of the last so many milliseconds, by the server's clock; 0: all; at most
+                           10 years */
+    size_t limit;       /* the newest so many; 0: 100; at most 100000 */
+    uint64_t reserved[4];
+} rowlock_history_options;
+
+/*
+ * Oldest first. Free with rowlock_history_free(), which frees the events too.
+ *
+ *   DENIED   also: the client works through procedures (ROWLOCK_VIA_PROCEDURES)
+ *   INVALID  also: there is no such event (the message has all there are), or both `name` and
+ *            `prefix` are set
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_history_get(rowlock_client *client, const rowlock_history_options *options,
+                    rowlock_history **history, rowlock_error *err);
+ROWLOCK_API size_t rowlock_history_count(const rowlock_history *history);
+ROWLOCK_API const rowlock_event *rowlock_history_at(const rowlock_history *history, size_t i);
+ROWLOCK_API void rowlock_history_free(rowlock_history *history);
+
+/* ------------------------------------------------------------ housekeeping */
+
+typedef struct rowlock_sweep_options {
+    int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: no limit of age */
+    uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
+    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never */
+    uint64_t reserved[4];
+} rowlock_sweep_options;
+
+typedef struct rowlock_sweep_result {
+    uint64_t expired; /* locks of dead holders marked free */
+    uint64_t events;  /* history rows forgotten */
+    uint64_t purged;  /* names purged; their tokens never come back */
+    uint64_t reserved[4];
+} rowlock_sweep_result;
+
+/*
+ * Marks the locks of dead holders free, forgets old events, purges unused names. Correctness never
+ * needs it. Any number may run at once: rows at which another sweep or a transaction is at work are
+ * left to the next sweep. `result` may be NULL.
+ *
+ *   UNAVAILABLE  also: the connection was lost on the way. What was swept until then stays swept
+ *   DENIED       also: the client works through procedures (ROWLOCK_VIA_PROCEDURES)
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client,
+                                                          const rowlock_sweep_options *options,
+                                                          rowlock_sweep_result *result,
+                                                          rowlock_error *err);
+
+/*
+ * Takes a lock from its holder by force.
+ *
+ * A lease: its token is void at once, and its holder is told at its next renewal (TTL/3). Nobody
+ * gets the lease (it is ROWLOCK_COOLING) before the holder's time would have been over, or the
+ * holder has called rowlock_release(): so the holder's work does not run beside that of the next
+ * holder. Breaking the lease once more does not shorten that. With `now` it is free at once, and
+ * until the old holder hears of it two may work under the lock: only the token protects. `now` also
+ * opens a lease that is cooling.
+ *
+ * A row lock: its connection is ended (needs the same user, or the right to end connections), and
+ * it is free at once, with `now` and without.
+ */
+typedef struct rowlock_break_options {
+    const char *reason;     /* kept in the history; may be NULL */
+    bool now;               /* a lease is not cooling: accept that two may work under it */
+    int64_t wait_ms;        /* returns when it can be had: 0: does not wait; < 0: however long it is
+                               cooling (a TTL at most) */
+    rowlock_cancel *cancel; /* of the wait; may be NULL */
+    uint64_t token;         /* only if the holder has this one, else BUSY; 0: any holder */
+    uint64_t reserved[4];
+} rowlock_break_options;
+
+/*
+ *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not; with
+ *                wait_ms a lease that is cooling is waited for instead); it is not `token` that
+ *                holds it; it changed hands just now; a transaction that fenced the lease is still
+ *                open; or a row lock's connection is not seen to be its holder's. Nothing was
+ *                broken
+ *   NOT_FOUND    there is no such lock
+ *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
+ *   CANCELLED    the same, when `cancel` was fired
+ *   DENIED       also: this user may not end the connection that holds the row lock
+ *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer
+ *   UNAVAILABLE  also: the lock is broken, and for reconnect_ms the server could not be asked
+ *                whether it can be had
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
+                                                               const char *name,
+                                                               const rowlock_break_options *options,
+                                                               rowlock_error *err);
+/* The same with nothing but a reason, which may be NULL. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client, const char *name,
+                                                          const char *reason, rowlock_error *err);
+
+/*
+ * Removes the rows of a name that nobody holds, as the sweep does with names that were unused for
+ * long. The name's history stays, and its tokens go on rising if it is used again; it may then be
+ * of another kind.
+ *
+ *   BUSY       the name is held or cooling, or somebody else is at work on its rows
+ *   NOT_FOUND  there is no such lock
+ *   DENIED     the user may not delete, also where there is no such name; or the client works
+ *              through procedures
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
+                                                          rowlock_error *err);
+
+/* ------------------------------------------------------------------ fences */
+
+/*
+ * A fence on a table: triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
+ * 1644) in a session that has not presented the token of the lock's present holder
+ * (rowlock_present() in rowlock_mysql.h, or CALL rowlock_present). So not even a program that
+ * knows nothing of the lock writes the table without it. From a transaction's first write to its
+ * end nobody else gets the lock; renewals go on. A lease whose time is over and that nobody has
+ * taken yet is still good, as it is for rowlock_fence().
+ *
+ * Triggers do not see TRUNCATE, DDL, a foreign key's cascades, or the changes that a replica
+ * applies; and a user who means to can put a token into the session's variable. A fence keeps
+ * mistakes out, not attackers.
+ *
+ * The user who installs it is the triggers' definer: it needs TRIGGER on the table and SELECT on
+ * rowlock's `resource` (in a cluster also UPDATE of its fence_count), for as long as the fence is
+ * there. `table_schema` NULL: the client's own schema. Names are as the server has them, without
+ * quotes.
+ */
+typedef struct rowlock_fenced {
+    const char *table_schema;
+    const char *table_name;
+    const char *name;    /* of the lock */
+    const char *definer; /* user@host, whose rights the triggers have */
+    bool on_insert;      /* all three, unless somebody has dropped a trigger */
+    bool on_update;
+    bool on_delete;
+} rowlock_fenced;
+
+typedef struct rowlock_fences rowlock_fences;
+
+/*
+ * Fences the table with the lock `name`, which need not exist yet. Again with the same lock: makes
+ * the triggers that are missing, else does nothing.
+ *
+ *   NOT_FOUND  there is no such table, or this user may not see it
+ *   INVALID    it is no table (a view), one of rowlock's own, or fenced by another lock
+ *   DENIED     the message has the privilege that is missing
+ *   TIMEOUT    somebody used the table for as long as the client's connect_timeout_ms. Triggers
+ *              that this call had made are dropped again
+ *   UNKNOWN    the connection was lost; do it again, which harms nothing
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_install(rowlock_client *client,
+                                                                  const char *table_schema,
+                                                                  const char *table_name,
+                                                                  const char *name,
+                                                                  rowlock_error *err);
+
+/*
+ * Drops the triggers of the table's fence.
+ *
+ *   NOT_FOUND  there is no such table, or no fence that this user may see (TRIGGER on the table)
+ *   DENIED     this user may not drop the triggers
+ *   TIMEOUT    somebody used the table for as long as the client's connect_timeout_ms; triggers
+ *              that were dropped before that stay dropped
+ *   UNKNOWN    the connection was lost; do it again, which harms nothing
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client *client,
+                                                                 const char *table_schema,
+                                                                 const char *table_name,
+                                                                 rowlock_error *err);
+
+/* The fences of this client's locks, by table (byte order), on the tables on which this user has
+ * TRIGGER. They are read from the triggers themselves. Free with rowlock_fences_free(), which frees
+ * the items too; rowlock_fences_at() is NULL behind the last one. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
+                                                               rowlock_fences **fences,
+                                                               rowlock_error *err);
+ROWLOCK_API size_t rowlock_fences_count(const rowlock_fences *fences);
+ROWLOCK_API const rowlock_fenced *rowlock_fences_at(const rowlock_fences *fences, size_t i);
+ROWLOCK_API void rowlock_fences_free(rowlock_fences *fences);
+
+/* ------------------------------------------------------------------ schema */
+
+typedef struct rowlock_migration {
+    unsigned version;
+    const char *name;
+    const char *statement; /* the first line of the statement now being run; "" when done */
+    unsigned step;         /* 1 .. steps */
+    unsigned steps;
+} rowlock_migration;
+
+/* Progress; called before every statement and once, with statement "", after each file. */
+typedef void (*rowlock_migrate_fn)(void *data, const rowlock_migration *migration);
+
+typedef struct rowlock_migrate_options {
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    rowlock_migrate_fn progress;
+    void *progress_data;
+    uint64_t reserved[5];
+} rowlock_migrate_options;
+
+typedef struct rowlock_migrate_result {
+    unsigned from; /* schema version found (0: none) and left */
+    unsigned to;
+    unsigned applied; /* files */
+    uint64_t reserved[4];
+} rowlock_migrate_result;
+
+/*
+ * Makes the schema and its tables, or brings them up to date. Safe to run again
+ * and by many at once (one works, the others wait), also after one that was interrupted.
+ * `result` may be NULL.
+ *
+ *   SCHEMA   a newer program made a change that this one cannot live with, a file was changed after
+ *            it was applied, or a table of that name is not rowlock's
+ *   DENIED   the message names the missing privilege
+ *   TIMEOUT  another init did not finish within wait_ms
+ *   BUSY     a transaction uses a table that is to be changed; try again when it has ended
+ *   UNKNOWN  the connection was lost; run it again
+ *   DAMAGED  the tables are up to date, and one of them is not as it should be; the result is
+ *            written
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
+    const rowlock_client_options *client_options, const rowlock_migrate_options *options,
+    rowlock_migrate_result *result, rowlock_error *err);
+
+typedef struct rowlock_procedures_options {
+    int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: for ever */
+    bool update_only; /* install: nothing where there are none yet */
+    uint64_t reserved[4];
+} rowlock_procedures_options;
+
+typedef struct rowlock_procedures_result {
+    unsigned changed; /* routines that were made, replaced or dropped */
+    unsigned total;   /* routines of rowlock's that are there now */
+    uint64_t reserved[4];
+} rowlock_procedures_result;
+
+/*
+ * Puts the stored procedures (rowlock-sql(7)) into the schema, which has its tables already
+ * (rowlock_migrate()), or brings them up to date. They run with the rights of the user that
+ * installs them. Safe to run again, and by many at once. `result` may be NULL.
+ *
+ *   SCHEMA       there are no tables, or they are of another version
+ *   DENIED       the message names the missing privilege
+ *   TIMEOUT      another init did not finish within wait_ms
+ *   UNAVAILABLE  also: the connection was lost on the way, and part of it is done; run it again
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_install(
+    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
+    rowlock_procedures_result *result, rowlock_error *err);
+/*
+ * Takes them away again; the locks that were taken through them stay held. OK when there are none.
+ *
+ *   INVALID      also: the event that sweeps calls them; rowlock_sweep_event_remove() first
+ *   DENIED       the message names the missing privilege
+ *   TIMEOUT      another init did not finish within wait_ms
+ *   UNAVAILABLE  also: the connection was lost on the way, and part of it is done; run it again
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_remove(
+    const rowlock_client_options *client_options, const rowlock_procedures_options *options,
+    rowlock_procedures_result *result, rowlock_error *err);
+
+typedef struct rowlock_sweep_event_options {
+    int64_t every_ms; /* whole seconds, 1000 to 86400000; 0: 60000 */
+    rowlock_sweep_options sweep;
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    uint64_t reserved[4];
+} rowlock_sweep_event_options;
+
+typedef struct rowlock_sweep_event_result {
+    bool there;        /* install: true; remove: there was one */
+    bool scheduler_on; /* the server runs events; else: SET GLOBAL event_scheduler = ON */
+    uint64_t reserved[4];
+} rowlock_sweep_event_result;
+
+/*
+ * Makes the server sweep by itself: an EVENT in the schema, which runs with the rights of the user
+ * that installs it. Again: changes it. Needs the procedures and the privilege EVENT. Whether the
+ * server runs events is the administrator's affair: nothing is switched on. Beside other sweepers
+ * it does no harm. `result` may be NULL.
+ *
+ *   SCHEMA       the procedures are not there (rowlock_procedures_install())
+ *   DENIED       the message names the missing privilege
+ *   INVALID      every_ms is not whole seconds from 1 s to 24 h, or an age is too large
+ *   TIMEOUT      another init did not finish within wait_ms
+ *   UNAVAILABLE  also: the connection was lost on the way, and part of it is done; run it again
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_install(
+    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
+    rowlock_sweep_event_result *result, rowlock_error *err);
+/*
+ * Takes it away again; of `options`, wait_ms alone counts. OK when there is none.
+ *
+ *   DENIED       the message names the missing privilege
+ *   TIMEOUT      another init did not finish within wait_ms
+ *   UNAVAILABLE  also: the connection was lost on the way, and part of it is done; run it again
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_remove(
+    const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
+    rowlock_sweep_event_result *result, rowlock_error *err);
+
+/* ------------------------------------------------------------------ doctor */
+
+typedef enum rowlock_level {
+    ROWLOCK_FINE = 0,
+    ROWLOCK_NOTE = 1,  /* for information */
+    ROWLOCK_CARE = 2,  /* works, with care */
+    ROWLOCK_BROKEN = 3 /* will not work, or not safely */
+} rowlock_level;
+
+/* A connection of the server's that a finding is about. Texts are "" where nothing is known. */
+typedef struct rowlock_finding_session {
+    const char
+        *role; /* "waits"; "holds" what another waits for; "may hold" it; "open" transaction */
+    uint64_t connection_id; /* for KILL */
+    const char *user;
+    const char *host;
+    const char *command;    /* the server's word for what it does: "Query", "Sleep" ... */
+    const char *state;      /* ... and for the stage it is at */
+    int64_t age_ms;         /* for how long it has been doing that */
+    int64_t transaction_ms; /* for how long its transaction has been open; -1: none, or unknown */
+    const char *object;     /* "schema.table", or some with ", " between them */
+    const char *lock;       /* the server's word for the lock that it holds */
+    const char *query;      /* its statement, or its last one; at most 200 characters */
+    uint64_t reserved[4];
+} rowlock_finding_session;
+
+typedef struct rowlock_finding {
+    const char *check; /* "isolation", "privileges", ... */
+    rowlock_level level;
+    const char *found;                       /* the state that was found */
+    const char *follows;                     /* what follows from it; "" when fine */
+    const char *remedy;                      /* what to do, often a statement; "" when fine */
+    const rowlock_finding_session *sessions; /* the connections that it is about */
+    size_t session_count;                    /* 0 but for "blocked" and "transactions" */
+} rowlock_finding;
+
+typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
+
+/*
+ * Looks at the server, the schema and this user, and reports each check through
+ * `fn`. It changes nothing. `ttl_ms` (0: the default) is what wait_timeout is held
+ * against. OK when it could look, whatever it found; else the status says why it could not. A
+ * finding and its texts are valid during the call of `fn` only.
+ *
+ *   INVALID      `fn` is NULL, or ttl_ms is not ROWLOCK_TTL_MIN_MS to ROWLOCK_TTL_MAX_MS
+ *   DENIED       the login is refused. (A missing privilege is a finding.)
+ *   UNAVAILABLE  the server cannot be reached, or the connection was lost on the way; checks that
+ *                were made before were reported
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_client_options *options,
+                                                             int64_t ttl_ms, rowlock_finding_fn fn,
+                                                             void *data, rowlock_error *err);
+
+typedef struct rowlock_diagnose_options {
+    int64_t ttl_ms; /* what wait_timeout is held against; 0: the default */
+    /*
+     * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone (and is
+     * looked at so), "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL:
+     * "procedures" with via=procedures, else "batch".
+     */
+    const char *role;
+    bool rights_only; /* no other check than "privileges" (and "schema", where that cannot be used)
+                       */
+    uint64_t reserved[4];
+} rowlock_diagnose_options;
+
+/*
+ * The same for a user of that role. Where it lacks a right, the remedy of the finding "privileges"
+ * is every GRANT that is missing and no other: statements as they can be run, each on a line.
+ * `how` may be NULL. Statuses as rowlock_diagnose().
+ *
+ *   INVALID  also: there is no such role
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_diagnose_with(const rowlock_client_options *options, const rowlock_diagnose_options *how,
+                      rowlock_finding_fn fn, void *data, rowlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
