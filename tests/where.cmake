@@ -10,6 +10,7 @@
 set(ROWLOCK_WHERE
   # test                                       tier server again                       seconds cores
   "check_tidy                                 all  none   -                           100     2"
+  "check_abi                                  all  none   -                           5       1"
   "check_.*|compose                           test none   -                           5       1"
   "tools_checks                               test none   -                           10      1"
   "tools_server                               test itself -                           18      1"
