@@ -101,6 +101,6 @@ GRANT SELECT ON `rowlock`.* TO 'fencer'@'localhost';
 -- role: migrator
 -- with: batch
 -- Runs `rowlock migrate`: takes a lock, and needs in the schema that is migrated what its files need, and
--- these rights for the history (`rowlock grants --into=SCHEMA` fills that schema in):
+-- these rights for the history (`rowlock grants --role=migrator --into=SCHEMA` fills that schema in):
 -- GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `shop`.* TO 'migrator'@'localhost';
 -- All migrators should be one user: another one may not end their connections.

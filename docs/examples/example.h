@@ -4,7 +4,7 @@
  *     PROGRAM [OPTION-FILE [SCHEMA]]
  *
  * OPTION-FILE is one that the mysql client would read, groups [client] and [rowlock]; where
- * none is given, the usual ones are read.
+ * none is given, the usual ones are read, and then ROWLOCK_URL.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -18,6 +18,7 @@
 static inline rowlock_client_options example_options(int argc, char **argv)
 {
     return (rowlock_client_options){
+        .url = argc > 1 ? NULL : getenv("ROWLOCK_URL"),
         .defaults_file = argc > 1 ? argv[1] : NULL,
         .read_defaults = argc<2, .schema = argc> 2 ? argv[2] : NULL, /* "rowlock" */
     };

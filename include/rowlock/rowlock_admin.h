@@ -100,12 +100,13 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * it is free at once, with `now` and without.
  */
 typedef struct rowlock_break_options {
-    const char *reason;     /* kept in the history; may be NULL */
+    const char *reason;     /* kept in the history, up to 250 bytes of it; may be NULL */
     bool now;               /* a lease is not cooling: accept that two may work under it */
     int64_t wait_ms;        /* returns when it can be had: 0: does not wait; < 0: however long it is
                                cooling (a TTL at most) */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
-    uint64_t token;         /* only if the holder has this one, else BUSY; 0: any holder */
+    uint64_t token;         /* only if the lock has this one, else BUSY; 0: whatever it has. A break
+                               raises it */
     uint64_t reserved[4];
 } rowlock_break_options;
 

@@ -711,7 +711,6 @@ BEGIN
             '; nothing was broken'));
     ELSEIF v_status = 'free' AND v_closed > v_now AND p_now AND v_kind = 'optimistic' THEN
         {{lease_open(seen = v_version, id = v_id, now = v_now)}};
-        SET v_first = FALSE;
     ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is cooling for another ',
             FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
@@ -734,6 +733,9 @@ BEGIN
     END IF;
     IF v_first THEN
         CALL rl_break_by(v_by);
+        IF v_status <> 'held' THEN
+            SET v_by = CONCAT('opened ', v_by), v_acquired = NULL;
+        END IF;
         CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,
                       TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, v_by);
     END IF;

@@ -216,15 +216,18 @@ typedef char breaker[600];
 
 static void say_breaker(breaker by, const char *prefix, const breaking *b)
 {
-    const char *reason = b->options->reason;
-    snprintf(by, sizeof(breaker), "%s%.250s%s%.250s", prefix, b->client->label, reason ? ": " : "",
-             reason ? reason : "");
+    char label[RL_LABEL_IN_DETAIL];
+    char reason[RL_LABEL_IN_DETAIL];
+    rl_copy_label(label, sizeof label, b->client->label);
+    rl_copy_label(reason, sizeof reason, b->options->reason);
+    snprintf(by, sizeof(breaker), "%s%s%s%s", prefix, label, *reason ? ": " : "", reason);
 }
 
+/* Its own time was over already, where it is only opened. */
 static void record_broken(const breaking *b)
 {
     breaker detail;
-    say_breaker(detail, "by ", b);
+    say_breaker(detail, b->v.held ? "by " : "opened by ", b);
     const rl_event event = {.name = b->name,
                             .kind = b->v.kind->word,
                             .event = "broken",
@@ -232,7 +235,7 @@ static void record_broken(const breaking *b)
                             .owner = b->v.owner,
                             .label = b->v.label,
                             .waited_ms = RL_UNKNOWN_MS,
-                            .held_ms = b->v.held_us / 1000,
+                            .held_ms = b->v.held ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
                             .detail = detail};
     rl_client_record(b->client, &event);
 }
@@ -241,8 +244,11 @@ static void record_broken(const breaking *b)
 static rowlock_status not_held(const breaking *b, rowlock_error *err)
 {
     const bool cooling = b->v.cooling_us > 0;
-    if (cooling && b->options->now)
-        return open_cooling(b, err);
+    if (cooling && b->options->now) {
+        RL_TRY(open_cooling(b, err));
+        record_broken(b);
+        return ROWLOCK_OK;
+    }
     if (cooling && b->options->wait_ms != 0)
         return ROWLOCK_OK;
     if (cooling)

@@ -76,6 +76,7 @@ static rowlock_status break_one(const rowlock_break_options *how, rowlock_client
 /* What became of its locks. */
 typedef struct outcome {
     size_t found;
+    size_t cooling; /* and left alone */
     size_t broken;
     rowlock_error failed; /* the first failure that counts; its status is OK where there is none */
 } outcome;
@@ -166,6 +167,9 @@ static rowlock_status judge(const breaking *self, const outcome *all, rowlock_st
     }
     if (status != ROWLOCK_OK || all->broken > 0)
         return status;
+    if (all->found == 0 && all->cooling > 0)
+        return fail(err, ROWLOCK_BUSY,
+                    "no such lock is held; some are cooling, and --now opens these at once");
     if (all->found == 0)
         return fail(err, ROWLOCK_BUSY, "no such lock is held");
     if (self->yes)
@@ -185,6 +189,7 @@ static rowlock_status break_pattern(const breaking *self, rowlock_client *client
         status = next_page(self, client, &page, err);
         for (size_t i = 0; i < rowlock_list_count(page) && status == ROWLOCK_OK; i++) {
             const rowlock_info *info = rowlock_list_at(page, i);
+            all.cooling += info->state == ROWLOCK_COOLING && !self->how.now;
             if (!can_be_broken(info, self->how.now))
                 continue;
             all.found++;

@@ -106,7 +106,7 @@ static const cli_option options[] = {
     {0, "name", CLI_TEXT, CLI_AT(asked, name)},
     {0, "event", CLI_TEXT, CLI_AT(asked, event)},
     {0, "since", CLI_DURATION, CLI_AT(asked, since_ms), .least = 1, .most = SINCE_MOST_MS,
-     .wants = "is how long ago at most: 2h, 7d; at most 10 years"},
+     .wants = "is how long ago at most: 2h, 7d; more than 0, and at most 10 years"},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
     {0},
 };

@@ -254,11 +254,21 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
-/* "0.4 ms each, 12.0 ms at most" */
+static const char *brief(int64_t us, char *buffer, size_t size)
+{
+    if (us >= 10000000)
+        return cli_humane(us / 1000, buffer, size);
+    snprintf(buffer, size, "%.1f ms", (double)us / 1e3);
+    return buffer;
+}
+
+/* "0.4 ms each, 12.0 ms at most"; "5m00s each" */
 static void print_times(const char *key, int64_t all_us, int64_t most_us, uint64_t count)
 {
-    cli_line("%-12s %.1f ms each, %.1f ms at most", key, (double)all_us / 1e3 / (double)count,
-             (double)most_us / 1e3);
+    char each[CLI_HUMANE];
+    char most[CLI_HUMANE];
+    cli_line("%-12s %s each, %s at most", key, brief(all_us / (int64_t)count, each, sizeof each),
+             brief(most_us, most, sizeof most));
 }
 
 static void print_totals(const rowlock_totals *totals)

@@ -15,7 +15,12 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
 {
     rl_rows rows;
     all->count = 0;
-    RL_TRY(rl_query(conn, RL_SQL_MIGRATION_LIST, NULL, io, &rows, err));
+    rowlock_status status = rl_query(conn, RL_SQL_MIGRATION_LIST, NULL, io, &rows, err);
+    if (status == ROWLOCK_DAMAGED)
+        rl_error_prefix(err,
+                        "the schema's table rowlock_schema_version is not rowlock's; give rowlock "
+                        "a schema of its own (`rowlock -D NAME init`): ");
+    RL_TRY(status);
     while (all->count < RL_VERSIONS_MAX && rl_next(&rows)) {
         rl_version *row = &all->rows[all->count++];
         *row = (rl_version){.version = (unsigned)rows.cells[0].u64,

@@ -295,9 +295,11 @@ an_event() {
     fails 1 "*" rl run -n kept -- true
     fails 1 "*" rl break kept
     state_is kept cooling
-    run rl break --now kept
+    run rl break --now --reason="$(printf 'ü%.0s' {1..200})" kept
     [ "$output" = "opened kept, which was cooling" ]
     state_is kept free
+    rl history --json kept |& jq -e '.[-1] | .event == "broken" and .held_ms == null
+        and (.detail | startswith("opened by ") and endswith("\("ü" * 125)"))'
     fails 1 "*" rl break --now kept
 }
 
@@ -327,7 +329,8 @@ an_event() {
     state_is jobs/1 cooling
     state_is jobs/2 cooling
     state_is other held
-    fails 1 "*no such lock is held" rl break --yes 'jobs/*'
+    fails 1 "*no such lock is held; some are cooling, and --now*" rl break --yes 'jobs/*'
+    fails 1 "*no such lock is held" rl break --yes 'none/*'
     run -64 --separate-stderr rl break --now 'jobs/*'
     [ "${lines[*]}" = "jobs/1: cooling (lease, token 43) jobs/2: cooling (lease, token 43)" ]
     works rl break --yes --now 'jobs/*'
