@@ -7,17 +7,24 @@
 #define LIMIT_MOST    100000
 #define SINCE_MOST_MS INT64_C(315360000000) /* 10 years */
 
+/* gcc makes one of equal functions, and the debugger, and tools/check-abi, then know only that. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define RL_NOT_MERGED __attribute__((no_icf))
+#else
+#define RL_NOT_MERGED
+#endif
+
 /* How what was read is looked at. NULL is nothing. */
 #define RL_LOOKED_AT(list, one)                                                                    \
-    size_t list##_count(const list *these)                                                         \
+    RL_NOT_MERGED size_t list##_count(const list *these)                                           \
     {                                                                                              \
         return these ? these->all.count : 0;                                                       \
     }                                                                                              \
-    const one *list##_at(const list *these, size_t i)                                              \
+    RL_NOT_MERGED const one *list##_at(const list *these, size_t i)                                \
     {                                                                                              \
         return these ? rl_list_at(&these->all, i) : NULL;                                          \
     }                                                                                              \
-    void list##_free(list *these)                                                                  \
+    RL_NOT_MERGED void list##_free(list *these)                                                    \
     {                                                                                              \
         rl_list_free(these);                                                                       \
     }
