@@ -212,7 +212,7 @@ static void forget_holds(rowlock_client *client)
     while (client->holds) {
         rowlock_hold *hold = client->holds;
         client->holds = hold->next;
-        rl_conn_drop(hold->held.conn);
+        rl_conn_forget(hold->held.conn);
         rl_hold_free(hold);
     }
 }

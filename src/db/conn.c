@@ -118,6 +118,13 @@ void rl_conn_drop(rl_conn *conn)
     destroy(conn);
 }
 
+void rl_conn_forget(const rl_conn *conn)
+{
+    int fd = conn ? rl_conn_fd(conn) : -1;
+    if (fd >= 0)
+        close(fd);
+}
+
 void rl_conn_close(rl_conn *conn)
 {
     if (!conn)

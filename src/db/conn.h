@@ -143,6 +143,10 @@ void rl_conn_close(rl_conn *conn);
 /* Ends it without a word to the server: broken, or the parent's after a fork. */
 void rl_conn_drop(rl_conn *conn);
 
+/* In a forked child: of the parent's, which its keeper may have been pinging. Connector/C may have
+ * been in the middle of that, so its memory is left as it is, and stays. Takes NULL. */
+void rl_conn_forget(const rl_conn *conn);
+
 /* A statement as text, without parameters or result (SET, COMMIT, KILL, DDL). */
 rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
