@@ -149,23 +149,27 @@ static bool skip_operands(args *self)
 
 /* ---------------------------------------------------------------------- values */
 
-cli_pattern cli_pattern_of(const char *operand)
+void cli_pattern_of(const char *operand, cli_pattern *pattern)
 {
     const size_t length = strlen(operand);
-    if (length == 0 || operand[length - 1] != '*')
-        return (cli_pattern){.name = operand};
+    *pattern = (cli_pattern){.name = operand};
+    /* (One that is too long is refused as a name.) */
+    if (length == 0 || operand[length - 1] != '*' || length >= sizeof pattern->text)
+        return;
     size_t before = length - 1;
     while (before > 0 && operand[before - 1] == '\\')
         before--;
     const size_t backslashes = length - 1 - before;
-    char *text = cli_need(strdup(operand)); /* for as long as the process lives, as operands do */
-    char *end = text + before + backslashes / 2;
+    char *end = pattern->text + before + backslashes / 2;
+    memcpy(pattern->text, operand, length);
     if (backslashes % 2 != 0) {
         memcpy(end, "*", 2);
-        return (cli_pattern){.name = text};
+        pattern->name = pattern->text;
+        return;
     }
     *end = '\0';
-    return (cli_pattern){.prefix = *text ? text : NULL};
+    pattern->name = NULL;
+    pattern->prefix = *pattern->text ? pattern->text : NULL;
 }
 
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number)

@@ -108,12 +108,13 @@ bool cli_operands(const cli_context *context, int least, int most, const char *w
 
 /* Which locks an operand means: one of them is NULL, or both are (all locks). A last `*` stands for
  * anything. Of the backslashes right before it two stand for one, and an odd one makes it a star of
- * the name. */
+ * the name. Both point to the operand, or to `text`: it is not to be copied. */
 typedef struct cli_pattern {
     const char *name;
     const char *prefix;
+    char text[ROWLOCK_NAME_MAX * 5];
 } cli_pattern;
-cli_pattern cli_pattern_of(const char *operand);
+void cli_pattern_of(const char *operand, cli_pattern *pattern);
 
 /* Digits alone, between `least` and `most`. */
 bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *number);

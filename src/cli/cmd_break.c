@@ -223,7 +223,7 @@ static rowlock_status break_and_tell(void *into, rowlock_client *client, rowlock
 static bool check(void *into)
 {
     breaking *self = into;
-    self->which = cli_pattern_of(self->context.operands[0]);
+    cli_pattern_of(self->context.operands[0], &self->which);
     if (self->which.name)
         return !self->yes || !cli_usage("--yes is of a pattern, not of one lock");
     if (self->wait || self->how.token)

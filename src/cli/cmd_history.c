@@ -68,7 +68,9 @@ typedef struct asked {
 static rowlock_status print_history(void *into, rowlock_client *client, rowlock_error *err)
 {
     const asked *self = into;
-    const cli_pattern which = self->name ? cli_pattern_of(self->name) : (cli_pattern){0};
+    cli_pattern which = {0};
+    if (self->name)
+        cli_pattern_of(self->name, &which);
     const rowlock_history_options options = {
         .name = which.name,
         .prefix = which.prefix,

@@ -134,7 +134,7 @@ static const cli_column columns[] = {
 typedef struct listed {
     cli_context context;
     bool all;
-    const char *prefix;
+    cli_pattern which;
     rowlock_list **pages;
     size_t page_count;
     rowlock_waiters *waiters;
@@ -144,7 +144,7 @@ typedef struct listed {
  * at all. */
 static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_list_options options = {.all = self->all, .limit = PAGE, .prefix = self->prefix};
+    rowlock_list_options options = {.all = self->all, .limit = PAGE, .prefix = self->which.prefix};
     for (size_t count = PAGE; count == PAGE;) {
         rowlock_list *page;
         rowlock_status status = rowlock_list_get(client, &options, &page, err);
@@ -170,7 +170,7 @@ static void print_all(const listed *self)
             cli_rows_add(&rows, &row);
         }
     }
-    if (self->prefix)
+    if (self->which.prefix)
         cli_rows_end(&rows, self->all ? "there is no such lock" : "no such lock is held");
     else
         cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
@@ -195,10 +195,10 @@ static bool check_ls(void *into)
     listed *self = into;
     if (self->context.operand_count == 0)
         return true;
-    const cli_pattern asked = cli_pattern_of(self->context.operands[0]);
-    self->prefix = asked.prefix;
-    return !asked.name || !cli_usage("ls takes a pattern such as '%s*'; for one lock: show '%s'",
-                                     asked.name, asked.name);
+    cli_pattern_of(self->context.operands[0], &self->which);
+    const char *name = self->which.name;
+    return !name ||
+           !cli_usage("ls takes a pattern such as '%s*'; for one lock: show '%s'", name, name);
 }
 
 static const cli_option ls_options[] = {
