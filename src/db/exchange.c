@@ -5,11 +5,11 @@
 #include <sys/socket.h>
 
 /*
- * A wait that is over must be told within 100 ms of its deadline. After the deadline: what
- * KILL QUERY may take (the pool's limit), then this, in which the server answers the statement
- * that it has stopped; then the connection is given up.
+ * A wait that is over must be told within 100 ms of its deadline. So long after the deadline the
+ * server may take for KILL QUERY (30 ms at most, the pool's limit) and for the answer of the
+ * statement that it has stopped; then the connection is given up.
  */
-#define STOPPED_GRACE_US 35000
+#define STOPPED_GRACE_US 65000
 
 /* ---------------------------------------------------------------------- SIGPIPE and TLS */
 
@@ -103,9 +103,10 @@ int rl_exchange_wait(rl_exchange *x, int pending)
         if (!first || !conn->interrupt || x->io.abrupt)
             break;
         /* The server stops the statement and answers, if it can; not for long. */
+        const int64_t until_us = rl_time_add(rl_now_us(), STOPPED_GRACE_US);
         conn->interrupted = true;
         conn->interrupt(conn->interrupt_data, conn);
-        x->io = rl_io_until(rl_time_add(rl_now_us(), STOPPED_GRACE_US));
+        x->io = rl_io_until(until_us);
     }
     return give_up(x);
 }
