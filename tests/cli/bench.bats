@@ -33,7 +33,7 @@ is_measuring() {
     # A window in which the machine stood still has no turns, or one client's alone: all is measured anew, some times.
     for _ in 1 2 3 4 5; do
         run -0 --separate-stderr rl bench --seconds 0.2 --clients 1,2 --json
-        ! jq -e 'all(.[]; .cycles > 0 and (.names != "hot" or .clients < 2 or .mode != "pessimistic" or .hand_over_p50_us))' \
+        ! json 'all(.[]; .cycles > 0 and (.names != "hot" or .clients < 2 or .mode != "pessimistic" or .hand_over_p50_us))' \
             <<<"$output" || break
     done
     [ -z "$stderr" ]
@@ -43,17 +43,17 @@ is_measuring() {
     [ "$(cut -d ' ' -f 1,2 <"$BATS_TEST_TMPDIR/rows" | sort -u | tr '\n' ,)" = \
         "rowlock-fenced pessimistic,rowlock-lease lease,rowlock-lease-poll lease,rowlock-unfenced pessimistic," ]
     # Turns were taken, and the figures agree with each other.
-    jq -e 'all(.[]; .cycles > 0 and .window_ms == 200 and
-                    (.cycles_per_second - .cycles * 5 | fabs) < 1 and
-                    .acquire_p50_us > 0 and .acquire_p50_us <= .acquire_p99_us and
-                    .acquire_p99_us <= .acquire_p999_us)' <<<"$output"
+    json 'all(.[]; .cycles > 0 and .window_ms == 200 and
+                   (.cycles_per_second - .cycles * 5 | fabs) < 1 and
+                   .acquire_p50_us > 0 and .acquire_p50_us <= .acquire_p99_us and
+                   .acquire_p99_us <= .acquire_p999_us)' <<<"$output"
     # Only where several want one name it changes hands.
-    jq -e 'all(.[]; (.names == "hot" and .clients > 1) or .hand_over_p50_us == null)' <<<"$output"
-    jq -e 'all(.[] | select(.names == "hot" and .clients == 2 and .mode == "pessimistic");
+    json 'all(.[]; (.names == "hot" and .clients > 1) or .hand_over_p50_us == null)' <<<"$output"
+    json 'all(.[] | select(.names == "hot" and .clients == 2 and .mode == "pessimistic");
                .hand_over_p50_us > 0 and .fairness >= 1)' <<<"$output"
-    jq -e 'all(.[]; .history == true)' <<<"$output"
+    json 'all(.[]; .history == true)' <<<"$output"
     run -0 --separate-stderr rl bench --no-history --mode=lease --names=hot --seconds 0.05 --clients 1 --json
-    jq -e 'length == 2 and all(.[]; .history == false)' <<<"$output"
+    json 'length == 2 and all(.[]; .history == false)' <<<"$output"
     nothing_is_left
 }
 

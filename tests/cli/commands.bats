@@ -277,7 +277,7 @@ with_password() {
     run -1 rl -D rowlock_none_such doctor
     [[ "$output" == *BROKEN*"rowlock -D "*" init"* ]]
     works rl doctor --json --ttl=10s
-    jq -e 'length >= 8 and all(.[]; (.check | length > 0) and (.found | length > 0)
+    json 'length >= 8 and all(.[]; (.check | length > 0) and (.found | length > 0)
            and (.level | IN("fine", "note", "care"))
            and (if .level == "care" then (.follows != "" and .remedy != "") else true end))' <<<"$output"
 }

@@ -46,7 +46,7 @@ waits() {
 
 # blocked FILTER: of the findings about who waits, on stdin.
 blocked() {
-    jq -e "[.[] | select(.check == \"blocked\")] | $1"
+    json "[.[] | select(.check == \"blocked\")] | $1"
 }
 
 # All that the server tells: on MariaDB with the plugin, where there is one.
@@ -103,7 +103,7 @@ blocked() {
     alter_orders 3
     new_user blind
     run rl_as blind doctor --json
-    jq -e "[.[] | select(.check == \"transactions\")] | length == 1 and .[0].level == \"note\"
+    json "[.[] | select(.check == \"transactions\")] | length == 1 and .[0].level == \"note\"
            and .[0].remedy == \"GRANT PROCESS ON *.* TO '$(user_of blind)'@'localhost';\"" <<<"$output"
     [[ "$output" != *"ALTER TABLE orders"* ]]
 }
@@ -122,9 +122,9 @@ blocked() {
     wait "$run_pid"
     sql "XA ROLLBACK 'x'"
     cat "$BATS_TEST_TMPDIR/long"
-    jq -e '[.[] | select(.check == "prepared")] | length == 1 and .[0].level == "care"
+    json '[.[] | select(.check == "prepared")] | length == 1 and .[0].level == "care"
            and (.[0].remedy | contains("XA RECOVER"))' "$BATS_TEST_TMPDIR/long"
-    jq -e "[.[] | select(.check == \"transactions\") | .sessions[]] | length == 1 and
+    json "[.[] | select(.check == \"transactions\") | .sessions[]] | length == 1 and
            (.[0] | .connection_id == $holder_id and .role == \"open\" and .transaction_ms >= 10000)" "$BATS_TEST_TMPDIR/long"
     poll none_prepared_told
 }
@@ -134,7 +134,7 @@ blocked() {
 long_since_told() {
     sleep 0.2
     rl doctor --json >"$BATS_TEST_TMPDIR/told"
-    jq -e "any(.[] | select(.check == \"transactions\") | .sessions[]; .connection_id == $holder_id)
+    json "any(.[] | select(.check == \"transactions\") | .sessions[]; .connection_id == $holder_id)
            and any(.[]; .check == \"prepared\")" "$BATS_TEST_TMPDIR/told" &&
         [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name = 'long-one' AND status = 'held'
                    AND acquired_at < UTC_TIMESTAMP(6) - INTERVAL 11 SECOND")" -eq 1 ]
@@ -142,5 +142,5 @@ long_since_told() {
 
 none_prepared_told() {
     sleep 0.2
-    rl doctor --json | jq -e 'length > 0 and all(.[]; .check != "prepared")'
+    rl doctor --json | json 'length > 0 and all(.[]; .check != "prepared")'
 }

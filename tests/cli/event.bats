@@ -20,7 +20,7 @@ teardown() {
 
 # finding FILTER: what the doctor says of the event.
 finding() {
-    rl doctor --json | jq -e "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)"
+    rl doctor --json | json "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)"
 }
 
 runs() {
@@ -197,7 +197,7 @@ anew_and_idle() {
 # his FILTER: what the doctor says of the event to that user.
 his() {
     rl_as a doctor --json >"$BATS_TEST_TMPDIR/his" || [ "$?" -eq 1 ]
-    jq -e "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)" "$BATS_TEST_TMPDIR/his"
+    json "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)" <"$BATS_TEST_TMPDIR/his"
 }
 
 hidden() {
@@ -270,7 +270,7 @@ purged_too() {
     [ "$(sql "SELECT every_s FROM sweep_event")" = 2 ]
     new_user a "SELECT ON \`$TEST_SCHEMA\`.resource" "SELECT ON \`$TEST_SCHEMA\`.rowlock_schema_version"
     run rl_as a doctor --json
-    jq -e "any(.[]; .check == \"event\" and .level == \"note\" and .remedy == \"where \`rowlock init --event\` was run, the right SELECT on \`$TEST_SCHEMA\`.sweep_event\")" <<<"$output"
+    json "any(.[]; .check == \"event\" and .level == \"note\" and .remedy == \"where \`rowlock init --event\` was run, the right SELECT on \`$TEST_SCHEMA\`.sweep_event\")" <<<"$output"
 }
 
 @test "the procedures stay as long as the event needs them" {

@@ -158,6 +158,11 @@ poll() {
     done
 }
 
+# json FILTER [FILE]: true of the one value that is there? (To no input at all jq 1.6 -e says yes.)
+json() {
+    jq -es "length == 1 and (.[0] | ($1))" "${@:2}"
+}
+
 # state_is NAME STATE: for poll.
 state_is() {
     [ "$(rl show --json "$1" | jq -r .state)" = "$2" ]
@@ -189,4 +194,4 @@ all_harmless() {
     done
 }
 
-export -f rl rl_exec sql sql_any poll state_is on_terminal
+export -f rl rl_exec sql sql_any json poll state_is on_terminal

@@ -130,12 +130,12 @@ an_event() {
     a_lock nightly-close
     a_free_lock idle
     run -0 --separate-stderr rl --json ls -a
-    jq -e '.[1] | .name == "nightly-close" and .mode == "lease" and .state == "held" and .token == 42
+    json '.[1] | .name == "nightly-close" and .mode == "lease" and .state == "held" and .token == 42
            and .owner == "owner-1" and .owner_label == "batch@db1 4711 close.sh"
            and (.acquired_at | test("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{6}Z$"))
            and .held_ms >= 192000 and .remaining_ms > 3500000 and .connection_id == null
            and .description == ""' <<<"$output"
-    jq -e '.[0] | .name == "idle" and .state == "free" and .held_ms == null and .remaining_ms == null
+    json '.[0] | .name == "idle" and .state == "free" and .held_ms == null and .remaining_ms == null
            and .expires_at == null' <<<"$output"
 }
 
@@ -144,8 +144,8 @@ an_event() {
     a_free_lock closed
     sql "UPDATE resource SET not_before = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE resource_name = 'closed'"
     run rl ls --json
-    jq -e '.[0].name == "closed" and .[0].state == "cooling" and .[0].remaining_ms > 3500000' <<<"$output"
-    jq -e '.[1].name == "gone" and .[1].state == "expired"' <<<"$output"
+    json '.[0].name == "closed" and .[0].state == "cooling" and .[0].remaining_ms > 3500000' <<<"$output"
+    json '.[1].name == "gone" and .[1].state == "expired"' <<<"$output"
     run rl ls
     [[ "$output" =~ closed\ +cooling\ +lease\ +-\ +-\ +59m ]]
     [[ "$output" =~ gone\ +expired\ +lease\ +batch ]]
@@ -163,9 +163,9 @@ an_event() {
     [[ "$output" =~ token\ +42 ]]
     [[ "$output" =~ since\ +20.*\ UTC\ \(3m[1-5][0-9]s\ ago\) ]]
     [[ "$output" =~ until\ +20.*\ UTC\ \(in\ 59m ]]
-    rl show --json nightly-close |& jq -e '.name == "nightly-close" and .token == 42'
+    rl show --json nightly-close |& json '.name == "nightly-close" and .token == 42'
     # Options may stand behind the name.
-    rl show nightly-close --json |& jq -e '.state == "held"'
+    rl show nightly-close --json |& json '.state == "held"'
     fails 66 "*" rl show none-such
     fails 66 "*" rl show --json none-such
 }
@@ -184,7 +184,7 @@ an_event() {
     [[ "${lines[3]}" =~ released\ +nightly.*"done well"$ ]]
     run rl history --json nightly
     [ "$(jq -c '[.[].event]' <<<"$output")" = '["acquired","released"]' ]
-    jq -e '.[1] | .name == "nightly" and .mode == "lease" and .token == 42 and .waited_ms == 12
+    json '.[1] | .name == "nightly" and .mode == "lease" and .token == 42 and .waited_ms == 12
            and .held_ms == null and .exit_status == 3 and .detail == "done well"
            and (.happened_at | endswith("Z")) and (.id | type == "number")' <<<"$output"
     # A program's own exit status may be negative.
@@ -216,7 +216,7 @@ an_event() {
     fails 1 "*" rl run -n --record-refused busy true
     fails 1 "*" rl run -w 0.1 --record-refused busy true
     [ "$(rl history --json busy |& jq -c '[.[] | [.event, .token, .held_ms]]')" = '[["refused",0,null],["gave_up",0,null]]' ]
-    rl history --json --event=gave_up |& jq -e '.[0] | .waited_ms >= 100 and (.detail | contains("batch@db1 4711 close.sh"))'
+    rl history --json --event=gave_up |& json '.[0] | .waited_ms >= 100 and (.detail | contains("batch@db1 4711 close.sh"))'
 }
 
 @test "sweep: frees the dead, forgets, purges, and says so" {
@@ -232,9 +232,9 @@ an_event() {
     state_is alive held
     state_is young free
     fails 66 "*" rl show old
-    rl history --json dead |& jq -e '.[-1].event == "expired"'
+    rl history --json dead |& json '.[-1].event == "expired"'
     [ "$(rl sweep --json |& jq -c .)" = '{"expired":0,"events":0,"purged":0}' ]
-    rl sweep --json --history-rows=1 --unused=never --history=forever |& jq -e '.events >= 1 and .purged == 0'
+    rl sweep --json --history-rows=1 --unused=never --history=forever |& json '.events >= 1 and .purged == 0'
     [ "$(rl history --json | jq length)" -eq 1 ]
     run rl sweep --history=0
     [ "$(rl history --json | jq length)" -eq 0 ]
@@ -282,7 +282,7 @@ an_event() {
     works rl break --reason="host is gone" stuck
     [[ "${lines[0]}" =~ ^"broke stuck: held by batch@db1 4711 close.sh for 3m"[1-5][0-9]"s (lease, token 42)"$ ]]
     state_is stuck cooling
-    rl history --json stuck |& jq -e '.[-1] | .event == "broken" and (.detail | contains("host is gone"))'
+    rl history --json stuck |& json '.[-1] | .event == "broken" and (.detail | contains("host is gone"))'
     [ "$(rl show --json stuck | jq .token)" -gt 42 ]
 }
 
@@ -298,7 +298,7 @@ an_event() {
     run rl break --now --reason="$(printf 'ü%.0s' {1..200})" kept
     [ "$output" = "opened kept, which was cooling" ]
     state_is kept free
-    rl history --json kept |& jq -e '.[-1] | .event == "broken" and .held_ms == null
+    rl history --json kept |& json '.[-1] | .event == "broken" and .held_ms == null
         and (.detail | startswith("opened by ") and endswith("\("ü" * 125)"))'
     fails 1 "*" rl break --now kept
 }

@@ -360,7 +360,7 @@ CASES
     [[ $output == *"needs a decision: 0001_x.sql is not what was applied"*"repair --checksums"* ]]
     run -0 migrate repair --checksums
     [ "$output" = "repaired: 1 file" ]
-    migrate status --json | jq -e '.[0] | .state == "applied" and .statements == 2 and .done == 2'
+    migrate status --json | json '.[0] | .state == "applied" and .statements == 2 and .done == 2'
     migrate -q
     rm "$DIR/0002_x.sql"
     fails 68 "0002_x.sql is in the history, and there is no such file*repair --forget=2*" migrate
@@ -374,16 +374,16 @@ CASES
 @test "--json: what was applied, also before an error; what would be run; what was repaired" {
     file 0001_a.sql "$(see one)" "$(see two)"
     file 0002_b.sql "INSERT INTO nix" "VALUES (1);"
-    migrate --dry-run --json | jq -ec '. == [{"number": 1, "name": "0001_a.sql", "statements": [
+    migrate --dry-run --json | json '. == [{"number": 1, "name": "0001_a.sql", "statements": [
             {"statement": 1, "line": 1, "text": "INSERT INTO seen (what) VALUES (\u0027one\u0027)"},
             {"statement": 2, "line": 2, "text": "INSERT INTO seen (what) VALUES (\u0027two\u0027)"}]},
         {"number": 2, "name": "0002_b.sql", "statements": [{"statement": 1, "line": 1, "text": "INSERT INTO nix\nVALUES (1)"}]}]'
     run -67 --separate-stderr migrate --json
-    jq -e '.version == 1 and .applied[0].number == 1 and .applied[0].name == "0001_a.sql" and
+    json '.version == 1 and .applied[0].number == 1 and .applied[0].name == "0001_a.sql" and
         .applied[0].statements == 2 and .applied[0].duration_ms >= 0 and (.applied | length) == 1' <<<"$output"
     rm files/0002_b.sql
-    migrate --json repair --forget=2 | jq -e '. == {"repaired": 1}'
-    migrate --json | jq -e ".applied == [] and .version == 1 and .schema == \"$APP\""
+    migrate --json repair --forget=2 | json '. == {"repaired": 1}'
+    migrate --json | json ".applied == [] and .version == 1 and .schema == \"$APP\""
     [ "$(migrate --json --dry-run)" = "[]" ]
 }
 

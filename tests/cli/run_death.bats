@@ -89,7 +89,7 @@ supervisor_is_killed() { # MODE
     tree_is_dead
     said_once "supervising process ended (signal 9)"
     MODE=$1 is_free
-    rl history --json "$L" | jq -e 'map(select(.event == "released")) | .[0].exit_status == 137'
+    rl history --json "$L" | json 'map(select(.event == "released")) | .[0].exit_status == 137'
 }
 
 @test "the supervisor killed: all dead, 137, a line, the lock free at once" {

@@ -65,7 +65,7 @@ hold() {
     poll held "$1"
 }
 held() { # NAME
-    rl show "$1" --json 2>/dev/null | jq -e '.state == "held"' >/dev/null
+    [ "$(rl show "$1" --json 2>/dev/null | jq -r .state)" = held ]
 }
 # Somebody waits for the name: in the server's queue.
 waiting() {
