@@ -111,13 +111,14 @@ waiting() {
     kill "$HOLDER"
     wait "$waiter"
     [ "$(cat "$BATS_TEST_TMPDIR/token")" = 2 ]
-    sql "SELECT nightly_work('mixed', 12, 0, 60000)" >"$BATS_TEST_TMPDIR/token" &
+    sql "SELECT nightly_work('mixed', 12, 60, 60000)" >"$BATS_TEST_TMPDIR/token" &
     working=$!
     poll held mixed
     run -1 rl run -n mixed -- true
     # Whoever breaks the lock stops the work: it is seen at the next renewal, TTL/3 later at the most.
     rl break mixed
     wait "$working"
+    cat "$BATS_TEST_TMPDIR/token"
     [[ $(cat "$BATS_TEST_TMPDIR/token") == LOST:* ]]
     poll no_threads
 }
