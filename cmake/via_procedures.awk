@@ -26,11 +26,12 @@ function demand(p) {
     if (p == "due") return "LENGTH(p_due) <= 300"
     if (p == "ticket") return "LENGTH(p_ticket) = 40"
     if (p == "begin") return "LENGTH(p_begin) <= 1020"
+    if (p == "slots") return "p_slots BETWEEN 1 AND 1000"
     if (p == "limit") return "p_limit <= 100000"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
-    if (p == "connection_id" && name == "lease_take_over") return "p_connection_id IN (0, CONNECTION_ID())"
+    if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|all|connection_id|expected|fenced|id|kind|name|open|own|seen|version)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|all|connection_id|expected|fenced|id|kind|lease|name|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 

@@ -28,10 +28,10 @@ DO RELEASE_LOCK(CONCAT(:bell, :id));
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK(CONCAT(:bell, :id)), 0);
 
--- The same, when it runs no statement: one that does is alive, and at work. 0 also where it is another
+-- The same, when it has run no statement for so long: one that does is alive, and at work. 0 also where it is another
 -- user's, which only some may see.
 -- name: bell_sleeper
--- params: bell text, id u64
+-- params: bell text, id u64, asleep_s u64
 -- columns: connection_id u64
 SELECT COALESCE(MAX(p.id), 0) FROM /*M! information_schema.processlist p */ /*!80000 performance_schema.processlist p */
- WHERE p.id = IS_USED_LOCK(CONCAT(:bell, :id)) AND p.command = 'Sleep';
+ WHERE p.id = IS_USED_LOCK(CONCAT(:bell, :id)) AND p.command = 'Sleep' AND p.time >= :asleep_s;

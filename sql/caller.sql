@@ -27,6 +27,22 @@ UPDATE {schema}.resource
  WHERE {{ours}}
    AND :key IS NOT NULL;
 
+-- A reader's: nobody has had it alone since. A shared lock will do, since shared leases are for servers where
+-- this node's row locks are all there are (src/kind/shared.c). It keeps the next writer out until the transaction
+-- ends; not its renewal, which is another row.
+-- name: caller_fence_shared
+-- via: by hand
+-- kind: text
+-- params: id u64, version u64, key text
+-- columns: version u64
+SELECT version
+  FROM {schema}.resource
+ WHERE id = :id
+   AND version = :version
+   AND status = 'shared'
+   AND :key IS NOT NULL
+  LOCK IN SHARE MODE;
+
 -- Into the session's variable, beside what it has presented of other locks: what the triggers of
 -- sql/fence.sql look at. It begins no transaction and waits for nobody.
 -- name: caller_present

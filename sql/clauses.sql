@@ -14,7 +14,7 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 
 -- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
 -- clause: known_kind(kind)
-{kind} IN ('optimistic', 'pessimistic');
+{kind} IN ('optimistic', 'pessimistic', 'slots');
 
 -- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
 -- clause: open(r?)
@@ -44,6 +44,16 @@ AND status = 'held';
 {r}lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
 {r}not_before = NULL,
 {r}update_time = UTC_TIMESTAMP(6);
+
+-- Its next writer, who waited for the readers, waits no longer.
+-- clause: no_next(r?)
+{r}next_owner = '',
+{r}next_label = '',
+{r}next_expires_at = NULL;
+
+-- Readers may enter: nobody waits for them to leave, or has not been heard of again.
+-- clause: drain_over(r?)
+({r}next_owner = '' OR {r}next_expires_at <= UTC_TIMESTAMP(6));
 
 -- And a row lock's.
 -- clause: published
@@ -99,10 +109,10 @@ r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long.
+-- A name that nobody has used for so long. (How many slots a name has stays.)
 -- clause: unused
 r.status = 'free'
-AND {{known_kind(r.kind)}}
+AND r.kind IN ('optimistic', 'pessimistic')
 AND {{open(r.)}}
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
 
@@ -115,7 +125,24 @@ TIMESTAMPDIFF(MICROSECOND, v.acquired_at, UTC_TIMESTAMP(6)),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
-v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at;
+v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
+v.readers, v.slots, v.slots_held;
+
+-- How many hold it together. For lists: no lock rests on it.
+-- clause: readers
+IF(r.status = 'shared',
+   (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
+
+-- How many slots of a name are held: leases of its name and a number. For lists, too.
+-- clause: slots_held
+IF(r.slots > 0,
+   (SELECT COUNT(*)
+      FROM resource c
+     WHERE c.resource_name > CONCAT(r.resource_name, '#')
+       AND c.resource_name < CONCAT(r.resource_name, '$')
+       AND SUBSTRING(c.resource_name, CHAR_LENGTH(r.resource_name) + 2) REGEXP '^[0-9]+$'
+       AND c.kind IN ('optimistic', 'pessimistic')
+       AND c.status = 'held'), 0);
 
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept
@@ -136,7 +163,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        IF(r.kind = 'optimistic',
           {{expiry(r.version)}},
           NULL) AS expires_at,
-       t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at
+       t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
+       {{readers}} AS readers, r.slots, {{slots_held}} AS slots_held
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id;

@@ -41,7 +41,8 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- Or on each procedure that it may call; without rowlock_break and _break_now it takes no lock away from others:
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
--- and so on: _try, _renew, _check, _row_make, _row_lock, _version, _bump, _fence, _present.
+-- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
+-- _version, _bump, _fence, _present.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
@@ -49,7 +50,8 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 GRANT SELECT,
       INSERT (resource_name, kind, version, update_time),
       UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
-              not_before, fence_count, update_time)
+              not_before, next_owner, next_label, next_expires_at, slots, fence_count,
+              update_time)
    ON `rowlock`.`resource` TO 'batch'@'localhost';
 GRANT SELECT, INSERT (id, resource_name, fenced, update_time), UPDATE (fenced)
    ON `rowlock`.`resource_lock` TO 'batch'@'localhost';
@@ -59,6 +61,7 @@ GRANT SELECT ON `rowlock`.`version_floor` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'batch'@'localhost';
 GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_total` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`lock_grant` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -73,6 +76,7 @@ GRANT SELECT, UPDATE ON `rowlock`.`version_floor` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'sweeper'@'localhost';
 GRANT SELECT, INSERT, DELETE ON `rowlock`.`lock_event` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_total` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`lock_grant` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -83,6 +87,7 @@ GRANT SELECT ON `rowlock`.`version_floor` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`rowlock_schema_version` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_total` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_grant` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

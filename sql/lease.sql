@@ -87,14 +87,15 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
    SET l.version = k.version,
        l.expires_at = UTC_TIMESTAMP(6) + INTERVAL k.ttl_us MICROSECOND;
 
--- Which of them are still their holder's, renewed or not: a row for each. MariaDB (10.11, 11.8) ends a scan
--- of JSON_TABLE that a KILL QUERY meets, and says OK: a row that does not come says nothing.
+-- Which of them are still their holder's, renewed or not: a row for each, with its place in the list. MariaDB
+-- (10.11, 11.8) ends a scan of JSON_TABLE that a KILL QUERY meets, and says OK: a row that does not come says nothing.
 -- name: lease_renewed
 -- via: own
 -- params: leases text
--- columns: id u64, version u64, held u64
-SELECT k.id, k.version, r.id IS NOT NULL
+-- columns: place u64, held u64
+SELECT k.place, r.id IS NOT NULL
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+           place FOR ORDINALITY,
            id BIGINT UNSIGNED PATH '$[0]',
            version BIGINT UNSIGNED PATH '$[1]',
            owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k

@@ -15,6 +15,21 @@ SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :i
 -- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
 SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
+-- Together with others that ask for it so; nothing is written, and nobody is published.
+-- name: row_share
+-- via: by hand
+-- params: id u64
+-- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
+SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id
+    /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */;
+
+-- name: row_share_try
+-- via: by hand
+-- params: id u64
+-- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
+SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id
+    /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ NOWAIT;
+
 -- Of the release. Prepared: it comes as often as row_lock.
 -- name: row_commit
 COMMIT;

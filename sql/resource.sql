@@ -23,15 +23,19 @@ SELECT r.kind,
        CASE WHEN r.kind <> :kind THEN 'WRONG_KIND'
             WHEN r.status = 'held' THEN IF(r.kind <> 'optimistic' OR {{expiry(r.version)}} > UTC_TIMESTAMP(6),
                                            'HELD', 'EXPIRED')
+            WHEN r.status = 'shared' THEN IF({{drain_over(r.)}}, 'SHARED', 'DRAINING')
             WHEN NOT {{open(r.)}} THEN 'COOLING'
             WHEN {{reserved(r.)}} THEN 'RESERVED'
             ELSE 'FREE' END,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
            CASE WHEN r.status = 'held' THEN {{expiry(r.version)}}
+                WHEN r.status = 'shared' THEN IF({{drain_over(r.)}}, r.update_time + INTERVAL 1 SECOND,
+                                                 r.next_expires_at)
                 WHEN NOT {{open(r.)}} THEN r.not_before
                 WHEN {{reserved(r.)}} THEN r.update_time + INTERVAL 1 SECOND
                 ELSE UTC_TIMESTAMP(6) END), 0),
-       r.version, r.owner = :owner, r.owner_label,
+       r.version, IF(r.status = 'shared', r.next_owner, r.owner) = :owner,
+       IF(r.status = 'shared', r.next_label, r.owner_label),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
        r.connection_id, {{read_only}}
   FROM resource r

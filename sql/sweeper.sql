@@ -148,3 +148,59 @@ SELECT COUNT(*)
   FROM JSON_TABLE(:names, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]')) AS k
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
+
+-- Names that readers had, and have not for an hour, are made free in three statements: closed, as a writer does it; of those in
+-- whom nobody is, freed; the others opened again. The second one begins when the first is committed, and so sees every reader
+-- that there is (sql/shared.sql).
+-- name: sweep_shared
+-- params: after u64, limit u64
+-- columns: names text(65000), count u64, last u64, highest u64
+{{as_batch(JSON_ARRAY(x.id, x.version))}}
+  FROM (SELECT r.id, r.version
+          FROM resource r
+          LEFT JOIN lock_grant g ON g.resource_id = r.id
+         WHERE r.id > :after
+           AND r.status = 'shared'
+           AND {{drain_over(r.)}}
+           AND g.owner IS NULL
+           AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL 1 HOUR
+         ORDER BY r.id
+         LIMIT :limit) AS x;
+
+-- name: sweep_shared_close
+-- params: names text, owner text
+UPDATE {{batch}}
+   SET r.next_owner = :owner,
+       r.next_expires_at = UTC_TIMESTAMP(6) + INTERVAL 10 SECOND
+ WHERE r.status = 'shared'
+   AND {{drain_over(r.)}};
+
+-- name: sweep_shared_free
+-- params: names text, owner text
+UPDATE {{batch}}
+  LEFT JOIN lock_grant g ON g.resource_id = r.id
+   SET r.status = 'free',
+       {{no_next(r.)}},
+       r.update_time = UTC_TIMESTAMP(6)
+ WHERE r.status = 'shared'
+   AND r.next_owner = :owner
+   AND g.owner IS NULL;
+
+-- name: sweep_shared_reopen
+-- params: names text, owner text
+UPDATE {{batch}}
+   SET {{no_next(r.)}}
+ WHERE r.status = 'shared'
+   AND r.next_owner = :owner;
+
+-- Readers that were not heard of again. A minute late: their next writer does it itself.
+-- name: sweep_readers
+-- params: limit u64
+DELETE FROM lock_grant
+ WHERE expires_at <= UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE
+ LIMIT :limit;
+
+-- A name that nobody uses any more; its slots' own rows went before.
+-- name: purge_slots
+-- params: id u64
+DELETE FROM resource WHERE id = :id AND kind = 'slots';

@@ -20,7 +20,7 @@ SELECT r.resource_name,
   FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
   STRAIGHT_JOIN resource r
     ON r.id = CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -4), ', ', 1) AS UNSIGNED)
-   AND r.kind = 'optimistic'
+   AND r.kind IN ('optimistic', 'slots')
  WHERE LEFT(p.info, 17) = 'SELECT GET_LOCK('''
    AND CHAR_LENGTH(p.info) <= 1000
    AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)

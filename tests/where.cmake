@@ -20,7 +20,7 @@ set(ROWLOCK_WHERE
   "unit_(base|line)                           test none   asan,tsan,coverage          1       1"
   "unit_.*|fuzz_corpus_.*                     test none   asan,coverage               1       1"
   "fuzz                                       all  none   -                           60      2"
-  "model                                      all  none   -                           40      1"
+  "model                                      all  none   -                           50      1"
 
   # What a user meets, and the contract of the API.
   "conformance_bell                           test shared servers,asan,tsan,coverage  45      1"
@@ -35,6 +35,8 @@ set(ROWLOCK_WHERE
   "conformance_waiters                        test own    servers,asan,tsan,coverage  9       1"
   "conformance_roundtrips                     test itself servers,asan,tsan,coverage  5       1"
   "conformance_sweep                          test own    servers,asan,coverage       9       1"
+  "conformance_shared                         test shared servers,asan,tsan,coverage  25      1"
+  "conformance_shared_many                    test shared servers,asan                20      2"
   "conformance_.*                             test shared servers,asan,coverage       10      1"
   "race_.*                                    test shared servers,asan,tsan,coverage  4       1"
   "inside_statements                          test shared servers,asan                3       1"
@@ -47,7 +49,7 @@ set(ROWLOCK_WHERE
   "cli_run_death                              test shared -                           100     1"
   "cli_run.*                                  test shared asan                        50      1"
   "cli_waiters                                test shared asan,coverage               30      1"
-  "cli_(connect|commands|locks)               test shared asan                        30      1"
+  "cli_(connect|commands|locks|slots)         test shared asan                        30      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_event                                  test itself servers,asan,coverage       30      1"
   "cli_doctor                                 test itself servers,asan,coverage       18      1"
@@ -55,7 +57,7 @@ set(ROWLOCK_WHERE
   "cli_(fence|grants)                         test shared servers,asan,coverage       5       1"
   "cli_migrate_death                          all  shared -                           90      1"
   "docs                                       test own    -                           17      1"
-  "docs_jobs                                  test own    servers,asan                27      1"
+  "docs_(jobs|recipes)                        test own    servers,asan                27      1"
   "consumer                                   test own    -                           10      1"
 
   "security_impostor                          test itself asan                        12      1"
@@ -78,6 +80,7 @@ set(ROWLOCK_WHERE
   "faults_migrate                             test shared servers,asan,tsan,coverage  10      1"
   "faults_stops                               test own    servers,asan,tsan           12      1"
   "faults_bell                                all  shared servers,tsan,coverage       40      1"
+  "faults_shared                              all  shared servers,asan,tsan,coverage  80      1"
   "faults_renewals                            all  own    servers                     12      1"
   "faults_runs                                all  itself asan                        75      2"
   "faults_runs_.*                             all  itself -                           40      2"

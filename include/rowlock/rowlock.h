@@ -128,6 +128,10 @@ extern "C" {
 #define ROWLOCK_TTL_MAX_MS     86400000 /* 24 hours */
 #define ROWLOCK_WAIT_FOREVER   (-1)     /* for wait_ms */
 #define ROWLOCK_SET_MAX        64       /* names in one rowlock_acquire_set() */
+#define ROWLOCK_SLOTS_MAX      1000     /* slots of a name */
+#define ROWLOCK_UNITS_MAX      64       /* of them, in one acquire */
+#define ROWLOCK_SLOTS_AS_SET   (~0U)    /* for `slots`: as many as the name has */
+#define ROWLOCK_NO_SLOT        (~0U)    /* rowlock_hold_slot() of what is not one */
 
 /* ---------------------------------------------------------------- statuses */
 
@@ -410,15 +414,21 @@ typedef struct rowlock_acquire_options {
     int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
     int64_t at_least_ms; /* lease: once released, cools until acquired + this; 0 .. 24 h */
     int64_t max_hold_ms; /* lease: never renewed beyond acquired + this; 0: no limit */
-    bool unfenced;       /* pessimistic: no token, no owner shown; two round trips a cycle */
-    bool reentrant;      /* same thread, client, name and mode: the same hold again, counted */
+    bool shared;    /* together with all others that ask for it so: see rowlock_acquire_shared() */
+    bool unfenced;  /* pessimistic: no token, no owner shown; two round trips a cycle */
+    bool reentrant; /* same thread, client, name and mode: the same hold again, counted */
     bool record_refused; /* BUSY makes an event in the history, `refused`; TIMEOUT and CANCELLED
                             make one, `gave_up` (not where `cancel` was fired before the call). Of a
                             set: one for each name */
     rowlock_cancel *cancel;
     rowlock_lost_fn on_lost;
     void *on_lost_data;
-    uint64_t reserved[8];
+    const bool *share; /* rowlock_acquire_set(): which of the names are shared, one for each name;
+                          NULL: all as `shared` says */
+    unsigned slots;    /* so many hold the name at once, each one of its slots: 1 ..
+                          ROWLOCK_SLOTS_MAX, or ROWLOCK_SLOTS_AS_SET. 0: it has none */
+    unsigned units;    /* so many slots of it, all or none: 0: 1; .. ROWLOCK_UNITS_MAX */
+    uint64_t reserved[6];
 } rowlock_acquire_options;
 
 /*
@@ -434,7 +444,9 @@ typedef struct rowlock_acquire_options {
  *   CANCELLED    `cancel` was fired, before the call or while it waited
  *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
  *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first
- *   MODE         the name is of the other mode
+ *   MODE         the name is of the other mode, or has slots and was asked for without, or has
+ *                another number of them
+ *   NOT_FOUND    slots is ROWLOCK_SLOTS_AS_SET, and the name has no slots yet
  *   UNAVAILABLE  no server could be reached until the wait ended, or for reconnect_ms (wait_ms 0:
  *                at the first attempt); or another server has replaced the one that granted the
  *                lock. Nothing is held (a lease on the old server ends there with its TTL)
@@ -444,7 +456,15 @@ typedef struct rowlock_acquire_options {
  *                server has lost committed changes (a failover to a copy that lagged). The lock is
  *                given back, and its next token is above both; the message says so where it could
  *                not be given back, and then nobody holds it until its time is over
- *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer
+ *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer;
+ * several slots as leases, through procedures
+ *
+ * With `slots`, so many hold the name at once (a semaphore whose permits expire). Each slot is a
+ * lock of its own, `NAME#0`, `NAME#1`, ..., a lease or a row lock, with its own token
+ * (rowlock_hold_token_at(), rowlock_hold_name_at()): it can be fenced, broken, listed as any other.
+ * The first to use the name says how many it has; rowlock_slots_set() changes that. Who waits comes
+ * in the order in which they came, whether they want one slot or several; the first in line looks
+ * for its slots every 100 ms at most.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
                                                             const char *name,
@@ -453,12 +473,72 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
                                                             rowlock_error *err);
 
 /*
- * Takes several names at once in one transaction, in an order that is the same for
- * everybody, so that sets never deadlock with each other. All or none. 1 to
- * ROWLOCK_SET_MAX names; a name that is given twice counts twice here, and is locked
- * once. One release frees all. Statuses as rowlock_acquire().
+ * Takes it together with all others that ask for it so (readers), and with nobody who wants it
+ * alone: a read lock, where rowlock_acquire() is the write lock. `shared` of the options does the
+ * same. In the order in which they came: who comes behind one that waits to have it alone, waits
+ * behind that one.
  *
- *   INVALID  also: the mode is not ROWLOCK_PESSIMISTIC (it must be set), or `reentrant` is set
+ * The token is the one of the last holder that had it alone; that one's successor has a higher one.
+ * A lease is renewed and lost as ever, each reader for itself. A row lock is unfenced, and its
+ * holders are not listed. With `reentrant`, a thread that has it alone may share it with itself;
+ * who shares it cannot have it alone that way (BUSY, or it waits for itself).
+ *
+ * Statuses of rowlock_acquire(), and:
+ *
+ *   INVALID      also: at_least_ms is set
+ *   UNSUPPORTED  also: a lease, on a node of a cluster with many writers without single_writer
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_shared(
+    rowlock_client *client, const char *name, const rowlock_acquire_options *options,
+    rowlock_hold **hold, rowlock_error *err);
+
+/*
+ * A lease that is shared, to be held alone, by the same hold: when the other readers have left, for
+ * which it waits as rowlock_acquire() does (wait_ms; `cancel` may be NULL). No writer has come
+ * since it was shared: what was read is still so. Its token is a new one then. On any other status
+ * it is shared as before, unless that says otherwise.
+ *
+ *   BUSY         wait_ms is 0, and another reader has it, too
+ *   TIMEOUT      the wait ended before the others had left
+ *   CANCELLED    `cancel` was fired
+ *   DEADLOCK     another one waits to have it alone, perhaps a reader that upgrades: release it
+ *   LOST         it is lost
+ *   UNKNOWN      the reply was lost, and what became of the request could not be found out: it is
+ *                lost
+ *   INVALID      it is held alone already, more than once by this thread (`reentrant`), or one of
+ *                a set
+ *   UNSUPPORTED  a row lock
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_upgrade(rowlock_hold *hold,
+                                                                 int64_t wait_ms,
+                                                                 rowlock_cancel *cancel,
+                                                                 rowlock_error *err);
+
+/*
+ * A lease that is held alone, to be shared from now on, by the same hold, with the same token.
+ * Readers that wait come in.
+ *
+ *   LOST         it is lost
+ *   UNKNOWN      the reply was lost: so is the lease
+ *   INVALID      it is shared already, held more than once by this thread (`reentrant`), or one of
+ *                a set
+ *   UNSUPPORTED  a row lock
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_downgrade(rowlock_hold *hold,
+                                                                   rowlock_error *err);
+
+/*
+ * Takes several names at once: all or none, within one wait_ms. 1 to ROWLOCK_SET_MAX names; a name
+ * that is given twice counts twice here, and is taken once (alone, if one of them says so). One
+ * release frees all, also past one that fails. Statuses of rowlock_acquire().
+ *
+ * Sets never deadlock with each other: row locks are locked in byte order of the names, in one
+ * transaction. Leases are taken in one transaction, too, if all are free; a call that waits for one
+ * holds none, but after two such rounds takes them in byte order, and keeps what it has while it
+ * waits for the next. Each lease has a token and is renewed for itself; when one is lost, the set
+ * is: `on_lost` is called once. With procedures (`via`) they are taken one after the other.
+ *
+ *   INVALID  also: `reentrant` or `slots` is set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
     rowlock_client *client, const char *const names[], size_t count,
@@ -505,14 +585,19 @@ ROWLOCK_API rowlock_status rowlock_release_with(rowlock_hold *hold,
 ROWLOCK_API uint64_t rowlock_hold_token(const rowlock_hold *hold);
 /* Valid until the release. */
 ROWLOCK_API const char *rowlock_hold_name(const rowlock_hold *hold);
-/* The owner id in the tables, unique to this hold. Valid until the release. */
+/* The owner id in the tables, unique to this hold; of several leases, the first one's. Valid until
+ * the release. */
 ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
 ROWLOCK_API rowlock_mode rowlock_hold_mode(const rowlock_hold *hold);
 /* How many names the hold covers, and the i-th name and token in byte order of
- * the names (NULL and 0 beyond the end). */
+ * the names (NULL and 0 beyond the end). Of slots: how many, and the names of their leases. */
 ROWLOCK_API size_t rowlock_hold_count(const rowlock_hold *hold);
 ROWLOCK_API const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i);
 ROWLOCK_API uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i);
+/* Which slot of the name: 0 .. slots - 1, the first one of several. ROWLOCK_NO_SLOT: it has none.
+ */
+ROWLOCK_API unsigned rowlock_hold_slot(const rowlock_hold *hold);
+ROWLOCK_API unsigned rowlock_hold_slot_at(const rowlock_hold *hold, size_t i);
 /* How often it was acquired re-entrantly and not yet released; at least 1. */
 ROWLOCK_API unsigned rowlock_hold_depth(const rowlock_hold *hold);
 /* How long the acquire waited. */
@@ -673,6 +758,10 @@ typedef struct rowlock_info {
     uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
     const char *description;
     rowlock_totals totals;
+    uint64_t readers; /* lease: how many hold it together; then owner and expires_at are "". 0: it
+                         is held by one, or by nobody. (Shared row locks are not seen.) */
+    uint64_t slots;   /* how many the name has; 0: it is not one of slots ... */
+    uint64_t slots_held; /* ... and how many of them are held; may be more after a change */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

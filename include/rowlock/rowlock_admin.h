@@ -145,6 +145,31 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
                                                           rowlock_error *err);
 
+/* ------------------------------------------------------------------- slots */
+
+/*
+ * How many may hold the name at once (`slots` of rowlock_acquire_options).
+ *
+ *   NOT_FOUND  there is no such name, or nobody has said yet how many it has
+ *   MODE       the name is a lock of another kind
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_get(rowlock_client *client,
+                                                              const char *name, unsigned *slots,
+                                                              rowlock_error *err);
+
+/*
+ * Makes it so many, also while some are held; a new name is made. More: those who wait come in.
+ * Fewer: whoever has a slot that is no more, or is just taking it, keeps it until its
+ * release, and nobody gets it then.
+ *
+ *   INVALID  slots is not 1 to ROWLOCK_SLOTS_MAX
+ *   MODE     the name is a lock of another kind
+ *   DENIED   also: the client works through procedures
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_set(rowlock_client *client,
+                                                              const char *name, unsigned slots,
+                                                              rowlock_error *err);
+
 /* ------------------------------------------------------------------ fences */
 
 /*

@@ -1,8 +1,8 @@
 -- Fences: what src/kind/fence.c does, for who has a token and no hold.
 
 -- From here to the end of the caller's transaction nobody else gets the lock (a lease or a row lock);
--- renewals go on. A write, not a locking read: a cluster certifies writes alone. A lease whose time
--- is over and that nobody has taken yet counts: whoever takes it waits.
+-- renewals go on. A write, not a locking read, of what is held alone: a cluster certifies writes alone. A lease whose time
+-- is over and that nobody has taken yet counts: whoever takes it waits. Of what readers have, it keeps the next writer out.
 CREATE PROCEDURE rowlock_fence(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_token DECIMAL(40, 6))
 BEGIN
@@ -18,17 +18,34 @@ BEGIN
     CALL rl_joined('fence', p_name, v_token);
 END;
 
+-- The row is first locked in share mode: readers' fences do not wait for one another. Of a lock that is held alone it is
+-- then written as well; not where sessions of its holder have it locked together, since each would wait for the
+-- others: that lock is enough, except where other nodes write.
 CREATE PROCEDURE rl_fence(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           IN p_token BIGINT UNSIGNED)
 BEGIN
-    UPDATE resource
-       SET fence_count = fence_count + 1
+    DECLARE v_id, v_alone BIGINT UNSIGNED;
+    DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_many BOOLEAN DEFAULT FALSE;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT id, status INTO v_id, v_status
+      FROM resource
      WHERE resource_name = p_name
        AND {{known_kind(kind)}}
        AND version = p_token
-       AND status = 'held';
-    IF ROW_COUNT() = 0 THEN
+       AND status <> 'free'
+      LOCK IN SHARE MODE;
+    IF v_id IS NULL THEN
         CALL rl_fence_refused(p_name, p_token);
+    END IF;
+    IF v_status = 'held' THEN
+        SELECT id INTO v_alone FROM resource WHERE id = v_id FOR UPDATE SKIP LOCKED;
+        IF v_alone IS NULL THEN
+            CALL rl_quiet(v_many);
+        END IF;
+        IF v_alone IS NOT NULL OR v_many THEN
+            UPDATE resource SET fence_count = fence_count + 1 WHERE id = v_id;
+        END IF;
     END IF;
 END;
 

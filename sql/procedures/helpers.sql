@@ -81,9 +81,14 @@ BEGIN
     IF NOT ({{known_kind(p_is)}}) THEN
         CALL rl_signal('RLDMG', p_name, CONCAT('%s is of a kind that this program does not know: ', p_is));
     END IF;
-    CALL rl_signal('RLMOD', p_name, IF(p_wanted = 'pessimistic',
-        '%s is used as a lease (optimistic) lock; it cannot be a row lock too; use another name',
-        '%s is used as a row lock; it cannot be a lease (optimistic) too; use another name'));
+    CALL rl_signal('RLMOD', p_name, CONCAT(
+        CASE p_is WHEN 'slots' THEN '%s is a semaphore (slots)'
+                  WHEN 'pessimistic' THEN '%s is used as a row lock'
+                  ELSE '%s is used as a lease (optimistic) lock' END,
+        CASE p_wanted WHEN 'slots' THEN '; it cannot have slots too'
+                      WHEN 'pessimistic' THEN '; it cannot be a row lock too'
+                      ELSE '; it cannot be a lease (optimistic) too' END,
+        '; use another name'));
 END;
 
 -- KILL QUERY ends a sleep, and on MySQL no more than that: the call is to end, too. An error of
@@ -132,6 +137,18 @@ BEGIN
                                                IF(p_given IS NULL, ' (NULL)', ''), '; give the one that you got'));
     END IF;
     SET p_token = p_given;
+END;
+
+-- A reader's id as given: as rl_acquire makes them, whatever stands in it.
+CREATE PROCEDURE rl_reader_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 IN p_given LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                 OUT p_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    IF p_given IS NULL OR CHAR_LENGTH(p_given) <> 59 OR NOT p_given REGEXP '^[0-9a-f]{26}-[0-9a-f]{32}$' THEN
+        CALL rl_signal('RLINV', p_name, CONCAT('the reader for %s is not the id of one', IF(p_given IS NULL, ' (NULL)', ''),
+                                               '; give what rowlock_acquire_shared gave you'));
+    END IF;
+    SET p_reader = p_given;
 END;
 
 CREATE PROCEDURE rl_ttl_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

@@ -1,6 +1,6 @@
 -- Leases: what src/kind/lease.c does, by the same statements.
 
--- Is the lease held with that token? In a transaction it stays so until its end: whoever takes the
+-- Is the lease held with that token, alone or by readers? In a transaction it stays so until its end: whoever takes the
 -- lease over waits for it. An old snapshot is not believed: the row is read under a shared lock.
 -- (Its renewals may be newer than the snapshot, and cannot be locked without blocking them; so a
 -- lease whose time is over counts, in a transaction, until somebody has taken it.)
@@ -28,7 +28,7 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
     SELECT kind, status, version INTO v_kind, v_status, v_version
       FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE;
-    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
+    CALL rl_lost(p_name, p_token, v_kind, IF(v_status = 'shared', 'held', v_status), v_version);
 END;
 
 CREATE PROCEDURE rl_check_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -50,8 +50,8 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
     COMMIT AND NO CHAIN NO RELEASE;
-    CALL rl_lost(p_name, p_token, v_kind, v_status, v_version);
-    IF v_left_us <= 0 THEN
+    CALL rl_lost(p_name, p_token, v_kind, IF(v_status = 'shared', 'held', v_status), v_version);
+    IF v_status = 'held' AND v_left_us <= 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out; stop this work'));
     END IF;
 END;
@@ -121,14 +121,14 @@ CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE ut
                          OUT p_left_us BIGINT, OUT p_rings BOOLEAN, OUT p_text VARCHAR(400) CHARACTER SET utf8mb4,
                          OUT p_version BIGINT UNSIGNED,
                          OUT p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                         OUT p_held_us BIGINT)
+                         OUT p_held_us BIGINT, OUT p_ours BOOLEAN)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_ours, v_read_only BOOLEAN;
+    DECLARE v_read_only BOOLEAN;
     DECLARE v_connection BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
     {{resource_look(id = p_id, name = p_name, owner = p_owner, kind = 'optimistic', now = p_now)}}
-      INTO v_kind, p_verdict, p_left_us, p_version, v_ours, p_label, p_held_us, v_connection, v_read_only;
+      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only;
     SET p_rings = v_connection <> 0;
     CASE p_verdict
         WHEN 'WRONG_KIND' THEN CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
@@ -140,6 +140,8 @@ BEGIN
         WHEN 'HELD' THEN
             SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
                                 FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
+        WHEN 'SHARED' THEN SET p_text = '%s is held by readers, or was';
+        WHEN 'DRAINING' THEN SET p_text = CONCAT('%s is held by readers, and ', p_label, ' is the next');
         ELSE SET p_text = NULL;
     END CASE;
 END;
@@ -155,32 +157,152 @@ BEGIN
     DECLARE v_version BIGINT UNSIGNED;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_held_us BIGINT;
+    DECLARE v_ours BOOLEAN;
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    CALL rl_look(p_name, p_id, '', v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us);
+    CALL rl_look(p_name, p_id, '', v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us, v_ours);
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_bell: this session has
--- this one; after a grant too, where it could be had. p_verdict: GRANTED; CHANGED (a deadlock, a renewal at the
--- last moment) or GONE: at once again; IN_TRANSACTION: a transaction has locked the row; or resource_look's, with
--- p_text in words and p_left_us. p_rings: its holder has the bell.
+-- A writer's step where readers are, or were, in: what rl_shared_drain() does. The transaction has the resource's row
+-- locked, so nobody can be about to enter, and who is in is seen. p_closed: it is closed for us, and will be for some
+-- seconds more. p_try: it is not closed while somebody is in. p_verdict: GRANTED; CLOSED: for us; CHANGED; or SHARED.
+CREATE PROCEDURE rl_drain(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
+                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                          IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_ttl_us BIGINT UNSIGNED, IN p_version BIGINT UNSIGNED, IN p_turn BOOLEAN,
+                          IN p_bell BOOLEAN, IN p_closed BOOLEAN, IN p_try BOOLEAN, IN p_now DATETIME(6),
+                          OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    -- Without an answer somebody is in (sql/shared.sql).
+    DECLARE v_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin DEFAULT '?';
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_left_us BIGINT DEFAULT 1;
+    DECLARE v_ours BOOLEAN;
+    DECLARE v_expired BOOLEAN DEFAULT FALSE;
+    -- It does not see the keys of shared_take, where nobody is in.
+    DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET sql_safe_updates = v_safe;
+        RESIGNAL;
+    END;
+    look: LOOP
+        {{shared_reader(version = p_version, owner = p_owner, id = p_id, now = p_now)}}
+          INTO v_ours, v_reader, v_label, v_left_us;
+        IF v_reader = '' OR v_left_us > 0 OR v_expired THEN
+            LEAVE look;
+        END IF;
+        {{shared_expire(id = p_id, now = p_now)}};
+        SET v_expired = TRUE;
+    END LOOP;
+    SET p_verdict = IF(p_closed, 'CLOSED', 'SHARED');
+    IF v_reader = '' OR NOT (p_closed OR p_try) THEN
+        {{shared_close(turn = p_turn, bell = '{bell}', seen = p_version, owner = p_owner, label = p_label,
+                       ttl_us = 10000000, id = p_id, name = p_name, now = p_now)}};
+        IF ROW_COUNT() = 0 THEN
+            SET p_verdict = 'SHARED';
+        ELSEIF v_reader <> '' THEN
+            SET p_verdict = 'CLOSED';
+        ELSE
+            SET sql_safe_updates = FALSE;
+            {{shared_take(seen = p_version, owner = p_owner, label = p_label,
+                          connection_id = IF(p_bell, CONNECTION_ID(), 0), ttl_us = p_ttl_us, id = p_id,
+                          name = p_name, now = p_now)}};
+            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED'), sql_safe_updates = v_safe;
+        END IF;
+    END IF;
+END;
+
+-- Who waited as the next writer does not wait any longer. Where a transaction keeps the row (a reader's fence) nothing
+-- is done, and waited for: what was closed is open again ten seconds after its next writer was last heard of.
+CREATE PROCEDURE rl_undrain(IN p_id BIGINT UNSIGNED, IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_locked BIGINT UNSIGNED;
+    DECLARE v_tries INT DEFAULT 0;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK AND NO CHAIN NO RELEASE;
+    WHILE v_locked IS NULL AND v_tries < 10 DO
+        SET v_tries = v_tries + 1;
+        START TRANSACTION;
+        SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+        IF v_locked IS NOT NULL THEN
+            {{shared_reopen(id = p_id, owner = p_owner)}};
+        END IF;
+        COMMIT AND NO CHAIN NO RELEASE;
+        IF v_locked IS NULL THEN
+            DO SLEEP(0.01);
+        END IF;
+    END WHILE;
+END;
+
+-- A reader's step, in a transaction that has the resource's row locked in share mode, as every reader that enters has:
+-- so they enter beside each other, and beside the fences of others. Only the first one, who opens the name, needs the
+-- row alone. p_version: of what it looked at; and then the token. p_verdict: GRANTED; CHANGED: at once again; or as it was.
+CREATE PROCEDURE rl_enter(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
+                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                          IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                          IN p_ttl_us BIGINT UNSIGNED, IN p_bell BOOLEAN, IN p_now DATETIME(6),
+                          INOUT p_version BIGINT UNSIGNED,
+                          INOUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_alone BIGINT UNSIGNED;
+    DECLARE v_in BOOLEAN;
+    -- See rl_event.
+    DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET unique_checks = v_unique;
+        RESIGNAL;
+    END;
+    SET unique_checks = TRUE;
+    {{shared_enter(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name, now = p_now)}};
+    SET v_in = ROW_COUNT() > 0;
+    IF NOT v_in THEN
+        SELECT id INTO v_alone FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    END IF;
+    IF v_alone IS NOT NULL THEN
+        IF p_verdict = 'EXPIRED' THEN
+            {{lease_expire(seen = p_version, id = p_id, now = p_now)}};
+            SET p_version = p_version + 1;
+        END IF;
+        {{shared_open(turn = p_bell, bell = '{bell}', id = p_id, name = p_name, now = p_now)}};
+        {{shared_enter(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name, now = p_now)}};
+        SET v_in = ROW_COUNT() > 0;
+    END IF;
+    SET unique_checks = v_unique;
+    IF v_in THEN
+        SET p_verdict = 'GRANTED', p_version = GREATEST(p_version, 1);
+    ELSEIF v_alone IS NULL OR p_verdict = 'EXPIRED' THEN
+        SET p_verdict = 'CHANGED';
+    END IF;
+END;
+
+-- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_shared: as a reader. p_try: who asks does
+-- not wait. p_bell: this session has this one; after a grant too, where it could be had. p_verdict: GRANTED; CHANGED (a
+-- deadlock, a renewal at the last moment) or GONE: at once again; CLOSED: readers are in, and we are the next;
+-- IN_TRANSACTION: a transaction has locked the row; or resource_look's, with p_text in words and p_left_us. p_rings: its
+-- holder has the bell. p_slots_id: it is the slot p_slot of that name, which rl_slot_kept may refuse (CHANGED, LINE); or NULL.
 CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_id BIGINT UNSIGNED,
                             IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                             IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_ttl_us BIGINT UNSIGNED, IN p_started DATETIME(6), IN p_quiet BOOLEAN,
-                            INOUT p_bell BOOLEAN, OUT p_token BIGINT UNSIGNED,
+                            IN p_shared BOOLEAN, IN p_try BOOLEAN, IN p_slots_id BIGINT UNSIGNED, IN p_slot INT UNSIGNED,
+                            IN p_pass BOOLEAN, INOUT p_bell BOOLEAN, OUT p_token BIGINT UNSIGNED,
                             OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                             OUT p_left_us BIGINT, OUT p_rings BOOLEAN,
                             OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_detail VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_detail, v_from VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_locked, v_version BIGINT UNSIGNED;
     DECLARE v_held_us BIGINT;
-    DECLARE v_had BOOLEAN;
+    DECLARE v_had, v_ours, v_over BOOLEAN;
+    DECLARE v_kept VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin DEFAULT 'KEPT';
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -202,13 +324,27 @@ BEGIN
     SET v_had = p_bell, p_token = NULL, p_text = NULL, p_left_us = 0;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    IF p_slots_id IS NOT NULL THEN
+        CALL rl_slot_kept(p_slots_id, p_slot, p_pass, v_kept);
+    END IF;
+    IF p_shared THEN
+        SELECT id INTO v_locked FROM resource WHERE id = p_id /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED;
+    ELSE
+        SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    END IF;
     CALL rl_now(v_now); -- not before: a release in between would seem to be without a bell
-    CALL rl_look(p_name, p_id, p_owner, v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us);
-    IF p_verdict IN ('GONE', 'COOLING') OR (p_verdict = 'HELD' AND NOT p_bell) THEN
+    CALL rl_look(p_name, p_id, p_owner, v_now, p_verdict, p_left_us, p_rings, p_text, v_version, v_label, v_held_us, v_ours);
+    SET v_from = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000, ' ms, whose lease ran out');
+    IF v_kept <> 'KEPT' THEN
+        SET p_verdict = v_kept;
+    ELSEIF p_verdict IN ('GONE', 'COOLING') OR (p_verdict = 'DRAINING' AND (p_shared OR NOT v_ours))
+       OR (p_verdict = 'HELD' AND (p_shared OR NOT p_bell)) THEN
         DO 0;
     ELSEIF v_locked IS NULL THEN
         SET p_verdict = 'IN_TRANSACTION', p_text = '%s is in use by a transaction; try again later';
+    ELSEIF p_shared THEN
+        SET v_detail = IF(p_verdict = 'EXPIRED', v_from, NULL);
+        CALL rl_enter(p_name, p_id, p_owner, p_label, p_ttl_us, p_bell, v_now, v_version, p_verdict);
     ELSE
         IF NOT p_quiet AND p_verdict <> 'HELD' THEN
             CALL rl_bell_try(p_id, p_bell);
@@ -223,24 +359,29 @@ BEGIN
                                   name = p_name, now = v_now)}};
             SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED');
         END IF;
+        IF p_verdict IN ('SHARED', 'DRAINING') THEN
+            -- Shared for a second, and so long have we waited: who has the bell does not come (a call that was killed).
+            SET v_over = p_left_us <= 0 AND TIMESTAMPDIFF(MICROSECOND, p_started, v_now) > 1000000;
+            CALL rl_drain(p_name, p_id, p_owner, p_label, p_ttl_us, v_version, p_bell OR p_quiet OR v_ours OR v_over,
+                          p_bell, v_ours AND p_left_us > 5000000, p_try, v_now, p_verdict);
+        END IF;
         IF p_verdict = 'EXPIRED' THEN
             {{lease_take_over(seen = v_version, owner = p_owner, label = p_label,
                               connection_id = IF(p_bell, CONNECTION_ID(), 0), ttl_us = p_ttl_us, id = p_id,
                               name = p_name, now = v_now)}};
-            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED'),
-                v_detail = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000,
-                                  ' ms, whose lease ran out');
+            SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED'), v_detail = v_from;
         END IF;
     END IF;
     SET p_left_us = GREATEST(p_left_us, 0);
     IF p_verdict = 'GRANTED' THEN
-        CALL rl_event(p_name, 'optimistic', IF(v_detail IS NULL, 'acquired', 'taken_over'), v_version + 1,
+        SET v_version = v_version + (NOT p_shared);
+        CALL rl_event(p_name, 'optimistic', IF(v_detail IS NULL, 'acquired', 'taken_over'), v_version,
                       p_owner, p_label, v_now, TIMESTAMPDIFF(MICROSECOND, p_started, v_now) DIV 1000, NULL, v_detail);
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     IF p_verdict = 'GRANTED' THEN
-        SET p_token = v_version + 1;
-    ELSEIF p_bell AND NOT v_had THEN
+        SET p_token = v_version;
+    ELSEIF p_bell AND NOT v_had AND p_verdict <> 'CLOSED' THEN
         CALL rl_bell_ring(p_id);
         SET p_bell = FALSE;
     END IF;
@@ -248,17 +389,19 @@ BEGIN
 END;
 
 -- Takes a lease or says why not: p_token NULL, p_state and p_text (rl_signal).
+-- p_shared: together with other readers, as p_owner. A reader keeps no bell: the next one is to enter, too.
 CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                            IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
+                            IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6), IN p_shared BOOLEAN,
                             OUT p_token BIGINT UNSIGNED,
+                            OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                             OUT p_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin,
                             OUT p_text VARCHAR(400) CHARACTER SET utf8mb4)
 BEGIN
     DECLARE v_started, v_now DATETIME(6);
     DECLARE v_id, v_next, v_ttl_us BIGINT UNSIGNED;
-    DECLARE v_quiet, v_bell, v_had, v_rings, v_waited BOOLEAN DEFAULT FALSE;
+    -- v_closed: for readers, since we are the next writer.
+    DECLARE v_quiet, v_bell, v_had, v_rings, v_waited, v_closed BOOLEAN DEFAULT FALSE;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
         DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
     DECLARE v_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
@@ -268,6 +411,9 @@ BEGIN
     DECLARE v_delay_us BIGINT DEFAULT 1000;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
+        IF v_closed THEN
+            CALL rl_undrain(v_id, p_owner);
+        END IF;
         IF v_bell AND NOT v_had THEN
             CALL rl_bell_ring(v_id);
         END IF;
@@ -278,8 +424,12 @@ BEGIN
     CALL rl_alone('taking a lease on', p_name);
     CALL rl_writable_for(p_name);
     CALL rl_login(v_login);
-    SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
+    SET p_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
     CALL rl_quiet(v_quiet);
+    IF p_shared AND v_quiet THEN
+        CALL rl_signal('RLUNS', p_name,
+                       'a writer at another node of this cluster would not see readers of %s here; hold it alone');
+    END IF;
     CALL rl_now(v_started);
     CALL rl_resource(p_name, 'optimistic', v_wait_us, v_next);
     SET v_id = v_next;
@@ -294,10 +444,13 @@ BEGIN
         SET v_id = v_next;
         IF v_waited THEN
             CALL rl_glance(p_name, v_id, v_verdict, v_left_us, v_rings, p_text);
+            SET v_closed = v_closed AND v_verdict = 'DRAINING';
         END IF;
-        IF NOT v_waited OR v_verdict IN ('FREE', 'RESERVED', 'EXPIRED') OR (v_verdict = 'HELD' AND v_bell) THEN
-            CALL rl_attempt(p_name, v_id, v_owner, v_label, v_ttl_us, v_started, v_quiet, v_bell,
-                            p_token, v_verdict, v_left_us, v_rings, p_text);
+        IF NOT v_waited OR v_closed OR v_verdict IN ('FREE', 'RESERVED', 'EXPIRED', 'SHARED')
+           OR (v_verdict = 'HELD' AND v_bell) THEN
+            CALL rl_attempt(p_name, v_id, p_owner, v_label, v_ttl_us, v_started, v_quiet, p_shared, v_wait_us = 0,
+                            NULL, NULL, FALSE, v_bell, p_token, v_verdict, v_left_us, v_rings, p_text);
+            SET v_closed = v_verdict = 'CLOSED' OR (v_closed AND v_verdict IN ('CHANGED', 'IN_TRANSACTION'));
         END IF;
         SET v_waited = TRUE;
         IF v_verdict = 'GRANTED' THEN
@@ -306,7 +459,7 @@ BEGIN
         CALL rl_now(v_now);
         SET v_waited_us = GREATEST(TIMESTAMPDIFF(MICROSECOND, v_started, v_now), 0),
             v_budget_us = v_wait_us - v_waited_us;
-        IF v_wait_us = 0 AND v_verdict IN ('RESERVED', 'CHANGED', 'GONE') THEN
+        IF v_wait_us = 0 AND (v_verdict IN ('RESERVED', 'CHANGED', 'GONE') OR (p_shared AND v_verdict = 'IN_TRANSACTION')) THEN
             SET v_budget_us = 20000 - v_waited_us;
         END IF;
         IF v_budget_us <= 0 THEN
@@ -315,9 +468,9 @@ BEGIN
         IF v_verdict IN ('CHANGED', 'GONE') THEN
             CALL rl_resource(p_name, 'optimistic', v_budget_us, v_next);
         END IF;
-        IF v_quiet OR v_bell OR v_verdict IN ('CHANGED', 'GONE') OR v_budget_us < 1000000 THEN
-            -- Its turn, but not its time; or there is nothing to wait for.
-            SET v_delay_us = LEAST(v_delay_us * 2, 250000);
+        IF v_quiet OR v_bell OR v_closed OR v_verdict IN ('CHANGED', 'GONE') OR v_budget_us < 1000000 THEN
+            -- Its turn, but not its time; or there is nothing to wait for. The last reader to leave wakes nobody.
+            SET v_delay_us = LEAST(v_delay_us * 2, IF(v_closed, 50000, 250000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
                                 IF(v_verdict = 'HELD', v_left_us + 1000, v_delay_us)));
         ELSE
@@ -326,7 +479,7 @@ BEGIN
             CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_verdict = 'COOLING' OR (v_verdict = 'HELD' AND v_rings),
                                                       CEIL(v_left_us / 1e6), 1), 1),
                                           FLOOR(v_budget_us / 1e6), 4),
-                              v_waited_us DIV 1000, v_owner, v_label, v_bell);
+                              v_waited_us DIV 1000, p_owner, v_label, v_bell);
             IF NOT v_bell THEN
                 CALL rl_sleep(RAND() * 50000);
             END IF;
@@ -335,9 +488,13 @@ BEGIN
     IF p_token IS NULL THEN
         SET p_state = IF(v_wait_us = 0, 'RLBSY', 'RLTMO'),
             p_text = COALESCE(p_text, '%s is in use');
-        IF v_bell AND NOT v_had THEN
-            CALL rl_bell_ring(v_id);
+        IF v_closed THEN
+            SET p_text = '%s is held by readers';
+            CALL rl_undrain(v_id, p_owner);
         END IF;
+    END IF;
+    IF v_bell AND NOT v_had AND (p_shared OR p_token IS NULL) THEN
+        CALL rl_bell_ring(v_id);
     END IF;
 END;
 
@@ -345,9 +502,10 @@ CREATE PROCEDURE rowlock_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLAT
                                  IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
                                  OUT p_token BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_text VARCHAR(400) CHARACTER SET utf8mb4;
-    CALL rl_acquire(p_name, p_ttl, p_wait, p_token, v_state, v_text);
+    CALL rl_acquire(p_name, p_ttl, p_wait, FALSE, p_token, v_owner, v_state, v_text);
     IF p_token IS NULL THEN
         CALL rl_signal(v_state, p_name, v_text);
     END IF;
@@ -356,9 +514,115 @@ END;
 CREATE PROCEDURE rowlock_try(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_ttl DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_text VARCHAR(400) CHARACTER SET utf8mb4;
-    CALL rl_acquire(p_name, p_ttl, 0, p_token, v_state, v_text);
+    CALL rl_acquire(p_name, p_ttl, 0, FALSE, p_token, v_owner, v_state, v_text);
+END;
+
+-- Together with all others that ask for it so. p_reader: by which it is renewed and released, since their tokens are equal.
+CREATE PROCEDURE rowlock_acquire_shared(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                        IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
+                                        OUT p_token BIGINT UNSIGNED,
+                                        OUT p_reader LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_state CHAR(5) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_text VARCHAR(400) CHARACTER SET utf8mb4;
+    CALL rl_acquire(p_name, p_ttl, p_wait, TRUE, p_token, p_reader, v_state, v_text);
+    IF p_token IS NULL THEN
+        CALL rl_signal(v_state, p_name, v_text);
+    END IF;
+END;
+
+-- Its row is deleted and its line of the history written in a transaction each: so no step can leave one open.
+CREATE PROCEDURE rowlock_release_shared(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                        IN p_reader LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_id, v_version BIGINT UNSIGNED;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_acquired, v_now DATETIME(6);
+    DECLARE v_left BOOLEAN;
+    CALL rl_name_check(p_name);
+    CALL rl_reader_check(p_name, p_reader, v_reader);
+    CALL rl_alone('releasing', p_name);
+    CALL rl_writable_for(p_name);
+    CALL rl_reader(p_name, v_reader, v_id, v_version, v_label, v_acquired);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{shared_leave(id = v_id, version = v_version, owner = v_reader)}};
+    SET v_left = ROW_COUNT() > 0 AND v_version <> 0;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF NOT v_left THEN
+        -- It was broken: writers need not wait for it any longer.
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{shared_ended(id = v_id, owner = v_reader)}};
+        COMMIT AND NO CHAIN NO RELEASE;
+        CALL rl_reader_lost(p_name);
+    END IF;
+    CALL rl_now(v_now);
+    CALL rl_event(p_name, 'optimistic', 'released', v_version, v_reader, v_label, v_now, NULL,
+                  TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, NULL);
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+CREATE PROCEDURE rowlock_renew_shared(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                      IN p_reader LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                      IN p_ttl DECIMAL(40, 6))
+BEGIN
+    DECLARE v_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_id, v_version, v_ttl_us BIGINT UNSIGNED;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_acquired, v_now DATETIME(6);
+    DECLARE v_renewed BOOLEAN;
+    CALL rl_name_check(p_name);
+    CALL rl_reader_check(p_name, p_reader, v_reader);
+    CALL rl_ttl_check(p_name, p_ttl, v_ttl_us);
+    CALL rl_alone('renewing', p_name);
+    CALL rl_writable_for(p_name);
+    CALL rl_reader(p_name, v_reader, v_id, v_version, v_label, v_acquired);
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    -- shared_renew, for one. (See rl_renew.)
+    UPDATE lock_grant
+       SET expires_at = v_now + INTERVAL v_ttl_us MICROSECOND
+     WHERE resource_id = v_id AND owner = v_reader AND version <> 0 AND expires_at > v_now;
+    SET v_renewed = ROW_COUNT() > 0;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF NOT v_renewed THEN
+        CALL rl_reader_lost(p_name);
+    END IF;
+END;
+
+-- The row of a reader of this login's, by SQL, that is in; perhaps its time is over, or it was broken (version 0). Or an error.
+CREATE PROCEDURE rl_reader(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           IN p_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
+                           OUT p_id BIGINT UNSIGNED, OUT p_version BIGINT UNSIGNED,
+                           OUT p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                           OUT p_acquired DATETIME(6))
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    CALL rl_login(v_login);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT r.id, r.kind, g.version, g.owner_label, g.acquired_at
+      INTO p_id, v_kind, p_version, p_label, p_acquired
+      FROM resource r
+      LEFT JOIN lock_grant g ON g.resource_id = r.id AND g.owner = p_reader
+     WHERE r.resource_name = p_name;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF v_kind IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF v_kind <> 'optimistic' THEN
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
+    ELSEIF p_version IS NULL OR LEFT(p_reader, 27) <> v_login THEN
+        CALL rl_reader_lost(p_name);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_reader_lost(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    CALL rl_signal('RLLST', p_name, '%s is not held by that reader, of this login, any more; stop this work');
 END;
 
 -- Gives a lease back that this login has taken by SQL. In a transaction: at its COMMIT; who is
@@ -680,7 +944,7 @@ CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE u
                           INOUT p_connection BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now, v_acquired, v_closed DATETIME(6);
-    DECLARE v_id, v_version, v_connection, v_locked BIGINT UNSIGNED;
+    DECLARE v_id, v_version, v_connection, v_locked, v_readers BIGINT UNSIGNED;
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
@@ -704,6 +968,7 @@ BEGIN
       INTO v_status, v_version, v_connection, v_owner, v_label, v_acquired, v_closed
       FROM resource WHERE id = v_id FOR UPDATE;
     CALL rl_now(v_now);
+    SELECT COUNT(*) INTO v_readers FROM lock_grant WHERE resource_id = v_id AND expires_at > v_now;
     IF v_status IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     ELSEIF v_first AND @rowlock_break_token <> v_version THEN
@@ -714,6 +979,13 @@ BEGIN
     ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is cooling for another ',
             FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
+    ELSEIF v_status = 'shared' AND v_readers > 0 THEN
+        {{shared_break(seen = v_version, id = v_id, now = v_now)}};
+        IF p_now THEN
+            {{shared_drop_readers(id = v_id, seen = v_version)}};
+        ELSE
+            {{shared_break_readers(id = v_id, seen = v_version)}};
+        END IF;
     ELSEIF v_status <> 'held' AND p_connection = 0 THEN
         CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');
     ELSEIF v_kind = 'optimistic' THEN
@@ -733,7 +1005,7 @@ BEGIN
     END IF;
     IF v_first THEN
         CALL rl_break_by(v_by);
-        IF v_status <> 'held' THEN
+        IF v_status = 'free' THEN
             SET v_by = CONCAT('opened ', v_by), v_acquired = NULL;
         END IF;
         CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,

@@ -55,6 +55,10 @@ BEGIN
     ELSEIF v_status = 'held' THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is held for another ',
             FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
+    ELSEIF v_status = 'shared' THEN
+        CALL rl_writable();
+        CALL rl_unshare(p_name, v_id, v_version, v_now);
+        SET p_version = v_version;
     ELSE
         SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before) INTO v_left_us FROM resource WHERE id = v_id;
         IF v_left_us > 0 THEN
@@ -62,6 +66,21 @@ BEGIN
                 FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
         END IF;
         SET p_version = v_version;
+    END IF;
+END;
+
+-- A name that readers had is free again; or RLBSY, when one has it still.
+CREATE PROCEDURE rl_unshare(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                            IN p_id BIGINT UNSIGNED, IN p_version BIGINT UNSIGNED, IN p_now DATETIME(6))
+BEGIN
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin DEFAULT CONCAT('section-', UUID());
+    {{shared_close(turn = 0, bell = '{bell}', seen = p_version, owner = v_owner, label = v_owner, ttl_us = 10000000,
+                   id = p_id, name = p_name, now = p_now)}};
+    {{shared_expire(id = p_id, now = p_now)}};
+    {{shared_free(owner = v_owner, id = p_id, now = p_now)}};
+    IF ROW_COUNT() = 0 THEN
+        {{shared_reopen(id = p_id, owner = v_owner)}};
+        CALL rl_signal('RLBSY', p_name, '%s is held by readers; try again when they have left');
     END IF;
 END;
 

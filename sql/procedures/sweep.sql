@@ -8,7 +8,7 @@ CREATE PROCEDURE rl_sweep(IN p_history_us BIGINT UNSIGNED, IN p_history_rows BIG
 BEGIN
     DECLARE v_alone, v_begun BOOLEAN DEFAULT FALSE;
     DECLARE v_error VARCHAR(400) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_expired, v_rows, v_events, v_purged BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_expired, v_readers, v_rows, v_events, v_purged BIGINT UNSIGNED DEFAULT 0;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         GET DIAGNOSTICS CONDITION 1 v_error = MESSAGE_TEXT;
@@ -25,12 +25,13 @@ BEGIN
     END IF;
     IF v_begun THEN
         CALL rl_sweep_leases(v_expired);
+        CALL rl_sweep_shared(v_readers);
         CALL rl_sweep_rows(v_rows);
         CALL rl_sweep_history(p_history_us, p_history_rows, v_events);
         IF p_unused_us > 0 THEN
             CALL rl_sweep_names(p_unused_us, v_purged);
         END IF;
-        CALL rl_sweep_end(v_expired + v_rows, v_events, v_purged, '');
+        CALL rl_sweep_end(v_expired + v_readers + v_rows, v_events, v_purged, '');
     END IF;
     IF v_alone THEN
         DO RELEASE_LOCK('{bell}sweep');
@@ -151,6 +152,39 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET p_got = 0;
     END IF;
+END;
+
+-- Readers that are gone; then the names that nobody shares any more, each statement a transaction of its own.
+CREATE PROCEDURE rl_sweep_shared(OUT p_readers BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_names LONGTEXT CHARACTER SET utf8mb4;
+    DECLARE v_count, v_size INT DEFAULT 100;
+    DECLARE v_after, v_highest BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin DEFAULT CONCAT('sweeper.', UUID());
+    -- What somebody else has locked is left to the next sweep.
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101 BEGIN END;
+    SET p_readers = 0;
+    WHILE v_count = v_size DO
+        CALL rl_now(v_now);
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{sweep_readers(limit = v_size, now = v_now)}};
+        SET v_count = ROW_COUNT(), p_readers = p_readers + v_count;
+    END WHILE;
+    SET v_count = v_size;
+    WHILE v_count = v_size DO
+        CALL rl_now(v_now);
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{sweep_shared(after = v_after, limit = v_size, now = v_now)}} INTO v_names, v_count, v_after, v_highest;
+        IF v_count > 0 THEN
+            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+            {{sweep_shared_close(names = v_names, owner = v_owner, now = v_now)}};
+            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+            {{sweep_shared_free(names = v_names, owner = v_owner, now = v_now)}};
+            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+            {{sweep_shared_reopen(names = v_names, owner = v_owner)}};
+        END IF;
+    END WHILE;
 END;
 
 -- Row locks that are published, and whose row nobody has locked: their holders are dead. One by one.

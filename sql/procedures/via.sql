@@ -53,7 +53,7 @@ BEGIN
         RESIGNAL;
     END;
     IF NOT COALESCE(@@autocommit AND {{known_kind(p_kind)}}, FALSE) THEN
-        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic or pessimistic; and autocommit must be on';
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic, pessimistic or slots; and autocommit must be on';
     END IF;
     -- Without unique_checks InnoDB may take a name twice; insert_id could be the last one there is.
     IF NOT @@unique_checks OR @@insert_id <> 0 THEN
@@ -69,7 +69,7 @@ BEGIN
     CALL rl_resource_begin_at(p_name, v_id);
     IF p_kind = 'pessimistic' THEN
         {{resource_create_lock(name = p_name, fenced = 0, id = v_id, now = v_now)}};
-    ELSE
+    ELSEIF p_kind = 'optimistic' THEN
         {{resource_create_renewal(id = v_id)}};
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
@@ -117,7 +117,9 @@ BEGIN
     IF @@autocommit THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
     END IF;
-    SELECT id INTO v_id FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    -- In share mode: who shares it with others has it, too. (A derived table's rows are locked as well.)
+    SELECT x.id INTO v_id FROM (SELECT id FROM resource_lock WHERE id = p_id
+                                /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED) AS x;
     IF v_id IS NULL THEN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'the row lock is not yours; the transaction was rolled back';
@@ -153,6 +155,47 @@ BEGIN
     IF v_name IS NULL THEN
         ROLLBACK AND NO CHAIN NO RELEASE;
         -- Not IF EXISTS (SELECT ...): there MariaDB reads with a lock.
+        SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        IF v_there THEN
+            SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
+        END IF;
+    END IF;
+    SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
+      FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+CREATE PROCEDURE rl_via_row_share(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_fenced BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT x.resource_name, x.fenced INTO v_name, v_fenced
+      FROM (SELECT resource_name, fenced FROM resource_lock WHERE id = p_id
+            /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */) AS x;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
+      FROM DUAL WHERE v_name IS NOT NULL;
+END;
+
+CREATE PROCEDURE rl_via_row_share_try(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_fenced, v_there BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+    SELECT x.resource_name, x.fenced INTO v_name, v_fenced
+      FROM (SELECT resource_name, fenced FROM resource_lock WHERE id = p_id
+            /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED) AS x;
+    IF v_name IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
         ROLLBACK AND NO CHAIN NO RELEASE;
         IF v_there THEN
@@ -293,6 +336,26 @@ BEGIN
     CALL rl_writable();
     {{caller_fence(id = p_id, version = p_version, owner = p_owner, key = p_key)}};
     CALL rl_caller_end(p_key, ROW_COUNT());
+END;
+
+CREATE PROCEDURE rl_via_caller_fence_shared(p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
+                                            p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_version = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_caller_begin(p_key);
+    SELECT version INTO v_version
+      FROM resource WHERE id = p_id AND version = p_version AND status = 'shared' LOCK IN SHARE MODE;
+    IF v_version IS NULL THEN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_version FROM DUAL WHERE v_version IS NOT NULL;
 END;
 
 CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

@@ -21,6 +21,8 @@ typedef struct victim {
     uint64_t id;
     uint64_t version;
     uint64_t connection_id;
+    uint64_t readers;
+    uint64_t slots;
     int64_t held_us;
     int64_t cooling_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
@@ -39,12 +41,17 @@ static void keep_victim(void *data, const rl_cell *cells)
 {
     victim *v = data;
     *v = (victim){.id = cells[0].u64,
-                  .held = strcmp(cells[3].text, "held") == 0,
+                  .readers = cells[24].u64,
+                  .slots = cells[25].u64,
+                  .held = strcmp(cells[3].text, "held") == 0 || cells[24].u64 > 0,
                   .version = cells[4].u64,
                   .connection_id = cells[7].u64,
                   .held_us = cells[11].null ? 0 : cells[11].i64,
                   .cooling_us = cells[13].null ? 0 : cells[13].i64};
     snprintf(v->word, sizeof v->word, "%s", cells[2].text);
+    /* Beside readers it is the last writer's that is there. */
+    if (v->readers > 0)
+        return;
     snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
     snprintf(v->label, sizeof v->label, "%s", cells[6].text);
 }
@@ -90,6 +97,21 @@ static rowlock_status break_lease(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* All who hold it together. Their next writer, who may be waiting, has seen another version: it
+ * looks again. */
+static rowlock_status break_readers(const breaking *b, rowlock_error *err)
+{
+    const rl_value resource[] = {rl_u64(b->v.version), rl_u64(b->v.id)};
+    const rl_value readers[] = {rl_u64(b->v.id), rl_u64(b->v.version)};
+    rl_done done = {0};
+    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_SHARED_BREAK, resource, &done, err));
+    if (done.rows == 0)
+        return changed_hands(b, err);
+    return rl_client_run(b->client, &b->budget,
+                         b->options->now ? RL_SQL_SHARED_DROP_READERS : RL_SQL_SHARED_BREAK_READERS,
+                         readers, &done, err);
+}
+
 /* Not held, but cooling: its time is not waited for. */
 static rowlock_status open_cooling(const breaking *b, rowlock_error *err)
 {
@@ -105,9 +127,12 @@ static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
     const breaking *b = data;
     victim v = {0};
     rowlock_status status = find_victim(b, &v, err);
-    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.cooling_us <= 0))
+    if (status == ROWLOCK_NOT_FOUND || (status == ROWLOCK_OK && v.cooling_us <= 0 && !v.readers))
         return ROWLOCK_OK;
     RL_TRY(status);
+    if (v.readers > 0)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' is kept by readers that were broken, until they end", b->name);
     *hint_us = v.cooling_us + 1000;
     return rl_fail(err, ROWLOCK_BUSY,
                    "'%s' is cooling for another %.3f s, or until its old holder has "
@@ -262,17 +287,51 @@ static rowlock_status not_held(const breaking *b, rowlock_error *err)
                                             : "");
 }
 
+/* Each slot that is held is a lease of its own. */
+static rowlock_status break_slots(const breaking *b, rowlock_error *err)
+{
+    char slot[ROWLOCK_NAME_MAX * 4 + 24];
+    bool broken = false;
+    /* All of them, before any is waited for. */
+    rowlock_break_options at_once = *b->options;
+    at_once.wait_ms = 0;
+    if (b->options->token)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' has slots, each with a token of its own; break the slot ('%s#0', ...)",
+                       b->name, b->name);
+    for (uint64_t i = 0; i < b->v.slots; i++) {
+        snprintf(slot, sizeof slot, "%s#%" PRIu64, b->name, i);
+        rowlock_status status = rl_break(b->client, slot, &at_once, err);
+        if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND)
+            return status;
+        broken |= status == ROWLOCK_OK;
+    }
+    if (!broken)
+        return rl_fail(err, ROWLOCK_BUSY, "none of the slots of '%s' is held", b->name);
+    for (uint64_t i = 0; i < b->v.slots && b->options->wait_ms != 0; i++) {
+        snprintf(slot, sizeof slot, "%s#%" PRIu64, b->name, i);
+        breaking one = {.client = b->client, .name = slot, .options = b->options};
+        RL_TRY(wait_until_open(&one, err));
+    }
+    return ROWLOCK_OK;
+}
+
 static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
     uint64_t token = b->options->token;
     RL_TRY(find_victim(b, &b->v, err));
+    if (b->v.slots > 0)
+        return break_slots(b, err);
     if (token && token != b->v.version)
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
                        b->name, b->v.version, token);
     if (!b->v.held)
         return not_held(b, err);
-    RL_TRY(b->v.kind->of_connection ? break_row(b, err) : break_lease(b, err));
+    if (b->v.kind->of_connection)
+        RL_TRY(break_row(b, err));
+    else
+        RL_TRY(b->v.readers ? break_readers(b, err) : break_lease(b, err));
     record_broken(b);
     return ROWLOCK_OK;
 }
@@ -312,5 +371,5 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
     for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK && !rl_client_via(client); i++)
         status = break_once(&b, err);
     RL_TRY(status);
-    return options->wait_ms == 0 ? ROWLOCK_OK : wait_until_open(&b, err);
+    return options->wait_ms == 0 || b.v.slots > 0 ? ROWLOCK_OK : wait_until_open(&b, err);
 }

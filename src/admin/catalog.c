@@ -34,7 +34,10 @@ enum {
     COLUMN_TOTAL_US,
     COLUMN_MOST_US,
     COLUMN_FIRST_AT,
-    COLUMN_LAST_AT
+    COLUMN_LAST_AT,
+    COLUMN_READERS,
+    COLUMN_SLOTS,
+    COLUMN_SLOTS_HELD
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -98,6 +101,8 @@ static int64_t milliseconds(const rl_cell *us)
 /* As far as its row says; a row lock's holder may be dead all the same. */
 static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
 {
+    if (cells[COLUMN_READERS].u64 > 0 || cells[COLUMN_SLOTS_HELD].u64 > 0)
+        return ROWLOCK_HELD;
     if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
         return !cells[COLUMN_COOLING_US].null && cells[COLUMN_COOLING_US].i64 > 0 ? ROWLOCK_COOLING
                                                                                   : ROWLOCK_FREE;
@@ -134,28 +139,34 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     if (!to)
         return ROWLOCK_SYSTEM;
     const rowlock_state state = state_of(cells, kind);
+    const uint64_t readers = cells[COLUMN_READERS].u64;
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
+    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0;
     const bool cooling = state == ROWLOCK_COOLING;
     to->id = cells[COLUMN_ID].u64;
     to->info =
         (rowlock_info){.mode = kind->mode,
                        .state = state,
-                       .token = cells[COLUMN_VERSION].u64,
+                       .token = cells[COLUMN_SLOTS].u64 ? 0 : cells[COLUMN_VERSION].u64,
                        .name = rl_list_keep(list, &cells[COLUMN_NAME]),
-                       .owner = rl_list_keep(list, &cells[COLUMN_OWNER]),
-                       .owner_label = rl_list_keep(list, &cells[COLUMN_LABEL]),
-                       .acquired_at = rl_list_keep(list, &cells[COLUMN_ACQUIRED]),
+                       /* (Beside readers it is the next writer's that is there.) */
+                       .owner = readers ? "" : rl_list_keep(list, &cells[COLUMN_OWNER]),
+                       .owner_label = readers ? "" : rl_list_keep(list, &cells[COLUMN_LABEL]),
+                       .acquired_at = readers ? "" : rl_list_keep(list, &cells[COLUMN_ACQUIRED]),
                        .expires_at = "",
+                       .readers = readers,
+                       .slots = cells[COLUMN_SLOTS].u64,
+                       .slots_held = cells[COLUMN_SLOTS_HELD].u64,
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,
-                       .held_ms = held ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
+                       .held_ms = alone ? milliseconds(&cells[COLUMN_HELD_US]) : -1,
                        .remaining_ms = -1,
                        .totals = totals_of(list, cells)};
-    if (held || cooling)
+    if (alone || cooling)
         to->info.expires_at =
             rl_list_keep(list, &cells[cooling ? COLUMN_COOLING_UNTIL : COLUMN_EXPIRES]);
-    if (cooling || (held && !kind->of_connection))
+    if (cooling || (alone && !kind->of_connection))
         to->info.remaining_ms =
             milliseconds(&cells[cooling ? COLUMN_COOLING_US : COLUMN_REMAINING_US]);
     return ROWLOCK_OK;

@@ -1,9 +1,12 @@
 #include "admin/admin.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kind/row.h"
+#include "kind/shared.h"
 
 #define PACE_GOAL_US         10000 /* a batch holds its row locks for about so long */
 #define PACE_FIRST           8     /* so that a slow server shows soon, and does little harm */
@@ -181,6 +184,51 @@ static rowlock_status free_expired(sweep *s, rl_conn *conn, const rl_io *io, row
     return status;
 }
 
+/* -------------------------------------------------------------------------- readers */
+
+static rowlock_status find_shared(sweep *s, uint64_t after, size_t size, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(after), rl_u64(size)};
+    return find_names(s, RL_SQL_SWEEP_SHARED, values, err);
+}
+
+static rowlock_status free_shared(sweep *s, rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    rl_client_owner(s->client, owner);
+    const rl_value values[] = {rl_text(s->batch.json), rl_text(owner)};
+    rl_done closed = {0};
+    rl_done freed = {0};
+    RL_TRY(rl_run(conn, RL_SQL_SWEEP_SHARED_CLOSE, values, io, &closed, err));
+    rowlock_status status = rl_run(conn, RL_SQL_SWEEP_SHARED_FREE, values, io, &freed, err);
+    s->batch.count = (size_t)freed.rows;
+    if (freed.rows < closed.rows)
+        (void)!rl_run(conn, RL_SQL_SWEEP_SHARED_REOPEN, values, io, NULL, NULL);
+    return status;
+}
+
+/* Who is gone; then the names that nobody shares any more. */
+static rowlock_status sweep_shared(sweep *s, rowlock_error *err)
+{
+    static const part shared = {.find = find_shared, .work = free_shared};
+    uint64_t freed = 0;
+    size_t size = PACE_FIRST;
+    for (bool last = false; !last;) {
+        const rl_value values[] = {rl_u64(size)};
+        rl_done gone = {0};
+        int64_t start = rl_now_us();
+        rowlock_status status = rl_no_effect(
+            rl_client_run(s->client, s->budget, RL_SQL_SWEEP_READERS, values, &gone, err), err);
+        if (left_to_others(status))
+            break;
+        RL_TRY(status);
+        last = gone.rows < size;
+        s->done.expired += gone.rows;
+        size = rl_sweep_pace(size, (size_t)gone.rows, rl_now_us() - start);
+    }
+    return in_batches(s, &shared, &freed, err);
+}
+
 /* -------------------------------------------------------------------- dead row locks */
 
 typedef struct dead {
@@ -349,6 +397,7 @@ static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, 
 {
     static const part leases = {.find = find_expired, .work = free_expired};
     RL_TRY(in_batches(s, &leases, &s->done.expired, err));
+    RL_TRY(sweep_shared(s, err));
     RL_TRY(free_rows(s, err));
     RL_TRY(bound_history(s, options, err));
     if (options->unused_ms >= 0)
@@ -399,6 +448,9 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *giv
 typedef struct unused {
     uint64_t id;
     char kind[17];
+    uint64_t slots;
+    uint64_t version;
+    bool shared; /* readers had it last */
 } unused;
 
 static void keep_unused(void *data, const rl_cell *cells)
@@ -406,6 +458,9 @@ static void keep_unused(void *data, const rl_cell *cells)
     unused *row = data;
     row->id = cells[0].u64;
     snprintf(row->kind, sizeof row->kind, "%s", cells[2].text);
+    row->slots = cells[25].u64;
+    row->version = cells[4].u64;
+    row->shared = strcmp(cells[3].text, "shared") == 0;
 }
 
 /* NOT_FOUND; but DENIED for who could not have removed it either: so that one can ask before one
@@ -434,6 +489,22 @@ static rowlock_status purge_id(sweep *s, uint64_t id, rowlock_error *err)
     return s->batch.count > 0 ? ROWLOCK_OK : ROWLOCK_BUSY;
 }
 
+/* Its slots before it: while one of them is held the name stays. */
+static rowlock_status purge_slots(rowlock_client *client, const rl_budget *budget, const char *name,
+                                  const unused *row, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(row->id)};
+    char slot[ROWLOCK_NAME_MAX * 4 + 12];
+    for (uint64_t i = 0; i < row->slots; i++) {
+        snprintf(slot, sizeof slot, "%s#%" PRIu64, name, i);
+        rowlock_status status = rl_purge(client, slot, err);
+        if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
+            return status;
+    }
+    rl_resource_forget(client, name);
+    return rl_client_run(client, budget, RL_SQL_PURGE_SLOTS, values, NULL, err);
+}
+
 rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
@@ -447,6 +518,10 @@ rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error 
     if (!found)
         return not_there(client, &budget, name, err);
     RL_TRY(rl_kind_find(row.kind, name, &kind, err));
+    if (strcmp(row.kind, RL_KIND_SLOTS) == 0)
+        return purge_slots(client, &budget, name, &row, err);
+    if (row.shared)
+        RL_TRY(rl_shared_make_free(client, &budget, name, row.id, row.version, err));
     RL_TRY(begin_sweep(client, &budget, &s, err));
     rowlock_status status = purge_id(s, row.id, err);
     free(s);

@@ -9,7 +9,11 @@
 #include "engine/reentrant.h"
 #include "kind/fence.h"
 #include "kind/lease.h"
+#include "kind/parts.h"
 #include "kind/row.h"
+#include "kind/set.h"
+#include "kind/shared.h"
+#include "kind/slots.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -28,6 +32,18 @@ static rowlock_status named(const char *what, const char *name, rowlock_status s
 
 /* ---------------------------------------------------------------------------- acquire */
 
+static rowlock_status acquire_hold(rowlock_hold *hold, const rowlock_acquire_options *options,
+                                   const rl_budget *budget, rowlock_error *err)
+{
+    if (options->slots)
+        return rl_slots_acquire(hold, options, budget, err);
+    if (options->mode == ROWLOCK_PESSIMISTIC)
+        return rl_row_acquire(hold, budget, err);
+    if (hold->count > 1)
+        return rl_set_acquire(hold, options, budget, err);
+    return rl_acquire(rl_lease_driver_of(hold), hold, options, budget, err);
+}
+
 static rowlock_status acquire_new(rowlock_client *client, const char *const names[], size_t count,
                                   const rowlock_acquire_options *options, rowlock_hold **out,
                                   rowlock_error *err)
@@ -40,9 +56,7 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     if (rl_budget_cancelled(&budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
     RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
-    rowlock_status status = options->mode == ROWLOCK_PESSIMISTIC
-                                ? rl_row_acquire(hold, &budget, err)
-                                : rl_acquire(&rl_lease_driver, hold, options, &budget, err);
+    rowlock_status status = acquire_hold(hold, options, &budget, err);
     bool refused =
         status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
     if (refused && options->record_refused)
@@ -80,10 +94,20 @@ rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
     RL_TRY(check_call(client, hold, err));
     RL_TRY(rl_name_check(name, err));
     RL_TRY(rl_options_acquire(given, &options, err));
-    rowlock_hold *again = options.reentrant ? rl_reenter(client, name, options.mode) : NULL;
+    rowlock_hold *again =
+        options.reentrant ? rl_reenter(client, name, options.mode, options.shared) : NULL;
     if (again)
         return reenter(again, hold, err);
     return named("acquiring", name, acquire_new(client, &name, 1, &options, hold, err), err);
+}
+
+rowlock_status rowlock_acquire_shared(rowlock_client *client, const char *name,
+                                      const rowlock_acquire_options *given, rowlock_hold **hold,
+                                      rowlock_error *err)
+{
+    rowlock_acquire_options options = given ? *given : (rowlock_acquire_options){0};
+    options.shared = true;
+    return rowlock_acquire(client, name, &options, hold, err);
 }
 
 static rowlock_status check_set(const char *const names[], size_t count,
@@ -92,11 +116,9 @@ static rowlock_status check_set(const char *const names[], size_t count,
     if (!names || count < 1 || count > ROWLOCK_SET_MAX)
         return rl_fail(err, ROWLOCK_INVALID, "a set has 1 to %d names, not %zu", ROWLOCK_SET_MAX,
                        count);
-    if (options->mode != ROWLOCK_PESSIMISTIC)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "a set is taken in one transaction: use ROWLOCK_PESSIMISTIC");
-    if (options->reentrant)
-        return rl_fail(err, ROWLOCK_INVALID, "a set cannot be re-entrant");
+    if (options->reentrant || options->slots)
+        return rl_fail(err, ROWLOCK_INVALID, "a set %s",
+                       options->slots ? "has no slots" : "cannot be re-entrant");
     for (size_t i = 0; i < count; i++)
         RL_TRY(rl_name_check(names[i], err));
     return ROWLOCK_OK;
@@ -123,6 +145,17 @@ static rowlock_status check_hold(const rowlock_hold *hold, rowlock_error *err)
     return rl_client_check(hold->client, err);
 }
 
+static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_options *options,
+                                   rowlock_error *err)
+{
+    if (hold->parts)
+        return rl_parts_release(hold, options, err);
+    rl_hold_end(hold);
+    if (hold->mode == ROWLOCK_PESSIMISTIC)
+        return rl_row_release(hold, options, err);
+    return rl_release(rl_lease_driver_of(hold), hold, false, options, err);
+}
+
 rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_options *given,
                                     rowlock_error *err)
 {
@@ -133,10 +166,7 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
     char note[256];
     rl_copy_label(note, sizeof note, options.note ? options.note : "");
     options.note = note;
-    rl_hold_end(hold);
-    rowlock_status status = hold->mode == ROWLOCK_PESSIMISTIC
-                                ? rl_row_release(hold, &options, err)
-                                : rl_release(&rl_lease_driver, hold, &options, err);
+    rowlock_status status = release_hold(hold, &options, err);
     status = named("releasing", hold->locks[0].name, status, err);
     rl_hold_free(hold);
     return status;
@@ -145,6 +175,39 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
 rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err)
 {
     return rowlock_release_with(hold, NULL, err);
+}
+
+/* A row lock cannot: two that try it wait for each other in the server. */
+static rowlock_status check_change(const rowlock_hold *hold, bool shared, rowlock_error *err)
+{
+    RL_TRY(check_hold(hold, err));
+    const char *name = hold->locks[0].name;
+    if (hold->mode != ROWLOCK_OPTIMISTIC)
+        return rl_fail(err, ROWLOCK_UNSUPPORTED, "'%s' is a row lock; release it, and take it anew",
+                       name);
+    if (hold->shared != shared || hold->depth > 1 || hold->parts)
+        return rl_fail(err, ROWLOCK_INVALID, "'%s' is %s", name,
+                       hold->parts       ? "one of a set, or has slots"
+                       : hold->depth > 1 ? "held more than once by this thread"
+                       : shared          ? "held alone already"
+                                         : "shared already");
+    if (rl_hold_lost(hold))
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held", name);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_hold_upgrade(rowlock_hold *hold, int64_t wait_ms, rowlock_cancel *cancel,
+                                    rowlock_error *err)
+{
+    RL_TRY(check_change(hold, true, err));
+    rl_budget budget = rl_budget_start(wait_ms, hold->client->limit_ms, cancel);
+    return named("upgrading", hold->locks[0].name, rl_shared_upgrade(hold, &budget, err), err);
+}
+
+rowlock_status rowlock_hold_downgrade(rowlock_hold *hold, rowlock_error *err)
+{
+    RL_TRY(check_change(hold, false, err));
+    return named("downgrading", hold->locks[0].name, rl_shared_downgrade(hold, err), err);
 }
 
 /* ------------------------------------------------------------------------------- hold */
@@ -156,9 +219,7 @@ rowlock_status rowlock_release(rowlock_hold *hold, rowlock_error *err)
         return hold ? hold->what : (none);                                                         \
     }
 
-RL_OF_HOLD(const char *, owner, NULL)
 RL_OF_HOLD(rowlock_mode, mode, ROWLOCK_OPTIMISTIC)
-RL_OF_HOLD(size_t, count, 0)
 RL_OF_HOLD(unsigned, depth, 0)
 
 int64_t rowlock_hold_waited_ms(const rowlock_hold *hold)
@@ -171,26 +232,72 @@ uint64_t rowlock_hold_token(const rowlock_hold *hold)
     return rowlock_hold_token_at(hold, 0);
 }
 
+const char *rowlock_hold_owner(const rowlock_hold *hold)
+{
+    if (!hold)
+        return NULL;
+    return hold->parts ? hold->parts->list[0]->owner : hold->owner;
+}
+
 const char *rowlock_hold_name(const rowlock_hold *hold)
 {
-    return rowlock_hold_name_at(hold, 0);
+    return hold ? hold->locks[0].name : NULL;
+}
+
+size_t rowlock_hold_count(const rowlock_hold *hold)
+{
+    if (!hold)
+        return 0;
+    return hold->parts ? hold->parts->count : hold->count;
+}
+
+static const rl_lock *lock_at(const rowlock_hold *hold, size_t i)
+{
+    if (i >= rowlock_hold_count(hold))
+        return NULL;
+    return hold->parts ? &hold->parts->list[i]->locks[0] : &hold->locks[i];
 }
 
 const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i)
 {
-    return hold && i < hold->count ? hold->locks[i].name : NULL;
+    const rl_lock *lock = lock_at(hold, i);
+    return lock ? lock->name : NULL;
 }
 
 uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i)
 {
-    return hold && i < hold->count ? hold->locks[i].version : 0;
+    const rl_lock *lock = lock_at(hold, i);
+    return lock ? lock->version : 0;
+}
+
+unsigned rowlock_hold_slot(const rowlock_hold *hold)
+{
+    return rowlock_hold_slot_at(hold, 0);
+}
+
+unsigned rowlock_hold_slot_at(const rowlock_hold *hold, size_t i)
+{
+    if (!hold || !hold->slots || i >= hold->parts->count)
+        return ROWLOCK_NO_SLOT;
+    return rl_slot_of(hold->parts->list[i]);
+}
+
+/* Of what is held as one, the first deadline counts. */
+static int64_t deadline_of(const rowlock_hold *hold)
+{
+    int64_t first = RL_NEVER;
+    if (!hold->parts)
+        return atomic_load(&hold->held.deadline_us);
+    for (size_t i = 0; i < hold->parts->count; i++)
+        first = rl_earlier(first, atomic_load(&hold->parts->list[i]->held.deadline_us));
+    return first;
 }
 
 int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold)
 {
     if (!hold || rl_hold_lost(hold))
         return 0;
-    int64_t left_us = atomic_load(&hold->held.deadline_us) - rl_now_us();
+    int64_t left_us = deadline_of(hold) - rl_now_us();
     return left_us > 0 ? left_us / 1000 : 0;
 }
 
@@ -218,6 +325,9 @@ int rowlock_hold_fd(rowlock_hold *hold)
         close(made);
         return fd;
     }
+    /* The keeper writes to it for whichever is lost. */
+    for (size_t i = 0; hold->parts && i < hold->parts->count; i++)
+        atomic_store(&hold->parts->list[i]->held.event_fd, made);
     /* The keeper may have looked for it just before; or it has not seen yet that the time is over.
      */
     if (rl_hold_lost(hold))
@@ -238,14 +348,25 @@ rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const ch
                  rl_tx_acquire(client, mysql, name, options ? options : &defaults, err), err);
 }
 
+typedef rowlock_status (*with_caller)(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err);
+
+/* Of what is held as one, each. */
+static rowlock_status each_part(const char *what, with_caller call, rowlock_hold *hold,
+                                MYSQL *mysql, rowlock_error *err)
+{
+    for (size_t i = 0; hold->parts && i < hold->parts->count; i++)
+        RL_TRY(each_part(what, call, hold->parts->list[i], mysql, err));
+    return hold->parts ? ROWLOCK_OK : named(what, hold->locks[0].name, call(hold, mysql, err), err);
+}
+
 rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     RL_TRY(check_hold(hold, err));
-    return named("fencing with", hold->locks[0].name, rl_fence(hold, mysql, err), err);
+    return each_part("fencing with", rl_fence, hold, mysql, err);
 }
 
 rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     RL_TRY(check_hold(hold, err));
-    return named("presenting", hold->locks[0].name, rl_present(hold, mysql, err), err);
+    return each_part("presenting", rl_present, hold, mysql, err);
 }

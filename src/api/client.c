@@ -213,6 +213,9 @@ static void forget_holds(rowlock_client *client)
         rowlock_hold *hold = client->holds;
         client->holds = hold->next;
         rl_conn_forget(hold->held.conn);
+        /* With the last of its parts the whole goes. */
+        if (hold->whole && --hold->whole->parts->count == 0)
+            rl_hold_free(hold->whole);
         rl_hold_free(hold);
     }
 }
@@ -220,6 +223,12 @@ static void forget_holds(rowlock_client *client)
 /* Without a word to the server. A row lock ends with its connection, a lease with its TTL. */
 static void abandon(rowlock_hold *hold)
 {
+    for (size_t i = 0; hold->parts && i < hold->parts->count; i++)
+        abandon(hold->parts->list[i]);
+    if (hold->parts) {
+        rl_hold_free(hold);
+        return;
+    }
     rl_hold_end(hold);
     rl_hold_was_left(hold);
     rl_conn_drop(hold->held.conn);
@@ -237,6 +246,7 @@ static bool release_holds(rowlock_client *client)
     int64_t left_ms = GIVE_BACK_LIMIT_MS;
     unsigned abandoned = 0;
     for (rowlock_hold *hold; (hold = client->holds);) {
+        hold = hold->whole ? hold->whole : hold;
         if (left_ms <= 0) {
             abandon(hold);
             abandoned++;

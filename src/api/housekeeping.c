@@ -4,6 +4,7 @@
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
+#include "kind/slots.h"
 #include "migrate/migrate.h"
 
 #define SWEEP_MOST_MS    (INT64_MAX / 2000)
@@ -70,6 +71,32 @@ rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_e
     RL_TRY(rl_name_check(name, err));
     RL_TRY(check_rights(client, "purging a name", "", err));
     return rl_purge(client, name, err);
+}
+
+rowlock_status rowlock_slots_get(rowlock_client *client, const char *name, unsigned *slots,
+                                 rowlock_error *err)
+{
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    RL_TRY(rl_place_check(slots, "the number", err));
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    uint64_t id = 0;
+    unsigned found = 0;
+    RL_TRY(rl_slots_count(client, &budget, name, &id, &found, err));
+    *slots = found;
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_slots_set(rowlock_client *client, const char *name, unsigned slots,
+                                 rowlock_error *err)
+{
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    if (slots < 1 || slots > ROWLOCK_SLOTS_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "%u slots are not 1 to %d", slots, ROWLOCK_SLOTS_MAX);
+    RL_TRY(check_rights(client, "changing the number of slots", "", err));
+    rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    return rl_no_effect(rl_slots_set(client, &budget, name, slots, err), err);
 }
 
 /* The server refuses what else may not be in an identifier. */

@@ -231,6 +231,10 @@ static rowlock_status check_lease_only(const rowlock_acquire_options *options, r
     if (options->mode == ROWLOCK_OPTIMISTIC && options->unfenced)
         return rl_fail(err, ROWLOCK_INVALID,
                        "a lease always has its token; unfenced is for pessimistic mode");
+    if ((options->shared || options->share) && options->at_least_ms)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "at_least is of a lease that is held alone; who shares one cannot keep "
+                       "the others out of it");
     RL_TRY(rl_range_check("at_least", options->at_least_ms, 0, ROWLOCK_TTL_MAX_MS, err));
     if (options->max_hold_ms != 0 && options->max_hold_ms < ROWLOCK_TTL_MIN_MS)
         return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is below %d ms",
@@ -238,6 +242,25 @@ static rowlock_status check_lease_only(const rowlock_acquire_options *options, r
     if (options->max_hold_ms > INT64_MAX / 2000)
         return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is too long",
                        options->max_hold_ms);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status check_slots(const rowlock_acquire_options *options, rowlock_error *err)
+{
+    const bool as_set = options->slots == ROWLOCK_SLOTS_AS_SET;
+    const unsigned most =
+        as_set || options->slots > ROWLOCK_UNITS_MAX ? ROWLOCK_UNITS_MAX : options->slots;
+    if (options->slots == 0 && options->units == 0)
+        return ROWLOCK_OK;
+    if (options->slots > ROWLOCK_SLOTS_MAX && !as_set)
+        return rl_fail(err, ROWLOCK_INVALID, "%u slots are more than %d", options->slots,
+                       ROWLOCK_SLOTS_MAX);
+    if (options->slots == 0)
+        return rl_fail(err, ROWLOCK_INVALID, "units are of a name with slots; say how many it has");
+    if (options->units > most)
+        return rl_fail(err, ROWLOCK_INVALID, "%u units are more than %u", options->units, most);
+    if (options->shared || options->share || options->reentrant)
+        return rl_fail(err, ROWLOCK_INVALID, "a slot can neither be shared nor re-entrant");
     return ROWLOCK_OK;
 }
 
@@ -252,5 +275,9 @@ rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
     RL_TRY(rl_range_check("a TTL", checked->ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS, err));
     if (checked->mode == ROWLOCK_PESSIMISTIC)
         checked->ttl_ms = rl_row_ttl_ms(checked->ttl_ms);
+    /* Many have it: there is no one holder to publish. */
+    checked->unfenced |=
+        checked->mode == ROWLOCK_PESSIMISTIC && (checked->shared || checked->share);
+    RL_TRY(check_slots(checked, err));
     return check_lease_only(checked, err);
 }

@@ -72,6 +72,15 @@ rl_io rl_budget_quick_io(const rl_budget *budget)
                    .abrupt = budget->abrupt};
 }
 
+int64_t rl_budget_left_ms(const rl_budget *budget)
+{
+    int64_t left_ms = budget->deadline_us == RL_NEVER ? budget->limit_us / 1000
+                                                      : (budget->deadline_us - rl_now_us()) / 1000;
+    if (left_ms < 1)
+        return 1;
+    return left_ms < budget->limit_us / 1000 ? left_ms : budget->limit_us / 1000;
+}
+
 rl_io rl_budget_change_io(const rl_budget *budget, bool patient)
 {
     rl_io io = rl_budget_quick_io(budget);

@@ -76,6 +76,9 @@ rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us);
 /* For work nobody waits for: ends at the deadline only. */
 rl_io rl_io_until(int64_t deadline_us);
 
+/* How long one exchange may take that is to be over before the call's deadline is; at least 1. */
+int64_t rl_budget_left_ms(const rl_budget *budget);
+
 bool rl_budget_spent(const rl_budget *budget);
 bool rl_budget_cancelled(const rl_budget *budget);
 

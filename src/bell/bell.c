@@ -267,9 +267,9 @@ void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t 
  * slow to come for the lease, as all are on a machine that stood still, is in a statement or about
  * to be: a session that is in CALL rowlock_acquire would lose all that it has. */
 static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
-                       uint64_t connection_id, const rl_io *io)
+                       uint64_t connection_id, uint64_t asleep_s, const rl_io *io)
 {
-    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
+    const rl_value values[] = {rl_text(prefix), rl_u64(resource_id), rl_u64(asleep_s)};
     uint64_t keeper = 0;
     rl_sql_id who = connection_id == RL_ANY_ASLEEP ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
     if (rl_query_number(conn, who, values, io, &keeper, NULL) != ROWLOCK_OK)
@@ -279,14 +279,26 @@ static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
     (void)!rl_session_kill(conn, io, keeper, NULL);
 }
 
-void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
-                   uint64_t connection_id)
+static void seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                  uint64_t connection_id, uint64_t asleep_s)
 {
     rl_io io = rl_budget_quick_io(budget);
     RL_BORROWED conn = NULL;
     if (connection_id == 0 || rl_pool_take(bells->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
         return;
-    end_keeper(conn, bells->prefix, resource_id, connection_id, &io);
+    end_keeper(conn, bells->prefix, resource_id, connection_id, asleep_s, &io);
+}
+
+void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                   uint64_t connection_id)
+{
+    seize(bells, budget, resource_id, connection_id, 0);
+}
+
+void rl_bell_seize_asleep(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                          uint64_t seconds)
+{
+    seize(bells, budget, resource_id, RL_ANY_ASLEEP, seconds);
 }
 
 /* 1105: Percona's strict mode; 1235: not supported; 1305: no such function; 1370: may not call it.

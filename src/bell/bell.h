@@ -119,6 +119,10 @@ void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t 
 void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
                    uint64_t connection_id);
 
+/* The same of whoever has the bell on a connection that has run no statement for so long. */
+void rl_bell_seize_asleep(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
+                          uint64_t seconds);
+
 /*
  * A statement with a bell in it answered so: does the server refuse bells? Then the client polls
  * from now on.

@@ -146,12 +146,30 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
     return status == ROWLOCK_BUSY ? came_out(turn, err) : status;
 }
 
-void rl_turn_lose_bell(rl_turn *turn)
+rowlock_status rl_turn_borrow(rl_turn *turn, rl_conn **conn, rowlock_error *err)
 {
-    if (!turn->conn)
+    rl_io io = rl_budget_quick_io(turn->budget);
+    const rl_request wanted = {.pins =
+                                   atomic_load(&turn->bells->polls) ? RL_PINS_FEW : RL_PINS_MANY};
+    *conn = turn->conn;
+    return *conn ? ROWLOCK_OK : rl_pool_take(turn->bells->pool, &wanted, &io, conn, err);
+}
+
+void rl_turn_give_back(rl_turn *turn, rl_conn *conn)
+{
+    bool has_bell = conn == turn->conn;
+    if (has_bell && !conn->broken && !conn->interrupted)
         return;
-    turn->conn->broken = true;
-    rl_pool_give(turn->bells->pool, turn->conn);
+    if (has_bell) {
+        conn->broken = true;
+        turn->conn = NULL;
+    }
+    rl_pool_give(turn->bells->pool, conn);
+}
+
+void rl_turn_rung(rl_turn *turn)
+{
+    turn->conn->pooled.pins--;
     turn->conn = NULL;
 }
 

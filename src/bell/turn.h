@@ -37,8 +37,16 @@ bool rl_turn_waits_first(const rl_turn *turn);
  */
 rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err) RL_MUST_USE;
 
-/* The connection that has the bell is of no more use. */
-void rl_turn_lose_bell(rl_turn *turn);
+/*
+ * A connection for the statement that takes the lease: the one that has the bell, when it is our
+ * turn; else one that may get it. One that has the bell and broke has it no more.
+ */
+rowlock_status rl_turn_borrow(rl_turn *turn, rl_conn **conn, rowlock_error *err) RL_MUST_USE;
+void rl_turn_give_back(rl_turn *turn, rl_conn *conn);
+
+/* A statement on the connection that has the bell, which the caller has borrowed, has rung it: it
+ * is the others' turn at the server. */
+void rl_turn_rung(rl_turn *turn);
 
 /* The next one's turn, here and (unless the lease was taken, and keeps the bell) at the server. */
 void rl_turn_end(rl_turn *turn, bool taken);

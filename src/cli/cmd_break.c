@@ -20,13 +20,6 @@ static void tell_cooling(rowlock_client *client, const char *name)
     rowlock_list_free(now);
 }
 
-static const char *holder_of(const rowlock_info *info)
-{
-    if (*info->owner_label)
-        return info->owner_label;
-    return *info->owner ? info->owner : "an unnamed holder";
-}
-
 /* `info` is how it was just before. */
 static void tell(const rowlock_info *info, bool now)
 {
@@ -39,8 +32,9 @@ static void tell(const rowlock_info *info, bool now)
     }
     if (info->held_ms >= 0)
         snprintf(held, sizeof held, " for %s", cli_humane(info->held_ms, humane, sizeof humane));
-    cli_line("broke %s: held by %s%s (%s, token %" PRIu64 ")", info->name, holder_of(info), held,
-             cli_modes[info->mode].word, info->token);
+    char holder[CELL_TEXT_MAX];
+    cli_line("broke %s: held by %s%s (%s, token %" PRIu64 ")", info->name, cli_holder(info, holder),
+             held, cli_modes[info->mode].word, info->token);
 }
 
 /* The lock is broken all the same; but who did it, and why, is to be found later. */
@@ -90,8 +84,9 @@ static bool can_be_broken(const rowlock_info *info, bool now)
 static void show_one(const rowlock_info *info)
 {
     const bool cooling = info->state == ROWLOCK_COOLING;
+    char holder[CELL_TEXT_MAX];
     cli_line("%s: %s%s (%s, token %" PRIu64 ")", info->name, cooling ? "cooling" : "held by ",
-             cooling ? "" : holder_of(info), cli_modes[info->mode].word, info->token);
+             cooling ? "" : cli_holder(info, holder), cli_modes[info->mode].word, info->token);
 }
 
 static bool is_as_listed(rowlock_client *client, const rowlock_info *listed, bool now)
@@ -190,7 +185,8 @@ static rowlock_status break_pattern(const breaking *self, rowlock_client *client
         for (size_t i = 0; i < rowlock_list_count(page) && status == ROWLOCK_OK; i++) {
             const rowlock_info *info = rowlock_list_at(page, i);
             all.cooling += info->state == ROWLOCK_COOLING && !self->how.now;
-            if (!can_be_broken(info, self->how.now))
+            /* Of a name with slots each slot is listed. */
+            if (info->slots > 0 || !can_be_broken(info, self->how.now))
                 continue;
             all.found++;
             if (self->yes)

@@ -81,13 +81,10 @@ static const char *connection_of(const void *row, char *text)
     return text;
 }
 
-/* The label people know, else the owner id. */
 static const char *holder_of(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
-    if (!has_holder(info))
-        return text;
-    return *info->owner_label ? info->owner_label : info->owner;
+    return has_holder(info) ? cli_holder(info, text) : text;
 }
 
 /* Nothing to say once its time is over. */
@@ -106,6 +103,9 @@ static const cli_column columns[] = {
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3},
     {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
     {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7},
+    {"readers", CELL_COUNT, AT(readers)},
+    {"slots", CELL_COUNT, AT(slots)},
+    {"slots_held", CELL_COUNT, AT(slots_held)},
     {"owner", CELL_TEXT, AT(owner)},
     {"owner_label", CELL_TEXT, AT(owner_label)},
     {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2},
@@ -247,6 +247,8 @@ static void print_moment(const char *key, const char *when, const char *before, 
 
 static void print_end(const rowlock_info *info)
 {
+    if (info->readers > 0 || info->slots > 0)
+        return;
     if (info->state == ROWLOCK_HELD && !*info->expires_at)
         print_member("until", "its connection ends");
     else
@@ -284,11 +286,20 @@ static void print_totals(const rowlock_totals *totals)
 static void print_info(const rowlock_info *info)
 {
     bool held = has_holder(info);
+    char slots[64];
     print_member("name", info->name);
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
     print_member("mode", cli_modes[info->mode].word);
+    if (info->readers > 0)
+        print_number("held together", info->readers);
+    snprintf(slots, sizeof slots, "%" PRIu64 " of %" PRIu64 " held (each is a lease, NAME#0 ...)",
+             info->slots_held, info->slots);
+    if (info->slots > 0) {
+        print_member("slots", slots);
+        return;
+    }
     print_member(held ? "holder" : "last holder", info->owner_label);
     print_member(held ? "owner" : "last owner", info->owner);
     print_number("token", info->token);

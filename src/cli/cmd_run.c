@@ -48,6 +48,15 @@ static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
     pthread_mutex_unlock(&self->mutex);
 }
 
+static rowlock_status acquire_lock(run *self, const rowlock_acquire_options *how)
+{
+    const run_options *options = &self->options;
+    if (options->also == 0)
+        return rowlock_acquire(self->client, self->name, how, &self->hold, &self->err);
+    return rowlock_acquire_set(self->client, options->names, options->also + 1, how, &self->hold,
+                               &self->err);
+}
+
 static void *get_lock(void *data)
 {
     run *self = data;
@@ -55,12 +64,14 @@ static void *get_lock(void *data)
     acquire.cancel = self->cancel;
     acquire.on_lost = remember_loss;
     acquire.on_lost_data = self;
+    if (self->options.also)
+        acquire.share = self->options.share;
     self->status = rowlock_client_open(&self->options.context.client, &self->client, &self->err);
     if (self->status == ROWLOCK_OK) {
         atomic_store(&self->connected, true);
         if (acquire.wait_ms != 0)
             atomic_store(&self->waiting, run_waiting_start(self->client, self->name));
-        self->status = rowlock_acquire(self->client, self->name, &acquire, &self->hold, &self->err);
+        self->status = acquire_lock(self, &acquire);
     }
     eventfd_write(self->done, 1);
     return NULL;

@@ -23,6 +23,7 @@ static const subcommand commands[] = {
     {"show", &cli_show, {"looker"}},
     {"history", &cli_history, {"looker"}},
     {"sweep", &cli_sweep, {"sweeper"}},
+    {"slots", &cli_slots, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

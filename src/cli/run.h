@@ -19,7 +19,10 @@ typedef struct run_options {
     bool leave_children, wait_children; /* as given */
     supervisor_children children;       /* what they come to */
     int64_t kill_after_ms;
-    unsigned not_got; /* exit status when somebody else has it */
+    unsigned not_got;                   /* exit status when somebody else has it */
+    const char *names[ROWLOCK_SET_MAX]; /* the first is NAME, the others --also */
+    bool share[ROWLOCK_SET_MAX];        /* which of them are shared */
+    size_t also;                        /* how many others */
     const char *name;
     char **command; /* ends with NULL */
 } run_options;

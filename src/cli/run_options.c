@@ -13,11 +13,46 @@ static bool take_nonblock(void *into, const char *value)
     return true;
 }
 
+static bool take_slots(void *into, const char *value)
+{
+    uint64_t slots = ROWLOCK_SLOTS_AS_SET;
+    if (strcmp(value, "as-set") != 0 && !cli_number(value, 1, ROWLOCK_SLOTS_MAX, &slots))
+        return !cli_usage("--slots=%s is not from 1 to %d, nor as-set", value, ROWLOCK_SLOTS_MAX);
+    ((run_options *)into)->acquire.slots = (unsigned)slots;
+    return true;
+}
+
+static bool take_other(run_options *out, const char *name, bool shared)
+{
+    if (out->also + 1 == ROWLOCK_SET_MAX)
+        return !cli_usage("a set has at most %d names", ROWLOCK_SET_MAX);
+    out->also++;
+    out->names[out->also] = name;
+    out->share[out->also] = shared;
+    return true;
+}
+
+static bool take_also(void *into, const char *value)
+{
+    return take_other(into, value, false);
+}
+
+static bool take_also_shared(void *into, const char *value)
+{
+    return take_other(into, value, true);
+}
+
 static bool fit_together(const run_options *out)
 {
     bool lease = out->acquire.mode == ROWLOCK_OPTIMISTIC;
     if (out->leave_children && out->wait_children)
         cli_usage("--leave-children and --wait-children exclude each other");
+    else if (out->acquire.shared && out->acquire.at_least_ms > 0)
+        cli_usage("--at-least is of a lock that is held alone, not of --shared");
+    else if (out->acquire.units && !out->acquire.slots)
+        cli_usage("--units needs --slots: how many slots the name has");
+    else if (out->acquire.slots && (out->acquire.shared || out->also))
+        cli_usage("--slots goes neither with --shared nor with --also");
     else if (lease && out->acquire.unfenced)
         cli_usage("--unfenced needs --mode=pessimistic: a lease always has a token");
     else if (!lease && out->acquire.at_least_ms > 0)
@@ -39,7 +74,8 @@ static bool take_operands(run_options *out)
         rest++;
     if (!*rest)
         return !cli_usage("the lock's name and a command are missing");
-    out->name = *rest++;
+    out->name = out->names[0] = *rest++;
+    out->share[0] = out->acquire.shared;
     bool marked = *rest && strcmp(*rest, "--") == 0;
     if (marked)
         rest++;
@@ -85,6 +121,11 @@ static const cli_option options[] = {
      .wants = "is at least 500ms"},
     {0, "at-least", CLI_DURATION, AT(acquire.at_least_ms), .most = ROWLOCK_TTL_MAX_MS,
      .wants = "is at most 24h"},
+    {0, "shared", CLI_FLAG, AT(acquire.shared)},
+    {0, "slots", CLI_OWN, .take = take_slots},
+    {0, "units", CLI_UNSIGNED, AT(acquire.units), .least = 1, .most = ROWLOCK_UNITS_MAX},
+    {0, "also", CLI_OWN, .take = take_also},
+    {0, "also-shared", CLI_OWN, .take = take_also_shared},
     {0, "unfenced", CLI_FLAG, AT(acquire.unfenced)},
     {0, "record-refused", CLI_FLAG, AT(acquire.record_refused)},
     {0, "label", CLI_TEXT, AT(label)},

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,24 @@ static void move_deadline(run *self)
     supervisor_set_deadline(&self->supervisor, kill_at);
 }
 
+/* Of one of several names; a slot's, of a name with slots. */
+static uint64_t token_of(const rowlock_hold *hold, const char *name)
+{
+    for (size_t i = 0; i < rowlock_hold_count(hold); i++)
+        if (strcmp(rowlock_hold_name_at(hold, i), name) == 0)
+            return rowlock_hold_token_at(hold, i);
+    return rowlock_hold_token(hold);
+}
+
+/* "2", or "0 3": of several slots. */
+static void tell_slots(const rowlock_hold *hold, supervisor_go *go)
+{
+    size_t used = 0;
+    for (size_t i = 0; rowlock_hold_slot_at(hold, i) != ROWLOCK_NO_SLOT; i++)
+        used += (size_t)snprintf(go->slots + used, sizeof go->slots - used, "%s%u", i ? " " : "",
+                                 rowlock_hold_slot_at(hold, i));
+}
+
 bool run_begin_command(run *self)
 {
     supervisor_go go = {
@@ -48,9 +67,10 @@ bool run_begin_command(run *self)
         .is_job = !self->own_group && is_job(),
         .grace_us = self->grace_us,
     };
-    uint64_t token = rowlock_hold_token(self->hold);
+    uint64_t token = token_of(self->hold, self->name);
     if (token > 0)
         snprintf(go.token, sizeof go.token, "%" PRIu64, token);
+    tell_slots(self->hold, &go);
     snprintf(go.owner, sizeof go.owner, "%s", rowlock_hold_owner(self->hold));
     move_deadline(self);
     self->report.too_late = supervisor_now_us() >= self->kill_at_us;

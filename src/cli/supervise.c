@@ -52,6 +52,10 @@ static void set_environment(const supervision *self)
         setenv("ROWLOCK_TOKEN", self->go.token, 1);
     else
         unsetenv("ROWLOCK_TOKEN");
+    if (self->go.slots[0])
+        setenv("ROWLOCK_SLOT", self->go.slots, 1);
+    else
+        unsetenv("ROWLOCK_SLOT");
     if (!self->job->pass_password)
         cli_secret_environment();
 }

@@ -55,6 +55,7 @@ typedef struct supervisor_go {
     bool is_job;      /* its grandparent stops when the command does: a shell waits to see that */
     int64_t grace_us; /* from SIGTERM to SIGKILL */
     char token[24];   /* "": none */
+    char slots[5 * ROWLOCK_UNITS_MAX]; /* their numbers; "": it has none */
     char owner[ROWLOCK_OWNER_MAX + 1];
 } supervisor_go;
 

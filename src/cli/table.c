@@ -8,6 +8,20 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX])
+{
+    if (info->slots > 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " of %" PRIu64 " slots", info->slots_held,
+                 info->slots);
+    else if (info->readers > 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " together", info->readers);
+    else if (*info->owner_label)
+        return info->owner_label;
+    else
+        return *info->owner ? info->owner : "an unnamed holder";
+    return text;
+}
+
 const cli_named cli_modes[] = {
     [ROWLOCK_OPTIMISTIC] = {"lease", CLI_PLAIN},
     [ROWLOCK_PESSIMISTIC] = {"pessimistic", CLI_PLAIN},

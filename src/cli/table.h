@@ -35,6 +35,10 @@ typedef enum cli_cell {
 
 enum { CELL_TEXT_MAX = 1100 };
 
+/* Who holds it: the label people know, else the owner id; or how many do. `text` is for the latter.
+ */
+const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX]);
+
 /* A table of columns ends with an empty one. They are in the order of the JSON. */
 typedef struct cli_column {
     const char *key; /* in JSON; NULL: not there */

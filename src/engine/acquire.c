@@ -43,8 +43,12 @@ static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_
  * (somebody's audit), MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr). */
 static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
 {
-    rl_seen seen;
-    if (look(a, a->budget, &seen, err) != ROWLOCK_OK) {
+    rl_seen seen = {0};
+    rowlock_status status =
+        a->driver->shared ? a->driver->find(a, err) : look(a, a->budget, &seen, err);
+    if (status == ROWLOCK_BUSY || (status == ROWLOCK_OK && a->driver->shared))
+        return status;
+    if (status != ROWLOCK_OK) {
         a->stage = RL_STAGE_SETTLE;
         return ROWLOCK_UNAVAILABLE;
     }
@@ -70,6 +74,7 @@ rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, r
     if (status == ROWLOCK_OK && done.rows == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
     a->request = trace;
+    a->was_close = false;
     if (status == ROWLOCK_UNKNOWN) {
         a->stage = RL_STAGE_SETTLE;
         return ROWLOCK_UNAVAILABLE;
@@ -84,6 +89,14 @@ static rowlock_status held_by(const rl_acquisition *a, const rl_seen *seen, rowl
     return rl_fail(err, ROWLOCK_BUSY,
                    "'%s' is held by %s (token %" PRIu64 ", lease until %.3f s from now)",
                    a->lock->name, seen->label, seen->version, (double)seen->left_us / 1e6);
+}
+
+/* By its next writer, who waits for the readers. */
+static rowlock_status drained_by(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    a->hint_us = seen->left_us + 1000;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by readers, and %s is the next", a->lock->name,
+                   seen->label);
 }
 
 /* When to look again at what will be free so long from now, if nobody rings. */
@@ -146,6 +159,14 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
         a->lock->version = seen->version;
         return ROWLOCK_OK;
     }
+    /* Another writer has it, or closed it, since our time was over. */
+    a->draining = a->draining && (seen->verdict == RL_VERDICT_SHARED ||
+                                  (seen->verdict == RL_VERDICT_DRAINING && seen->ours));
+    if (a->upgrade && seen->version != a->lock->version)
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")",
+                       a->lock->name, a->lock->version);
+    if (a->upgrade && !a->draining)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
     switch (seen->verdict) {
     case RL_VERDICT_GONE:
         return purged(a, err);
@@ -157,6 +178,17 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
         return held_by(a, seen, err);
     case RL_VERDICT_EXPIRED:
         return a->driver->take_over(a, seen, err);
+    case RL_VERDICT_DRAINING:
+        a->turn.look_us = look_again(seen->left_us);
+        if (!seen->ours || a->driver->shared)
+            return drained_by(a, seen, err);
+        return a->driver->drain(a, seen, err);
+    case RL_VERDICT_SHARED:
+        if (a->driver->shared)
+            break;
+        if (a->turn.unrung)
+            rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
+        return a->driver->drain(a, seen, err);
     case RL_VERDICT_COOLING:
         return cooling(a, seen, err);
     case RL_VERDICT_RESERVED:
@@ -183,27 +215,31 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     rowlock_status status = ROWLOCK_BUSY;
     if (a->stage == RL_STAGE_SETTLE)
         RL_TRY(rl_settle(client, a->budget, &a->request, err));
+    if (a->stage == RL_STAGE_SETTLE && a->driver->shared) {
+        status = a->driver->find(a, err);
+        if (status != ROWLOCK_BUSY)
+            return status;
+        a->stage = RL_STAGE_TAKE;
+    }
     if (a->stage == RL_STAGE_TAKE) {
-        if (!a->turn.unrung && rl_turn_waits_first(&a->turn))
+        if (!a->turn.unrung && !a->draining && rl_turn_waits_first(&a->turn))
             return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
         status = a->driver->take(a, false, err);
     }
     if (status == ROWLOCK_BUSY)
         status = look_and_decide(a, err);
+    if (status != ROWLOCK_OK && a->draining && a->stage == RL_STAGE_TAKE)
+        a->stage = RL_STAGE_LOOK;
     *hint_us = a->hint_us;
+    if (status == ROWLOCK_BUSY && a->upgrade && !a->draining) {
+        *hint_us = RL_FINAL;
+        return rl_fail(err, ROWLOCK_DEADLOCK, "'%s' was closed by another writer in between",
+                       a->lock->name);
+    }
     return status;
 }
 
 /* ------------------------------------------------------------------------------ waiting */
-
-static int64_t look_limit_ms(const rl_budget *budget)
-{
-    int64_t left_ms = budget->deadline_us == RL_NEVER ? budget->limit_us / 1000
-                                                      : (budget->deadline_us - rl_now_us()) / 1000;
-    if (left_ms < 1)
-        return 1;
-    return left_ms < budget->limit_us / 1000 ? left_ms : budget->limit_us / 1000;
-}
 
 /*
  * In the queue, now and then: has the lease been there to be taken for a while, although nobody
@@ -214,7 +250,7 @@ static bool look_from_queue(void *data, int64_t *again_us)
     rl_acquisition *a = data;
     rl_seen seen;
     /* Over before the call's own deadline is. */
-    rl_budget budget = rl_budget_start(0, look_limit_ms(a->budget), a->budget->cancel);
+    rl_budget budget = rl_budget_start(0, rl_budget_left_ms(a->budget), a->budget->cancel);
     budget.abrupt = true;
     if (look(a, &budget, &seen, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
@@ -237,6 +273,9 @@ static bool look_from_queue(void *data, int64_t *again_us)
 static rowlock_status await_turn(void *data, rowlock_error *err)
 {
     rl_acquisition *a = data;
+    /* It is closed for all but us: there is nobody to stand in line behind. */
+    if (a->draining)
+        return ROWLOCK_BUSY;
     a->stage = RL_STAGE_TAKE;
     return rl_turn_await(&a->turn, err);
 }
@@ -267,10 +306,12 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
                              .unsettled = unsettled,
                              .await = await_turn};
     rowlock_status status = rl_attempt_until(&how, attempt, a, err);
-    rl_turn_end(&a->turn, status == ROWLOCK_OK);
+    if (status != ROWLOCK_OK && a->draining)
+        a->driver->give_up(a);
+    rl_turn_end(&a->turn, status == ROWLOCK_OK && !a->driver->shared);
     if (status == ROWLOCK_TIMEOUT && a->lock->id)
         tell_holder(a, err);
-    if (status != ROWLOCK_OK && unsettled(a))
+    if (status != ROWLOCK_OK && unsettled(a) && !a->was_close)
         return rl_fail(
             err, ROWLOCK_UNKNOWN,
             "the reply was lost and the server could not be asked again: the lease may be "
@@ -289,6 +330,8 @@ static rowlock_status is_good(const rl_acquisition *a, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "'%s' was granted, but " RL_MOVED "; its lease there runs out by itself",
                        a->lock->name);
+    if (a->driver->shared)
+        return rl_resource_check_shared_token(client, a->lock->name, a->lock->version, err);
     return rl_resource_check_token(client, a->budget, a->lock->name, a->lock->id, a->lock->version,
                                    a->hold->owner, err);
 }
@@ -304,35 +347,80 @@ static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
                        "the server took longer than the TTL to answer; the lease is given back");
     }
     rowlock_status status = is_good(a, err);
+    if (status != ROWLOCK_OK && a->driver->shared)
+        (void)!rl_free_row(a->driver, hold, NULL);
     if (status != ROWLOCK_OK)
         rl_bell_give_up(&hold->client->bells, &hold->bell, a->lock->id);
     return status;
+}
+
+rl_acquisition rl_acquisition_of(const rl_driver *driver, rowlock_hold *hold,
+                                 const rowlock_acquire_options *options, const rl_budget *budget)
+{
+    const int64_t max_hold_us = options ? options->max_hold_ms * 1000 : 0;
+    /* Its margin and its renewals go by the time that is really granted, too. */
+    if (max_hold_us && max_hold_us < hold->held.ttl_us)
+        hold->held.ttl_us = max_hold_us;
+    return (rl_acquisition){.driver = driver,
+                            .hold = hold,
+                            .budget = budget,
+                            .lock = &hold->locks[0],
+                            .ttl_us = hold->held.ttl_us};
+}
+
+static void begin_turn(rl_acquisition *a)
+{
+    a->turn = (rl_turn){.bells = &a->hold->client->bells,
+                        .budget = a->budget,
+                        .owner = a->hold->owner,
+                        .label = a->hold->client->label,
+                        .ttl_us = a->ttl_us,
+                        .look = look_from_queue,
+                        .data = a};
+}
+
+rowlock_status rl_acquired(const rl_acquisition *a, const rowlock_acquire_options *options,
+                           rowlock_error *err)
+{
+    RL_TRY(begin_hold(a, err));
+    if (options->max_hold_ms)
+        a->hold->held.end_us = rl_time_add(a->request.sent_us, options->max_hold_ms * 1000);
+    rl_hold_begin(a->hold, a->budget, *a->taken_over ? a->taken_over : NULL);
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
                           const rowlock_acquire_options *options, const rl_budget *budget,
                           rowlock_error *err)
 {
-    rl_acquisition a = {.driver = driver,
-                        .hold = hold,
-                        .budget = budget,
-                        .lock = &hold->locks[0],
-                        .ttl_us = hold->held.ttl_us};
-    int64_t max_hold_us = options->max_hold_ms * 1000;
-    /* Its margin and its renewals go by the time that is really granted, too. */
-    if (max_hold_us && max_hold_us < a.ttl_us)
-        a.ttl_us = hold->held.ttl_us = max_hold_us;
-    a.turn = (rl_turn){.bells = &hold->client->bells,
-                       .budget = budget,
-                       .owner = hold->owner,
-                       .label = hold->client->label,
-                       .ttl_us = a.ttl_us,
-                       .look = look_from_queue,
-                       .data = &a};
+    rl_acquisition a = rl_acquisition_of(driver, hold, options, budget);
+    begin_turn(&a);
     RL_TRY(acquire_row(&a, err));
-    RL_TRY(begin_hold(&a, err));
-    if (max_hold_us)
-        hold->held.end_us = rl_time_add(a.request.sent_us, max_hold_us);
-    rl_hold_begin(hold, budget, *a.taken_over ? a.taken_over : NULL);
-    return ROWLOCK_OK;
+    return rl_acquired(&a, options, err);
+}
+
+rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
+                                const rl_budget *budget, rowlock_error *err)
+{
+    rl_acquisition a = rl_acquisition_of(driver, hold, NULL, budget);
+    begin_turn(&a);
+    a.upgrade = a.draining = true;
+    a.stage = RL_STAGE_LOOK;
+    rowlock_status status = acquire_row(&a, err);
+    /* It may be held alone, which nobody renews. */
+    if (status == ROWLOCK_UNKNOWN)
+        rl_hold_give_up(hold);
+    else if (status != ROWLOCK_OK && a.left_alone)
+        rl_hold_keep_again(hold);
+    if (status != ROWLOCK_OK)
+        return status;
+    hold->shared = false;
+    rl_hold_changed(hold, a.request.sent_us);
+    if (!rl_hold_lost(hold))
+        return is_good(&a, err);
+    /* Not beside the one that tells of it. */
+    rl_hold_leave_alone(hold);
+    (void)!rl_free_row(driver, hold, NULL);
+    rl_hold_keep_again(hold);
+    return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
 }

@@ -9,21 +9,26 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const rl_lock *)a)->name, ((const rl_lock *)b)->name);
 }
 
-/* The same order for everybody: byte order. Doubles go. */
+/* The same order for everybody: byte order. Doubles go; what is asked for in both ways is to be had
+ * alone. */
 static void sort_locks(rowlock_hold *hold)
 {
     if (hold->count == 1)
         return;
     qsort(hold->locks, hold->count, sizeof *hold->locks, by_name);
     size_t kept = 0;
-    for (size_t i = 0; i < hold->count; i++)
+    for (size_t i = 0; i < hold->count; i++) {
         if (!kept || strcmp(hold->locks[kept - 1].name, hold->locks[i].name) != 0)
             hold->locks[kept++] = hold->locks[i];
+        else
+            hold->locks[kept - 1].shared &= hold->locks[i].shared;
+    }
     hold->count = kept;
 }
 
 /* One block: the hold, its locks, their names. */
-static rowlock_hold *make_hold(const char *const names[], size_t count)
+static rowlock_hold *make_hold(const char *const names[], size_t count,
+                               const rowlock_acquire_options *options)
 {
     size_t size = sizeof(rowlock_hold) + count * sizeof(rl_lock);
     for (size_t i = 0; i < count; i++)
@@ -36,6 +41,7 @@ static rowlock_hold *make_hold(const char *const names[], size_t count)
     char *at = (char *)(hold->locks + count);
     for (size_t i = 0; i < count; i++) {
         hold->locks[i].name = at;
+        hold->locks[i].shared = options->share ? options->share[i] : options->shared;
         at = stpcpy(at, names[i]) + 1;
     }
     sort_locks(hold);
@@ -162,6 +168,7 @@ void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options
 static void tell_holder(rl_held *held, const char *reason)
 {
     rowlock_hold *hold = (rowlock_hold *)held;
+    hold->told = true;
     /* It may be long until the holder comes to release it. */
     rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
     rl_hold_was_lost(hold, NULL, reason);
@@ -175,12 +182,14 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
                            const rowlock_acquire_options *options, rowlock_hold **out,
                            rowlock_error *err)
 {
-    rowlock_hold *hold = make_hold(names, count);
+    rowlock_hold *hold = make_hold(names, count, options);
     if (!hold)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     hold->client = client;
     hold->mode = options->mode;
     hold->unfenced = options->unfenced;
+    hold->shared = hold->held.shared = hold->count == 1 && hold->locks[0].shared;
+    hold->slots = options->slots != 0;
     hold->reentrant = options->reentrant;
     hold->thread = rl_this_thread();
     hold->depth = 1;
@@ -220,6 +229,35 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *take
     rl_keeper_add(&client->keeper, &hold->held);
 }
 
+void rl_hold_leave_alone(rowlock_hold *hold)
+{
+    (void)rl_keeper_remove(&hold->client->keeper, &hold->held);
+}
+
+/* A loss is told once. */
+void rl_hold_keep_again(rowlock_hold *hold)
+{
+    if (!hold->told)
+        rl_keeper_add(&hold->client->keeper, &hold->held);
+}
+
+void rl_hold_changed(rowlock_hold *hold, int64_t sent_us)
+{
+    rl_hold_leave_alone(hold);
+    hold->held.shared = hold->shared;
+    hold->held.version = hold->locks[0].version;
+    if (!rl_hold_lost(hold))
+        rl_held_extend(&hold->held, sent_us, hold->held.ttl_us);
+    rl_hold_keep_again(hold);
+}
+
+void rl_hold_give_up(rowlock_hold *hold)
+{
+    rl_hold_leave_alone(hold);
+    atomic_store(&hold->held.deadline_us, rl_now_us());
+    rl_hold_keep_again(hold);
+}
+
 void rl_hold_end(rowlock_hold *hold)
 {
     rowlock_client *client = hold->client;
@@ -246,13 +284,25 @@ void rl_hold_free(rowlock_hold *hold)
     if (!hold)
         return;
     int fd = atomic_load(&hold->held.event_fd);
-    if (hold->client && fd >= 0)
+    if (hold->client && fd >= 0 && !hold->whole)
         close(fd);
+    free(hold->parts);
     free(hold);
+}
+
+/* One lost means all. */
+static bool part_lost(const rl_parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->list[i] && rl_hold_lost(parts->list[i]))
+            return true;
+    return false;
 }
 
 bool rl_hold_lost(const rowlock_hold *hold)
 {
+    if (hold->parts)
+        return part_lost(hold->parts);
     /* To look is to decide (rl_held_over()); no hold was made constant. */
     return atomic_load(&hold->held.lost) || rl_held_over((rl_held *)(uintptr_t)&hold->held);
 }

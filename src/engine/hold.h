@@ -15,8 +15,23 @@ typedef struct rl_lock {
     uint64_t id;
     uint64_t version;               /* the fencing token; 0: unfenced */
     bool fenced;                    /* row lock: somebody may be published, or have been */
+    bool shared;                    /* together with others that ask for it so */
     char ticket[RL_TICKET_MAX + 1]; /* row lock, through procedures: sql/pessimistic.sql */
 } rl_lock;
+
+typedef enum rl_parts_state {
+    RL_PARTS_TAKING,  /* the caller does not have the whole yet */
+    RL_PARTS_SPOILED, /* ... nor will it: one was lost meanwhile */
+    RL_PARTS_HELD,
+    RL_PARTS_TOLD /* the caller has heard of its loss */
+} rl_parts_state;
+
+/* Of a hold that is a set of leases, or slots of one name (kind/parts.h). */
+typedef struct rl_parts {
+    atomic_int state; /* an rl_parts_state */
+    size_t count;
+    rowlock_hold *list[]; /* in the order of the whole's locks; NULL: not there yet */
+} rl_parts;
 
 struct rowlock_hold {
     rl_held held; /* first: the keeper hands it back to us */
@@ -25,6 +40,8 @@ struct rowlock_hold {
     rowlock_hold *previous;
     rowlock_mode mode;
     bool unfenced;
+    bool shared; /* together with others that ask for it so */
+    bool slots;  /* its parts are slots of its name */
     bool reentrant;
     uint64_t thread; /* that acquired it, by rl_this_thread() */
     unsigned depth;
@@ -37,9 +54,12 @@ struct rowlock_hold {
     int64_t waited_us;
     int64_t at_least_us;
     bool taken_over;        /* from a holder whose lease had run out */
+    bool told;              /* that it is lost */
     atomic_bool begin_told; /* the history says that it began */
     rowlock_lost_fn on_lost;
     void *on_lost_data;
+    rl_parts *parts; /* several leases that are held as one: each is a hold of its own; or NULL */
+    rowlock_hold *whole; /* this one is a part of that; or NULL */
 };
 
 /* A hold of these names (sorted, each once), not yet held. */
@@ -53,6 +73,18 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
  * `taken_over`: from whom, in words; NULL: it was free.
  */
 void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over);
+
+/* It is shared, or held alone, from a request that was sent at that time on; the keeper goes on
+ * with that. Whoever was told that it is lost is not told otherwise. */
+void rl_hold_changed(rowlock_hold *hold, int64_t sent_us);
+
+/* The keeper leaves it alone until it is changed, or kept again: what a request is about to change
+ * is not to be renewed as it was. */
+void rl_hold_leave_alone(rowlock_hold *hold);
+void rl_hold_keep_again(rowlock_hold *hold);
+
+/* It is lost from now on. */
+void rl_hold_give_up(rowlock_hold *hold);
 
 /* Out of the keeper's care and the client's list. Before the release proper. */
 void rl_hold_end(rowlock_hold *hold);

@@ -6,6 +6,7 @@ static const rl_kind kinds[] = {
     {RL_KIND_LEASE, "lease (optimistic)", ROWLOCK_OPTIMISTIC, false,
      RL_SQL_RESOURCE_CREATE_RENEWAL},
     {RL_KIND_ROW, "pessimistic", ROWLOCK_PESSIMISTIC, true, RL_SQL_RESOURCE_CREATE_LOCK},
+    {RL_KIND_SLOTS, "semaphore (slots)", ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
 };
 
 const rl_kind *rl_kind_of(const char *word)

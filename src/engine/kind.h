@@ -10,6 +10,7 @@
 /* The words of the tables `resource` and `lock_event`; in SQL: the clause known_kind. */
 #define RL_KIND_LEASE "optimistic"
 #define RL_KIND_ROW   "pessimistic"
+#define RL_KIND_SLOTS "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
 
 typedef struct rl_kind {
     const char *word;
@@ -18,7 +19,7 @@ typedef struct rl_kind {
     /* Its holder is a connection: a break ends that, and whether it is held only the row that it
      * has locked knows. Else it is held until its expiry, and a break raises its version. */
     bool of_connection;
-    rl_sql_id companion; /* makes the row that goes with it */
+    rl_sql_id companion; /* makes the row that goes with it; RL_SQL_COUNT: there is none */
 } rl_kind;
 
 /* NULL: there is none. */

@@ -12,8 +12,10 @@ typedef enum rl_verdict {
     RL_VERDICT_WRONG_KIND, /* the name is of another kind */
     RL_VERDICT_HELD,       /* its lease runs, or it is published for a row lock */
     RL_VERDICT_EXPIRED,    /* held still, by a holder whose time is over */
-    RL_VERDICT_COOLING,    /* free, but not to be had yet (at_least, or it was broken) */
-    RL_VERDICT_RESERVED,   /* free, for the waiter who was woken a moment ago */
+    RL_VERDICT_SHARED,   /* readers may enter, and may be in; or its next writer was not heard of */
+    RL_VERDICT_DRAINING, /* its next writer waits for the readers that are in */
+    RL_VERDICT_COOLING,  /* free, but not to be had yet (at_least, or it was broken) */
+    RL_VERDICT_RESERVED, /* free, for the waiter who was woken a moment ago */
     RL_VERDICT_FREE
 } rl_verdict;
 

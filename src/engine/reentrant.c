@@ -2,17 +2,18 @@
 
 #include <string.h>
 
-static bool is_it(const rowlock_hold *hold, const char *name, rowlock_mode mode)
+/* Who has it alone may also share it; not the other way round. */
+static bool is_it(const rowlock_hold *hold, const char *name, rowlock_mode mode, bool shared)
 {
-    return hold->reentrant && hold->mode == mode && hold->count == 1 &&
+    return hold->reentrant && hold->mode == mode && (shared || !hold->shared) && hold->count == 1 &&
            hold->thread == rl_this_thread() && strcmp(hold->locks[0].name, name) == 0;
 }
 
-rowlock_hold *rl_reenter(rowlock_client *client, const char *name, rowlock_mode mode)
+rowlock_hold *rl_reenter(rowlock_client *client, const char *name, rowlock_mode mode, bool shared)
 {
     pthread_mutex_lock(&client->mutex);
     rowlock_hold *hold = client->holds;
-    while (hold && !is_it(hold, name, mode))
+    while (hold && !is_it(hold, name, mode, shared))
         hold = hold->next;
     if (hold)
         hold->depth++;

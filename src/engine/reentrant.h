@@ -5,7 +5,7 @@
 #include "engine/hold.h"
 
 /* This thread's re-entrant hold of the name in this mode, counted once more; or NULL. */
-rowlock_hold *rl_reenter(rowlock_client *client, const char *name, rowlock_mode mode);
+rowlock_hold *rl_reenter(rowlock_client *client, const char *name, rowlock_mode mode, bool shared);
 
 /* Counts one off; true when it was the last and the lock is to be released. */
 bool rl_leave(rowlock_hold *hold);

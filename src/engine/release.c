@@ -25,6 +25,13 @@ static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
     const rowlock_hold *hold = d->hold;
     const rl_lock *lock = &hold->locks[0];
     rl_seen seen;
+    /* A reader's row is deleted by nobody else before its deadline, but by a break. */
+    if (d->driver->shared && rl_hold_lost(hold))
+        return not_ours(d, err);
+    if (d->driver->shared) {
+        d->driver->reopen(d);
+        return ROWLOCK_OK;
+    }
     RL_TRY(rl_look(hold->client, d->budget, lock->id, lock->name, d->driver->kind, hold->owner,
                    &seen, err));
     bool found = seen.verdict != RL_VERDICT_GONE;
@@ -98,10 +105,11 @@ static rl_budget release_budget(const rowlock_hold *hold)
     return rl_budget_start(left_ms < limit_ms ? left_ms : limit_ms, limit_ms, NULL);
 }
 
-rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_error *err)
+static rowlock_status free_row(const rl_driver *driver, rowlock_hold *hold, bool tried,
+                               rowlock_error *err)
 {
     rl_budget budget = release_budget(hold);
-    rl_departure d = {.driver = driver, .hold = hold, .budget = &budget};
+    rl_departure d = {.driver = driver, .hold = hold, .budget = &budget, .open = tried};
     const rl_attempts how = {.budget = &budget,
                              .outage_us = hold->client->outage_us,
                              .backoff = RL_BACKOFF_USUAL,
@@ -119,11 +127,16 @@ rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_
         hold->locks[0].name, hold->held.ttl_us / 1000);
 }
 
-rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold,
+rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_error *err)
+{
+    return free_row(driver, hold, false, err);
+}
+
+rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, bool tried,
                           const rowlock_release_options *options, rowlock_error *err)
 {
     bool was_lost = atomic_load(&hold->held.lost);
-    rowlock_status status = rl_free_row(driver, hold, err);
+    rowlock_status status = free_row(driver, hold, tried, err);
     if (was_lost)
         /* The holder was told. If nobody took it meanwhile, so much the better for them. */
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",

@@ -17,6 +17,7 @@ struct rl_name_slot {
     const char *kind;
     uint64_t id;   /* 0: forgotten */
     uint64_t seen; /* the highest token that this client was given for it */
+    unsigned hint; /* rl_resource_hint() */
 };
 
 rowlock_status rl_names_init(rl_names *names, rowlock_error *err)
@@ -88,8 +89,27 @@ static void remember(rl_names *names, uint64_t identity, const char *name, const
     *slot = (struct rl_name_slot){.name = copy,
                                   .kind = kind,
                                   .id = names->identity == identity ? id : 0,
-                                  .seen = known ? slot->seen : 0};
+                                  .seen = known ? slot->seen : 0,
+                                  .hint = known ? slot->hint : RL_NO_HINT};
     pthread_mutex_unlock(&names->mutex);
+}
+
+unsigned rl_resource_hint(rowlock_client *client, const char *name)
+{
+    pthread_mutex_lock(&client->names.mutex);
+    const struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
+    unsigned hint = is_of(slot, name) ? slot->hint : RL_NO_HINT;
+    pthread_mutex_unlock(&client->names.mutex);
+    return hint;
+}
+
+void rl_resource_keep_hint(rowlock_client *client, const char *name, unsigned hint)
+{
+    pthread_mutex_lock(&client->names.mutex);
+    struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
+    if (is_of(slot, name))
+        slot->hint = hint;
+    pthread_mutex_unlock(&client->names.mutex);
 }
 
 void rl_resource_forget(rowlock_client *client, const char *name)
@@ -101,18 +121,34 @@ void rl_resource_forget(rowlock_client *client, const char *name)
     pthread_mutex_unlock(&client->names.mutex);
 }
 
-/* False: a token of that height was given before; *seen is the highest. */
-static bool note_token(rl_names *names, const char *name, uint64_t token, uint64_t *seen)
+/* False: one below `least` is not to come any more; *seen is the highest that there was. */
+static bool note_token(rl_names *names, const char *name, uint64_t token, uint64_t least,
+                       uint64_t *seen)
 {
     pthread_mutex_lock(&names->mutex);
     struct rl_name_slot *slot = &names->slots[slot_of(name)];
     bool known = is_of(slot, name);
     *seen = known ? slot->seen : 0;
-    bool rises = token > *seen;
-    if (known && rises)
+    bool good = least > *seen;
+    if (known && good)
         slot->seen = token;
     pthread_mutex_unlock(&names->mutex);
-    return rises;
+    return good;
+}
+
+/* Readers have the last writer's token, one after the other. */
+rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char *name,
+                                              uint64_t token, rowlock_error *err)
+{
+    uint64_t seen = 0;
+    if (note_token(&client->names, name, token, token + 1, &seen))
+        return ROWLOCK_OK;
+    return rl_fail(
+        err, ROWLOCK_DAMAGED,
+        "the token of '%s' has gone back: this client has had %" PRIu64 ", the server gave %" PRIu64
+        "; it has lost committed changes (a failover to a "
+        "copy that lagged, or an older backup). Hold it alone once: that mends its token",
+        name, seen, token);
 }
 
 rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
@@ -120,7 +156,7 @@ rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *
                                        const char *owner, rowlock_error *err)
 {
     uint64_t seen = 0;
-    if (note_token(&client->names, name, token, &seen))
+    if (note_token(&client->names, name, token, token, &seen))
         return ROWLOCK_OK;
     const rl_value values[] = {rl_u64(seen), rl_u64(id), rl_u64(token), rl_text(owner)};
     rl_done done = {0};
@@ -216,6 +252,11 @@ typedef struct companion {
     rl_value values[3];
 } companion;
 
+static bool has_companion(const char *kind)
+{
+    return rl_kind_of(kind)->companion != RL_SQL_COUNT;
+}
+
 static companion companion_of(const char *name, const char *kind, bool fenced, uint64_t id)
 {
     const rl_kind *of = rl_kind_of(kind);
@@ -230,7 +271,7 @@ static rowlock_status create_companion(rowlock_client *client, const rl_budget *
                                        rowlock_error *err)
 {
     const bool row_lock = strcmp(found->kind, RL_KIND_ROW) == 0;
-    if (row_lock ? found->has_lock : found->has_renewal)
+    if ((row_lock ? found->has_lock : found->has_renewal) || !has_companion(found->kind))
         return ROWLOCK_OK;
     const companion made_of = companion_of(name, found->kind, fenced, found->id);
     rowlock_status status =
@@ -293,12 +334,12 @@ static rowlock_status insert_rows(creation *c, rowlock_error *err)
     rl_done done = {0};
     RL_TRY(change_one(c, RL_SQL_RESOURCE_CREATE, values, &row, err));
     RL_TRY(begin_at_floor(c, row.insert_id, err));
+    c->id = row.insert_id;
+    if (!has_companion(c->kind))
+        return ROWLOCK_OK;
     const companion made_of = companion_of(c->name, c->kind, c->fenced, row.insert_id);
     rowlock_status status = change_one(c, made_of.id, made_of.values, &done, err);
-    if (is_there_already(status, err))
-        return orphaned(c->name, err);
-    c->id = row.insert_id;
-    return status;
+    return is_there_already(status, err) ? orphaned(c->name, err) : status;
 }
 
 static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
@@ -306,9 +347,16 @@ static rowlock_status create_in_transaction(creation *c, rowlock_error *err)
     const rl_sql_id needed[] = {RL_SQL_RESOURCE_CREATE, RL_SQL_RESOURCE_FLOOR,
                                 RL_SQL_RESOURCE_BEGIN_AT,
                                 companion_of(c->name, c->kind, c->fenced, 0).id};
-    RL_TRY(rl_prepare_all(c->conn, needed, sizeof needed / sizeof needed[0], &c->io, err));
-    RL_TRY(rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err));
-    rowlock_status status = insert_rows(c, err);
+    const size_t count = sizeof needed / sizeof needed[0];
+    RL_TRY(
+        rl_prepare_all(c->conn, needed, has_companion(c->kind) ? count : count - 1, &c->io, err));
+    rowlock_status status = rl_run_text(c->conn, RL_SQL_BEGIN, NULL, &c->io, err);
+    /* It may have begun. */
+    if (status != ROWLOCK_OK) {
+        c->conn->broken = true;
+        return status;
+    }
+    status = insert_rows(c, err);
     if (status == ROWLOCK_OK)
         return rl_run_text(c->conn, RL_SQL_COMMIT, NULL, &c->io, err);
     if (rl_run_text(c->conn, RL_SQL_ROLLBACK, NULL, &c->io, NULL) != ROWLOCK_OK)
@@ -407,6 +455,20 @@ rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, c
                               const char *kind, uint64_t *id, rowlock_error *err)
 {
     return id_of(client, budget, name, kind, false, id, err);
+}
+
+rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
+                                 const char *kind, uint64_t *id, rowlock_error *err)
+{
+    found_resource resource = {0};
+    bool found = false;
+    RL_TRY(find(client, budget, name, &found, &resource, err));
+    if (!found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no '%s'", name);
+    if (strcmp(resource.kind, kind) != 0)
+        return rl_resource_wrong_kind(name, resource.kind, kind, err);
+    *id = resource.id;
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,

@@ -28,9 +28,18 @@ void rl_names_destroy(rl_names *names, bool forked);
 rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
                               const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
+/* The same of a name that is there; NOT_FOUND: it is not. */
+rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
+                                 const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
+
 /* The same for a name that pessimistic mode is to lock. `fenced`: it will be published. */
 rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
                                   bool fenced, uint64_t *id, rowlock_error *err) RL_MUST_USE;
+
+/* A number that this client has kept with the name; RL_NO_HINT: none. */
+#define RL_NO_HINT (~0U)
+unsigned rl_resource_hint(rowlock_client *client, const char *name);
+void rl_resource_keep_hint(rowlock_client *client, const char *name, unsigned hint);
 
 /* The hint was wrong (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);
@@ -44,6 +53,8 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
  * this client remembers; the lock (held by `owner`) is freed again, with a token no lower than
  * what was seen. Not a round trip when all is well.
  */
+rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char *name,
+                                              uint64_t token, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
                                        const char *name, uint64_t id, uint64_t token,
                                        const char *owner, rowlock_error *err) RL_MUST_USE;

@@ -22,6 +22,7 @@ struct rl_held {
     /* lease */
     uint64_t resource_id;
     uint64_t version;
+    bool shared;
     const char *owner; /* the hold's */
     int64_t end_us;    /* of max_hold; RL_NEVER */
     uint64_t attempt;  /* the last renewal it was a part of */

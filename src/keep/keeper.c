@@ -257,11 +257,15 @@ void rl_keeper_add(rl_keeper *keeper, rl_held *held)
     due = rl_earlier(due, held->long_at_us);
     held->key = ++keeper->last_key;
     held->slot = 0;
+    held->attempt = 0; /* it is in no renewal that is under way */
     if (held->conn) {
         held->watch_from_us = rl_now_us() + WATCH_AFTER_US;
         due = rl_earlier(due, held->watch_from_us);
     }
-    rl_held_put_first(held->conn ? &keeper->rows : &keeper->leases, held);
+    if (atomic_load(&held->lost))
+        rl_held_put_last(&keeper->teller.losses, held);
+    else
+        rl_held_put_first(held->conn ? &keeper->rows : &keeper->leases, held);
     bool wake = due < keeper->due_us;
     if (wake)
         keeper->due_us = due;

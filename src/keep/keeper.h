@@ -21,6 +21,7 @@ typedef struct rl_renewal {
     uint64_t identity; /* of the server that granted it */
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
+    bool shared;
     bool held;    /* out: still ours */
     bool renewed; /* out: and renewed for sure */
     bool moved;   /* out: not asked for, since another server answers */

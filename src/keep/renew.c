@@ -65,7 +65,8 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
         *renewal = (rl_renewal){.resource_id = held->resource_id,
                                 .version = held->version,
                                 .identity = held->identity,
-                                .ttl_us = ttl_us};
+                                .ttl_us = ttl_us,
+                                .shared = held->shared};
         snprintf(renewal->owner, sizeof renewal->owner, "%s", held->owner);
         *first_deadline_us = rl_earlier(*first_deadline_us, atomic_load(&held->deadline_us));
     }

@@ -38,11 +38,13 @@ rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     rl_caller caller = rl_tx_caller(hold->client, mysql);
     const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner),
                                rl_text(caller.key)};
+    const rl_value shared[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(caller.key)};
+    const rl_sql_id way = hold->shared ? RL_SQL_CALLER_FENCE_SHARED : RL_SQL_CALLER_FENCE;
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
     rl_io io = rl_budget_lock_io(&budget);
     uint64_t rows = 0;
     rowlock_status status =
-        rl_caller_run(&caller, RL_SQL_CALLER_FENCE, values, &io, &rows, NULL, 0, err);
+        rl_caller_run(&caller, way, hold->shared ? shared : values, &io, &rows, NULL, 0, err);
     /* Its procedure has rolled back what did not match. */
     if (status != ROWLOCK_OK || rows > 0 || !caller.via)
         status = rl_tx_outcome(&caller, lock->name, status, err);
@@ -68,6 +70,11 @@ rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
     RL_TRY(check_hold(hold, err));
+    if (hold->shared)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "'%s' is held together with others; a fenced table is written by who has "
+                       "its lock alone",
+                       lock->name);
     if (!mysql)
         return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");
     if (rl_hold_lost(hold))

@@ -13,30 +13,10 @@
 #include <string.h>
 
 #include "engine/acquire.h"
+#include "kind/shared.h"
 #include "stmt/session.h"
 
 /* ------------------------------------------------------------------------- acquire */
-
-/* On the connection that has the bell, when it is our turn; else on one that may get it. */
-static rowlock_status take_conn(const rl_acquisition *a, rl_conn **conn, rowlock_error *err)
-{
-    rl_pool *pool = &a->hold->client->pool;
-    rl_io io = rl_budget_quick_io(a->budget);
-    *conn = a->turn.conn;
-    if (*conn)
-        return ROWLOCK_OK;
-    const rl_request wanted = {.pins = atomic_load(&a->hold->client->bells.polls) ? RL_PINS_FEW
-                                                                                  : RL_PINS_MANY};
-    return rl_pool_take(pool, &wanted, &io, conn, err);
-}
-
-static void give_conn(rl_acquisition *a, rl_conn *conn)
-{
-    if (conn != a->turn.conn)
-        rl_pool_give(&a->hold->client->pool, conn);
-    else if (conn->broken || conn->interrupted)
-        rl_turn_lose_bell(&a->turn);
-}
 
 /* The server ends a connection that it has not heard of for long, and takes its bells. */
 static rowlock_status may_be_silent(const rl_acquisition *a, rl_conn *conn, rowlock_error *err)
@@ -77,7 +57,7 @@ static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
 {
     rl_sql_id way = way_to_take(a);
     rl_conn *conn = NULL;
-    RL_TRY(take_conn(a, &conn, err));
+    RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
     rowlock_status status = take_on(a, conn, way, patient, err);
@@ -86,7 +66,7 @@ static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
     else if (way == RL_SQL_LEASE_ACQUIRE && status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         /* It may have the bell, and not the lease: the server takes it back with the connection. */
         conn->broken = true;
-    give_conn(a, conn);
+    rl_turn_give_back(&a->turn, conn);
     return status;
 }
 
@@ -105,7 +85,9 @@ static void take_bell_too(rl_acquisition *a, rl_conn *conn, uint64_t from_connec
     rl_bell_keep(&a->hold->bell, conn, has_bell);
 }
 
-static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+/* By a compare-and-swap on the version that was seen. */
+static rowlock_status take_seen(rl_acquisition *a, rl_sql_id id, const rl_seen *seen,
+                                rowlock_error *err)
 {
     const rl_conn *bell = a->turn.conn;
     const rl_value values[] = {rl_u64(seen->version),           rl_text(a->hold->owner),
@@ -113,17 +95,39 @@ static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_
                                rl_u64((uint64_t)a->ttl_us),     rl_u64(a->lock->id),
                                rl_text(a->lock->name)};
     rl_conn *conn = NULL;
-    RL_TRY(take_conn(a, &conn, err));
-    rowlock_status status = rl_acquire_with(a, conn, false, RL_SQL_LEASE_TAKE_OVER, values, err);
-    if (status == ROWLOCK_OK) {
+    RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
+    rowlock_status status = rl_acquire_with(a, conn, false, id, values, err);
+    if (status == ROWLOCK_OK)
         take_bell_too(a, conn, seen->connection_id);
-        char label[RL_LABEL_IN_DETAIL];
-        rl_copy_label(label, sizeof label, seen->label);
-        snprintf(a->taken_over, sizeof a->taken_over,
-                 "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
-                 seen->version, seen->held_us / 1000);
-    }
-    give_conn(a, conn);
+    rl_turn_give_back(&a->turn, conn);
+    return status;
+}
+
+static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    char label[RL_LABEL_IN_DETAIL];
+    RL_TRY(take_seen(a, RL_SQL_LEASE_TAKE_OVER, seen, err));
+    rl_copy_label(label, sizeof label, seen->label);
+    snprintf(a->taken_over, sizeof a->taken_over,
+             "from %s, token %" PRIu64 ", held %" PRId64 " ms, whose lease ran out", label,
+             seen->version, seen->held_us / 1000);
+    return ROWLOCK_OK;
+}
+
+/* From readers, when the last of them has left. */
+static rowlock_status drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    /* The last try has not changed it. */
+    if (a->left_alone)
+        rl_hold_keep_again(a->hold);
+    a->left_alone = false;
+    RL_TRY(rl_shared_drain(a, seen, err));
+    /* From when it is held alone nothing renews it as a reader's. */
+    if (a->upgrade)
+        rl_hold_leave_alone(a->hold);
+    rowlock_status status = take_seen(a, RL_SQL_SHARED_TAKE, seen, err);
+    a->left_alone = a->upgrade;
+    a->draining = status != ROWLOCK_OK;
     return status;
 }
 
@@ -211,8 +215,13 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
     return free_and_ring(d, conn, done, err);
 }
 
-const rl_driver rl_lease_driver = {
-    .kind = RL_KIND_LEASE, .take = take, .take_over = take_over, .leave = leave, .reopen = reopen};
+const rl_driver rl_lease_driver = {.kind = RL_KIND_LEASE,
+                                   .take = take,
+                                   .take_over = take_over,
+                                   .drain = drain,
+                                   .give_up = rl_shared_reopen,
+                                   .leave = leave,
+                                   .reopen = reopen};
 
 /* ------------------------------------------------------------------------- expiring */
 

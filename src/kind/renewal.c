@@ -4,63 +4,70 @@
 
 #define TOUCH_AFTER_US 15000000 /* connections with bells that were idle for so long */
 
-/* What another server granted is not to be renewed here, whatever the rows say (a copy has the
- * same ones). */
-static size_t leave_out_moved(rl_renewal *renewals, size_t count, uint64_t identity)
+/* Leases that are held alone are renewed by one statement, those that are held together by another.
+ */
+typedef struct batch {
+    rl_renewal *renewals;
+    size_t count;
+    bool shared;
+    size_t asked;
+} batch;
+
+static bool is_in(const batch *b, size_t i)
 {
-    size_t here = 0;
-    for (size_t i = 0; i < count; i++) {
-        renewals[i].moved = renewals[i].identity != identity;
-        here += !renewals[i].moved;
-    }
-    return here;
+    return !b->renewals[i].moved && b->renewals[i].shared == b->shared;
 }
 
-static bool renewals_json(rl_buffer *json, const rl_renewal *renewals, size_t count)
+static bool renewals_json(rl_buffer *json, const batch *b)
 {
     const char *before = "[[";
-    for (size_t i = 0; i < count; i++) {
-        if (renewals[i].moved)
+    for (size_t i = 0; i < b->count; i++) {
+        const rl_renewal *renewal = &b->renewals[i];
+        if (!is_in(b, i))
             continue;
         rl_buffer_puts(json, before);
         before = ",[";
-        rl_json_u64(json, renewals[i].resource_id);
+        rl_json_u64(json, renewal->resource_id);
         rl_buffer_puts(json, ",");
-        rl_json_u64(json, renewals[i].version);
+        rl_json_u64(json, renewal->version);
         rl_buffer_puts(json, ",");
-        rl_json_i64(json, renewals[i].ttl_us);
+        rl_json_i64(json, renewal->ttl_us);
         rl_buffer_puts(json, ",");
-        rl_json_string(json, renewals[i].owner);
+        rl_json_string(json, renewal->owner);
         rl_buffer_puts(json, "]");
     }
     rl_buffer_puts(json, "]");
     return !json->failed;
 }
 
-static bool is_that(const rl_renewal *renewal, const rl_cell *cells)
+/* The rows come in the order of the list, so that each search is a step; `place` counts from 1. */
+static void mark_held(const batch *b, uint64_t place, uint64_t *at_place, size_t *at)
 {
-    return renewal->resource_id == cells[0].u64 && renewal->version == cells[1].u64 &&
-           !renewal->moved;
+    if (place == 0)
+        return;
+    if (place <= *at_place)
+        *at_place = *at = 0;
+    for (; *at < b->count && *at_place < place; ++*at)
+        *at_place += is_in(b, *at);
+    if (*at_place == place)
+        b->renewals[*at - 1].held = true;
 }
 
-/* The rows come in the order of the list, so that each search is a step. With fewer than were asked
- * for, the statement was stopped (sql/lease.sql), and nothing is known. */
-static rowlock_status which_are_held(rl_conn *conn, rl_renewal *renewals, size_t count,
-                                     size_t asked, const rl_value *values, const rl_io *io,
-                                     rowlock_error *err)
+/* With fewer rows than were asked for, the statement was stopped (sql/lease.sql), and nothing is
+ * known. */
+static rowlock_status which_are_held(rl_conn *conn, const batch *b, const rl_value *values,
+                                     const rl_io *io, rowlock_error *err)
 {
     rl_rows rows;
-    rowlock_status status = rl_query(conn, RL_SQL_LEASE_RENEWED, values, io, &rows, err);
-    if (status != ROWLOCK_OK)
-        return status;
+    size_t answers = 0;
+    uint64_t at_place = 0;
     size_t at = 0;
-    for (; rl_next(&rows); asked -= asked > 0) {
-        for (size_t step = 0; step < count && !is_that(&renewals[at], rows.cells); step++)
-            at = (at + 1) % count;
-        if (is_that(&renewals[at], rows.cells))
-            renewals[at].held = rows.cells[2].u64 != 0;
-    }
-    if (asked > 0)
+    RL_TRY(rl_query(conn, b->shared ? RL_SQL_SHARED_RENEWED : RL_SQL_LEASE_RENEWED, values, io,
+                    &rows, err));
+    for (; rl_next(&rows); answers++)
+        if (rows.cells[1].u64 != 0)
+            mark_held(b, rows.cells[0].u64, &at_place, &at);
+    if (answers < b->asked)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "somebody stopped the statement that looks after the renewal");
     return ROWLOCK_OK;
@@ -69,27 +76,43 @@ static rowlock_status which_are_held(rl_conn *conn, rl_renewal *renewals, size_t
 /* Where it matched fewer rows than it was to, some lease is gone, or it was stopped half-way
  * without an error (JSON_TABLE on MariaDB, sql/lease.sql): which ones were renewed is not known
  * then. */
-static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
-                               rowlock_error *err)
+static rowlock_status renew_batch(rl_conn *conn, const batch *b, const rl_io *io,
+                                  rowlock_error *err)
 {
-    size_t asked = leave_out_moved(renewals, count, conn->server.identity);
-    if (asked == 0)
-        return ROWLOCK_OK;
     rl_buffer json = {0};
     rl_done done = {0};
     rowlock_status status;
-    if (renewals_json(&json, renewals, count)) {
+    if (renewals_json(&json, b)) {
         const rl_value value = rl_text_n(json.text, json.length);
-        status = rl_run(conn, RL_SQL_LEASE_RENEW, &value, io, &done, err);
+        status = rl_run(conn, b->shared ? RL_SQL_SHARED_RENEW : RL_SQL_LEASE_RENEW, &value, io,
+                        &done, err);
         if (status == ROWLOCK_OK)
-            status = which_are_held(conn, renewals, count, asked, &value, io, err);
+            status = which_are_held(conn, b, &value, io, err);
     } else {
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    for (size_t i = 0; i < count; i++)
-        renewals[i].renewed = renewals[i].held && done.rows >= asked;
+    for (size_t i = 0; i < b->count; i++)
+        if (is_in(b, i))
+            b->renewals[i].renewed = b->renewals[i].held && done.rows >= b->asked;
     rl_buffer_free(&json);
     return status;
+}
+
+/* What another server granted is not to be renewed here, whatever the rows say (a copy has the
+ * same ones). */
+static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
+                               rowlock_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        renewals[i].moved = renewals[i].identity != conn->server.identity;
+    for (int shared = 0; shared < 2; shared++) {
+        batch b = {.renewals = renewals, .count = count, .shared = shared != 0};
+        for (size_t i = 0; i < count; i++)
+            b.asked += is_in(&b, i);
+        if (b.asked > 0)
+            RL_TRY(renew_batch(conn, &b, io, err));
+    }
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,

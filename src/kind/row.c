@@ -64,18 +64,24 @@ static void note_stopped(rl_row_call *call, rowlock_status status, const rowlock
         call->reached_us = rl_now_us();
 }
 
+static rl_sql_id way_to_lock(const rl_row_call *call, const rl_lock *lock)
+{
+    if (lock->shared)
+        return call->budget->try_once ? RL_SQL_ROW_SHARE_TRY : RL_SQL_ROW_SHARE;
+    return call->budget->try_once ? RL_SQL_ROW_TRY : RL_SQL_ROW_LOCK;
+}
+
 static rowlock_status lock_row(rl_row_call *call, rl_lock *lock, rowlock_error *err)
 {
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
-    bool try_once = call->budget->try_once;
     const rl_value values[] = {rl_u64(lock->id)};
     rl_io io = rl_budget_lock_io(call->budget);
     rl_rows rows;
     bool found = false;
     call->sent_us = rl_now_us();
-    rowlock_status status = rl_query_one(call->conn, try_once ? RL_SQL_ROW_TRY : RL_SQL_ROW_LOCK,
-                                         values, &io, &found, &rows, err);
+    rowlock_status status =
+        rl_query_one(call->conn, way_to_lock(call, lock), values, &io, &found, &rows, err);
     note_stopped(call, status, err);
     if (status != ROWLOCK_OK || call->conn->interrupted)
         return rl_row_stopped(call, status == ROWLOCK_OK ? ROWLOCK_UNKNOWN : status, err);

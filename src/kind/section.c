@@ -5,6 +5,7 @@
 #include "engine/look.h"
 #include "engine/settle.h"
 #include "kind/lease.h"
+#include "kind/shared.h"
 #include "kind/transaction.h"
 #include "wait/backoff.h"
 
@@ -12,6 +13,7 @@
 #define DEFAULT_DELAY_MS      5
 #define DEFAULT_MOST_DELAY_MS 500
 #define REDONE_MOST           10
+#define READERS_LOOK_US       100000
 
 /* ---------------------------------------------------------------------- read and swap */
 
@@ -45,11 +47,18 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
         return rl_resource_wrong_kind(name, seen.kind, RL_KIND_LEASE, err);
     case RL_VERDICT_EXPIRED:
         return free_expired(client, budget, name, *id, seen.version, hint_us, err);
+    case RL_VERDICT_SHARED:
+        *hint_us = READERS_LOOK_US;
+        RL_TRY(rl_shared_make_free(client, budget, name, *id, seen.version, err));
+        *hint_us = RL_AT_ONCE;
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' was shared until just now", name);
+    case RL_VERDICT_DRAINING:
     case RL_VERDICT_HELD:
     case RL_VERDICT_COOLING:
         *hint_us = seen.left_us + 1000;
         return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s for another %.3f s", name,
-                       rl_seen_held(&seen) ? "held" : "cooling", (double)seen.left_us / 1e6);
+                       seen.verdict == RL_VERDICT_COOLING ? "cooling" : "held",
+                       (double)seen.left_us / 1e6);
     case RL_VERDICT_RESERVED:
     case RL_VERDICT_FREE:
         break;
@@ -66,7 +75,7 @@ static rowlock_status why_not(rowlock_client *client, const rl_budget *budget, c
     RL_TRY(rl_look(client, budget, id, name, RL_KIND_LEASE, owner, &seen, err));
     if (seen.verdict != RL_VERDICT_GONE && seen.version == expected)
         return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s", name,
-                       rl_seen_held(&seen) ? "held" : "cooling");
+                       seen.verdict == RL_VERDICT_COOLING ? "cooling" : "held");
     return rl_fail(err, ROWLOCK_CONFLICT, "'%s' has version %" PRIu64 ", not %" PRIu64, name,
                    seen.version, expected);
 }

@@ -126,8 +126,14 @@ static const struct {
     const char *name;
     bool name_unique;
     unsigned made_by; /* the migration */
-} tables[] = {{"resource", true, 1},       {"resource_lock", true, 1}, {"lease_renewal", false, 1},
-              {"version_floor", false, 1}, {"lock_event", false, 1},   {"lock_total", false, 3}};
+    const char *primary_key;
+} tables[] = {{"resource", true, 1, "id"},
+              {"resource_lock", true, 1, "id"},
+              {"lease_renewal", false, 1, "id"},
+              {"version_floor", false, 1, "id"},
+              {"lock_event", false, 1, "id"},
+              {"lock_total", false, 3, "id"},
+              {"lock_grant", false, 5, "resource_id,owner"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,
@@ -146,8 +152,8 @@ static rowlock_status check_table(const rl_rows *row, size_t table, const char *
         return damaged(schema, table,
                        "is not an InnoDB table any more: it has no row locks and no transactions",
                        err);
-    if (strcmp(row->cells[2].text, "id") != 0)
-        return damaged(schema, table, "has lost its primary key (id)", err);
+    if (strcmp(row->cells[2].text, tables[table].primary_key) != 0)
+        return damaged(schema, table, "has lost its primary key", err);
     if (tables[table].name_unique && row->cells[3].u64 == 0)
         return damaged(schema, table,
                        "has lost its unique key on resource_name: a name could be locked twice",

@@ -5,7 +5,8 @@
 load helpers
 
 setup() {
-    sql "DELETE FROM resource; DELETE FROM resource_lock; DELETE FROM lease_renewal; DELETE FROM lock_event"
+    sql "DELETE FROM resource; DELETE FROM resource_lock; DELETE FROM lease_renewal; DELETE FROM lock_event;
+         DELETE FROM lock_grant"
 }
 
 # quoted TEXT: as an SQL string, whatever is in it.
@@ -29,6 +30,20 @@ a_free_lock() {
     sql "INSERT INTO resource (resource_name, kind, status, version, owner, update_time)
          VALUES ('$1', 'optimistic', 'free', 7, 'owner-0', UTC_TIMESTAMP(6) - INTERVAL ${2-0} SECOND);
          INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID())"
+}
+
+# a_shared_lock NAME [READER...]: a lease that these hold together; the time of `gone` is over.
+a_shared_lock() {
+    local reader
+    sql "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label, update_time)
+         VALUES ('$1', 'optimistic', 'shared', 42, 'owner-0', 'the last writer', UTC_TIMESTAMP(6));
+         INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID())"
+    for reader in "${@:2}"; do
+        sql "INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at, expires_at)
+             SELECT id, '$reader', 'label of $reader', version, UTC_TIMESTAMP(6),
+                    UTC_TIMESTAMP(6) + INTERVAL IF('$reader' = 'gone', -10, 3600) SECOND
+               FROM resource WHERE resource_name = '$1'"
+    done
 }
 
 # an_event NAME EVENT [AGE_S [DETAIL]]
@@ -168,6 +183,32 @@ an_event() {
     rl show nightly-close --json |& json '.state == "held"'
     fails 66 "*" rl show none-such
     fails 66 "*" rl show --json none-such
+}
+
+@test "ls and show: how many hold it together" {
+    a_lock alone
+    a_shared_lock menu one two three gone
+    a_shared_lock nobody-in gone
+    works rl ls
+    [ "${#lines[@]}" -eq 3 ]
+    [[ "${lines[1]}" =~ ^alone\ +held\ +lease\ +batch@db1 ]]
+    [[ "${lines[2]}" =~ ^menu\ +held\ +lease\ +"3 together"\ +-\ +-\ +42$ ]]
+    run rl ls -a
+    [[ "${lines[3]}" =~ ^nobody-in\ +free\ +lease\ +-\ +-\ +-\ +42$ ]]
+    run -0 --separate-stderr rl ls -a --json
+    jq -e 'map(.readers) == [0, 3, 0]' <<<"$output"
+    jq -e '.[1] | .name == "menu" and .state == "held" and .mode == "lease" and .token == 42 and .owner == ""
+           and .owner_label == "" and .expires_at == null and .remaining_ms == null' <<<"$output"
+    jq -e '.[2].state == "free"' <<<"$output"
+    works rl show menu
+    [[ "$output" =~ state\ +held ]]
+    [[ "$output" =~ "held together"\ +3 ]]
+    [[ "$output" =~ token\ +42 ]]
+    [[ "$output" != *until* ]]
+    [[ "$output" != *"last writer"* ]]
+    rl show --json menu |& jq -e '.readers == 3 and .state == "held"'
+    works rl show alone
+    [[ "$output" != *together* ]]
 }
 
 @test "history: the oldest first, by name, the newest so many" {
@@ -313,6 +354,49 @@ an_event() {
     state_is stuck cooling
     misused "*" rl break --token=0 stuck
     misused "*of one lock*" rl break --token=42 'st*'
+}
+
+@test "break: those who hold it together; they keep writers out until they have ended, and --now does not wait" {
+    a_shared_lock menu one two
+    works rl break --reason="too many" menu
+    [[ "${lines[0]}" == "broke menu: held by "*" (lease, token 42)" ]]
+    [[ "$output" != *unnamed* ]]
+    [[ "$output" != *"last writer"* ]]
+    rl history --json menu |& jq -e '.[-1] | .event == "broken" and .token == 42 and (.detail | contains("too many"))'
+    [ "$(rl show --json menu | jq .token)" -gt 42 ]
+    fails 1 "*menu*" rl run -n menu -- true
+    # No token of theirs is good any more; others may share it.
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant WHERE version <> 0")" = 0 ]
+    is_silent 0 rl run -n --shared menu -- true
+    works rl break --now menu
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant")" = 0 ]
+    is_silent 0 rl run -n menu -- true
+    fails 1 "*" rl break menu
+}
+
+@test "break of those who hold it together: by token, and by pattern" {
+    a_shared_lock menu/1 one two
+    a_shared_lock menu/2 three
+    a_shared_lock menu/3
+    fails 1 "*has the token 42, not 41; nothing was broken" rl break --token=41 menu/1
+    [ "$(rl show --json menu/1 | jq .readers)" -eq 2 ]
+    run -64 --separate-stderr rl break 'menu/*'
+    [ "${#lines[@]}" -eq 2 ]
+    [ "$stderr" = "rowlock: nothing was broken; --yes breaks all of these" ]
+    works rl break --token=42 --now menu/1
+    works rl break --yes --now 'menu/*'
+    [[ "$output" == "broke menu/2: "* ]]
+    [ "${#lines[@]}" -eq 1 ]
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant")" = 0 ]
+}
+
+@test "sweep: frees what is left of readers that are gone" {
+    a_shared_lock menu one gone
+    sql "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) - INTERVAL 2 MINUTE WHERE owner = 'gone'"
+    works rl sweep
+    [[ "$output" == "expired locks freed: 1, "* ]]
+    [ "$(sql "SELECT GROUP_CONCAT(owner) FROM lock_grant")" = one ]
+    [ "$(rl show --json menu | jq .readers)" -eq 1 ]
 }
 
 @test "break of a pattern: --yes, or a list" {

@@ -85,6 +85,9 @@ wants a value|-w
 --kill-after|--leave-children --kill-after=1s ~ touch marker
 --unfenced|--unfenced ~ touch marker
 --at-least|--mode=pessimistic --at-least=1s ~ touch marker
+--at-least|--shared --at-least=1s ~ touch marker
+--at-least|--mode=pessimistic --shared --at-least=1s ~ touch marker
+--shared|--shared=yes ~ touch marker
 --max-hold|--mode=pessimistic --max-hold=1s ~ touch marker
 CASES
     refused 64 "empty" rl run "$L" ""
@@ -345,4 +348,170 @@ max_hold() {
 
 @test "--at-least keeps the lock cooling; --max-hold ends the command in time, whatever the TTL" {
     side_by_side at_least "max_hold 7000 14500 --ttl=12s --max-hold=14s" "max_hold 3000 6300 --max-hold=6s"
+}
+
+# reads WHO [OPTION...]: holds it together with others until $D/WHO.go is there; then that ends with 8. Its token
+# is in $D/WHO, the pid of its command in $D/WHO.pid, that of rowlock in ${READERS[WHO]}.
+reads() {
+    declare -gA READERS
+    (
+        export WHO=$1
+        rl_exec run --shared "${@:2}" "$L" -- bash -c 'echo $$ >"$D/$WHO.pid"
+            echo "${ROWLOCK_TOKEN-none}" >"$D/$WHO"
+            until [ -e "$D/$WHO.go" ]; do sleep 0.05; done
+            exit 8'
+    ) </dev/null >"$D/$1.out" 2>"$D/$1.err" 3>&- &
+    READERS[$1]=$!
+    poll got "$D/$1"
+}
+
+# Ends one of them.
+leaves() {
+    touch "$D/$1.go"
+    ends_with 8 "${READERS[$1]}"
+}
+
+# writes WHO [OPTION...]: waits to have it alone, in the background; then $D/WHO is there, with its token, and
+# $D/beside, where the command of a reader is still at work.
+writes() {
+    (
+        export WHO=$1
+        rl_exec run "${@:2}" "$L" -- bash -c 'for pid in "$D"/*.pid; do
+                is_dead "$(cat "$pid")" || touch "$D/beside"
+            done
+            echo "$ROWLOCK_TOKEN" >"$D/$WHO"'
+    ) </dev/null >"$D/$1.out" 2>"$D/$1.err" 3>&- &
+    WRITER=$!
+}
+
+# For poll: somebody waits to have it alone. (Who waits for readers of a lease is in no queue.)
+is_closed() {
+    [ "$(sql "SELECT next_owner <> '' FROM resource WHERE resource_name = '$L'")" = 1 ]
+}
+
+readers_are() {
+    [ "$(rl show --json "$L" | jq .readers)" -eq "$1" ]
+}
+
+shared_lease() {
+    is_silent 0 rl run "$L" true
+    token=$(token_of_lock)
+    reads one
+    reads two
+    [ "$(cat one)" -eq "$token" ]
+    [ "$(cat two)" -eq "$token" ]
+    readers_are 2
+    refused 1 "$L" rl run -n "$L" touch marker
+    writes alone
+    poll is_closed
+    # Whoever comes behind one that waits, waits behind it.
+    refused 1 "$L" rl run -n --shared "$L" touch marker
+    leaves one
+    readers_are 1
+    is_alive "$WRITER"
+    [ ! -e alone ]
+    leaves two
+    ends_with 0 "$WRITER"
+    [ "$(cat alone)" -eq $((token + 1)) ]
+    [ ! -e beside ]
+    is_silent 0 rl run -n --shared "$L" true
+    is_silent 0 is_free
+}
+
+shared_rows() {
+    export MODE=pessimistic
+    reads one --mode=$MODE
+    reads two --mode=$MODE
+    [ "$(cat one two)" = $'none\nnone' ]
+    refused 1 "$L" rl run -n --mode=$MODE "$L" touch marker
+    writes alone --mode=$MODE
+    poll somebody_waits
+    leaves one
+    is_alive "$WRITER"
+    [ ! -e alone ]
+    leaves two
+    ends_with 0 "$WRITER"
+    [ -e alone ]
+    [ ! -e beside ]
+    is_silent 0 is_free
+}
+
+@test "--shared: two at the same time, in both modes; who wants it alone waits for both" {
+    side_by_side shared_lease shared_rows
+}
+
+@test "--shared: exit status, environment and history are as ever" {
+    is_silent 0 rl run "$L" true
+    token=$(token_of_lock)
+    run -7 rl run --shared "$L" -- sh -c 'echo "$ROWLOCK_NAME|$ROWLOCK_TOKEN"; exit 7'
+    [ "$output" = "$L|$token" ]
+    rl history --json "$L" |& jq -e --argjson token "$token" '.[-2:]
+        | (map(.event) == ["acquired", "released"]) and all(.[]; .token == $token and .mode == "lease")
+          and .[1].exit_status == 7 and .[0].owner == .[1].owner'
+    refused 65 "" rl run --shared --mode=pessimistic "$L" touch marker
+    refused 127 "no-such-program" rl run --shared "$L" -- no-such-program
+    is_silent 0 is_free
+}
+
+@test "--shared: who shares a lock that is broken is ended, each of them, and nobody has it before" {
+    reads one --ttl=6s
+    reads two --ttl=6s
+    rl break --reason="too many" "$L"
+    # They learn of it at their next renewal; until they have ended it is kept for them.
+    writes next
+    for who in one two; do
+        ends_with 75 "${READERS[$who]}"
+        grep -q "^rowlock: $L: " "$who.err"
+    done
+    ends_with 0 "$WRITER"
+    [ "$(cat next)" -gt "$(cat one)" ]
+    [ ! -e beside ]
+    rl history --json "$L" |& jq -e 'map(.event)
+        | (map(select(. == "lost")) | length == 2) and (map(select(. == "broken")) | length == 1)'
+}
+
+# What a writer changes in two steps, and a reader sees as one.
+read_pair() {
+    local pair
+    pair=$(sql "SELECT a FROM pair; DO SLEEP(0.01); SELECT b FROM pair")
+    [[ $pair =~ ^([0-9]+)$'\n'([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+}
+
+write_pair() {
+    sql "UPDATE pair SET a = a + 1; DO SLEEP(0.01); UPDATE pair SET b = b + 1"
+}
+
+# contend COMMAND...: eight times.
+contend() {
+    local n
+    for ((n = 0; n < 8; n++)); do
+        "$@" || echo "$*: exit $?" >>"$D/odd"
+    done
+}
+
+write_pair_in_sql() {
+    sql "CALL rowlock_acquire('$L', 30, 80, @t);
+         UPDATE pair SET a = a + 1; DO SLEEP(0.01); UPDATE pair SET b = b + 1;
+         CALL rowlock_release('$L', @t)"
+}
+
+@test "--shared: beside writers of the command and of SQL, no reader sees half of a change" {
+    export -f read_pair write_pair
+    rl init -q --procedures
+    sql "CREATE TABLE pair (a INT NOT NULL, b INT NOT NULL); INSERT INTO pair VALUES (0, 0)"
+    pids=()
+    for _ in 1 2; do
+        contend rl run --shared "$L" -- bash -c read_pair >>said 2>&1 3>&- &
+        pids+=($!)
+        contend rl run "$L" -- bash -c write_pair >>said 2>&1 3>&- &
+        pids+=($!)
+        contend write_pair_in_sql >>said 2>&1 3>&- &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+    done
+    cat said
+    [ ! -e odd ] || { cat odd; false; }
+    [ "$(sql "SELECT CONCAT(a, ' ', b) FROM pair")" = "32 32" ]
 }

@@ -9,7 +9,7 @@
 
 #include "conformance/clients.h" /* after those whose parameters have its names */
 
-enum { WAITERS = 8, LONG_TTL = 30000, SOON = 1000 };
+enum { WAITERS = 8, MANY = 64, LONG_TTL = 30000, SOON = 1000 };
 enum { LOOK_MS = 4000 }; /* a waiter in the queue looks at the row no sooner (engine/acquire.c) */
 
 static ts_proxy *proxy;
@@ -102,8 +102,8 @@ static void finish(rowlock_hold *hold, const char *name)
 /* Waiters in a queue, each with a client of its own. */
 typedef struct crowd {
     unsigned count;
-    rowlock_client *clients[WAITERS];
-    ts_waiter waiters[WAITERS];
+    rowlock_client *clients[MANY];
+    ts_waiter waiters[MANY];
 } crowd;
 
 static crowd gather(const char *name, unsigned count, bool through_proxy)
@@ -148,11 +148,11 @@ TS_ONCE(test_first_come_first_served)
     const char *name = ts_name("fifo");
     rowlock_hold *hold = take(holder, name);
     uint64_t token = rowlock_hold_token(hold);
-    crowd c = gather(name, WAITERS, false);
-    for (unsigned i = 0; i < WAITERS; i++) {
+    crowd c = gather(name, MANY, false);
+    for (unsigned i = 0; i < MANY; i++) {
         hold = pass(hold, &c.waiters[i], SOON);
         assert_int_equal(rowlock_hold_token(hold), token + i + 1);
-        assert_int_equal(ts_in_queue(mysql, name), WAITERS - 1 - i);
+        assert_int_equal(ts_in_queue(mysql, name), MANY - 1 - i);
     }
     finish(hold, name);
     disperse(&c);

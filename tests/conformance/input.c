@@ -197,7 +197,6 @@ TS_ONCE(test_bad_sets)
     rowlock_hold *hold = untouched;
     TS_HOLD *most = NULL;
     rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC};
-    rowlock_acquire_options lease = {.mode = ROWLOCK_OPTIMISTIC};
     rowlock_acquire_options again = {.mode = ROWLOCK_PESSIMISTIC, .reentrant = true};
     char *before = ts_dump(mysql, ts_schema());
     for (size_t i = 0; i <= ROWLOCK_SET_MAX; i++)
@@ -207,8 +206,6 @@ TS_ONCE(test_bad_sets)
     WANT(INVALID, rowlock_acquire_set(client, names, SIZE_MAX, &options, &hold, &ts_err));
     WANT(INVALID, rowlock_acquire_set(client, names, 0, &options, &hold, &ts_err));
     WANT(INVALID, rowlock_acquire_set(client, NULL, 1, &options, &hold, &ts_err));
-    WANT(INVALID, rowlock_acquire_set(client, names, 2, &lease, &hold, &ts_err));
-    WANT(INVALID, rowlock_acquire_set(client, names, 2, NULL, &hold, &ts_err));
     WANT(INVALID, rowlock_acquire_set(client, names, 2, &again, &hold, &ts_err));
     assert_ptr_equal(hold, untouched);
     ts_same(before, ts_dump(mysql, ts_schema()));

@@ -236,6 +236,9 @@ static cost end_count(const party *p)
 
 /* They wait, though for nothing: a try that the server keeps for long goes another way. */
 static const rowlock_acquire_options lease = {.ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
+static const rowlock_acquire_options shared = {
+    .ttl_ms = LONG_TTL, .wait_ms = IN_TIME, .shared = true};
+static const rowlock_acquire_options slots = {.ttl_ms = LONG_TTL, .wait_ms = IN_TIME, .slots = 4};
 static const rowlock_acquire_options fenced = {
     .mode = ROWLOCK_PESSIMISTIC, .ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
 static const rowlock_acquire_options unfenced = {
@@ -765,6 +768,12 @@ static const row rows[] = {
     {"acquire, the client is new", fresh_client, .how = &lease},
     {"renewal of 1 lease", beat, .how = &lease},
     {"renewal of 1,000 leases", renewal_of_many, .how = &lease},
+    {"acquire, shared, nobody had it alone since", acquire, .how = &shared},
+    {"release, shared", release, .how = &shared},
+    {"acquire of a set of 3 leases", set_of_names, .how = &lease, .twice = true},
+    {"release of a set of 3 leases", set_of_names, .how = &lease, .twice = true, .second = true},
+    {"acquire of one of 4 slots", acquire, .how = &slots},
+    {"release of one of 4 slots", release, .how = &slots},
     {"acquire, unfenced", acquire, .how = &unfenced},
     {"release, unfenced", release, .how = &unfenced},
     {"release, unfenced, `no_reply`", release_no_reply, .how = &unfenced},

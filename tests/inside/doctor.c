@@ -76,6 +76,8 @@ TS_ONCE(test_users)
     expect(&options, "waiters", ROWLOCK_NOTE, NULL, NULL);
     /* Who takes locks and does not sweep. */
     options = options_of("taker", "SELECT, INSERT, UPDATE");
+    TS_MYSQL *root = ts_connect(ts_schema());
+    ts_sql(root, "GRANT DELETE ON lock_grant TO '%s'@'localhost'", options.user);
     expect(&options, "privileges", ROWLOCK_NOTE, "but not `rowlock sweep`", NULL);
 }
 

@@ -137,7 +137,7 @@ static bool any_running(void)
 
 static void empty_tables(void)
 {
-    static const char *const tables[] = {"resource", "resource_lock", "lease_renewal",
+    static const char *const tables[] = {"resource", "resource_lock", "lease_renewal", "lock_grant",
                                          "lock_event"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         ts_sql(admin, "DELETE FROM %s", tables[i]);

@@ -1,7 +1,8 @@
 /*
  * The commands of a step:
  *
- *   acquire NAME lease|pessimistic [wait=MS|forever] [ttl=MS] [at_least=MS] [unfenced]
+ *   acquire NAME lease|pessimistic [wait=MS|forever] [ttl=MS] [at_least=MS] [unfenced] [shared]
+ *   upgrade NAME [wait=...]                  downgrade NAME
  *   acquire_set NAME,NAME... [wait=...]      release NAME      check NAME
  *   told NAME          waits until the holder has been told of the loss
  *   tx_acquire NAME [wait=...]               fence NAME
@@ -90,6 +91,7 @@ static rowlock_acquire_options options_of(const words *w)
                                      .wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER),
                                      .ttl_ms = number(w, "ttl", 60000),
                                      .at_least_ms = number(w, "at_least", 0),
+                                     .shared = flag(w, "shared"),
                                      .unfenced = flag(w, "unfenced")};
 }
 
@@ -157,6 +159,25 @@ static void do_fence(session *s, const words *w, char *out)
     session_hold *slot = find_hold(s, argument(w, 1));
     if (slot)
         say(out, rowlock_fence(slot->hold, s->mysql, NULL));
+}
+
+static void do_upgrade(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (!slot)
+        return;
+    rowlock_status status =
+        rowlock_hold_upgrade(slot->hold, number(w, "wait", ROWLOCK_WAIT_FOREVER), NULL, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, token %" PRIu64, rowlock_hold_token(slot->hold));
+}
+
+static void do_downgrade(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot)
+        say(out, rowlock_hold_downgrade(slot->hold, NULL));
 }
 
 static void do_tx_acquire(session *s, const words *w, char *out)
@@ -324,6 +345,8 @@ static void run_command(session *s, const char *command, char *out)
         {"told", do_told},
         {"tx_acquire", do_tx_acquire},
         {"fence", do_fence},
+        {"upgrade", do_upgrade},
+        {"downgrade", do_downgrade},
         {"section", do_section},
         {"open", do_open},
         {"version_read", do_version_read},

@@ -1,12 +1,15 @@
 /*
  * One process of a run. Everything it calls, and what came back, goes into the history.
  *
- *   faults_actor work  FOLDER WHO SOCKET SCHEMA LOCK lease|row TTL_MS SEED FENCED POLL
- *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK lease|row
+ *   faults_actor work  FOLDER WHO SOCKET SCHEMA LOCK MODE TTL_MS SEED FENCED POLL READERS
+ *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE
  *
+ * MODE:  lease, row, or a number: the name has so many slots, each a lease.
  * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
- *        again and again until stdin ends. FENCED, POLL: 0 or 1.
- * probe: takes the lock once, waiting for up to 20 s, and gives it back.
+ *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
+ *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
+ *        and then. 0: it does neither. Of slots it takes one or several, and shares none.
+ * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by
@@ -30,14 +33,19 @@ typedef struct actor {
     const char *schema;
     const char *lock;
     bool lease;
+    unsigned slots; /* 0: the name has none */
     bool fenced;
     bool poll;
     bool slow_disk;
     int64_t ttl_ms;
+    unsigned readers;
     dice dice;
     rowlock_client *client;
     rowlock_hold *hold;
-    uint64_t token; /* of the hold */
+    bool shared;    /* the hold is */
+    bool changes;   /* and may be changed */
+    uint64_t token; /* of the hold; of several slots, of the first ... */
+    char name[64];  /* ... and this is the one that writes are guarded by */
     char owner[64];
     MYSQL *table; /* NULL: not connected */
     unsigned writes;
@@ -93,7 +101,7 @@ static const char *guard_by_token(actor *a)
     if (!run(a,
              "UPDATE guard SET writes = writes + 1, token = %" PRIu64
              " WHERE name = '%s' AND token <= %" PRIu64,
-             a->token, a->lock, a->token))
+             a->token, a->name, a->token))
         return "failed";
     return mysql_affected_rows(a->table) == 1 ? "ok" : "refused";
 }
@@ -107,7 +115,7 @@ static const char *guard_by_fence(actor *a)
     return run(a,
                "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
                ") WHERE name = '%s'",
-               a->token, a->lock)
+               a->token, a->name)
                ? "ok"
                : "failed";
 }
@@ -132,7 +140,7 @@ static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
     if (!run(a,
              "INSERT INTO written (name, token, owner, writer, seq, kind)"
              " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
-             a->lock, a->token, a->owner, a->log.who, a->writes, kind))
+             a->name, a->token, a->owner, a->log.who, a->writes, kind))
         return "failed";
     if (open_ms > 0)
         pass_ms(open_ms);
@@ -178,18 +186,36 @@ static void take_disk_for_slow(actor *a)
         atomic_store(&a->client->bells.commit_us, INT64_MAX / 2);
 }
 
-static rowlock_status acquire(actor *a, int64_t wait_ms)
+static bool is_fenced(const actor *a)
+{
+    return a->lease || (a->fenced && !a->shared);
+}
+
+/* What is taken at once has one owner. */
+static void log_slots(const actor *a)
+{
+    for (size_t i = 0; a->slots > 0 && i < rowlock_hold_count(a->hold); i++)
+        history_log(&a->log, "slot name=%s token=%" PRIu64 " owner=%s",
+                    rowlock_hold_name_at(a->hold, i), rowlock_hold_token_at(a->hold, i), a->owner);
+}
+
+/* `units`: of its slots; 0 where it has none. */
+static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned units)
 {
     const rowlock_acquire_options options = {.mode = a->lease ? ROWLOCK_OPTIMISTIC
                                                               : ROWLOCK_PESSIMISTIC,
                                              .wait_ms = wait_ms,
                                              .ttl_ms = a->ttl_ms,
+                                             .shared = shared,
+                                             .slots = a->slots,
+                                             .units = units,
                                              .unfenced = !a->lease && !a->fenced,
                                              .on_lost = on_lost,
                                              .on_lost_data = a};
     rowlock_error err = {0};
     take_disk_for_slow(a);
-    history_log(&a->log, "acquire wait=%" PRId64, wait_ms * 1000);
+    history_log(&a->log, "acquire wait=%" PRId64 " shared=%d units=%u", wait_ms * 1000, shared,
+                units);
     rowlock_status status = rowlock_acquire(a->client, a->lock, &options, &a->hold, &err);
     if (status != ROWLOCK_OK) {
         history_log(&a->log, "acquired status=%s server=%u", rowlock_status_name(status),
@@ -197,11 +223,39 @@ static rowlock_status acquire(actor *a, int64_t wait_ms)
         a->hold = NULL;
         return status;
     }
+    a->shared = shared;
+    a->changes = a->lease && a->slots == 0 && a->readers > 0;
     a->token = rowlock_hold_token(a->hold);
+    snprintf(a->name, sizeof a->name, "%s", rowlock_hold_name_at(a->hold, 0));
     snprintf(a->owner, sizeof a->owner, "%s", rowlock_hold_owner(a->hold));
+    log_slots(a);
     history_log(&a->log, "acquired status=OK token=%" PRIu64 " owner=%s fenced=%d", a->token,
-                a->owner, a->lease || a->fenced);
+                a->owner, is_fenced(a));
     return status;
+}
+
+/* From a reader to who has it alone, or back. After one that did not work no other follows: nobody
+ * may know what it is then. */
+static void change(actor *a, int64_t wait_ms)
+{
+    rowlock_error err = {0};
+    rowlock_status status;
+    const bool up = a->shared;
+    if (up) {
+        history_log(&a->log, "upgrade wait=%" PRId64, wait_ms * 1000);
+        status = rowlock_hold_upgrade(a->hold, wait_ms, NULL, &err);
+    } else {
+        history_log(&a->log, "downgrade");
+        status = rowlock_hold_downgrade(a->hold, &err);
+    }
+    a->changes = status == ROWLOCK_OK;
+    if (status == ROWLOCK_OK) {
+        a->shared = !up;
+        a->token = rowlock_hold_token(a->hold);
+    }
+    history_log(&a->log, "%s status=%s server=%u token=%" PRIu64 " fenced=1",
+                up ? "upgraded" : "downgraded", rowlock_status_name(status), err.server_errno,
+                a->token);
 }
 
 static bool still_ours(actor *a)
@@ -277,13 +331,34 @@ static void maybe_write(actor *a)
         write_once(a, "fence", dice_roll(&a->dice, 40) == 0 ? a->ttl_ms * 3 / 2 : 0);
 }
 
+static void maybe_change(actor *a)
+{
+    if (a->changes && dice_roll(&a->dice, 100) < 3)
+        change(a, how_long_to_wait(a));
+}
+
 static void hold_for(actor *a, int64_t ms)
 {
     int64_t end = history_now() + ms * 1000;
     while (still_ours(a) && history_now() < end && !told_to_stop()) {
         maybe_write(a);
+        maybe_change(a);
         pass_ms(dice_between(&a->dice, 3, 20));
     }
+}
+
+static bool wants_to_share(actor *a)
+{
+    return a->slots == 0 && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
+}
+
+/* One, or now and then two or three. */
+static unsigned how_many_slots(actor *a)
+{
+    const unsigned most = a->slots < 3 ? a->slots : 3;
+    if (most < 2)
+        return most;
+    return dice_roll(&a->dice, 3) > 0 ? 1 : 2 + dice_roll(&a->dice, most - 1);
 }
 
 static void cycle(actor *a)
@@ -292,7 +367,9 @@ static void cycle(actor *a)
         pass_ms(100);
         return;
     }
-    if (acquire(a, how_long_to_wait(a)) != ROWLOCK_OK) {
+    const bool shared = wants_to_share(a);
+    const unsigned units = how_many_slots(a);
+    if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {
         pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
@@ -321,7 +398,7 @@ static int probe(actor *a)
 {
     while (!open_client(a))
         pass_ms(100);
-    if (acquire(a, 20000) == ROWLOCK_OK)
+    if (acquire(a, 20000, false, a->slots) == ROWLOCK_OK)
         release(a);
     close_client(a);
     return 0;
@@ -330,7 +407,7 @@ static int probe(actor *a)
 int main(int argc, char **argv)
 {
     actor a = {.ttl_ms = 1000, .fenced = true};
-    if (argc != 8 && argc != 12)
+    if (argc != 8 && argc != 13)
         return 64;
     if (!history_open(&a.log, argv[2], (unsigned)strtoul(argv[3], NULL, 10)))
         return 74;
@@ -338,16 +415,18 @@ int main(int argc, char **argv)
     a.schema = argv[5];
     bool is_work = strcmp(argv[1], "work") == 0;
     a.lock = argv[6];
-    a.lease = strcmp(argv[7], "lease") == 0;
-    if (is_work && argc == 12) {
+    a.slots = (unsigned)strtoul(argv[7], NULL, 10);
+    a.lease = a.slots > 0 || strcmp(argv[7], "lease") == 0;
+    if (is_work && argc == 13) {
         a.ttl_ms = strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
+        a.readers = (unsigned)strtoul(argv[12], NULL, 10);
         a.slow_disk = dice_roll(&a.dice, 2);
     }
-    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d", a.lock,
+    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d slots=%u", a.lock,
                 a.lease ? "lease" : "row", a.ttl_ms * 1000, a.poll,
-                strstr(a.socket, "proxy") != NULL);
+                strstr(a.socket, "proxy") != NULL, a.slots);
     return is_work ? work(&a) : probe(&a);
 }

@@ -1,13 +1,37 @@
 # The statements of sql/ with one guard of the protocol broken: for a library that the checker must
 # see through. awk -v guard=NAME -f break.awk FILE...; another number of changes than the guard has
-# ends the build.
+# ends the build. With -v part=source: a file of src/, for a guard that is partly there.
 #
-#   expiry    a lease is taken over while it still runs
-#   for-ever  a lease whose time is over is never taken over
-#   version   whoever takes a lock gets the token of the one before
-#   release   a release frees the lease whoever has it by then
-#   row       a row lock is read without being locked
-#   fence     a fence passes with any token
+#   expiry            a lease is taken over while it still runs
+#   for-ever          a lease whose time is over is never taken over
+#   version           whoever takes a lock gets the token of the one before
+#   release           a release frees the lease whoever has it by then
+#   bell-release      the bell stays with who released
+#   bell-swap         who asks anew passes the waiter that was woken
+#   row               a row lock is read without being locked
+#   fence             a fence passes with any token
+#
+# Of readers. Where a writer both looks for them and takes the lease only if there are none, both are
+# broken: one alone is enough.
+#
+#   reader-status     a reader enters whoever has the lease
+#   reader-closed     a reader enters though a writer has closed it and has seen nobody
+#   reader-look       a writer takes it beside readers
+#   reader-look-first a writer looks before it has closed it, not afterwards
+#   reader-expiry     the time of every reader counts as over
+#   reader-for-ever   a reader whose time is over is never put out
+#   reader-version    a writer gets the token of the readers before it
+#   reader-leave      a reader that leaves puts the others out
+#   reader-downgrade  who goes on as a reader has no time left
+#   reader-row        a row lock that is shared is read without being locked
+#
+# Of slots.
+#
+#   slot-free         a slot is taken whoever has it
+#   slot-expiry       the time of every slot's holder counts as over
+#   slot-for-ever     a slot whose holder's time is over is never free again
+#   slot-line         who asks anew passes those who wait
+#   slot-version      whoever takes a slot gets the token of the one before
 
 function change(pattern, replacement) {
     if (sub(pattern, replacement))
@@ -23,6 +47,21 @@ BEGIN {
     wanted["bell-swap"] = 1
     wanted["row"] = 2
     wanted["fence"] = 2
+    wanted["reader-status"] = 1
+    wanted["reader-closed"] = 2
+    wanted["reader-look"] = 2
+    wanted["reader-look-first"] = part == "source" ? 2 : 1
+    wanted["reader-expiry"] = 2
+    wanted["reader-for-ever"] = 1
+    wanted["reader-version"] = 1
+    wanted["reader-leave"] = 1
+    wanted["reader-downgrade"] = 2
+    wanted["reader-row"] = 2
+    wanted["slot-free"] = 2
+    wanted["slot-expiry"] = 3
+    wanted["slot-for-ever"] = part == "source" ? 1 : 0
+    wanted["slot-line"] = part == "source" ? 1 : 0
+    wanted["slot-version"] = 2
 }
 
 /^-- name:/ { name = $3 }
@@ -52,11 +91,40 @@ guard == "fence" && name == "caller_fence" {
     change("AND version = :version", "AND (version = :version OR 1 = 1)")
     change("AND owner = :owner", "AND (owner = :owner OR 1 = 1)")
 }
+guard == "reader-status" && name == "shared_enter" { change("AND r.status = 'shared'", "") }
+guard == "reader-closed" && name == "shared_enter" { change("AND r.next_owner = ''", "") }
+guard == "reader-look" && name == "shared_reader" { change("AND g.owner <> :owner", "& AND 1 = 0") }
+guard ~ /^reader-(closed|look|look-first)$/ && name == "shared_take" { change("AND g.owner IS NULL", "") }
+guard == "reader-look-first" && part == "source" {
+    change("^    if \\(seen->verdict == RL_VERDICT_SHARED", "    RL_TRY(is_worth_it(\\&w, err));\n&")
+    change("return none_is_in\\(&w, err\\);", "return ROWLOCK_OK;")
+}
+guard == "reader-expiry" && name == "shared_reader" { change("COALESCE\\(TIMESTAMPDIFF.*g.expires_at\\), 0\\)", "0") }
+guard == "reader-expiry" && name == "shared_expire" { change("AND expires_at <= UTC_TIMESTAMP\\(6\\)", "") }
+guard == "reader-for-ever" && name == "shared_expire" { change("AND expires_at <= UTC_TIMESTAMP\\(6\\)", "& AND 1 = 0") }
+guard == "reader-version" && name == "shared_take" { change("LAST_INSERT_ID\\(:seen \\+ 1\\)", "LAST_INSERT_ID(:seen)") }
+guard == "reader-leave" && name == "shared_leave" { change("AND owner = :owner", "AND (owner = :owner OR 1 = 1)") }
+guard == "reader-downgrade" && name == "shared_join" { change("\\+ INTERVAL", "- INTERVAL") }
+guard == "reader-row" && name ~ /^(row_share|row_share_try)$/ {
+    change("/\\*M! LOCK IN SHARE MODE \\*/ /\\*!80000 FOR SHARE \\*/( NOWAIT)?", "")
+}
+guard == "slot-free" && name == "slots_take" { change("AND r.status = 'free'", "") }
+guard == "slot-free" && name == "set_take_quiet" { change("AND r.status = 'free'", "") }
+guard == "slot-expiry" && name == "slots_look" { change("'HELD', 'EXPIRED'", "'EXPIRED', 'EXPIRED'") }
+guard == "slot-expiry" && name == "lease_expire" {
+    change("AND r.lease_expires_at <= UTC_TIMESTAMP\\(6\\)", "")
+    change("AND \\(l.version <> r.version .*;", ";")
+}
+guard == "slot-for-ever" && part == "source" { change("c->free_count < c->units && seen->expired", "& > c->count") }
+guard == "slot-line" && part == "source" { change("return c->turn.conn \\|\\|", "return c->count > 0 ||") }
+guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
+guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
 { print }
 
 END {
     if (changes != wanted[guard]) {
-        printf "guard '%s': %d changes, not %d: has sql/ changed?\n", guard, changes, wanted[guard] > "/dev/stderr"
+        printf "guard '%s': %d changes, not %d: has %s/ changed?\n", guard, changes, wanted[guard],
+            (part == "source" ? "src" : "sql") > "/dev/stderr"
         exit 1
     }
 }

@@ -38,7 +38,13 @@ __attribute__((format(printf, 3, 4))) static void complain(checking *c, const ch
 
 static bool same_lock(const hold *a, const hold *b)
 {
-    return strcmp(a->by->name, b->by->name) == 0;
+    return strcmp(a->name, b->name) == 0;
+}
+
+/* A name with slots, as who waits for it sees it; not one of the slots. */
+static bool is_of_slots(const hold *h)
+{
+    return h->kind == HOLDER_SLOTS;
 }
 
 static int64_t lateness(const checking *c, int64_t from, int64_t to)
@@ -54,6 +60,25 @@ static bool excepted(const checking *c, int64_t from, int64_t to)
            model_disturbed(c->m, "break", (span){from, to}, 0);
 }
 
+/* Of two kinds: may they have the lock at the same time? (How many of slots: see check_slots().) */
+static bool together(holder_kind a, holder_kind b)
+{
+    static const bool may[HOLDER_KINDS][HOLDER_KINDS] = {
+        [HOLDER_READER] = {[HOLDER_READER] = true}, [HOLDER_SLOTS] = {[HOLDER_SLOTS] = true}};
+    return may[a][b];
+}
+
+static bool is_reader(const hold *h)
+{
+    return h->kind == HOLDER_READER;
+}
+
+/* Whoever has it alone raises the token; readers leave it. */
+static bool rises(const hold *a, const hold *b)
+{
+    return is_reader(b) ? a->token <= b->token : a->token < b->token;
+}
+
 static void check_tokens(checking *c)
 {
     const model *m = c->m;
@@ -63,25 +88,86 @@ static void check_tokens(checking *c)
             const hold *b = &m->holds[j];
             if (!hold_ok(b) || !b->fenced || !same_lock(a, b))
                 continue;
-            if (a->token == b->token)
-                complain(c, "token-once", "%s: %" PRIu64 " went to %u and to %u", a->by->name,
-                         a->token, a->by->who, b->by->who);
-            else if (a->reply <= b->call && a->token > b->token)
+            if (a->token == b->token && !is_reader(a) && !is_reader(b))
+                complain(c, "token-once", "%s: %" PRIu64 " went to %u and to %u", a->name, a->token,
+                         a->by->who, b->by->who);
+            else if (a->reply <= b->call && !rises(a, b))
                 complain(c, "token-rises",
                          "%s: %u had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
                          " and got %" PRIu64,
-                         a->by->name, a->by->who, a->token, a->reply, b->by->who, b->call,
-                         b->token);
+                         a->name, a->by->who, a->token, a->reply, b->by->who, b->call, b->token);
         }
     }
 }
 
-/* The first hold of somebody else, with a higher token, that was acknowledged before `before`. */
+/* The last one who had it alone, by the tokens, of those that had asked by then; NULL: nobody. */
+static const hold *last_alone(const checking *c, const hold *reader)
+{
+    const hold *last = NULL;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (hold_ok(h) && !is_reader(h) && h->fenced && h->call < reader->reply &&
+            same_lock(h, reader) && (!last || h->token > last->token))
+            last = h;
+    }
+    return last;
+}
+
+/* May it have raised the token, without having got the lock? */
+static bool may_have_raised(const hold *h)
+{
+    static const char *const sure[] = {"BUSY", "TIMEOUT", "DEADLOCK"};
+    for (size_t i = 0; i < sizeof sure / sizeof sure[0]; i++)
+        if (strcmp(h->status, sure[i]) == 0)
+            return false;
+    return !hold_ok(h) && !is_reader(h);
+}
+
+static bool token_got_lost(const checking *c, const hold *last, const hold *reader)
+{
+    const int64_t from = last ? last->call : INT64_MIN;
+    /* Its time may have been over, which ends its token, too. */
+    if (last && !last->changed && strcmp(last->release_status, "OK") != 0)
+        return true;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (may_have_raised(h) && h->call < reader->reply && h->reply > from &&
+            same_lock(h, reader))
+            return true;
+    }
+    return model_disturbed(c->m, "break", (span){from, reader->reply}, 0);
+}
+
+static void check_tokens_of_readers(checking *c)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *r = &c->m->holds[i];
+        if (!hold_ok(r) || !is_reader(r) || !r->fenced)
+            continue;
+        const hold *last = last_alone(c, r);
+        /* Where nobody has had it alone the first reader gets 1. */
+        const uint64_t highest = last ? last->token : 1;
+        if (r->token > highest && !token_got_lost(c, last, r))
+            complain(c, "token-reader",
+                     "%s: %u, a reader, got %" PRIu64 " at %" PRId64 "; the last was %" PRIu64,
+                     r->name, r->by->who, r->token, r->reply, highest);
+    }
+}
+
+/* A reader who came in when `a` had it alone, and had not given it up. */
+static bool read_beside(const hold *a, const hold *b)
+{
+    return !is_reader(a) && is_reader(b) && b->token == a->token && b->reply > a->call &&
+           b->reply <= a->given_up;
+}
+
+/* Somebody else, beside whom `a` cannot have it, who was told before `before` that he has. */
 static const hold *successor(const checking *c, const hold *a, int64_t before)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *b = &c->m->holds[i];
-        if (hold_ok(b) && b->fenced && b->token > a->token && b->reply < before && same_lock(a, b))
+        if (hold_ok(b) && b->fenced && b->reply < before && same_lock(a, b) &&
+            (b->token > a->token || read_beside(a, b)))
             return b;
     }
     return NULL;
@@ -102,7 +188,98 @@ static void check_two_holders(checking *c)
         complain(c, "two-holders",
                  "%s: %u (token %" PRIu64 ") still holds it at %" PRId64 "; %u got %" PRIu64
                  " at %" PRId64,
-                 a->by->name, a->by->who, a->token, l->from, b->by->who, b->token, b->reply);
+                 a->name, a->by->who, a->token, l->from, b->by->who, b->token, b->reply);
+    }
+}
+
+static bool has_for_sure(const hold *h, int64_t at)
+{
+    return hold_ok(h) && h->first_sure <= at && at <= h->last_sure &&
+           (is_reader(h) || at <= h->given_up);
+}
+
+static bool too_many(const unsigned count[HOLDER_KINDS])
+{
+    for (int a = 0; a < HOLDER_KINDS; a++)
+        for (int b = 0; b < HOLDER_KINDS; b++)
+            if (!together((holder_kind)a, (holder_kind)b) && count[a] > 0 &&
+                count[b] > (a == b ? 1U : 0U))
+                return true;
+    return false;
+}
+
+static void check_holders(checking *c)
+{
+    const hold *accused = NULL;
+    for (size_t i = 0; i < c->m->look_count; i++) {
+        const look *l = &c->m->looks[i];
+        unsigned count[HOLDER_KINDS] = {0};
+        if (!l->ok || !l->hold->by->lease || l->hold == accused)
+            continue;
+        for (size_t j = 0; j < c->m->hold_count; j++) {
+            const hold *h = &c->m->holds[j];
+            if (has_for_sure(h, l->from) && same_lock(h, l->hold) && !excepted(c, h->call, l->from))
+                count[h->kind]++;
+        }
+        if (!too_many(count))
+            continue;
+        accused = l->hold;
+        complain(c, "holders", "%s: %u alone and %u readers at %" PRId64, accused->name,
+                 count[HOLDER_ALONE], count[HOLDER_READER], l->from);
+    }
+}
+
+/* So many slots of the name are held for sure. */
+static unsigned slots_held(const checking *c, const look *l)
+{
+    unsigned held = 0;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (is_of_slots(h) && has_for_sure(h, l->from) && same_lock(h, l->hold) &&
+            !excepted(c, h->call, l->from))
+            held += h->units;
+    }
+    return held;
+}
+
+static void check_slots(checking *c)
+{
+    const hold *accused = NULL;
+    for (size_t i = 0; i < c->m->look_count; i++) {
+        const look *l = &c->m->looks[i];
+        if (!l->ok || !is_of_slots(l->hold) || l->hold == accused)
+            continue;
+        const unsigned held = slots_held(c, l);
+        if (held <= l->hold->by->slots)
+            continue;
+        accused = l->hold;
+        complain(c, "slots", "%s: %u slots are held at %" PRId64 ", and it has %u", accused->name,
+                 held, l->from, accused->by->slots);
+    }
+}
+
+/* No other one had it alone between the reader and who that has become. */
+static void check_upgrade(checking *c, const hold *now)
+{
+    const hold *was = now->before;
+    if (excepted(c, was->call, now->reply))
+        return;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *b = &c->m->holds[i];
+        if (hold_ok(b) && !is_reader(b) && same_lock(b, now) && was->token < b->token &&
+            b->token < now->token)
+            complain(c, "upgrade",
+                     "%s: %u was a reader with %" PRIu64 ", and has %" PRIu64 "; %u had %" PRIu64,
+                     now->name, now->by->who, was->token, now->token, b->by->who, b->token);
+    }
+}
+
+static void check_upgrades(checking *c)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (hold_ok(h) && h->before && !is_reader(h))
+            check_upgrade(c, h);
     }
 }
 
@@ -115,7 +292,7 @@ static void check_early(checking *c, const hold *a, int64_t promised)
     complain(c, "taken-early",
              "%s: %u (token %" PRIu64 ") was to have it until %" PRId64 "; %u got %" PRIu64
              " at %" PRId64,
-             a->by->name, a->by->who, a->token, promised, b->by->who, b->token, b->reply);
+             a->name, a->by->who, a->token, promised, b->by->who, b->token, b->reply);
 }
 
 static void check_taken_early(checking *c)
@@ -147,7 +324,7 @@ static void check_row_pair(checking *c, const hold *a, const hold *b)
         complain(c, "row-two",
                  "%s: %u and %u both held it from %" PRId64 " to %" PRId64 " (allowed %" PRId64
                  " us)",
-                 a->by->name, a->by->who, b->by->who, both.from, both.to, allowed);
+                 a->name, a->by->who, b->by->who, both.from, both.to, allowed);
 }
 
 static void check_row_two(checking *c)
@@ -156,7 +333,8 @@ static void check_row_two(checking *c)
     for (size_t i = 0; i < m->hold_count; i++) {
         const hold *a = &m->holds[i];
         for (size_t j = i + 1; hold_ok(a) && !a->by->lease && j < m->hold_count; j++)
-            if (hold_ok(&m->holds[j]) && same_lock(a, &m->holds[j]))
+            if (hold_ok(&m->holds[j]) && same_lock(a, &m->holds[j]) &&
+                !together(a->kind, m->holds[j].kind))
                 check_row_pair(c, a, &m->holds[j]);
     }
 }
@@ -189,18 +367,34 @@ static void check_row_dead(checking *c, const row *r, const hold *h)
                  r->name, p->who, p->died, r->from, r->remaining);
 }
 
-static void check_row_and_hold(checking *c, const row *r, const hold *h)
+/* Does the row say that this is its holder, or one of its readers? (Nobody knows that of one whose
+ * downgrade was not answered.) */
+static bool shows(const row *r, const hold *h)
 {
+    return r->held == !is_reader(h) && r->reader == is_reader(h) &&
+           (!h->before || strcmp(h->status, "OK") == 0) && strcmp(r->owner, h->owner) == 0 &&
+           r->version == h->token;
+}
+
+static void check_version(checking *c, const row *r, const hold *h)
+{
+    const bool ahead = is_reader(h) ? h->token < r->version : h->token <= r->version;
     if (h->reply < r->from && r->version < h->token)
         complain(c, "row-back",
                  "%s: %u had %" PRIu64 " at %" PRId64 "; at %" PRId64 " the row has %" PRIu64,
                  r->name, h->by->who, h->token, h->reply, r->from, r->version);
-    if (r->to < h->call && h->token <= r->version && !crashed(c, r->from, h->call))
+    if (r->to < h->call && ahead && !crashed(c, r->from, h->call))
         complain(c, "row-ahead",
                  "%s: the row had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
                  " and got %" PRIu64,
                  r->name, r->version, r->to, h->by->who, h->call, h->token);
-    if (!r->held || strcmp(r->owner, h->owner) != 0 || r->version != h->token)
+}
+
+static void check_row_and_hold(checking *c, const row *r, const hold *h)
+{
+    if (!r->reader)
+        check_version(c, r, h);
+    if (!shows(r, h))
         return;
     /* A row lock's row only tells of it. It may stay behind where it could not be written. */
     bool counts = h->by->lease || !model_disturbed(c->m, NULL, (span){h->call, r->from}, 0);
@@ -211,10 +405,24 @@ static void check_row_and_hold(checking *c, const row *r, const hold *h)
     check_row_dead(c, r, h);
 }
 
+/* The name's own row says how many slots there are; only theirs are held. */
+static void check_row_of_slots(checking *c, const row *r)
+{
+    for (size_t i = 0; i < c->m->process_count; i++) {
+        const process *p = &c->m->processes[i];
+        if (p->slots == 0 || strcmp(p->name, r->name) != 0)
+            continue;
+        if (r->held || r->reader || strcmp(r->owner, "-") != 0)
+            complain(c, "row-slots", "%s: the row of the name has a holder, %s, at %" PRId64,
+                     r->name, r->owner, r->from);
+        return;
+    }
+}
+
 static const row *row_before(const model *m, size_t i)
 {
     for (size_t j = i; j-- > 0;)
-        if (strcmp(m->rows[j].name, m->rows[i].name) == 0)
+        if (strcmp(m->rows[j].name, m->rows[i].name) == 0 && !m->rows[j].reader)
             return &m->rows[j];
     return NULL;
 }
@@ -224,16 +432,27 @@ static void check_rows(checking *c)
     const model *m = c->m;
     for (size_t i = 0; i < m->row_count; i++) {
         const row *r = &m->rows[i];
-        const row *last = row_before(m, i);
+        const row *last = r->reader ? NULL : row_before(m, i);
+        check_row_of_slots(c, r);
         if (last && last->version > r->version && !crashed(c, last->from, r->to))
             complain(c, "row-back", "%s: %" PRIu64 " at %" PRId64 ", %" PRIu64 " at %" PRId64,
                      r->name, last->version, last->to, r->version, r->from);
         for (size_t j = 0; j < m->hold_count; j++) {
             const hold *h = &m->holds[j];
-            if (hold_ok(h) && h->fenced && strcmp(h->by->name, r->name) == 0)
+            if (hold_ok(h) && h->fenced && strcmp(h->name, r->name) == 0)
                 check_row_and_hold(c, r, h);
         }
     }
+}
+
+static bool wrote_as_reader(const model *m, const written *w)
+{
+    for (size_t i = 0; i < m->write_count; i++) {
+        const hold *h = m->writes[i].hold;
+        if (h->by->who == w->writer && m->writes[i].seq == w->seq)
+            return is_reader(h);
+    }
+    return false;
 }
 
 static void check_order(checking *c)
@@ -248,7 +467,8 @@ static void check_order(checking *c)
             if (before->token > w->token)
                 complain(c, "write-order", "%s: %u wrote with %" PRIu64 " after %u with %" PRIu64,
                          w->name, w->writer, w->token, before->writer, before->token);
-            if (before->token == w->token && strcmp(before->owner, w->owner) != 0)
+            if (before->token == w->token && strcmp(before->owner, w->owner) != 0 &&
+                !wrote_as_reader(m, before) && !wrote_as_reader(m, w))
                 complain(c, "write-owner", "%s: %u and %u wrote with %" PRIu64, w->name,
                          before->writer, w->writer, w->token);
             break;
@@ -296,8 +516,8 @@ static void check_wait_bound(checking *c, const hold *h)
                       model_stopped(c->m, h->by->who, (span){h->call, h->reply});
     if (h->reply - h->call > allowed)
         complain(c, "wait-bound",
-                 "%s: %u waited %" PRId64 " us at %" PRId64 ", %s after %" PRId64 " us",
-                 h->by->name, h->by->who, h->wait, h->call, h->status, h->reply - h->call);
+                 "%s: %u waited %" PRId64 " us at %" PRId64 ", %s after %" PRId64 " us", h->name,
+                 h->by->who, h->wait, h->call, h->status, h->reply - h->call);
 }
 
 /* When the lock was free of this hold at the latest; TIME_NEVER: not known by `at`. */
@@ -311,12 +531,12 @@ static int64_t hold_end(const hold *h, int64_t at)
             return h->by->died + ttl;
         return hold_ok(h) ? TIME_NEVER : INT64_MIN;
     }
-    if (strcmp(h->status, "UNKNOWN") == 0)
-        return h->reply + ttl;
     if (!hold_ok(h))
-        return INT64_MIN;
+        return strcmp(h->status, "UNKNOWN") == 0 ? h->reply + ttl : INT64_MIN;
     if (h->released < at) {
-        bool sure = strcmp(h->release_status, "OK") == 0 || strcmp(h->release_status, "LOST") == 0;
+        /* Of several it is the first failure that is told. */
+        bool sure = h->changed || strcmp(h->release_status, "OK") == 0 ||
+                    (strcmp(h->release_status, "LOST") == 0 && h->units == 1);
         return h->released + (sure ? 0 : ttl);
     }
     return died ? h->by->died + ttl : TIME_NEVER;
@@ -329,16 +549,41 @@ static int64_t write_end(const guarded_write *w, int64_t at)
     return w->hold->by->died < at ? w->hold->by->died : TIME_NEVER;
 }
 
-/* Nobody had it since then, whatever became of those who are known; TIME_NEVER: somebody has. */
-static int64_t free_since(const model *m, const hold *waiter, int64_t at)
+/* Whoever wants it alone closes it for readers; who then ends without a word leaves it closed. */
+static int64_t closed_end(const checking *c, const hold *h, int64_t at)
 {
+    if (is_reader(h) || !h->by->lease || hold_ok(h))
+        return INT64_MIN;
+    int64_t end = h->reply < at ? h->reply : h->by->died;
+    bool opened = h->reply < at && lateness(c, h->call, h->reply) == 0 &&
+                  !model_disturbed(c->m, NULL, (span){h->call, h->reply}, 0);
+    return opened || end >= at ? INT64_MIN : end + CLOSED;
+}
+
+static bool has_readers(const model *m, const hold *waiter, int64_t at)
+{
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *h = &m->holds[i];
+        if (is_reader(h) && h->call < at && same_lock(h, waiter))
+            return true;
+    }
+    return false;
+}
+
+/* Nobody had it since then, whatever became of those who are known; TIME_NEVER: somebody has. */
+static int64_t free_since(const checking *c, const hold *waiter, int64_t at)
+{
+    const model *m = c->m;
+    const bool may_be_closed = has_readers(m, waiter, at);
     int64_t since = INT64_MIN;
     for (size_t i = 0; i < m->hold_count; i++) {
         const hold *h = &m->holds[i];
         if (h == waiter || h->call >= at || !same_lock(h, waiter))
             continue;
         int64_t end = hold_end(h, at);
+        int64_t closed = may_be_closed ? closed_end(c, h, at) : INT64_MIN;
         since = end > since ? end : since;
+        since = closed > since ? closed : since;
     }
     for (size_t i = 0; i < m->write_count; i++) {
         const guarded_write *w = &m->writes[i];
@@ -350,6 +595,75 @@ static int64_t free_since(const model *m, const hold *waiter, int64_t at)
     return since;
 }
 
+/* Did it stand in line before that waiter, and get nothing? Such a one keeps all behind it waiting,
+ * whatever is free. Who is far away may have come to the line much later than it asked. */
+static bool stood_before(const hold *h, const hold *waiter)
+{
+    const int64_t unsure = waiter->by->far || h->by->far ? 2 * SECOND : QUEUED;
+    return !hold_ok(h) && h->wait != 0 && h->call <= waiter->call + unsure;
+}
+
+/* Until when it kept slots from that waiter, at the latest; as hold_end(). */
+static int64_t keeps_until(const hold *h, const hold *waiter, int64_t at)
+{
+    const int64_t end = hold_end(h, at);
+    if (!stood_before(h, waiter))
+        return end;
+    const int64_t left = h->reply < at ? h->reply : h->by->died < at ? h->by->died : TIME_NEVER;
+    return left > end ? left : end;
+}
+
+/* How many slots may have been out of the waiter's reach at `then`, as is known at `at`? */
+static unsigned slots_kept(const checking *c, const hold *waiter, int64_t at, int64_t then)
+{
+    unsigned kept = 0;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (h != waiter && h->call < at && h->call <= then && same_lock(h, waiter) &&
+            keeps_until(h, waiter, at) > then)
+            kept += hold_ok(h) ? h->units : h->by->slots;
+    }
+    return kept;
+}
+
+/* Since when enough slots are free for it; as free_since(). */
+static int64_t slots_free_since(const checking *c, const hold *waiter, int64_t at)
+{
+    const unsigned most = waiter->by->slots - waiter->units;
+    int64_t since = INT64_MIN;
+    if (slots_kept(c, waiter, at, at) > most)
+        return TIME_NEVER;
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (h == waiter || h->call >= at || !same_lock(h, waiter))
+            continue;
+        const int64_t end = keeps_until(h, waiter, at);
+        if (end > since && slots_kept(c, waiter, at, end - 1) > most)
+            since = end;
+    }
+    return since;
+}
+
+/* A try may find that another one has just taken the very slot that it had chosen. */
+static bool somebody_asked(const checking *c, const hold *try)
+{
+    for (size_t i = 0; i < c->m->hold_count; i++) {
+        const hold *h = &c->m->holds[i];
+        if (h != try && h->call <= try->reply && h->reply >= try->call && same_lock(h, try))
+            return true;
+    }
+    return false;
+}
+
+static int64_t had_since(const checking *c, const hold *h, int64_t at)
+{
+    if (!is_of_slots(h))
+        return free_since(c, h, at);
+    if (h->wait == 0 && somebody_asked(c, h))
+        return TIME_NEVER;
+    return slots_free_since(c, h, at);
+}
+
 static void check_served(checking *c, const hold *h)
 {
     bool got = hold_ok(h) || strcmp(h->status, "TIMEOUT") == 0;
@@ -357,7 +671,10 @@ static void check_served(checking *c, const hold *h)
     if (h->reply == TIME_NEVER || (!got && !busy) || excepted(c, h->call, h->reply))
         return;
     int64_t at = busy ? h->call : h->reply;
-    int64_t since = free_since(c->m, h, at);
+    /* What it may not do takes longer, in any case. */
+    if (!busy && at - h->call <= SERVED)
+        return;
+    int64_t since = had_since(c, h, at);
     int64_t calm = model_calm_since(c->m, at, true);
     if (since == TIME_NEVER)
         return;
@@ -372,7 +689,7 @@ static void check_served(checking *c, const hold *h)
     if (at - since > allowed)
         complain(c, "wait-served",
                  "%s: %u asked at %" PRId64 ", %s at %" PRId64 "; it was free since %" PRId64,
-                 h->by->name, h->by->who, h->call, h->status, h->reply, since);
+                 h->name, h->by->who, h->call, h->status, h->reply, since);
 }
 
 /* Its lease ended without a word: whoever waits then finds out by itself, in any order. */
@@ -393,33 +710,95 @@ static bool orderly(const checking *c, const hold *waiter, int64_t at)
         return false;
     for (size_t i = 0; i < m->hold_count; i++) {
         const hold *h = &m->holds[i];
-        if (same_lock(h, waiter) && (h->by->polls || died_holding(h, waiter->call, at)))
+        if (!same_lock(h, waiter))
+            continue;
+        /* The slots of the dead are for the first in the queue, as all others. */
+        if (h->by->polls || (!is_of_slots(h) && died_holding(h, waiter->call, at)))
             return false;
     }
     return true;
 }
 
+/* When it had it no more, or had given up to get it. */
+static int64_t over_at(const hold *h)
+{
+    return hold_ok(h) ? h->released : h->reply;
+}
+
+/* Was the waiter the first who could close the lease for readers, long enough before that reader
+ * came? Not while another one has it alone or wants to, nor while a transaction has fenced it. */
+static bool had_closed(const checking *c, const hold *waiter, const hold *reader)
+{
+    const model *m = c->m;
+    const int64_t since = reader->call - CLOSES;
+    if (waiter->call + QUEUED > since)
+        return false;
+    for (size_t i = 0; i < m->hold_count; i++) {
+        const hold *h = &m->holds[i];
+        if (h != waiter && !is_reader(h) && same_lock(h, waiter) && h->call < reader->reply &&
+            over_at(h) > since)
+            return false;
+    }
+    for (size_t i = 0; i < m->write_count; i++) {
+        const guarded_write *w = &m->writes[i];
+        if (w->fence && same_lock(w->hold, waiter) && w->call < reader->reply && w->reply > since)
+            return false;
+    }
+    return true;
+}
+
+/* The first to use a name with slots make the rows of all of them, and may be passed meanwhile. */
+static bool makes_slots(const checking *c, const hold *waiter)
+{
+    size_t first = 0;
+    while (!same_lock(&c->m->holds[first], waiter))
+        first++;
+    return waiter->call < c->m->holds[first].call + SECOND;
+}
+
+/* Who changes what he has does not stand in the queue. For slots there is one queue, however many
+ * are wanted. */
+static bool may_pass(const checking *c, const hold *waiter, const hold *b)
+{
+    if (is_of_slots(waiter))
+        return makes_slots(c, waiter);
+    if (waiter->before || b->before || together(waiter->kind, b->kind))
+        return true;
+    return is_reader(b) && !had_closed(c, waiter, b);
+}
+
+/* Who left the queue, whatever became of it, may have done so long before it heard of that; where
+ * only one can have the lock, who has got it had left last. */
+static int64_t was_queued_until(const hold *waiter)
+{
+    if (is_of_slots(waiter))
+        return waiter->reply - 2 * QUEUED;
+    return waiter->reply - (hold_ok(waiter) ? 0 : QUEUED);
+}
+
 static void check_order_of_waiters(checking *c, const hold *waiter)
 {
-    /* One that gave up may have done so just then. */
-    const int64_t until = waiter->reply - (hold_ok(waiter) ? 0 : QUEUED);
+    const int64_t until = was_queued_until(waiter);
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *b = &c->m->holds[i];
         if (hold_ok(b) && same_lock(b, waiter) && b->call > waiter->call + QUEUED &&
-            b->reply < until && orderly(c, waiter, b->reply))
+            b->reply < until && !may_pass(c, waiter, b) && orderly(c, waiter, b->reply))
             complain(c, "wait-order",
                      "%s: %u waited since %" PRId64 "; %u asked at %" PRId64
                      " and got it at %" PRId64,
-                     b->by->name, waiter->by->who, waiter->call, b->by->who, b->call, b->reply);
+                     b->name, waiter->by->who, waiter->call, b->by->who, b->call, b->reply);
     }
 }
 
 static void check_waits(checking *c)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
-        check_wait_bound(c, &c->m->holds[i]);
-        check_served(c, &c->m->holds[i]);
-        check_order_of_waiters(c, &c->m->holds[i]);
+        const hold *h = &c->m->holds[i];
+        if (h->whole)
+            continue;
+        check_wait_bound(c, h);
+        check_served(c, h);
+        check_order_of_waiters(c, h);
     }
 }
 
@@ -443,17 +822,26 @@ static bool explained(const model *m, const char *status, int64_t took, int64_t 
     return false;
 }
 
+/* Another one waits to have it alone: an upgrade would wait for that one for ever. */
+static bool upgrade_in_vain(const hold *h)
+{
+    return h->before && !is_reader(h) && strcmp(h->status, "DEADLOCK") == 0;
+}
+
 static void check_statuses(checking *c)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *h = &c->m->holds[i];
-        if (!explained(c->m, h->status, h->reply - h->call, h->wait > 0 ? h->wait : SECOND))
-            complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->by->name, h->by->who,
+        if (h->whole)
+            continue;
+        if (!upgrade_in_vain(h) &&
+            !explained(c->m, h->status, h->reply - h->call, h->wait > 0 ? h->wait : SECOND))
+            complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->name, h->by->who,
                      h->call, h->status);
         /* Closing tells no status: UNKNOWN. */
         if (!explained(c->m, h->release_status, h->released - h->given_up, SECOND) &&
             strcmp(h->release_status, "UNKNOWN") != 0)
-            complain(c, "status", "%s: the release of %u at %" PRId64 " got %s", h->by->name,
+            complain(c, "status", "%s: the release of %u at %" PRId64 " got %s", h->name,
                      h->by->who, h->given_up, h->release_status);
     }
 }
@@ -479,7 +867,11 @@ verdict check(const model *m, FILE *out)
 {
     checking c = {.m = m, .out = out};
     check_tokens(&c);
+    check_tokens_of_readers(&c);
     check_two_holders(&c);
+    check_holders(&c);
+    check_slots(&c);
+    check_upgrades(&c);
     check_taken_early(&c);
     check_row_two(&c);
     check_rows(&c);

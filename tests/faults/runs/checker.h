@@ -5,32 +5,50 @@
  * lock: something is before something else only if its *reply* is before the other's *call*.
  * So a process that was stopped between the two accuses nobody.
  *
+ * A holder has a lock alone, or is one of its readers, and beside other readers only. Of a name
+ * with slots each slot is a lease that is had alone, and every rule for leases counts for it; to
+ * wait, and to be served, is for the name.
+ *
  * Exclusion
- *   token-once     no two holds of a lock have the same token
- *   token-rises    acquired before another was asked for: a lower token than that
+ *   token-once     no two that had a lock alone had the same token
+ *   token-rises    acquired before another was asked for: a lower token than that one's, if
+ *                  that one is a reader; else one that is not higher
+ *   token-reader   a reader has the token of the last who had it alone; a higher one only
+ *                  where one got lost: of an acquire without a good answer, of a holder who
+ *                  did not release, by a break
  *   two-holders    a lease: told "still yours" by a call that began when somebody with a
- *                  higher token had been told that it is his
- *   taken-early    a lease: somebody with a higher token was told that it is his before the
- *                  TTL of its acquire, or what hold_remaining promised, was over, though it
- *                  had not been given up. (Dead or stopped holders too: the server must not
- *                  forget.)
- *                  Neither counts across rowlock_break() or a step of the server's clock.
- *   row-two        a row lock: two processes were told "still yours" for overlapping times.
+ *                  higher token had been told that it is his; or, of one that is held alone,
+ *                  when a reader with its token had been told so
+ *   holders        a lease: at a moment at which one was told "still yours", those who were
+ *                  told so before and after it are counted by their kind: one alone, or readers
+ *   slots          likewise of a name with slots: those who were told so hold more slots than
+ *                  it has
+ *   taken-early    a lease: somebody with a higher token, or a reader beside who has it alone,
+ *                  was told that it is his before the TTL of its acquire, or what
+ *                  hold_remaining promised, was over, though it had not been given up. (Dead or
+ *                  stopped holders too: the server must not forget.)
+ *   upgrade        a reader has it alone now, though another one had it alone in between
+ *                  None of these five counts across rowlock_break() or a step of the server's
+ *                  clock.
+ *   row-two        a row lock: two processes were told "still yours" for overlapping times,
+ *                  and one of them had it alone.
  *                  The server may end a row lock, and its holder then knows as soon as it
  *                  can: where something was broken, LATE_ROW is allowed, and the time for
  *                  which either was stopped.
  * Tokens in the server
  *   row-back       the row's version went down, or is below a token acknowledged before
- *   row-ahead      a token is not above the version that the row had before it was asked for
+ *   row-ahead      a token is not above the version that the row had before it was asked for;
+ *                  a reader's: is below it
  *                  (across a crash of the server neither counts that was only seen in the row:
  *                  InnoDB shows a commit before it is on the disk)
- *   row-released   released OK, and afterwards still held by that owner with that token (a
- *                  row lock's row may stay behind where something was broken: it is not
- *                  the lock)
+ *   row-released   released OK, and afterwards still held by that owner with that token, or
+ *                  still among the readers (a row lock's row may stay behind where something
+ *                  was broken: it is not the lock)
+ *   row-slots      the row of a name with slots has a holder, which only its slots have
  *   row-dead       a lease of a dead process with more left to run than its TTL + 1 s since
  * Fenced writes
  *   write-order    in the order of the commits a token went down
- *   write-owner    two owners wrote with the same token
+ *   write-owner    two owners who had it alone wrote with the same token
  *   write-lost     acknowledged, and not in the table
  *   write-refused  refused, and in the table
  *   write-late     accepted by rowlock_fence() though somebody with a higher token had been
@@ -39,7 +57,10 @@
  *   wait-bound     an acquire took longer than its wait
  *   wait-served    a waiter did not get in though the lock had been free
  *   wait-order     a lease went to one who had asked later than a waiter in the queue (only
- *                  where nothing was broken, nobody polls, and all holders released)
+ *                  where nothing was broken, nobody polls, and all holders released). A reader
+ *                  may pass readers, and may pass one that waits to have it alone as long as
+ *                  that one has not had the time to close it for readers. For slots there is one
+ *                  queue: who wants one may not pass who wants several
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more
@@ -64,12 +85,14 @@ enum {
     SERVED_STOPPED = 5000000, /* more, where somebody in the queue was stopped: the others look
                                  every 4 s */
     QUEUED = 250000,          /* after so long a waiter is in the queue */
+    CLOSES = 500000,          /* ... and the first of it has closed a lease for readers */
+    CLOSED = 10000000,        /* for so long at most, if it is not heard of again */
     CLOCK_RATE = 2000         /* the clocks of server and client agree to 1 in so many */
 };
 
 typedef struct verdict {
     unsigned violations;
-    char rules[200]; /* those that were broken, " token-once row-back " */
+    char rules[300]; /* those that were broken, " token-once row-back " */
 } verdict;
 
 /* What is wrong goes to `out`, a line each. */

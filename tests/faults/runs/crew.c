@@ -4,7 +4,7 @@
 #include <sys/prctl.h>
 
 /* Within which everybody must have ended who is told to. */
-enum { END_MS = 45000, ARGUMENTS = 12 };
+enum { END_MS = 45000, ARGUMENTS = 13 };
 
 /* What it says goes beside the history. */
 static void become(const crew *c, char *const argv[], int in)
@@ -20,6 +20,15 @@ static void become(const crew *c, char *const argv[], int in)
     _exit(127);
 }
 
+/* A number: of slots. */
+static void put_mode(const plan *p, unsigned lock, char to[20])
+{
+    if (lock == PLAN_SLOTS)
+        snprintf(to, 20, "%u", p->slots);
+    else
+        snprintf(to, 20, "%s", p->lease[lock] ? "lease" : "row");
+}
+
 static void start(crew *c, member *m, bool probes)
 {
     const planned_actor *a = m->plan;
@@ -27,10 +36,14 @@ static void start(crew *c, member *m, bool probes)
     char who[20];
     char ttl[24];
     char seed[24];
+    char readers[20];
+    char mode[20];
     m->who = ++c->last_who;
     snprintf(who, sizeof who, "%u", m->who);
     snprintf(ttl, sizeof ttl, "%" PRId64, a->ttl_ms);
     snprintf(seed, sizeof seed, "%" PRIu64, a->seed + m->lives);
+    snprintf(readers, sizeof readers, "%u", c->plan->readers);
+    put_mode(c->plan, a->lock, mode);
     const char *const words[ARGUMENTS + 1] = {c->actor,
                                               probes ? "probe" : "work",
                                               c->world->folder,
@@ -38,11 +51,12 @@ static void start(crew *c, member *m, bool probes)
                                               socket,
                                               c->world->schema,
                                               world_lock(a->lock),
-                                              c->plan->lease[a->lock] ? "lease" : "row",
+                                              mode,
                                               probes ? NULL : ttl,
                                               seed,
                                               a->fenced ? "1" : "0",
-                                              a->poll ? "1" : "0"};
+                                              a->poll ? "1" : "0",
+                                              readers};
     int in[2];
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
     fflush(NULL);
@@ -168,8 +182,11 @@ void crew_end(crew *c)
 
 void crew_probe(crew *c)
 {
-    static const planned_actor probes[PLAN_LOCKS] = {{.lock = 0}, {.lock = 1}};
+    static const planned_actor probes[PLAN_LOCKS] = {
+        {.lock = PLAN_LEASE}, {.lock = PLAN_ROW}, {.lock = PLAN_SLOTS}};
     for (unsigned i = 0; i < PLAN_LOCKS; i++) {
+        if (i == PLAN_SLOTS && c->plan->slots == 0)
+            continue;
         c->members[PLAN_ACTORS + i] = (member){.plan = &probes[i]};
         start(c, &c->members[PLAN_ACTORS + i], true);
     }

@@ -38,7 +38,7 @@ bool crew_stop(crew *c, unsigned actor);
 void crew_continue(crew *c, unsigned actor);
 /* Everybody is told to end, and nobody is replaced. Who does not is killed. */
 void crew_end(crew *c);
-/* Takes every lock once more, straight from the server. */
+/* Takes every lock once more, straight from the server; of a name with slots all of them. */
 void crew_probe(crew *c);
 
 #endif

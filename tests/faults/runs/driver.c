@@ -2,14 +2,16 @@
  * Runs: everything that can break, broken on purpose, at moments that a seed decides; then the
  * checker reads what happened.
  *
- *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND]
- *               [--actor PROGRAM --expect RULE,...]
+ *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND] [--readers N]
+ *               [--slots N] [--actor PROGRAM --expect RULE,...]
  *   faults_runs --check DIR     a history that was kept
  *
  * Seeds S (1) to S + N - 1 (N: 1), J (1) at a time, each beside a private server of its own. A line
  * of TAP for each. The history of a run that fails is kept in DIR (a new one under TMPDIR), with
  * its schedule and what the checker says.
  * --fault: with this kind of fault alone, whatever the seed would have.
+ * --readers: of 100 acquires N are shared, whatever the seed would have.
+ * --slots: of the name that has some; 0: there is none.
  * --expect: the actor is built on a broken lock; a run has passed if one of these rules
  * was found broken, and all the runs together pass if one did.
  *
@@ -29,7 +31,11 @@ typedef struct options {
     char actor[400];
     const char *expect; /* NULL: nothing is to be found */
     fault_kind fault;   /* FAULT_KINDS: as the seed has it */
+    unsigned readers;   /* AS_PLANNED: as the seed has it */
+    unsigned slots;     /* PLAN_BY_SEED */
 } options;
+
+enum { AS_PLANNED = 101 };
 
 typedef struct outcome {
     verdict verdict;
@@ -148,8 +154,10 @@ static void report(const options *o, const plan *p, const outcome *r, int64_t to
 static bool one_run(world *w, const options *o, uint64_t seed)
 {
     char folder[400];
-    plan p = o->fault == FAULT_KINDS ? schedule(seed) : schedule_alone(seed, o->fault);
+    plan p = schedule_with(seed, o->fault, o->slots);
     int64_t start = history_now();
+    if (o->readers < AS_PLANNED)
+        p.readers = o->readers;
     snprintf(folder, sizeof folder, "%s/seed-%" PRIu64, o->folder, seed);
     forget(folder);
     outcome result = run_and_judge(w, &p, o, folder);
@@ -225,7 +233,12 @@ static void choose_folder(options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.seed = 1, .runs = 1, .jobs = 1, .fault = FAULT_KINDS};
+    options o = {.seed = 1,
+                 .runs = 1,
+                 .jobs = 1,
+                 .fault = FAULT_KINDS,
+                 .readers = AS_PLANNED,
+                 .slots = PLAN_BY_SEED};
     static const struct option known[] = {{"seed", required_argument, NULL, 's'},
                                           {"runs", required_argument, NULL, 'n'},
                                           {"jobs", required_argument, NULL, 'j'},
@@ -234,6 +247,8 @@ int main(int argc, char **argv)
                                           {"expect", required_argument, NULL, 'e'},
                                           {"check", required_argument, NULL, 'c'},
                                           {"fault", required_argument, NULL, 'k'},
+                                          {"readers", required_argument, NULL, 'r'},
+                                          {"slots", required_argument, NULL, 'l'},
                                           {NULL, 0, NULL, 0}};
     beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -249,6 +264,10 @@ int main(int argc, char **argv)
             snprintf(o.actor, sizeof o.actor, "%s", optarg);
         else if (c == 'e')
             o.expect = optarg;
+        else if (c == 'r')
+            o.readers = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'l')
+            o.slots = (unsigned)strtoul(optarg, NULL, 10);
         else if (c == 'k' && (o.fault = schedule_kind_of(optarg)) != FAULT_KINDS)
             continue;
         else if (c == 'c')
@@ -256,6 +275,8 @@ int main(int argc, char **argv)
         else
             return 64;
     }
+    if (o.slots != PLAN_BY_SEED && o.slots > PLAN_SLOTS_MOST)
+        return 64;
     if (!getenv("ROWLOCK_TOOLS") || o.jobs == 0) {
         fprintf(stderr, "set ROWLOCK_TOOLS\n");
         return 64;

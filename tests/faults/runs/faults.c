@@ -59,12 +59,12 @@ static bool begin_in_server(faults *f, const planned_fault *p)
     if (p->kind == FAULT_KILL_QUERY)
         return world_kill(w, "QUERY", p->nth);
     if (p->kind == FAULT_BREAK)
-        return world_break(w, p->lock);
+        return world_break(w, p->lock, p->nth);
     if (p->kind == FAULT_READ_ONLY)
         return world_sql(w, "SET GLOBAL read_only = 1");
     if (p->kind == FAULT_CONNECTIONS)
         return world_sql(w, "SET GLOBAL max_connections = 10");
-    return world_lock_row(w, p->lock);
+    return world_lock_row(w, p->lock, p->nth);
 }
 
 static bool in_server(fault_kind kind)

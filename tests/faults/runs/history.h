@@ -9,10 +9,17 @@
  * that no other process of the run has; 0 is the driver. A value has no blank in it.
  *
  * Words of an actor (the lock is one name for its whole life)
- *   begin     name= mode=lease|row ttl=<us>
- *   acquire   wait=<us>                                (called; 0: a try; < 0: for ever)
+ *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>]
+ *   acquire   wait=<us> [shared=0|1] [units=]          (called; 0: a try; < 0: for ever. units:
+ *                                                       so many slots)
+ *   slot      name=<NAME#i> token= owner=              (a slot that came back, each of them; then
+ *                                                       `acquired`, whose token counts for none)
  *   acquired  status= token= owner= fenced=0|1         (came back)
- *   checked   from=<us> status= remaining=<us>         (called at `from`, back at the line's time)
+ *   upgrade   wait=<us>                                (what is held as a reader, to be alone)
+ *   upgraded  status= token= fenced=1
+ *   downgrade, downgraded status= token= fenced=1      (and the other way round)
+ *   checked   from=<us> status= remaining=<us>         (called at `from`, back at the line's time;
+ *                                                       of several slots, for all of them)
  *   write     kind=token|fence seq=                    (begun)
  *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
  *   release, released status=                          (closing the client counts, too)
@@ -26,7 +33,8 @@
  *   died      target=<who> status=     after it was reaped
  *   hung      target=<who>             did not end when it was told to; killed after this
  *   late      from=<us>                a thread that wanted to run then ran now
- *   row       from=<us> name= version= status= owner= remaining=<us>     (seen in the server)
+ *   row       from=<us> name= version= status= owner= remaining=<us>     (seen in the server;
+ *             with status=reader it is one of the lock's readers)
  *   written   id= name= token= owner= writer=<who> seq= kind=            (the table at the end)
  *   end                                the run was recorded to its end
  */

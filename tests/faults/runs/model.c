@@ -7,6 +7,7 @@ typedef struct builder {
     /* Of each process: itself, and what it is in the middle of. */
     process *process_of[WHO_MAX];
     hold *hold_of[WHO_MAX];
+    hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
     guarded_write *write_of[WHO_MAX];
 } builder;
 
@@ -26,6 +27,7 @@ static bool on_begin(builder *b, const event *e)
         return false;
     process *p = &b->m->processes[b->m->process_count++];
     *p = (process){.who = e->who,
+                   .slots = (unsigned)event_number(e, "slots"),
                    .lease = event_has(e, "mode", "lease"),
                    .polls = event_has(e, "polls", "1"),
                    .far = event_has(e, "far", "1"),
@@ -36,12 +38,12 @@ static bool on_begin(builder *b, const event *e)
     return true;
 }
 
-static bool on_acquire(builder *b, const event *e)
+static hold *add_hold(builder *b, const event *e, holder_kind kind)
 {
-    if (!process_of(b, e->who))
-        return false;
     hold *h = &b->m->holds[b->m->hold_count++];
     *h = (hold){.by = b->process_of[e->who],
+                .kind = kind,
+                .units = 1,
                 .call = e->at,
                 .reply = TIME_NEVER,
                 .wait = event_number(e, "wait"),
@@ -49,8 +51,53 @@ static bool on_acquire(builder *b, const event *e)
                 .last_sure = INT64_MIN,
                 .given_up = TIME_NEVER,
                 .released = TIME_NEVER};
+    snprintf(h->name, sizeof h->name, "%s", h->by->name);
+    return h;
+}
+
+static bool on_acquire(builder *b, const event *e)
+{
+    const process *p = process_of(b, e->who);
+    if (!p)
+        return false;
+    const holder_kind kind = p->slots                         ? HOLDER_SLOTS
+                             : event_number(e, "shared") == 1 ? HOLDER_READER
+                                                              : HOLDER_ALONE;
+    hold *h = add_hold(b, e, kind);
+    if (p->slots)
+        h->units = (unsigned)event_number(e, "units");
     b->hold_of[e->who] = h;
+    return h->units > 0 && h->units <= HOLD_PARTS;
+}
+
+/* A slot that came back. It is held even if the process did not live to write "acquired". */
+static bool on_slot(builder *b, const event *e)
+{
+    hold *whole = hold_of(b, e->who);
+    if (!whole || whole->kind != HOLDER_SLOTS || whole->reply != TIME_NEVER ||
+        whole->part_count == whole->units)
+        return false;
+    hold *part = add_hold(b, e, HOLDER_ALONE);
+    part->whole = whole;
+    part->call = whole->call;
+    part->reply = e->at;
+    part->got = true;
+    part->fenced = true;
+    part->token = (uint64_t)event_number(e, "token");
+    snprintf(part->status, sizeof part->status, "OK");
+    event_copy(e, "name", part->name, sizeof part->name);
+    event_copy(e, "owner", part->owner, sizeof part->owner);
+    whole->parts[whole->part_count++] = part;
     return true;
+}
+
+static void take_reply(hold *h, const event *e)
+{
+    h->reply = e->at;
+    event_copy(e, "status", h->status, sizeof h->status);
+    h->got = strcmp(h->status, "OK") == 0;
+    h->token = (uint64_t)event_number(e, "token");
+    h->fenced = h->kind != HOLDER_SLOTS && event_number(e, "fenced") == 1;
 }
 
 static bool on_acquired(builder *b, const event *e)
@@ -58,19 +105,57 @@ static bool on_acquired(builder *b, const event *e)
     hold *h = hold_of(b, e->who);
     if (!h || h->reply != TIME_NEVER)
         return false;
-    h->reply = e->at;
-    event_copy(e, "status", h->status, sizeof h->status);
-    h->token = (uint64_t)event_number(e, "token");
-    h->fenced = event_number(e, "fenced") == 1;
+    take_reply(h, e);
     event_copy(e, "owner", h->owner, sizeof h->owner);
+    return h->kind != HOLDER_SLOTS || !h->got || h->part_count == h->units;
+}
+
+static void give_up(hold *h, int64_t at)
+{
+    h->given_up = h->given_up < at ? h->given_up : at;
+}
+
+/* "upgrade" or "downgrade". As soon as that is asked for, readers may come in. */
+static bool on_change(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    const holder_kind to = event_is(e, "upgrade") ? HOLDER_ALONE : HOLDER_READER;
+    if (!h || !hold_ok(h) || h->kind == to || h->kind == HOLDER_SLOTS || b->change_of[e->who])
+        return false;
+    hold *next = add_hold(b, e, to);
+    next->before = h;
+    snprintf(next->owner, sizeof next->owner, "%s", h->owner);
+    if (to == HOLDER_READER) {
+        next->wait = -1; /* it waits for nobody, and has no bound */
+        give_up(h, e->at);
+    }
+    b->change_of[e->who] = next;
     return true;
 }
 
-static bool on_checked(builder *b, const event *e)
+/* "upgraded" or "downgraded". Where nobody knows whether it was downgraded, it counts as a reader:
+ * that it still is. */
+static bool on_changed(builder *b, const event *e)
 {
+    const holder_kind to = event_is(e, "upgraded") ? HOLDER_ALONE : HOLDER_READER;
     hold *h = hold_of(b, e->who);
-    if (!h || !hold_ok(h))
+    hold *next = h ? b->change_of[e->who] : NULL;
+    if (!next || next->kind != to)
         return false;
+    b->change_of[e->who] = NULL;
+    take_reply(next, e);
+    next->got |= to == HOLDER_READER && strcmp(next->status, "UNKNOWN") == 0;
+    if (!next->got)
+        return true;
+    give_up(h, next->call);
+    h->released = e->at;
+    h->changed = strcmp(next->status, "OK") == 0;
+    b->hold_of[e->who] = next;
+    return true;
+}
+
+static void add_look(builder *b, const event *e, hold *h)
+{
     look *l = &b->m->looks[b->m->look_count++];
     *l = (look){.hold = h,
                 .from = event_number(e, "from"),
@@ -80,6 +165,17 @@ static bool on_checked(builder *b, const event *e)
         h->first_sure = l->from;
     if (l->ok)
         h->last_sure = l->from;
+}
+
+/* What is held as one is there as long as all of it is. */
+static bool on_checked(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h || !hold_ok(h))
+        return false;
+    add_look(b, e, h);
+    for (unsigned i = 0; i < h->part_count; i++)
+        add_look(b, e, h->parts[i]);
     return true;
 }
 
@@ -89,7 +185,7 @@ static bool on_write(builder *b, const event *e)
     if (!h)
         return false;
     guarded_write *w = &b->m->writes[b->m->write_count++];
-    *w = (guarded_write){.hold = h,
+    *w = (guarded_write){.hold = h->part_count ? h->parts[0] : h,
                          .seq = (unsigned)event_number(e, "seq"),
                          .fence = event_has(e, "kind", "fence"),
                          .call = e->at,
@@ -113,8 +209,16 @@ static bool on_release(builder *b, const event *e)
     hold *h = hold_of(b, e->who);
     if (!h)
         return false;
-    h->given_up = h->given_up < e->at ? h->given_up : e->at;
+    give_up(h, e->at);
+    for (unsigned i = 0; i < h->part_count; i++)
+        give_up(h->parts[i], e->at);
     return true;
+}
+
+static void end_hold(hold *h, const event *e)
+{
+    h->released = e->at;
+    event_copy(e, "status", h->release_status, sizeof h->release_status);
 }
 
 static bool on_released(builder *b, const event *e)
@@ -122,8 +226,9 @@ static bool on_released(builder *b, const event *e)
     hold *h = hold_of(b, e->who);
     if (!h)
         return false;
-    h->released = e->at;
-    event_copy(e, "status", h->release_status, sizeof h->release_status);
+    end_hold(h, e);
+    for (unsigned i = 0; i < h->part_count; i++)
+        end_hold(h->parts[i], e);
     return true;
 }
 
@@ -211,6 +316,7 @@ static bool on_row(builder *b, const event *e)
                .to = e->at,
                .version = (uint64_t)event_number(e, "version"),
                .held = event_has(e, "status", "held"),
+               .reader = event_has(e, "status", "reader"),
                .remaining = event_number(e, "remaining")};
     event_copy(e, "name", r->name, sizeof r->name);
     event_copy(e, "owner", r->owner, sizeof r->owner);
@@ -239,17 +345,15 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},       {"acquire", on_acquire},
-    {"acquired", on_acquired}, {"checked", on_checked},
-    {"write", on_write},       {"wrote", on_wrote},
-    {"release", on_release},   {"released", on_released},
-    {"quit", on_nothing},      {"lost", on_nothing},
-    {"fault", on_fault},       {"healed", on_healed},
-    {"kill", on_kill},         {"stop", on_fault},
-    {"died", on_died},         {"continued", on_continued},
-    {"hung", on_hung},         {"late", on_late},
-    {"row", on_row},           {"written", on_written},
-    {"end", on_end},
+    {"begin", on_begin},        {"acquire", on_acquire},  {"acquired", on_acquired},
+    {"checked", on_checked},    {"write", on_write},      {"wrote", on_wrote},
+    {"upgrade", on_change},     {"upgraded", on_changed}, {"downgrade", on_change},
+    {"downgraded", on_changed}, {"release", on_release},  {"released", on_released},
+    {"slot", on_slot},          {"quit", on_nothing},     {"lost", on_nothing},
+    {"fault", on_fault},        {"healed", on_healed},    {"kill", on_kill},
+    {"stop", on_fault},         {"died", on_died},        {"continued", on_continued},
+    {"hung", on_hung},          {"late", on_late},        {"row", on_row},
+    {"written", on_written},    {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -260,12 +364,13 @@ static bool take(builder *b, const event *e)
     return false;
 }
 
-/* No list can be longer than the history, so that none moves while it is filled. */
+/* No list can be longer than the history (a look is one at each part, too), so that none moves
+ * while it is filled. */
 static bool make_room(model *m, size_t most)
 {
     m->processes = calloc(most, sizeof *m->processes);
     m->holds = calloc(most, sizeof *m->holds);
-    m->looks = calloc(most, sizeof *m->looks);
+    m->looks = calloc(most * (1 + HOLD_PARTS), sizeof *m->looks);
     m->writes = calloc(most, sizeof *m->writes);
     m->rows = calloc(most, sizeof *m->rows);
     m->table = calloc(most, sizeof *m->table);
@@ -307,7 +412,7 @@ void model_free(model *m)
 
 bool hold_ok(const hold *h)
 {
-    return strcmp(h->status, "OK") == 0;
+    return h->got;
 }
 
 bool model_disturbed(const model *m, const char *kind, span when, int64_t after)

@@ -18,7 +18,8 @@ typedef struct span {
 /* A process. */
 typedef struct process {
     unsigned who;
-    char name[40]; /* of its lock */
+    char name[40];  /* of its lock */
+    unsigned slots; /* of that name; 0: it has none */
     bool lease;
     bool polls;
     bool far; /* behind the proxy, where each answer takes its time */
@@ -29,9 +30,30 @@ typedef struct process {
     bool hung;
 } process;
 
-/* One acquire, and what came of it. */
+/* How somebody holds a lock, beside whom else: see together() in checker.c. */
+typedef enum holder_kind {
+    HOLDER_ALONE,  /* beside nobody */
+    HOLDER_READER, /* beside other readers */
+    HOLDER_SLOTS,  /* of slots of the name, beside others, as many as there are */
+    HOLDER_KINDS
+} holder_kind;
+
+enum { HOLD_PARTS = 8 };
+
+/* One acquire, and what came of it. An upgrade or a downgrade that works ends one hold, and begins
+ * another one of the same owner. Of a name with slots it is one hold of the name, which waits,
+ * comes back and ends, and has no token; and a hold of each slot, alone, which has one: its parts.
+ */
 typedef struct hold {
     const process *by;
+    char name[40]; /* of the lock, or of the slot */
+    holder_kind kind;
+    unsigned units;           /* so many slots; 1 where the name has none */
+    const struct hold *whole; /* it is a part of that one; NULL: of none */
+    struct hold *parts[HOLD_PARTS];
+    unsigned part_count;
+    const struct hold *before; /* it was to be made of that one; NULL: of none */
+    bool got;
     int64_t call;
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
@@ -44,6 +66,7 @@ typedef struct hold {
     int64_t given_up; /* the release was called, or whatever may release it began */
     int64_t released; /* the release came back ... */
     char release_status[16];
+    bool changed; /* ... or it has become another hold, for sure */
 } hold;
 
 /* "Do I still have it?", and the answer. */
@@ -63,13 +86,14 @@ typedef struct guarded_write {
     char status[12];
 } guarded_write;
 
-/* The lock's row, as the driver saw it. */
+/* The lock's row, or a reader's, as the driver saw it. */
 typedef struct row {
     int64_t from;
     int64_t to;
     char name[40];
     uint64_t version;
     bool held;
+    bool reader; /* not the lock's row, but one of its readers' */
     char owner[64];
     int64_t remaining;
 } row;

@@ -44,15 +44,19 @@ bool fault_lasts(fault_kind kind)
     return last[kind];
 }
 
-/* To take, to renew, to free, to wait for a row, to commit, to fence. */
+/* To take (and what comes before and after it), to renew, to free, to wait for a row, to commit, to
+ * fence. */
 static const char *const texts[] = {
     NULL,
-    "lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over",
-    "lease_renew",
-    "lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale",
-    "row_lock row_try row_probe caller_row_lock caller_row_try",
+    ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
+     " shared_enter shared_open shared_close shared_take shared_join shared_begin"
+     " slots_take slots_keep set_take_quiet set_tokens"),
+    "lease_renew shared_renew",
+    ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
+     " shared_leave shared_reopen shared_expire lease_expire set_release"),
+    "row_lock row_try row_probe caller_row_lock caller_row_try row_share row_share_try",
     "row_commit",
-    "caller_fence"};
+    "caller_fence caller_fence_shared"};
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
 const char *schedule_text_of(unsigned text)
@@ -60,11 +64,9 @@ const char *schedule_text_of(unsigned text)
     return texts[text];
 }
 
-static planned_actor plan_actor(dice *d, unsigned number)
+static planned_actor plan_actor(dice *d, unsigned lock)
 {
-    planned_actor a = {0};
-    /* One lease and one row lock; half of the processes at each. */
-    a.lock = number % PLAN_LOCKS;
+    planned_actor a = {.lock = lock};
     a.fenced = dice_roll(d, 4) > 0;
     a.proxied = dice_roll(d, 4) > 0;
     a.poll = dice_roll(d, 6) == 0;
@@ -95,9 +97,9 @@ static planned_fault plan_fault(dice *d, fault_kind kind, int64_t active_ms)
     f.at_ms = dice_between(d, 300, active_ms - 800);
     f.last_ms = lasting(d, kind);
     f.holder = dice_roll(d, 3) > 0;
-    f.actor = dice_roll(d, PLAN_ACTORS);
+    f.actor = dice_roll(d, PLAN_ACTORS_OF_TWO);
     f.up = dice_roll(d, 3) == 0;
-    f.lock = dice_roll(d, PLAN_LOCKS);
+    f.lock = dice_roll(d, 2) ? PLAN_ROW : PLAN_LEASE;
     f.text = dice_roll(d, TEXTS);
     f.nth = 1 + dice_roll(d, kind == FAULT_CUT_AFTER ? 3000 : 6);
     f.ms = kind == FAULT_LATENCY ? dice_between(d, 400, 900) : dice_between(d, 5, 150);
@@ -111,6 +113,14 @@ static int by_time(const void *a, const void *b)
     return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
 }
 
+/* By dice of their own: what else a seed means does not depend on it. */
+static unsigned plan_readers(uint64_t seed)
+{
+    static const unsigned shares[] = {0, 25, 50, 80};
+    dice d = dice_of(~seed);
+    return shares[dice_roll(&d, sizeof shares / sizeof shares[0])];
+}
+
 static unsigned how_many(dice *d, const plan *p, fault_kind alone)
 {
     unsigned some = p->mixed ? 4 + dice_roll(d, PLAN_FAULTS - 3) : 2 + dice_roll(d, 4);
@@ -121,32 +131,58 @@ static unsigned how_many(dice *d, const plan *p, fault_kind alone)
     return !p->mixed && often ? PLAN_FAULTS : some;
 }
 
-static plan make(uint64_t seed, bool mixed, fault_kind alone)
+/* The name with slots, the processes that use it, and the faults that hit those: some of the
+ * seed's. By dice of their own, too. */
+static void add_slots(plan *p, unsigned slots)
 {
-    plan p = {.seed = seed, .mixed = mixed, .actor_count = PLAN_ACTORS};
+    static const unsigned seeds[] = {0, 0, 0, 2, 3, PLAN_SLOTS_MOST};
+    dice d = dice_of(p->seed ^ 0x736c6f7473u);
+    p->slots = seeds[dice_roll(&d, sizeof seeds / sizeof seeds[0])];
+    if (slots != PLAN_BY_SEED)
+        p->slots = slots;
+    if (p->slots == 0)
+        return;
+    while (p->actor_count < PLAN_ACTORS)
+        p->actors[p->actor_count++] = plan_actor(&d, PLAN_SLOTS);
+    for (unsigned i = 0; i < p->fault_count; i++) {
+        if (dice_roll(&d, 5) >= 2)
+            continue;
+        p->faults[i].lock = PLAN_SLOTS;
+        p->faults[i].actor = PLAN_ACTORS_OF_TWO + dice_roll(&d, PLAN_ACTORS - PLAN_ACTORS_OF_TWO);
+    }
+}
+
+static plan make(uint64_t seed, bool mixed, fault_kind alone, unsigned slots)
+{
+    plan p = {.seed = seed, .mixed = mixed, .actor_count = PLAN_ACTORS_OF_TWO};
     dice d = dice_of(seed);
     p.active_ms = dice_between(&d, 4000, 6000);
+    p.readers = plan_readers(seed);
     for (unsigned i = 0; i < PLAN_LOCKS; i++)
-        p.lease[i] = i == 0;
-    for (unsigned i = 0; i < PLAN_ACTORS; i++)
-        p.actors[i] = plan_actor(&d, i);
+        p.lease[i] = i != PLAN_ROW;
+    /* Half of the processes at each. */
+    for (unsigned i = 0; i < PLAN_ACTORS_OF_TWO; i++)
+        p.actors[i] = plan_actor(&d, i % 2 ? PLAN_ROW : PLAN_LEASE);
     p.fault_count = how_many(&d, &p, alone);
     for (unsigned i = 0; i < p.fault_count; i++) {
         fault_kind kind = mixed ? (fault_kind)(1 + dice_roll(&d, FAULT_KINDS - 1)) : alone;
         p.faults[i] = plan_fault(&d, kind, p.active_ms);
     }
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
+    add_slots(&p, slots);
     return p;
 }
 
 plan schedule(uint64_t seed)
 {
-    return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS));
+    return schedule_with(seed, FAULT_KINDS, PLAN_BY_SEED);
 }
 
-plan schedule_alone(uint64_t seed, fault_kind kind)
+plan schedule_with(uint64_t seed, fault_kind kind, unsigned slots)
 {
-    return make(seed, false, kind);
+    if (kind != FAULT_KINDS)
+        return make(seed, false, kind, slots);
+    return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS), slots);
 }
 
 fault_kind schedule_kind_of(const char *word)
@@ -159,16 +195,17 @@ fault_kind schedule_kind_of(const char *word)
 
 void schedule_print(const plan *p, FILE *out)
 {
-    fprintf(out, "seed %" PRIu64 ", %s, %" PRId64 " ms\n", p->seed, p->mixed ? "mixed" : "alone",
-            p->active_ms);
+    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots"};
+    fprintf(out, "seed %" PRIu64 ", %s, %" PRId64 " ms, %u of 100 acquires are shared, %u slots\n",
+            p->seed, p->mixed ? "mixed" : "alone", p->active_ms, p->readers, p->slots);
     for (unsigned i = 0; i < p->actor_count; i++) {
         const planned_actor *a = &p->actors[i];
         fprintf(out,
                 "  actor %u: %s%s, ttl %" PRId64 " ms, %s%s, replaced after %" PRId64
                 " ms, seed %" PRIu64 "\n",
-                i, p->lease[a->lock] ? "lease" : "row lock", a->fenced ? "" : " unfenced",
-                a->ttl_ms, a->proxied ? "by the proxy" : "direct", a->poll ? ", polls" : "",
-                a->respawn_ms, a->seed);
+                i, locks[a->lock], a->fenced ? "" : " unfenced", a->ttl_ms,
+                a->proxied ? "by the proxy" : "direct", a->poll ? ", polls" : "", a->respawn_ms,
+                a->seed);
     }
     for (unsigned i = 0; i < p->fault_count; i++) {
         const planned_fault *f = &p->faults[i];

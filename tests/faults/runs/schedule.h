@@ -1,7 +1,7 @@
 /*
  * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
- * use them, and which fault comes when. Three runs of four have one kind of fault, the fourth
- * has a mixture.
+ * use them, how many of those are readers, and which fault comes when. Three runs of four have one
+ * kind of fault, the fourth has a mixture. In every other run there is a name with slots, too.
  */
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
@@ -63,13 +63,28 @@ typedef struct planned_fault {
     bool holder;     /* those that hit a process: whoever holds the lock then ... */
     unsigned actor;  /* ... or this one, also where nobody can be seen to hold it */
     bool up;         /* CUT_AFTER: to the server */
-    unsigned lock;   /* ROW_LOCKED */
+    unsigned lock;   /* whose holder; BREAK, ROW_LOCKED: which */
     unsigned text;   /* which statements (schedule_text_of()) */
-    unsigned nth;    /* of them; or of the bytes, or of the connections */
+    unsigned nth;    /* of them; or of the bytes, of the connections, of the slots */
     int64_t ms;      /* DELAY, LATENCY: by how much */
 } planned_fault;
 
-enum { PLAN_LOCKS = 2, PLAN_ACTORS = 6, PLAN_FAULTS = 12 };
+/* The locks of a run. */
+enum {
+    PLAN_LEASE,
+    PLAN_ROW,
+    PLAN_SLOTS, /* a name with slots, each a lease; not in every run */
+    PLAN_LOCKS
+};
+
+enum {
+    PLAN_ACTORS_OF_TWO = 6,               /* at the lease and the row lock, the first ones */
+    PLAN_ACTORS = PLAN_ACTORS_OF_TWO + 4, /* and at the slots */
+    PLAN_FAULTS = 12,
+    PLAN_SLOTS_MOST = 4
+};
+/* For how many slots there are: as the seed has it. */
+#define PLAN_BY_SEED (~0U)
 
 typedef struct planned_actor {
     unsigned lock;
@@ -85,6 +100,8 @@ typedef struct plan {
     uint64_t seed;
     bool mixed;
     int64_t active_ms;
+    unsigned readers;       /* of 100 acquires; 0 in one run of four */
+    unsigned slots;         /* of PLAN_SLOTS; 0 in one run of two: there is no such name */
     bool lease[PLAN_LOCKS]; /* else a row lock */
     planned_actor actors[PLAN_ACTORS];
     unsigned actor_count;
@@ -93,8 +110,9 @@ typedef struct plan {
 } plan;
 
 plan schedule(uint64_t seed);
-/* The same processes with this kind of fault alone. */
-plan schedule_alone(uint64_t seed, fault_kind kind);
+/* The same processes with this kind of fault alone (FAULT_KINDS: as the seed has it), and with so
+ * many slots (PLAN_BY_SEED). */
+plan schedule_with(uint64_t seed, fault_kind kind, unsigned slots);
 /* FAULT_KINDS: there is none of this name. */
 fault_kind schedule_kind_of(const char *word);
 void schedule_print(const plan *p, FILE *out);

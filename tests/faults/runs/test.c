@@ -6,12 +6,16 @@
 #include "faults/runs/schedule.h"
 #include "support/unit.h"
 
-/* Two users of a lease with a TTL of one second, two of a row lock. */
+/* Two users of a lease with a TTL of one second, two of a row lock, three of a name with two slots.
+ */
 #define WHO                                                                                        \
     "1 1 begin name=l mode=lease ttl=1000000\n"                                                    \
     "1 2 begin name=l mode=lease ttl=1000000\n"                                                    \
     "1 3 begin name=r mode=row ttl=1000000\n"                                                      \
-    "1 4 begin name=r mode=row ttl=1000000\n"
+    "1 4 begin name=r mode=row ttl=1000000\n"                                                      \
+    "1 5 begin name=s mode=lease ttl=1000000 slots=2\n"                                            \
+    "1 6 begin name=s mode=lease ttl=1000000 slots=2\n"                                            \
+    "1 7 begin name=s mode=lease ttl=1000000 slots=2\n"
 
 static verdict judge(const char *lines)
 {
@@ -55,6 +59,18 @@ static void keeps(const char *lines)
 #at "000 " #who " acquire wait=" #wait "\n" #at "500 " #who                                    \
         " acquired status=OK token=" #token " owner=o" #who " fenced=1\n"
 #define GAVE(at, who) #at "000 " #who " release\n" #at "500 " #who " released status=OK\n"
+#define READS(at, who, token)                                                                      \
+#at "000 " #who " acquire wait=0 shared=1\n" #at "500 " #who                                   \
+        " acquired status=OK token=" #token " owner=o" #who " fenced=1\n"
+#define READS_ROW(at, who)                                                                         \
+#at "000 " #who " acquire wait=0 shared=1\n" #at "500 " #who                                   \
+        " acquired status=OK token=0 owner=o" #who " fenced=0\n"
+#define UP(at, who, status, token)                                                                 \
+#at "000 " #who " upgrade wait=0\n" #at "500 " #who " upgraded status=" #status                \
+        " token=" #token " fenced=1\n"
+#define DOWN(at, who, status, token)                                                               \
+#at "000 " #who " downgrade\n" #at "500 " #who " downgraded status=" #status " token=" #token  \
+        " fenced=1\n"
 #define STILL(at, who, remaining)                                                                  \
 #at "100 " #who " checked from=" #at "000 status=OK remaining=" #remaining "\n"
 
@@ -101,6 +117,89 @@ TS_ONCE(test_taken_early)
     keeps(GOT(100, 1, 0, 1) STILL(900, 1, 950000) "1400000 1 release\n" GOT(1500, 2, 0, 2));
 }
 
+TS_ONCE(test_readers)
+{
+    /* Together, with one token, as often as they like. */
+    keeps(GOT(100, 1, 0, 5) GAVE(110, 1) READS(120, 1, 5) READS(121, 2, 5) STILL(130, 1, 900000)
+              STILL(131, 2, 900000) GAVE(140, 1) GAVE(141, 2) READS(150, 2, 5) GAVE(160, 2)
+                  GOT(170, 1, 0, 6) STILL(180, 1, 900000) GAVE(190, 1));
+    /* A writer beside a reader: by its token, by what the reader was promised, and counted. */
+    breaks("two-holders", READS(100, 1, 1) GOT(2000, 2, 0, 2) STILL(2001, 1, 0));
+    breaks("taken-early", READS(100, 1, 1) STILL(900, 1, 950000) GOT(1500, 2, 0, 2));
+    keeps(READS(100, 1, 1) STILL(900, 1, 950000) "1400000 1 release\n" GOT(1500, 2, 0, 2));
+    keeps(READS(100, 1, 1) GOT(2000, 2, 0, 2) STILL(2001, 2, 900000));
+    /* A reader beside who has it alone: it has the same token. */
+    breaks("two-holders", GOT(100, 1, 0, 5) READS(2000, 2, 5) STILL(2001, 1, 0));
+    breaks("taken-early", GOT(100, 1, 0, 5) READS(200, 2, 5));
+    keeps(GOT(100, 1, 0, 5) GAVE(190, 1) READS(200, 2, 5));
+    /* Taken by force from a reader. */
+    keeps(READS(100, 1, 1) "150000 0 fault kind=break\n150100 0 healed kind=break\n" GOT(
+        200, 2, 0, 3) STILL(210, 1, 800000));
+}
+
+TS_ONCE(test_holders_are_counted)
+{
+    /* The tokens tell nothing here: none was asked for after the other one was had. */
+    breaks("holders", "100000 1 acquire wait=0\n100001 2 acquire wait=0 shared=1\n"
+                      "3000000 1 acquired status=OK token=5 owner=o1 fenced=0\n"
+                      "3000001 2 acquired status=OK token=5 owner=o2 fenced=0\n" STILL(3100, 1, 0)
+                          STILL(3101, 2, 0) STILL(3200, 1, 0));
+    breaks("holders", "100000 1 acquire wait=0\n100001 2 acquire wait=0\n"
+                      "3000000 1 acquired status=OK token=5 owner=o1 fenced=0\n"
+                      "3000001 2 acquired status=OK token=5 owner=o2 fenced=0\n" STILL(3100, 1, 0)
+                          STILL(3101, 2, 0) STILL(3200, 1, 0));
+    keeps("100000 1 acquire wait=0 shared=1\n100001 2 acquire wait=0 shared=1\n"
+          "3000000 1 acquired status=OK token=5 owner=o1 fenced=0\n"
+          "3000001 2 acquired status=OK token=5 owner=o2 fenced=0\n" STILL(3100, 1, 0)
+              STILL(3101, 2, 0) STILL(3200, 1, 0));
+}
+
+TS_ONCE(test_tokens_of_readers)
+{
+    /* The one of the last who had it alone. */
+    breaks("token-reader", GOT(100, 1, 0, 5) GAVE(110, 1) READS(120, 2, 7) GAVE(130, 2));
+    breaks("token-reader", READS(120, 2, 2) GAVE(130, 2));
+    breaks("token-rises", GOT(100, 3, 0, 5) GAVE(110, 3) READS(120, 4, 4) GAVE(130, 4));
+    breaks("token-rises", READS(100, 3, 1) GAVE(110, 3) READS(120, 4, 0) GAVE(130, 4));
+    breaks("token-rises", READS(100, 2, 1) GAVE(110, 2) GOT(120, 1, 0, 1) GAVE(130, 1));
+    /* Who got one and did not live to tell, who did not release, and a break. */
+    keeps(GOT(100, 1, 0, 5) GAVE(110, 1) "111000 1 acquire wait=0\n112000 0 kill target=1\n"
+                                         "113000 0 died target=1 status=137\n" READS(2000, 2, 7));
+    keeps(GOT(100, 1, 0, 5) "112000 0 died target=1 status=0\n" READS(2000, 2, 6));
+    keeps(GOT(100, 1, 0, 5) GAVE(
+        110, 1) "150000 0 fault kind=break\n150100 0 healed kind=break\n" READS(200, 2, 6));
+}
+
+TS_ONCE(test_upgrade_and_downgrade)
+{
+    keeps(READS(100, 1, 1) STILL(110, 1, 900000) UP(120, 1, OK, 2) STILL(130, 1, 900000)
+              DOWN(140, 1, OK, 2) STILL(150, 1, 900000) READS(151, 2, 2) STILL(160, 1, 900000)
+                  STILL(161, 2, 900000) GAVE(170, 1) GAVE(171, 2));
+    /* Beside another reader; to no avail it does no harm. */
+    breaks("taken-early", READS(100, 1, 1) READS(101, 2, 1) UP(120, 1, OK, 2));
+    keeps(READS(100, 1, 1) READS(101, 2, 1) UP(120, 1, BUSY, 1) UP(130, 2, DEADLOCK, 1)
+              STILL(140, 1, 900000) STILL(141, 2, 900000) GAVE(150, 1) GAVE(151, 2));
+    breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=DEADLOCK\n");
+    /* It has let another one come between. */
+    breaks("upgrade", READS(100, 1, 1) GOT(2000, 2, 0, 2) GAVE(2100, 2) UP(2200, 1, OK, 3));
+    /* Nobody knows what became of it: a reader may be beside it, but no one who has it alone. */
+    keeps("90000 0 fault kind=cut\n90001 0 healed kind=cut\n" GOT(100, 1, 0, 1)
+              DOWN(110, 1, UNKNOWN, 1) READS(120, 2, 1) STILL(130, 1, 900000) STILL(131, 2, 900000)
+                  STILL(140, 1, 900000));
+    breaks("two-holders", "90000 0 fault kind=cut\n90001 0 healed kind=cut\n" GOT(100, 1, 0, 1)
+                              DOWN(110, 1, UNKNOWN, 1) GOT(2000, 2, 0, 2) STILL(2100, 1, 0));
+    /* A writer may not come in beside who goes on as a reader. */
+    breaks("taken-early", GOT(100, 1, 0, 1) DOWN(110, 1, OK, 1) GOT(120, 2, 0, 2));
+}
+
+TS_ONCE(test_row_locks_that_are_shared)
+{
+    keeps(READS_ROW(100, 3) STILL(110, 3, 1) READS_ROW(120, 4) STILL(130, 4, 1) STILL(140, 3, 1)
+              STILL(150, 4, 1));
+    breaks("row-two", READS_ROW(100, 3) STILL(110, 3, 1) GOT(120, 4, 0, 2) STILL(130, 4, 1)
+                          STILL(140, 3, 1) STILL(150, 4, 1));
+}
+
 TS_ONCE(test_row_locks)
 {
     breaks("row-two", GOT(100, 3, 0, 1) STILL(110, 3, 1) GOT(120, 4, 0, 2) STILL(130, 4, 1)
@@ -135,6 +234,16 @@ TS_ONCE(test_rows)
                                   "106000 0 healed kind=server-kill\n" ROW(110, 3, free, x, 0));
     breaks("row-ahead", ROW(100, 4, free, x, 0) GOT(110, 1, 0, 4));
     breaks("row-released", GOT(100, 1, 0, 4) GAVE(110, 1) ROW(120, 4, held, o1, 900000));
+    /* Of a reader: its own row; the lock's row has the token, and another owner. */
+    keeps(GOT(100, 1, 0, 4) GAVE(105, 1) READS(110, 1, 4) ROW(120, 4, shared, o9, 0)
+              ROW(121, 4, reader, o1, 990000) GAVE(130, 1) ROW(140, 4, shared, o9, 0));
+    keeps(ROW(100, 4, free, x, 0) GOT(110, 1, 0, 5) GAVE(111, 1) READS(120, 2, 5));
+    breaks("row-released", READS(100, 1, 1) GAVE(110, 1) ROW(120, 1, reader, o1, 900000));
+    breaks("row-ahead", ROW(100, 5, shared, x, 0) GOT(105, 1, 0, 6) GAVE(106, 1)
+                            ROW(107, 7, shared, x, 0) READS(110, 2, 6));
+    breaks("row-dead",
+           READS(100, 1, 1) "110000 0 died target=1 status=0\n" ROW(120, 1, reader, o1, 2500000));
+    keeps(READS(100, 1, 1) "110000 0 died target=1 status=0\n" ROW(120, 1, reader, o1, 980000));
     breaks("row-dead",
            GOT(100, 1, 0, 4) "110000 0 died target=1 status=0\n" ROW(120, 4, held, o1, 2500000));
     keeps(GOT(100, 1, 0, 4) "110000 0 died target=1 status=0\n" ROW(120, 4, held, o1, 980000));
@@ -160,6 +269,11 @@ TS_ONCE(test_writes)
     breaks("write-refused",
            GOT(100, 1, 0, 1) WRITE(110, 1, 1, fence, refused) WRITTEN(1, 1, o1, 1, 1));
     breaks("write-late", GOT(100, 1, 0, 1) GOT(2000, 2, 0, 2) WRITE(2010, 1, 1, fence, ok)
+                             WRITTEN(1, 1, o1, 1, 1));
+    /* Readers have one token. */
+    keeps(READS(100, 1, 1) READS(101, 2, 1) WRITE(110, 1, 1, fence, ok) WRITE(111, 2, 1, fence, ok)
+              WRITTEN(1, 1, o1, 1, 1) WRITTEN(2, 1, o2, 2, 1) GAVE(120, 1) GAVE(121, 2));
+    breaks("write-late", READS(100, 1, 1) GOT(2000, 2, 0, 2) WRITE(2010, 1, 1, fence, ok)
                              WRITTEN(1, 1, o1, 1, 1));
     /* The table's own condition may accept it as long as nobody with a higher one wrote. */
     keeps(GOT(100, 1, 0, 1) GOT(2000, 2, 0, 2) WRITE(2010, 1, 1, token, ok)
@@ -187,8 +301,113 @@ TS_ONCE(test_waits)
                                                          "4000100 1 acquired status=BUSY\n");
 }
 
-#define WAITS "110000 1 acquire wait=9000000\n"
-#define GETS  "2910000 1 acquired status=OK token=3 owner=o1 fenced=1\n"
+#define SLOT_IS(at, who, slot, token)                                                              \
+#at "500 " #who " slot name=s#" #slot " token=" #token " owner=o" #who "\n"
+#define SLOTS_ARE(at, who, token)                                                                  \
+#at "500 " #who " acquired status=OK token=" #token " owner=o" #who " fenced=1\n"
+#define SLOT(at, who, slot, token)                                                                 \
+#at "000 " #who " acquire wait=0 units=1\n" SLOT_IS(at, who, slot, token)                      \
+        SLOTS_ARE(at, who, token)
+#define BOTH_SLOTS(at, who, token)                                                                 \
+#at "000 " #who " acquire wait=0 units=2\n" SLOT_IS(at, who, 0, token)                         \
+        SLOT_IS(at, who, 1, token) SLOTS_ARE(at, who, token)
+#define SLOT_ROW(at, name_, version, status_, owner_)                                              \
+#at "100 0 row from=" #at "000 name=" name_ " version=" #version " status=" #status_           \
+        " owner=" owner_ " remaining=900000\n"
+
+TS_ONCE(test_slots)
+{
+    keeps(SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) STILL(110, 5, 900000) STILL(111, 6, 900000)
+              STILL(120, 5, 900000) GAVE(130, 5) GAVE(131, 6) SLOT(140, 7, 0, 2) GAVE(150, 7));
+    keeps(BOTH_SLOTS(100, 5, 1) STILL(110, 5, 900000) GAVE(120, 5) BOTH_SLOTS(130, 6, 2)
+              STILL(140, 6, 900000) GAVE(150, 6));
+    /* Each slot is a lease. */
+    breaks("taken-early", SLOT(100, 5, 0, 1) SLOT(200, 6, 0, 2));
+    breaks("taken-early", BOTH_SLOTS(100, 5, 1) SLOT(200, 6, 1, 2));
+    breaks("two-holders", SLOT(100, 5, 0, 1) SLOT(2000, 6, 0, 2) STILL(2001, 5, 0));
+    breaks("two-holders", BOTH_SLOTS(100, 5, 1) SLOT(2000, 6, 1, 2) STILL(2001, 5, 0));
+    breaks("token-once", SLOT(100, 5, 0, 2) GAVE(110, 5) SLOT(120, 6, 0, 2));
+    breaks("token-rises taken-early", BOTH_SLOTS(100, 5, 2) GAVE(110, 5) SLOT(120, 6, 1, 1));
+    /* More than there are, though no two have the same one. */
+    breaks("slots", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) SLOT(102, 7, 2, 1) STILL(110, 5, 900000)
+                        STILL(111, 6, 900000) STILL(112, 7, 900000) STILL(120, 5, 900000)
+                            STILL(121, 6, 900000) STILL(122, 7, 900000));
+    /* It got its slot, and did not live to write more. */
+    static const char gone[] = "100000 5 acquire wait=0 units=1\n"
+                               "100400 5 slot name=s#0 token=1 owner=o5\n"
+                               "100450 0 kill target=5\n100500 0 died target=5 status=137\n";
+    char lines[1000];
+    snprintf(lines, sizeof lines, "%s%s", gone, SLOT(1300, 6, 0, 2));
+    keeps(lines);
+    snprintf(lines, sizeof lines, "%s%s", gone, SLOT(500, 6, 0, 2));
+    breaks("taken-early", lines);
+}
+
+TS_ONCE(test_rows_of_slots)
+{
+    keeps(SLOT(100, 5, 0, 1) SLOT_ROW(110, "s", 0, free, "-") SLOT_ROW(111, "s#0", 1, held, "o5"));
+    breaks("row-slots", SLOT(100, 5, 0, 1) SLOT_ROW(110, "s", 0, held, "o5"));
+    breaks("row-slots", SLOT(100, 5, 0, 1) SLOT_ROW(110, "s", 0, free, "o5"));
+    breaks("row-released", SLOT(100, 5, 0, 1) GAVE(105, 5) SLOT_ROW(110, "s#0", 1, held, "o5"));
+    breaks("row-back", SLOT(100, 5, 0, 4) SLOT_ROW(110, "s#0", 3, free, "-"));
+    keeps(SLOT(100, 5, 0, 4) SLOT_ROW(110, "s#1", 3, free, "-"));
+    keeps(SLOT(100, 5, 0, 1) "110000 5 write kind=fence seq=1\n110500 5 wrote seq=1 status=ok\n"
+                             "9000000 0 written id=1 name=s#0 token=1 owner=o5 writer=5 seq=1"
+                             " kind=fence\n");
+}
+
+TS_ONCE(test_the_queue_for_slots)
+{
+    static const char waits[] = "2000000 7 acquire wait=9000000 units=2\n";
+    static const char gets[] = "4010000 7 slot name=s#0 token=3 owner=o7\n"
+                               "4010001 7 slot name=s#1 token=3 owner=o7\n"
+                               "4010002 7 acquired status=OK token=3 owner=o7 fenced=1\n";
+    char lines[2000];
+    /* Who wants one passes who wants both. */
+    snprintf(lines, sizeof lines, "%s%s%s%s", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1), waits,
+             GAVE(3000, 5) SLOT(3010, 5, 0, 2) GAVE(3900, 5) GAVE(4000, 6), gets);
+    breaks("wait-order", lines);
+    /* It had asked hardly later. */
+    snprintf(lines, sizeof lines, "%s%s%s%s", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1), waits,
+             GAVE(2100, 5) SLOT(2110, 5, 0, 2) GAVE(3900, 5) GAVE(4000, 6), gets);
+    keeps(lines);
+}
+
+#define ASKS(at, who, wait, units) #at "000 " #who " acquire wait=" #wait " units=" #units "\n"
+#define IS_TOLD(at, who, status)   #at "000 " #who " acquired status=" #status "\n"
+
+TS_ONCE(test_slots_are_served)
+{
+    breaks("wait-served", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) GAVE(200, 5)
+                              ASKS(1000, 7, 4000000, 1) IS_TOLD(5000, 7, TIMEOUT));
+    keeps(SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) ASKS(1000, 7, 4000000, 1) GAVE(3000, 5)
+              IS_TOLD(5000, 7, TIMEOUT));
+    /* One is not enough. */
+    keeps(SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) GAVE(200, 5) ASKS(1000, 7, 4000000, 2)
+              IS_TOLD(5000, 7, TIMEOUT));
+    /* Behind somebody who waits for both; or before. */
+    keeps(SLOT(100, 5, 0, 1) ASKS(500, 6, 9000000, 2) ASKS(1000, 7, 4000000, 1)
+              IS_TOLD(5000, 7, TIMEOUT) IS_TOLD(9500, 6, TIMEOUT));
+    breaks("wait-served", SLOT(100, 5, 0, 1) ASKS(1000, 7, 4000000, 1) ASKS(1500, 6, 9000000, 2)
+                              IS_TOLD(5000, 7, TIMEOUT) IS_TOLD(10500, 6, TIMEOUT));
+    /* A try; and one that lost its slot to another who asked just then. */
+    breaks("wait-served", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) GAVE(200, 5) ASKS(5000, 7, 0, 1)
+                              IS_TOLD(5002, 7, BUSY));
+    keeps(SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1) GAVE(200, 5) ASKS(5000, 7, 0, 1) SLOT(5001, 5, 0, 2)
+              IS_TOLD(5002, 7, BUSY));
+    /* The dead hold theirs no longer than the TTL. */
+    breaks("wait-served",
+           SLOT(100, 5, 0, 1)
+               SLOT(101, 6, 1, 1) "200000 0 died target=5 status=0\n" ASKS(300, 7, 9000000, 1)
+                   IS_TOLD(9300, 7, TIMEOUT));
+}
+
+#define WAITS         "110000 1 acquire wait=9000000\n"
+#define GETS          "2910000 1 acquired status=OK token=3 owner=o1 fenced=1\n"
+/* The same, behind a reader; and as one. */
+#define GETS_ALONE    "2910000 1 acquired status=OK token=2 owner=o1 fenced=1\n"
+#define WAITS_TO_READ "110000 1 acquire wait=9000000 shared=1\n"
+#define GETS_TO_READ  "2910000 1 acquired status=OK token=1 owner=o1 fenced=1\n"
 
 TS_ONCE(test_the_queue)
 {
@@ -196,12 +415,39 @@ TS_ONCE(test_the_queue)
            GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
     /* It had asked hardly later. */
     keeps(GOT(100, 2, 0, 1) WAITS GAVE(300, 2) GOT(310, 2, 0, 2) GAVE(2900, 2) GETS);
+    /* Readers pass one that waits to have it alone, long after it could have closed it; or before.
+     */
+    breaks("wait-order",
+           READS(100, 2, 1) WAITS GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2) GETS_ALONE);
+    keeps(READS(100, 2, 1) WAITS GAVE(700, 2) READS(710, 2, 1) GAVE(2900, 2) GETS_ALONE);
+    /* It was held alone until then; and readers pass readers. */
+    keeps(GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2) GETS_ALONE);
+    keeps(GOT(100, 2, 0, 1) WAITS_TO_READ GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2)
+              GETS_TO_READ);
+}
+
+/* A writer that vanished may have left it closed. */
+TS_ONCE(test_left_closed)
+{
+    static const char gone[] = "200000 2 acquire wait=9000000\n210000 0 kill target=2\n"
+                               "211000 0 died target=2 status=137\n"
+                               "6000000 1 acquire wait=5000000\n";
+    char lines[1000];
+    snprintf(lines, sizeof lines, "%s%s%s", READS(100, 1, 1) GAVE(150, 1), gone,
+             "10100000 1 acquired status=OK token=2 owner=o1 fenced=1\n");
+    keeps(lines);
+    /* Where there were no readers it had nothing to close. */
+    snprintf(lines, sizeof lines, "%s%s%s", GOT(100, 1, 0, 1) GAVE(150, 1), gone,
+             "10100000 1 acquired status=OK token=2 owner=o1 fenced=1\n");
+    breaks("wait-served", lines);
 }
 
 TS_ONCE(test_statuses)
 {
     keeps("100000 1 acquire wait=0\n100100 1 acquired status=BUSY\n");
     breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=SERVER\n");
+    breaks("status", ASKS(100, 5, 0, 2) IS_TOLD(101, 5, DEADLOCK));
+    breaks("status", ASKS(100, 5, 0, 2) IS_TOLD(101, 5, MODE));
     breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=UNAVAILABLE\n");
     keeps("100000 1 acquire wait=300000\n450000 1 acquired status=UNAVAILABLE\n");
     keeps("50000 0 fault kind=cut\n50001 0 healed kind=cut\n"
@@ -229,6 +475,18 @@ TS_ONCE(test_history_is_strict)
     assert_false(model_build(&m, &all)); /* without its call */
     model_free(&m);
     history_free(&all);
+    assert_true(history_parse(&all, strdup(WHO GOT(100, 1, 0, 1) UP(110, 1, OK, 2))));
+    assert_false(model_build(&m, &all)); /* it has it alone already */
+    model_free(&m);
+    history_free(&all);
+    assert_true(history_parse(&all, strdup(WHO ASKS(100, 5, 0, 2) SLOTS_ARE(101, 5, 1))));
+    assert_false(model_build(&m, &all)); /* which slots? */
+    model_free(&m);
+    history_free(&all);
+    assert_true(history_parse(&all, strdup(WHO SLOT_IS(101, 5, 0, 1))));
+    assert_false(model_build(&m, &all)); /* without its call */
+    model_free(&m);
+    history_free(&all);
 }
 
 TS_ONCE(test_every_fault_comes)
@@ -236,9 +494,13 @@ TS_ONCE(test_every_fault_comes)
     unsigned alone[FAULT_KINDS] = {0};
     unsigned mixed[FAULT_KINDS] = {0};
     bool in_share[FAULT_KINDS] = {0}; /* of tools/test --all */
+    unsigned shares = 0;
+    unsigned alone_only = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         plan p = schedule(seed);
         assert_true(p.fault_count <= PLAN_FAULTS);
+        assert_true(p.readers <= 100);
+        *(p.readers ? &shares : &alone_only) += 1;
         for (unsigned i = 0; i < p.fault_count; i++) {
             const planned_fault *f = &p.faults[i];
             (p.mixed ? mixed : alone)[f->kind]++;
@@ -250,6 +512,35 @@ TS_ONCE(test_every_fault_comes)
     }
     for (int kind = FAULT_NONE + 1; kind < FAULT_KINDS; kind++)
         assert_true(alone[kind] > 10 && mixed[kind] > 10 && in_share[kind]);
+    assert_true(shares > 200 && alone_only > 50);
+}
+
+/* In some runs, and some of the faults; and nothing else that a seed means depends on it. */
+TS_ONCE(test_slots_are_in_the_schedule)
+{
+    unsigned runs = 0;
+    bool hit[FAULT_KINDS] = {0};
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        const plan p = schedule(seed);
+        const plan without = schedule_with(seed, FAULT_KINDS, 0);
+        const plan with = schedule_with(seed, FAULT_KINDS, PLAN_SLOTS_MOST);
+        runs += p.slots > 0;
+        assert_true(p.slots <= PLAN_SLOTS_MOST && p.slots != 1);
+        assert_true(p.actor_count == (p.slots ? PLAN_ACTORS : PLAN_ACTORS_OF_TWO));
+        assert_true(with.fault_count == without.fault_count);
+        for (unsigned i = 0; i < without.actor_count; i++)
+            assert_true(with.actors[i].seed == without.actors[i].seed);
+        for (unsigned i = 0; i < with.fault_count; i++) {
+            assert_true(with.faults[i].kind == without.faults[i].kind);
+            assert_true(with.faults[i].at_ms == without.faults[i].at_ms);
+            assert_true(without.faults[i].lock != PLAN_SLOTS);
+            assert_true(with.faults[i].actor < with.actor_count);
+            hit[with.faults[i].kind] |= with.faults[i].lock == PLAN_SLOTS;
+        }
+    }
+    assert_true(runs > 100 && runs < 300);
+    for (int kind = FAULT_NONE + 1; kind < FAULT_KINDS; kind++)
+        assert_true(hit[kind]);
 }
 
 TS_MAIN("runs", NULL, NULL)

@@ -9,7 +9,7 @@ enum {
     TIMEOUT_S = 30
 };
 
-static const char *const locks[PLAN_LOCKS] = {"lease", "row"};
+static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots"};
 
 const char *world_lock(unsigned lock)
 {
@@ -96,35 +96,52 @@ bool world_kill(world *w, const char *what, unsigned nth)
 /* A label is "user@host pid command". */
 pid_t world_holder(world *w, unsigned lock)
 {
-    char text[250];
+    char text[600];
     snprintf(text, sizeof text,
-             "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(owner_label, ' ', 2), ' ', -1)"
-             " FROM `%s`.resource WHERE resource_name = '%s' AND status = 'held'",
-             w->schema, locks[lock]);
+             "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX("
+             "IF(r.status = 'held', r.owner_label, g.owner_label), ' ', 2), ' ', -1)"
+             " FROM `%s`.resource r LEFT JOIN `%s`.lock_grant g"
+             "   ON g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)"
+             " WHERE (r.resource_name = '%s' OR r.resource_name LIKE '%s#%%')"
+             " AND (r.status = 'held' OR (r.status = 'shared' AND g.owner IS NOT NULL)) LIMIT 1",
+             w->schema, w->schema, locks[lock], locks[lock]);
     return (pid_t)number_of(w, text);
 }
 
-bool world_break(world *w, unsigned lock)
+static void put_name(const world *w, unsigned lock, unsigned nth, char to[40])
 {
+    const unsigned slot = nth % (w->slots + 1);
+    if (lock == PLAN_SLOTS && slot < w->slots)
+        snprintf(to, 40, "%s#%u", locks[lock], slot);
+    else
+        snprintf(to, 40, "%s", locks[lock]);
+}
+
+bool world_break(world *w, unsigned lock, unsigned nth)
+{
+    char name[40];
     const rowlock_client_options options = {
         .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 1000};
     /* At once, beside its holder: what else would a fence be for? */
     const rowlock_break_options how = {.reason = "a fault", .now = true};
     rowlock_client *client = NULL;
     rowlock_error err;
+    put_name(w, lock, nth, name);
     bool broken = world_server_up(w) &&
                   rowlock_client_open(&options, &client, &err) == ROWLOCK_OK &&
-                  rowlock_break_with(client, locks[lock], &how, &err) == ROWLOCK_OK;
+                  rowlock_break_with(client, name, &how, &err) == ROWLOCK_OK;
     rowlock_client_close(client);
     return broken;
 }
 
-bool world_lock_row(world *w, unsigned lock)
+bool world_lock_row(world *w, unsigned lock, unsigned nth)
 {
+    char name[40];
     char text[200];
+    put_name(w, lock, nth, name);
     snprintf(text, sizeof text,
              "SELECT id FROM `%s`.resource WHERE resource_name = '%s' FOR UPDATE NOWAIT", w->schema,
-             locks[lock]);
+             name);
     if (w->locker || !world_server_up(w) || !query(w, &w->locker, "START TRANSACTION") ||
         !query(w, &w->locker, text))
         return false;
@@ -207,16 +224,8 @@ static void *beat(void *arg)
     return NULL;
 }
 
-static bool look(world *w, MYSQL **mysql)
+static bool look_for(world *w, MYSQL **mysql, const char *text)
 {
-    char text[800];
-    snprintf(text, sizeof text,
-             "SELECT r.resource_name, r.version, r.status, IF(r.owner = '', '-', r.owner),"
-             " COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(r.lease_expires_at,"
-             "   IF(l.version = r.version AND l.expires_at IS NOT NULL, l.expires_at,"
-             "      r.lease_expires_at))), 0)"
-             " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
-             w->schema, w->schema);
     int64_t from = history_now();
     if (!query(w, mysql, text))
         return false;
@@ -227,6 +236,30 @@ static bool look(world *w, MYSQL **mysql)
                     row[0], row[1], row[2], row[3], row[4]);
     mysql_free_result(result);
     return true;
+}
+
+static bool look_for_readers(world *w, MYSQL **mysql)
+{
+    char text[400];
+    snprintf(text, sizeof text,
+             "SELECT r.resource_name, g.version, 'reader', g.owner,"
+             " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), g.expires_at)"
+             " FROM `%s`.lock_grant g JOIN `%s`.resource r ON r.id = g.resource_id",
+             w->schema, w->schema);
+    return look_for(w, mysql, text);
+}
+
+static bool look(world *w, MYSQL **mysql)
+{
+    char text[800];
+    snprintf(text, sizeof text,
+             "SELECT r.resource_name, r.version, r.status, IF(r.owner = '', '-', r.owner),"
+             " COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(r.lease_expires_at,"
+             "   IF(l.version = r.version AND l.expires_at IS NOT NULL, l.expires_at,"
+             "      r.lease_expires_at))), 0)"
+             " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
+             w->schema, w->schema);
+    return look_for(w, mysql, text) && look_for_readers(w, mysql);
 }
 
 /* A small commit; slow only because the machine is, or because we broke the server. */
@@ -287,7 +320,10 @@ static void make_schema(world *w)
                           " UNSIGNED NOT NULL, writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
                           s));
     assert_true(world_sql(w, "INSERT INTO `%s`.guard VALUES ('%s', 0, 0), ('%s', 0, 0)", s,
-                          locks[0], locks[1]));
+                          locks[PLAN_LEASE], locks[PLAN_ROW]));
+    for (unsigned i = 0; i < w->slots; i++)
+        assert_true(
+            world_sql(w, "INSERT INTO `%s`.guard VALUES ('%s#%u', 0, 0)", s, locks[PLAN_SLOTS], i));
     assert_true(
         world_sql(w,
                   "CREATE TABLE `%s`.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
@@ -302,6 +338,7 @@ void world_begin_run(world *w, const plan *p, const char *folder)
 {
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
+    w->slots = p->slots;
     assert_int_equal(number_of(w, "SELECT @@global.read_only"), 0);
     make_schema(w);
     assert_true(mkdir(folder, 0777) == 0);

@@ -25,6 +25,7 @@ typedef struct world {
     atomic_bool stop_watching;
     pthread_t heart;
     pthread_t observer;
+    unsigned slots; /* of the name that has some, in this run */
 } world;
 
 /* For any number of runs. */
@@ -49,11 +50,13 @@ void world_server_continue(world *w);
 bool world_sql(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Kills the nth connection of an actor (or what it runs). */
 bool world_kill(world *w, const char *what, unsigned nth);
-/* The process that the lock's row shows as its holder; 0: none, or nobody can tell. */
+/* The process that the server shows as the lock's holder, or as one of several; 0: none, or nobody
+ * can tell. */
 pid_t world_holder(world *w, unsigned lock);
-/* Takes a lock from its holder by force. */
-bool world_break(world *w, unsigned lock);
-bool world_lock_row(world *w, unsigned lock);
+/* Takes a lock from its holder by force. `nth`: which slot, where it has some; the one after the
+ * last is the name itself, with all of them. */
+bool world_break(world *w, unsigned lock, unsigned nth);
+bool world_lock_row(world *w, unsigned lock, unsigned nth);
 void world_unlock_row(world *w);
 
 #endif

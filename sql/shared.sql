@@ -1,0 +1,237 @@
+-- A lease that is held together with others: readers. A reader is a row of lock_grant, and enters only while its
+-- resource is `shared` and has no next writer. A writer becomes that first: from then on no reader enters, so that those there
+-- are only become fewer. When the writer sees none, it takes the name, and only then owner and version change.
+--
+-- Why no reader is overlooked: a reader has the resource's row locked in share mode until its own row is committed, so
+-- whoever closes waits for that, and reads the readers afterwards.
+
+-- The way in for a reader: one row, one statement, one commit. Once more with the same owner, after a reply that was
+-- lost, it finds its own row, and is in. The OK packet carries the token.
+-- name: shared_enter
+-- via: own
+-- params: owner text, label text, ttl_us u64, id u64, name text
+INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at, expires_at)
+SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), UTC_TIMESTAMP(6),
+       UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+  FROM resource r
+ WHERE r.id = :id
+   AND r.resource_name = :name
+   AND r.kind = 'optimistic'
+   AND r.status = 'shared'
+   AND r.next_owner = ''
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       version = r.version,
+       expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND;
+
+-- For the first reader: nobody has the name, or its next writer has not come back. `turn`: it is the
+-- asker's turn; else what is free may be for the waiter who was woken, who has the bell. (A token is above 0.)
+-- name: shared_open
+-- via: own
+-- params: turn u64, bell text, id u64, name text
+UPDATE resource
+   SET version = GREATEST(version, 1),
+       status = 'shared',
+       connection_id = 0,
+       {{no_next}},
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND (   (status = 'free' AND {{open}}
+            AND (:turn <> 0 OR NOT {{reserved}} OR IS_USED_LOCK(CONCAT(:bell, id)) IS NULL))
+        OR (status = 'shared' AND {{drain_over}}));
+
+-- Is its owner in? After a reply that was lost.
+-- name: shared_token
+-- via: own
+-- params: id u64, owner text
+-- columns: version u64
+SELECT version
+  FROM lock_grant
+ WHERE resource_id = :id
+   AND owner = :owner
+   AND version <> 0
+   AND expires_at > UTC_TIMESTAMP(6);
+
+-- name: shared_leave
+-- via: own
+-- params: id u64, version u64, owner text
+DELETE FROM lock_grant
+ WHERE resource_id = :id
+   AND owner = :owner
+   AND version = :version;
+
+-- As lease_renew. A row whose time is over may be deleted by anybody, and counts as gone.
+-- name: shared_renew
+-- via: own
+-- params: leases text
+UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]',
+           ttl_us BIGINT UNSIGNED PATH '$[2]',
+           owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+  STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY)
+    ON g.resource_id = k.id AND g.owner = k.owner AND g.version = k.version
+   SET g.expires_at = UTC_TIMESTAMP(6) + INTERVAL k.ttl_us MICROSECOND
+ WHERE g.expires_at > UTC_TIMESTAMP(6)
+   AND k.ttl_us BETWEEN 1 AND 86400000000;
+
+-- As lease_renewed.
+-- name: shared_renewed
+-- via: own
+-- params: leases text
+-- columns: place u64, held u64
+SELECT k.place, g.owner IS NOT NULL
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+           place FOR ORDINALITY,
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]',
+           owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+  LEFT JOIN lock_grant g FORCE INDEX (PRIMARY)
+    ON g.resource_id = k.id AND g.owner = k.owner AND g.version = k.version
+   AND g.expires_at > UTC_TIMESTAMP(6);
+
+-- ---------------------------------------------------------------------------------- the next writer
+
+-- Becomes the next writer: no reader enters any more. If it is not heard of again, the next to
+-- ask goes on from here. `seen`: no writer has come since it was looked at. `turn`: it is the asker's turn; else it may
+-- not pass those who stand in line.
+-- name: shared_close
+-- via: own
+-- params: turn u64, bell text, seen u64, owner text, label text, ttl_us u64, id u64, name text
+UPDATE resource
+   SET next_owner = :owner,
+       next_label = :label,
+       next_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'optimistic'
+   AND version = :seen
+   AND status = 'shared'
+   AND ({{drain_over}} OR next_owner = :owner)
+   AND (:turn <> 0 OR IS_USED_LOCK(CONCAT(:bell, id)) IS NULL);
+
+-- Who is still in? A row in any case: one with a reader, or, when there is none, one without. No row says nothing.
+-- `closed`: for this owner, so that nobody can have come in.
+-- name: shared_reader
+-- via: own
+-- params: version u64, owner text, id u64
+-- columns: closed u64, reader text(64), label text(1024), left_us i64
+SELECT r.version = :version AND r.status = 'shared' AND r.next_owner = :owner,
+       COALESCE(g.owner, ''), COALESCE(g.owner_label, ''),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), g.expires_at), 0)
+  FROM resource r
+  LEFT JOIN lock_grant g ON g.resource_id = r.id AND g.owner <> :owner
+ WHERE r.id = :id
+ LIMIT 1;
+
+-- Those whose time is over: they cannot be renewed any more, so they may go.
+-- name: shared_expire
+-- via: own
+-- params: id u64
+DELETE FROM lock_grant
+ WHERE resource_id = :id
+   AND expires_at <= UTC_TIMESTAMP(6);
+
+-- Nobody is in, and nobody can have entered: it is the writer's now. (It has looked. That the statement looks, too, is for one
+-- whose close came late, when readers had come in again.)
+-- name: shared_take
+-- via: own
+-- params: seen u64, owner text, label text, connection_id u64, ttl_us u64, id u64, name text
+UPDATE resource r
+  LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id AND g.owner <> :owner
+   SET r.version = LAST_INSERT_ID(:seen + 1),
+       {{granted(:connection_id, r.)}},
+       {{no_next(r.)}}
+ WHERE r.id = :id
+   AND r.resource_name = :name
+   AND r.status = 'shared'
+   AND r.version = :seen
+   AND r.next_owner = :owner
+   AND g.owner IS NULL;
+
+-- The writer does not wait any longer: the readers that are in have lost nothing, and others enter again.
+-- name: shared_reopen
+-- via: own
+-- params: id u64, owner text
+UPDATE resource
+   SET {{no_next}}
+ WHERE id = :id
+   AND status = 'shared'
+   AND next_owner = :owner;
+
+-- Closed, and nobody in: it is free for who wants something else of the name than to share it (an optimistic section).
+-- name: shared_free
+-- via: own
+-- params: owner text, id u64
+UPDATE resource r
+  LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id
+   SET r.status = 'free',
+       {{no_next(r.)}},
+       r.update_time = UTC_TIMESTAMP(6)
+ WHERE r.id = :id
+   AND r.status = 'shared'
+   AND r.next_owner = :owner
+   AND g.owner IS NULL;
+
+-- Who has it alone goes on together with others: first it is a reader, too; then others may come in.
+-- name: shared_join
+-- via: own
+-- params: label text, ttl_us u64, id u64, version u64, owner text
+INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at, expires_at)
+SELECT r.id, r.owner, :label, r.version, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+  FROM resource r
+ WHERE r.id = :id
+   AND r.version = :version
+   AND r.owner = :owner
+   AND r.status = 'held'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       version = r.version,
+       expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND;
+
+-- name: shared_begin
+-- via: own
+-- params: id u64, version u64, owner text
+UPDATE resource
+   SET status = 'shared',
+       connection_id = 0,
+       {{no_next}},
+       update_time = UTC_TIMESTAMP(6)
+ WHERE {{ours}};
+
+-- By force: the tokens of all readers are void at once, for fences by the resource's version, for renewals by their own. Each
+-- hears of it at its next renewal. Until then, or until its time would have been over, its row keeps writers out; unless
+-- they are to enter at once, and the rows go. Readers are not kept out.
+-- name: shared_break
+-- params: seen u64, id u64
+UPDATE resource
+   SET version = :seen + 1,
+       {{no_next}},
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND version = :seen
+   AND status = 'shared';
+
+-- name: shared_break_readers
+-- params: id u64, seen u64
+UPDATE lock_grant
+   SET version = 0
+ WHERE resource_id = :id
+   AND version <= :seen;
+
+-- name: shared_drop_readers
+-- params: id u64, seen u64
+DELETE FROM lock_grant
+ WHERE resource_id = :id
+   AND version <= :seen;
+
+-- The work of a reader that was broken has ended.
+-- name: shared_ended
+-- via: own
+-- params: id u64, owner text
+DELETE FROM lock_grant
+ WHERE resource_id = :id
+   AND owner = :owner
+   AND version = 0;

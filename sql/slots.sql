@@ -1,0 +1,86 @@
+-- Slots: a name that so many hold at once. Its row is of the kind `slots` and says how many; each slot is a lease, NAME#0,
+-- NAME#1, ... that is taken without a bell. Who waits stands in the line of the name's own bell, and its first looks
+-- for a slot that is free.
+
+-- Whose number is it? The first to use the name says so.
+-- name: slots_claim
+-- via: own
+-- params: id u64, slots u64
+UPDATE resource
+   SET slots = :slots,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'slots'
+   AND slots = 0;
+
+-- How many there are. `line`: the connection that is the first in line; 0: nobody waits.
+-- name: slots_count
+-- via: own
+-- params: id u64, name text, bell text
+-- columns: slots u64, line u64
+SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
+  FROM resource
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'slots';
+
+-- How each stands: a row for each of the list ([id, ...]), and for no fewer.
+-- name: slots_look
+-- via: own
+-- params: id u64, name text, bell text, leases text
+-- columns: slots u64, line u64, place u64, verdict text(16), version u64
+SELECT p.slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, p.id)), 0), k.place,
+       CASE WHEN r.id IS NULL THEN 'GONE'
+            WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
+            WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
+            WHEN r.status <> 'free' OR NOT {{open(r.)}} THEN 'HELD'
+            ELSE 'FREE' END,
+       COALESCE(r.version, 0)
+  FROM resource p
+  STRAIGHT_JOIN JSON_TABLE(:leases, '$[*]' COLUMNS (
+           place FOR ORDINALITY,
+           id BIGINT UNSIGNED PATH '$')) AS k
+  LEFT JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id
+  LEFT JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
+ WHERE p.id = :id
+   AND p.resource_name = :name
+   AND p.kind = 'slots';
+
+-- One slot, as long as the name has that many (`wanted` of them; 0: however many). `turn`: 1: it is the asker's turn; 2: and this
+-- connection has the name's bell, which is rung before the change is committed, so that the next one looks while
+-- that is flushed; 0: it may not pass those in line.
+-- name: slots_take
+-- via: own
+-- params: turn u64, bell text, owner text, label text, ttl_us u64, id u64, wanted u64, slot u64, lease u64, name text
+UPDATE resource p
+  STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = :lease
+   SET r.version = LAST_INSERT_ID(r.version + 1),
+       {{granted(IF(:turn = 2 AND RELEASE_LOCK(CONCAT(:bell, p.id)) IS NULL, 0, 0), r.)}}
+ WHERE p.id = :id
+   AND p.kind = 'slots'
+   AND p.slots > :slot
+   AND :wanted IN (0, p.slots)
+   AND (:turn <> 0 OR IS_USED_LOCK(CONCAT(:bell, p.id)) IS NULL)
+   AND r.resource_name = :name
+   AND r.kind = 'optimistic'
+   AND r.status = 'free'
+   AND {{open(r.)}};
+
+-- In a transaction that takes several: it stays so until that ends.
+-- name: slots_keep
+-- params: id u64, bell text
+-- columns: slots u64, line u64
+SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
+  FROM resource
+ WHERE id = :id
+   AND kind = 'slots'
+  LOCK IN SHARE MODE;
+
+-- By an operator. Holders of slots that are no more finish.
+-- name: slots_set
+-- params: slots u64, id u64
+UPDATE resource
+   SET slots = :slots,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'slots';

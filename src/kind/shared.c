@@ -1,0 +1,396 @@
+/*
+ * A lease that is held together with others. A reader enters with one statement, which adds its row
+ * while the name is open for readers; it keeps no bell: whoever comes to its turn and is a reader
+ * rings on at once, so that readers who stand in line next to each other enter together.
+ *
+ * A writer closes the name (status `draining`), waits for the readers that are in, and takes it.
+ * Its version rises only then: a writer that gives up has cost no reader its token.
+ */
+#include "kind/shared.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "engine/settle.h"
+#include "kind/lease.h"
+#include "wait/backoff.h"
+
+#define READERS_LOOK_US 10000 /* between looks whether readers are still in */
+#define CLOSED_US                                                                                  \
+    10000000          /* it stays closed for so long, if its next writer is not heard of again */
+#define REOPEN_MS 100 /* what opening it again may take: the call is over */
+
+/* ------------------------------------------------------------------------ a reader */
+
+/* A reader at one node only reads the row that a writer changes at another, and clusters certify
+ * writes alone. */
+rowlock_status rl_shared_check(const rowlock_client *client, rowlock_error *err)
+{
+    rl_cluster cluster = rl_pool_cluster(&client->pool);
+    if (!rl_many_writers(cluster, client->single_writer))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                   "the server is %s: a writer at another node would not see readers here; hold it "
+                   "alone, or say that this node is the only one in use (--single-writer, "
+                   "single_writer)",
+                   rl_cluster_traits_of(cluster)->name);
+}
+
+static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool patient, rowlock_error *err)
+{
+    rowlock_hold *hold = a->hold;
+    const rl_value values[] = {rl_text(hold->owner), rl_text(hold->client->label),
+                               rl_u64((uint64_t)a->ttl_us), rl_u64(a->lock->id),
+                               rl_text(a->lock->name)};
+    return rl_acquire_with(a, conn, patient, RL_SQL_SHARED_ENTER, values, err);
+}
+
+/* Nobody's yet. To have opened it twice, or for nobody, does no harm. */
+static rowlock_status open_and_enter(rl_acquisition *a, rl_conn *conn, bool patient,
+                                     rowlock_error *err)
+{
+    bool turn = a->turn.conn || a->turn.unrung || atomic_load(&a->turn.bells->polls);
+    const rl_value values[] = {rl_u64(turn), rl_text(a->turn.bells->prefix), rl_u64(a->lock->id),
+                               rl_text(a->lock->name)};
+    rl_trace trace;
+    rl_done done = {0};
+    RL_TRY(rl_no_effect(rl_client_change_on(conn, a->budget, patient, RL_SQL_SHARED_OPEN, values,
+                                            &trace, &done, err),
+                        err));
+    return enter(a, conn, patient, err);
+}
+
+static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
+{
+    rl_conn *conn = NULL;
+    RL_TRY(rl_shared_check(a->hold->client, err));
+    RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
+    rowlock_status status = enter(a, conn, patient, err);
+    if (status == ROWLOCK_BUSY && (a->turn.conn || patient))
+        status = open_and_enter(a, conn, patient, err);
+    rl_turn_give_back(&a->turn, conn);
+    return status;
+}
+
+/* The writer's lease is over: it is freed, as a sweeper would. */
+static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    bool freed = false;
+    RL_TRY(rl_no_effect(
+        rl_lease_expire(a->hold->client, a->budget, a->lock->id, seen->version, &freed, err), err));
+    rl_bell_seize(a->turn.bells, a->budget, a->lock->id, seen->connection_id);
+    a->hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was held until just now", a->lock->name);
+}
+
+static void keep_token(void *data, const rl_cell *cells)
+{
+    *(uint64_t *)data = cells[0].u64;
+}
+
+static rowlock_status find(rl_acquisition *a, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(a->lock->id), rl_text(a->hold->owner)};
+    bool found = false;
+    RL_TRY(rl_client_read(a->hold->client, a->budget, RL_SQL_SHARED_TOKEN, values, keep_token,
+                          &a->lock->version, &found, err));
+    if (found)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was not entered", a->lock->name);
+}
+
+static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
+                            rowlock_error *err)
+{
+    const rowlock_hold *hold = d->hold;
+    const rl_lock *lock = &hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+    rl_io io = rl_budget_quick_io(d->budget);
+    (void)has_bell;
+    return rl_run(conn, RL_SQL_SHARED_LEAVE, values, &io, done, err);
+}
+
+/* It was broken, and keeps writers out for our sake. */
+static void ended(const rl_departure *d)
+{
+    const rowlock_hold *hold = d->hold;
+    const rl_value values[] = {rl_u64(hold->locks[0].id), rl_text(hold->owner)};
+    (void)!rl_client_run(hold->client, d->budget, RL_SQL_SHARED_ENDED, values, NULL, NULL);
+}
+
+const rl_driver rl_shared_driver = {.kind = RL_KIND_LEASE,
+                                    .shared = true,
+                                    .take = take,
+                                    .take_over = take_over,
+                                    .find = find,
+                                    .leave = leave,
+                                    .reopen = ended};
+
+/* --------------------------------------------------------------------- the next writer */
+
+/* Who closes a name for readers. */
+typedef struct writer {
+    rowlock_client *client;
+    const rl_budget *budget;
+    const char *name;
+    uint64_t id;
+    uint64_t version; /* as it was seen: no writer has come since */
+    const char *owner;
+    bool turn; /* else it does not pass those who stand in line */
+} writer;
+
+/* What became of closing it. */
+typedef struct closing {
+    bool done; /* it may be closed by us */
+    rl_trace request;
+    bool unsettled; /* whose reply was lost */
+} closing;
+
+static rowlock_status busy(const writer *w, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by readers, or in use by a transaction",
+                   w->name);
+}
+
+/* A lost reply is settled before anything else is done: a close that comes late would close it
+ * behind readers that have come in since. */
+static rowlock_status close_for_readers(const writer *w, closing *closed, rowlock_error *err)
+{
+    const bool try_once = w->budget->try_once;
+    const rl_value values[] = {rl_u64(w->turn),
+                               rl_text(w->client->bells.prefix),
+                               rl_u64(w->version),
+                               rl_text(w->owner),
+                               rl_text(w->client->label),
+                               rl_u64(CLOSED_US),
+                               rl_u64(w->id),
+                               rl_text(w->name)};
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_change(w->client, w->budget, NULL, !try_once, RL_SQL_SHARED_CLOSE, values,
+                         &closed->request, &done, err);
+    closed->unsettled = status == ROWLOCK_UNKNOWN;
+    closed->done = closed->done || closed->unsettled || done.rows > 0;
+    if (status == ROWLOCK_TIMEOUT && try_once)
+        return busy(w, err);
+    RL_TRY(rl_no_effect(status, err));
+    return done.rows > 0 ? ROWLOCK_OK : busy(w, err);
+}
+
+/* What a look at the readers finds: one of them, if there is one. */
+typedef struct reader {
+    bool closed; /* nobody can have come in */
+    bool in;
+    int64_t left_us;
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+} reader;
+
+static void keep_reader(void *data, const rl_cell *cells)
+{
+    reader *one = data;
+    one->closed = cells[0].u64 != 0;
+    one->in = cells[1].text[0] != '\0';
+    snprintf(one->label, sizeof one->label, "%s", cells[2].text);
+    one->left_us = cells[3].i64;
+}
+
+/* Without a row in the answer nothing is known (sql/shared.sql). */
+static rowlock_status look_for_reader(const writer *w, reader *one, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(w->version), rl_text(w->owner), rl_u64(w->id)};
+    bool found = false;
+    *one = (reader){.left_us = 1};
+    RL_TRY(rl_client_read(w->client, w->budget, RL_SQL_SHARED_READER, values, keep_reader, one,
+                          &found, err));
+    if (!found)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' changed just now", w->name);
+    if (one->in)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by a reader, %s", w->name, one->label);
+    return ROWLOCK_OK;
+}
+
+/* OK: nobody is in, nor can come in. Readers whose time is over are put out. */
+static rowlock_status none_is_in(const writer *w, rowlock_error *err)
+{
+    reader one;
+    rl_done done = {0};
+    const rl_value values[] = {rl_u64(w->id)};
+    rowlock_status status = look_for_reader(w, &one, err);
+    if (status == ROWLOCK_BUSY && one.in && one.left_us <= 0) {
+        RL_TRY(rl_no_effect(
+            rl_client_run(w->client, w->budget, RL_SQL_SHARED_EXPIRE, values, &done, err), err));
+        status = look_for_reader(w, &one, err);
+    }
+    if (status == ROWLOCK_OK && !one.closed)
+        return busy(w, err);
+    return status;
+}
+
+/* A try closes nothing while somebody is in. */
+static rowlock_status is_worth_it(const writer *w, rowlock_error *err)
+{
+    reader one;
+    rowlock_status status = look_for_reader(w, &one, err);
+    return status == ROWLOCK_BUSY && one.in && one.left_us <= 0 ? ROWLOCK_OK : status;
+}
+
+/* Or for the first time. */
+static rowlock_status close_again(rl_acquisition *a, const writer *w, rowlock_error *err)
+{
+    closing closed = {.done = a->draining};
+    rowlock_status status = close_for_readers(w, &closed, err);
+    a->draining = closed.done;
+    if (closed.unsettled) {
+        a->request = closed.request;
+        a->was_close = true;
+        a->stage = RL_STAGE_SETTLE;
+    }
+    return status;
+}
+
+rowlock_status rl_shared_drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    const writer w = {.client = a->hold->client,
+                      .budget = a->budget,
+                      .name = a->lock->name,
+                      .id = a->lock->id,
+                      .version = seen->version,
+                      .owner = a->hold->owner,
+                      .turn = a->turn.conn || a->turn.unrung || a->draining ||
+                              atomic_load(&a->turn.bells->polls)};
+    a->hint_us = READERS_LOOK_US;
+    if (a->budget->try_once && !a->draining)
+        RL_TRY(is_worth_it(&w, err));
+    if (seen->verdict == RL_VERDICT_SHARED || seen->left_us < CLOSED_US / 2)
+        RL_TRY(close_again(a, &w, err));
+    a->draining = true;
+    return none_is_in(&w, err);
+}
+
+static void open_again(rowlock_client *client, uint64_t id, const char *owner)
+{
+    const rl_value values[] = {rl_u64(id), rl_text(owner)};
+    rl_budget budget = rl_budget_start(REOPEN_MS, REOPEN_MS, NULL);
+    (void)!rl_client_run(client, &budget, RL_SQL_SHARED_REOPEN, values, NULL, NULL);
+}
+
+void rl_shared_reopen(rl_acquisition *a)
+{
+    a->draining = false;
+    open_again(a->hold->client, a->lock->id, a->hold->owner);
+}
+
+rowlock_status rl_shared_make_free(rowlock_client *client, const rl_budget *budget,
+                                   const char *name, uint64_t id, uint64_t version,
+                                   rowlock_error *err)
+{
+    /* One for each call: what an earlier one has sent, and is late, finds another one there. */
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    rl_client_owner(client, owner);
+    const writer w = {.client = client,
+                      .budget = budget,
+                      .name = name,
+                      .id = id,
+                      .version = version,
+                      .owner = owner};
+    const rl_value values[] = {rl_text(owner), rl_u64(id)};
+    rl_done done = {0};
+    closing closed = {.done = false};
+    RL_TRY(is_worth_it(&w, err));
+    rowlock_status status = close_for_readers(&w, &closed, err);
+    if (status == ROWLOCK_OK)
+        status = none_is_in(&w, err);
+    if (status == ROWLOCK_OK)
+        status = rl_no_effect(rl_client_run(client, budget, RL_SQL_SHARED_FREE, values, &done, err),
+                              err);
+    if (status != ROWLOCK_OK && closed.done)
+        open_again(client, id, owner);
+    return status;
+}
+
+/* -------------------------------------------------------------------- from one to the other */
+
+/* It cannot be closed for us: another one has done so, and would wait for us, as we for it; or we
+ * have been broken. */
+static rowlock_status not_closed(const rowlock_hold *hold, const rl_budget *budget,
+                                 rowlock_error *err)
+{
+    const rl_lock *lock = &hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->id), rl_text(hold->owner)};
+    uint64_t token = 0;
+    bool found = false;
+    RL_TRY(rl_client_read(hold->client, budget, RL_SQL_SHARED_TOKEN, values, keep_token, &token,
+                          &found, err));
+    if (!found || token != lock->version)
+        return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")", lock->name,
+                       lock->version);
+    return rl_fail(err, ROWLOCK_DEADLOCK,
+                   "another one waits to have '%s' alone; release it, and take it anew",
+                   lock->name);
+}
+
+rowlock_status rl_shared_upgrade(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
+{
+    rowlock_client *client = hold->client;
+    const rl_lock *lock = &hold->locks[0];
+    const uint64_t token = lock->version;
+    const writer w = {.client = client,
+                      .budget = budget,
+                      .name = lock->name,
+                      .id = lock->id,
+                      .version = token,
+                      .owner = hold->owner,
+                      .turn = true};
+    closing closed = {.done = false};
+    rowlock_status status = close_for_readers(&w, &closed, err);
+    if (closed.unsettled)
+        (void)!rl_settle(client, budget, &closed.request, NULL);
+    if (status == ROWLOCK_BUSY)
+        return not_closed(hold, budget, err);
+    if (status == ROWLOCK_OK)
+        status = rl_acquire_alone(&rl_lease_driver, hold, budget, err);
+    else if (closed.done)
+        open_again(client, lock->id, hold->owner);
+    if (status != ROWLOCK_OK)
+        return status;
+    const rl_value values[] = {rl_u64(lock->id), rl_u64(token), rl_text(hold->owner)};
+    (void)!rl_client_run(client, budget, RL_SQL_SHARED_LEAVE, values, NULL, NULL);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status change_one(const rowlock_hold *hold, rl_sql_id id, const rl_value *values,
+                                 rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(0, hold->client->limit_ms, NULL);
+    rl_done done = {0};
+    RL_TRY(rl_client_run(hold->client, &budget, id, values, &done, err));
+    if (done.rows > 0)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")",
+                   hold->locks[0].name, hold->locks[0].version);
+}
+
+rowlock_status rl_shared_downgrade(rowlock_hold *hold, rowlock_error *err)
+{
+    const rl_lock *lock = &hold->locks[0];
+    const int64_t sent_us = rl_now_us();
+    const rl_value join[] = {rl_text(hold->client->label), rl_u64((uint64_t)hold->held.ttl_us),
+                             rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+    const rl_value begin[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
+    /* Until it is known what it is, nothing is renewed. */
+    rl_hold_leave_alone(hold);
+    rowlock_status status = change_one(hold, RL_SQL_SHARED_JOIN, join, err);
+    if (status == ROWLOCK_OK)
+        status = change_one(hold, RL_SQL_SHARED_BEGIN, begin, err);
+    if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_LOST)
+        rl_hold_give_up(hold);
+    else if (status != ROWLOCK_OK)
+        rl_hold_keep_again(hold);
+    if (status != ROWLOCK_OK)
+        return status;
+    hold->shared = true;
+    rl_bell_give_up(&hold->client->bells, &hold->bell, lock->id);
+    rl_hold_changed(hold, sent_us);
+    return ROWLOCK_OK;
+}
