@@ -282,6 +282,92 @@ void test_row_locks_are_refused(void)
     WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
 }
 
+/* A reader at one node is not seen by a writer at another. */
+void test_shared_leases_are_refused(void)
+{
+    const bool share[] = {false, true};
+    const rowlock_acquire_options in_part = {.share = share};
+    for (int n = 1; n <= CLUSTER_NODES; n++) {
+        const char *names[] = {ts_name("shared-a"), ts_name("shared-b")};
+        TS_CLIENT *client = cluster_open(n);
+        rowlock_hold *hold = NULL;
+        WANT(UNSUPPORTED, rowlock_acquire_shared(client, names[0], NULL, &hold, &ts_err));
+        assert_non_null(strstr(ts_err.message, "single_writer"));
+        WANT(UNSUPPORTED, rowlock_acquire_set(client, names, 2, &in_part, &hold, &ts_err));
+        for (int i = 0; i < 2; i++)
+            WANT(OK, ts_try(client, names[i], ROWLOCK_OPTIMISTIC));
+    }
+    rowlock_client_options alone = cluster_options(2);
+    alone.single_writer = true;
+    TS_CLIENT *one = ts_open_with(alone);
+    rowlock_hold *reader = NULL;
+    const char *name = ts_name("single-shared");
+    WANT(OK, rowlock_acquire_shared(one, name, NULL, &reader, &ts_err));
+    WANT(BUSY, ts_try(one, name, ROWLOCK_OPTIMISTIC));
+    WANT(OK, rowlock_release(reader, &ts_err));
+}
+
+/* What all of them take, and how many have it now. */
+enum { TAKERS = 2 * CLUSTER_NODES, TAKER_TURNS = 12, POOL = 2 };
+
+typedef struct taken {
+    const char *pool; /* POOL slots */
+    const char *set[2];
+    atomic_int in_pool;
+    atomic_int in_set;
+} taken;
+
+typedef struct taker {
+    taken *what;
+    rowlock_client *client;
+    pthread_t thread;
+} taker;
+
+static const char *take_a_turn(const taker *self, bool slot)
+{
+    taken *what = self->what;
+    rowlock_error err;
+    rowlock_hold *hold = NULL;
+    const rowlock_acquire_options options = {
+        .wait_ms = 120000, .ttl_ms = 60000, .slots = slot ? POOL : 0};
+    rowlock_status status =
+        slot ? rowlock_acquire(self->client, what->pool, &options, &hold, &err)
+             : rowlock_acquire_set(self->client, what->set, 2, &options, &hold, &err);
+    if (status != ROWLOCK_OK)
+        return strdup(err.message);
+    atomic_int *inside = slot ? &what->in_pool : &what->in_set;
+    if (atomic_fetch_add(inside, 1) >= (slot ? POOL : 1))
+        return slot ? "more have a slot than there are" : "two have the set";
+    ts_pass_ms(1);
+    atomic_fetch_sub(inside, 1);
+    return rowlock_release(hold, &err) == ROWLOCK_OK ? NULL : strdup(err.message);
+}
+
+static void *take_turns(void *arg)
+{
+    const char *why = NULL;
+    for (int i = 0; i < TAKER_TURNS && !why; i++)
+        why = take_a_turn(arg, i % 2 == 0);
+    return (void *)(uintptr_t)why;
+}
+
+void test_slots_and_sets_from_every_node(void)
+{
+    taken what = {.pool = ts_name("pool"), .set = {ts_name("set-a"), ts_name("set-b")}};
+    taker takers[TAKERS];
+    for (int i = 0; i < TAKERS; i++) {
+        takers[i] = (taker){.what = &what, .client = cluster_open(1 + i % CLUSTER_NODES)};
+        assert_int_equal(pthread_create(&takers[i].thread, NULL, take_turns, &takers[i]), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        void *why = NULL;
+        assert_int_equal(pthread_join(takers[i].thread, &why), 0);
+        if (why)
+            fail_msg("%s", (char *)why);
+        rowlock_client_close(takers[i].client);
+    }
+}
+
 /* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
  * at the others in its time. */
 static rowlock_client *open_via(const char *user, int node)
