@@ -123,9 +123,12 @@ static void add_systems(bench *self)
 #ifdef BENCH_REDIS
     add_system(self, &bench_redis_memory, bench_redis_memory.id);
     add_system(self, &bench_redis_always, bench_redis_always.id);
+    add_system(self, &bench_redis_semaphore_memory, bench_redis_memory.id);
+    add_system(self, &bench_redis_semaphore_always, bench_redis_always.id);
 #endif
 #ifdef BENCH_ZOOKEEPER
     add_system(self, &bench_zookeeper, bench_zookeeper.id);
+    add_system(self, &bench_zookeeper_semaphore, bench_zookeeper.id);
 #endif
 #ifdef BENCH_ETCD
     add_system(self, &bench_etcd, bench_etcd.id);
@@ -312,6 +315,7 @@ static json_object *round_json(const outcome *result)
     add_real(object, "most_turns", (double)figures->most_turns);
     add_real(object, "least_turns", (double)figures->least_turns);
     add_real(object, "fairness", figures->fairness);
+    add_real(object, "longest_free_us", figures->longest_free_us);
     add_real(object, "server_us_per_cycle", figures->server_us_per_cycle);
     add_real(object, "server_percent", figures->server_percent);
     add_real(object, "violations", (double)figures->violations);

@@ -23,9 +23,14 @@ extern const measure_system bench_raw_bell;  /* id "raw-bell": GET_LOCK, a compa
 /* redis.c (hiredis): SET NX PX, compare-and-delete, pub/sub wake-up; AOF off, and `always`. */
 extern const measure_system bench_redis_memory; /* id "redis-memory" */
 extern const measure_system bench_redis_always; /* id "redis-always" */
+/* A semaphore of MEASURE_SLOTS permits that expire, waiters woken as above. At the same servers. */
+extern const measure_system bench_redis_semaphore_memory; /* id "redis-semaphore-memory" */
+extern const measure_system bench_redis_semaphore_always; /* id "redis-semaphore-always" */
 
-/* zookeeper.c (its C client): the recipe of sequential nodes. */
-extern const measure_system bench_zookeeper; /* id "zookeeper" */
+/* zookeeper.c (its C client): the recipe of sequential nodes; that of a semaphore with
+ * MEASURE_SLOTS leases, at the same server. */
+extern const measure_system bench_zookeeper;           /* id "zookeeper" */
+extern const measure_system bench_zookeeper_semaphore; /* id "zookeeper-semaphore" */
 
 /* etcd.c: its lock service. */
 extern const measure_system bench_etcd; /* id "etcd" */

@@ -36,13 +36,14 @@ typedef struct client_figures {
     _Alignas(64) _Atomic int state;
     pid_t pid; /* 0: reaped */
     uint64_t turns;
+    int64_t longest_free_ns;
     measure_histogram acquire;
     measure_histogram hand_over;
     measure_histogram own;
     measure_reason why;
 } client_figures;
 
-/* Beside each lock: who is inside, by our own account. */
+/* Beside each lock, or each slot of one: who is inside, by our own account. */
 typedef struct witness {
     _Alignas(64) _Atomic unsigned owner; /* number of the client, from 1; NOBODY */
     _Atomic unsigned last;               /* who released last */
@@ -54,10 +55,12 @@ typedef struct board {
     int64_t begin_ns; /* the window; set before the clients are let go */
     int64_t end_ns;
     _Atomic uint64_t violations;
+    _Atomic unsigned inside;       /* of the hot name, where its slots have no numbers */
     _Atomic unsigned first_failed; /* number of the client that failed first; NOBODY */
     measure_reason side_why;       /* of prepare or tidy */
     client_figures *clients;
     witness *witnesses;
+    size_t witness_count;
     char (*names)[MEASURE_NAME_MAX];
     size_t name_count;
     size_t size; /* of the mapping, which begins here */
@@ -193,20 +196,54 @@ static measure_spread spread_of(const measure_histogram *histogram)
 
 /* ------------------------------------------------------------------ a client */
 
-/* In the lock: are we alone? Tells how long the hand-over took, or -1. */
-static int64_t enter(board *self, witness *lock, unsigned number, int64_t now)
+static unsigned holders_of(const measure_system *system)
 {
-    if (atomic_exchange(&lock->owner, number) != NOBODY)
-        self->violations++;
-    if (lock->last == NOBODY || lock->last == number)
-        return -1;
-    return now - lock->released_ns;
+    return system->holders > 0 ? system->holders : 1;
 }
 
-static void leave(board *self, witness *lock, unsigned number)
+/* The witness of what this client holds. NULL: slots without numbers. */
+static witness *witness_of(const run *self, unsigned number, const void *session)
 {
+    const measure_system *system = self->system;
+    witness *all = self->board->witnesses;
+    if (!self->load->hot)
+        return &all[number - 1];
+    if (system->slot)
+        return &all[system->slot(session) % holders_of(system)];
+    return holders_of(system) == 1 ? &all[0] : NULL;
+}
+
+/* In the lock: are we alone, or no more than may be? */
+static void enter(const run *self, witness *lock, unsigned number)
+{
+    bool good = lock ? atomic_exchange(&lock->owner, number) == NOBODY
+                     : atomic_fetch_add(&self->board->inside, 1) < holders_of(self->system);
+    if (!good)
+        self->board->violations++;
+}
+
+/* How long nobody had it. -1: nobody ever did, or it is not known. */
+static int64_t free_for(const witness *lock, int64_t now)
+{
+    return lock && lock->last != NOBODY ? now - lock->released_ns : -1;
+}
+
+/* While somebody wants it: that is certain until the window's end. */
+static void note_free(const run *self, client_figures *mine, int64_t free_ns, int64_t got)
+{
+    int64_t late = got > self->board->end_ns ? got - self->board->end_ns : 0;
+    if (got >= self->board->begin_ns && free_ns - late > mine->longest_free_ns)
+        mine->longest_free_ns = free_ns - late;
+}
+
+static void leave(const run *self, witness *lock, unsigned number)
+{
+    if (!lock) {
+        self->board->inside--;
+        return;
+    }
     if (atomic_exchange(&lock->owner, NOBODY) != number)
-        self->violations++;
+        self->board->violations++;
     lock->last = number;
     lock->released_ns = measure_now_ns();
 }
@@ -229,28 +266,30 @@ static bool cycle(const run *self, unsigned number, void *session)
 {
     board *shared = self->board;
     client_figures *mine = &shared->clients[number - 1];
-    size_t place = self->load->hot ? 0 : number - 1;
-    witness *lock = &shared->witnesses[place];
-    const char *name = shared->names[place];
+    const char *name = shared->names[self->load->hot ? 0 : number - 1];
     int64_t called = measure_now_ns();
     int64_t left_ms = shared->end_ns > called ? (shared->end_ns - called) / 1000000 : 0;
     if (!self->system->acquire(session, name, left_ms + grace_ms(self), &mine->why))
         return false;
     int64_t got = measure_now_ns();
-    int64_t hand_over = enter(shared, lock, number, got);
+    witness *lock = witness_of(self, number, session);
+    enter(self, lock, number);
+    int64_t free_ns = free_for(lock, got);
+    bool handed_over = free_ns >= 0 && lock->last != number;
     work(self->load->work_us);
-    leave(shared, lock, number);
+    leave(self, lock, number);
     int64_t releasing = measure_now_ns();
     if (!self->system->release(session, name, &mine->why))
         return false;
     int64_t done = measure_now_ns();
+    note_free(self, mine, free_ns, got);
     if (got < shared->begin_ns || got >= shared->end_ns)
         return true;
     mine->turns++;
     measure_histogram_add(&mine->acquire, got - called);
     measure_histogram_add(&mine->own, got - called + done - releasing);
-    if (hand_over >= 0)
-        measure_histogram_add(&mine->hand_over, hand_over);
+    if (handed_over)
+        measure_histogram_add(&mine->hand_over, free_ns);
     return true;
 }
 
@@ -548,6 +587,26 @@ static bool run_side(const run *self, side_fn function, measure_reason *why)
 
 /* -------------------------------------------------------------- the figures */
 
+/* Also what was free when the window ended, or was never taken. */
+static double longest_free_us(const run *self)
+{
+    const board *shared = self->board;
+    int64_t longest = 0;
+    if (!self->load->hot || self->load->clients <= holders_of(self->system) ||
+        (holders_of(self->system) > 1 && !self->system->slot))
+        return -1;
+    for (unsigned i = 0; i < self->load->clients; i++)
+        if (shared->clients[i].longest_free_ns > longest)
+            longest = shared->clients[i].longest_free_ns;
+    for (size_t i = 0; i < shared->witness_count; i++) {
+        const witness *lock = &shared->witnesses[i];
+        int64_t from = lock->last != NOBODY ? lock->released_ns : shared->begin_ns;
+        if (shared->end_ns - from > longest)
+            longest = shared->end_ns - from;
+    }
+    return (double)longest / 1000;
+}
+
 static void sum_up(const run *self, measure_figures *figures)
 {
     measure_histogram acquire = {0};
@@ -570,6 +629,7 @@ static void sum_up(const run *self, measure_figures *figures)
     figures->hand_over = spread_of(&hand_over);
     figures->own = spread_of(&own);
     figures->violations = self->board->violations;
+    figures->longest_free_us = longest_free_us(self);
 }
 
 static void work_out(const run *self, measure_figures *figures)
@@ -620,9 +680,10 @@ static size_t round_up(size_t size)
 static board *board_new(const measure_system *system, const measure_load *load)
 {
     size_t names = load->hot ? 1 : load->clients;
+    size_t witnesses = load->hot && system->slot ? holders_of(system) : names;
     size_t clients_at = round_up(sizeof(board));
     size_t witnesses_at = clients_at + load->clients * sizeof(client_figures);
-    size_t names_at = witnesses_at + names * sizeof(witness);
+    size_t names_at = witnesses_at + witnesses * sizeof(witness);
     size_t size = names_at + names * MEASURE_NAME_MAX;
     char *memory =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -632,6 +693,7 @@ static board *board_new(const measure_system *system, const measure_load *load)
     self->clients = (client_figures *)(void *)(memory + clients_at);
     self->witnesses = (witness *)(void *)(memory + witnesses_at);
     self->names = (char(*)[MEASURE_NAME_MAX])(void *)(memory + names_at);
+    self->witness_count = witnesses;
     self->name_count = names;
     self->size = size;
     for (size_t i = 0; i < names && !load->hot; i++)

@@ -17,6 +17,7 @@ enum {
     MEASURE_CLIENTS_MAX = 1024,
     MEASURE_NAME_MAX = 128, /* bytes of a lock's name, with the end */
     MEASURE_PIDS_MAX = 8,   /* processes of a server */
+    MEASURE_SLOTS = 4,      /* of a name, in the systems that have slots */
 };
 
 /* Why a call failed: one line, and the exit status the program may end with (0: 1). */
@@ -40,6 +41,7 @@ struct measure_system {
     const char *at; /* where the server is: a socket's path or HOST:PORT; as set by the program */
     pid_t pids[MEASURE_PIDS_MAX]; /* of the server, for its CPU time; ends with 0 */
     const void *data;             /* the driver's own */
+    unsigned holders;             /* so many may hold a name at the same time; 0: one */
 
     /*
      * Once before and once after a load, in a process of its own: make and remove what the
@@ -61,6 +63,9 @@ struct measure_system {
     bool (*acquire)(void *session, const char *name, int64_t wait_ms, measure_reason *why);
     /* Returns when the lock is free for others, unless the system's name says otherwise. */
     bool (*release)(void *session, const char *name, measure_reason *why);
+    /* Which of the `holders` slots this session has now: each has a number of its own, such as 1 to
+     * `holders`. NULL: slots have no numbers, and it is counted how many hold the name. */
+    unsigned (*slot)(const void *session);
     /* Also after a call that failed. */
     void (*close)(void *session);
 };
@@ -91,9 +96,12 @@ typedef struct measure_figures {
     uint64_t most_turns;      /* of one client */
     uint64_t least_turns;
     double fairness;            /* most / least; -1 when the least is 0 */
+    double longest_free_us;     /* hot, more clients than `holders`: from the call of a release to
+                                   the return of the acquire that got that name, or that slot, next;
+                                   the longest. -1: slots without numbers, or no such load */
     double server_us_per_cycle; /* CPU time of the server's processes; -1: not known */
     double server_percent;      /* of one core; -1: not known */
-    uint64_t violations;        /* times that two held one name */
+    uint64_t violations;        /* times that more held a name, or a slot, than may */
     unsigned failed;            /* clients that failed; `why` of measure_run() has the first */
 } measure_figures;
 

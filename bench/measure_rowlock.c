@@ -2,10 +2,12 @@
 #include "measure_rowlock.h"
 #include "rowlock/rowlock_admin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 enum {
+    SET = 8,
     FREE_WITHIN_MS = 20000, /* the connections of clients that were killed are gone by then */
     LOOK_MS = 20,
 };
@@ -41,6 +43,12 @@ const measure_rowlock_kind measure_rowlock_kinds[] = {
      .name = "rowlock lease, poll",
      .keeps = "durable",
      .waiting = ROWLOCK_WAITING_POLL},
+    {.id = "rowlock-shared", .name = "rowlock lease, shared", .keeps = "durable", .shared = true},
+    {.id = "rowlock-slots",
+     .name = "rowlock lease, one of 4 slots",
+     .keeps = "durable",
+     .slots = MEASURE_SLOTS},
+    {.id = "rowlock-set", .name = "rowlock lease, set of 8", .keeps = "durable", .set = SET},
     {0},
 };
 
@@ -48,6 +56,7 @@ typedef struct rowlock_session {
     const measure_rowlock_kind *kind;
     rowlock_client *client;
     rowlock_hold *hold;
+    char names[SET][MEASURE_NAME_MAX]; /* of the set; empty until its first acquire */
 } rowlock_session;
 
 /* Always false. */
@@ -75,15 +84,42 @@ static bool open_session(const measure_system *system, void **session, measure_r
     return true;
 }
 
+static void name_in_set(char made[MEASURE_NAME_MAX], const char *name, unsigned number)
+{
+    snprintf(made, MEASURE_NAME_MAX, "%s/%u", name, number);
+}
+
+static rowlock_status acquire_set(rowlock_session *self, const char *name,
+                                  const rowlock_acquire_options *options, rowlock_error *err)
+{
+    const char *names[SET];
+    for (unsigned i = 0; i < self->kind->set; i++) {
+        if (!self->names[i][0])
+            name_in_set(self->names[i], name, i + 1);
+        names[i] = self->names[i];
+    }
+    return rowlock_acquire_set(self->client, names, self->kind->set, options, &self->hold, err);
+}
+
 static bool acquire(void *session, const char *name, int64_t wait_ms, measure_reason *why)
 {
     rowlock_session *self = session;
     rowlock_error err;
-    const rowlock_acquire_options options = {
-        .mode = self->kind->mode, .unfenced = self->kind->unfenced, .wait_ms = wait_ms};
-    if (rowlock_acquire(self->client, name, &options, &self->hold, &err) == ROWLOCK_OK)
-        return true;
-    return failed(&err, why);
+    const rowlock_acquire_options options = {.mode = self->kind->mode,
+                                             .unfenced = self->kind->unfenced,
+                                             .shared = self->kind->shared,
+                                             .slots = self->kind->slots,
+                                             .wait_ms = wait_ms};
+    rowlock_status status = self->kind->set
+                                ? acquire_set(self, name, &options, &err)
+                                : rowlock_acquire(self->client, name, &options, &self->hold, &err);
+    return status == ROWLOCK_OK || failed(&err, why);
+}
+
+static unsigned slot(const void *session)
+{
+    const rowlock_session *self = session;
+    return rowlock_hold_slot(self->hold);
 }
 
 static bool release(void *session, const char *name, measure_reason *why)
@@ -128,6 +164,20 @@ static bool remove_name(rowlock_client *client, const char *name, rowlock_error 
     return status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND;
 }
 
+static bool remove_lock(rowlock_client *client, const measure_rowlock_kind *kind, const char *name,
+                        rowlock_error *err)
+{
+    char in_set[MEASURE_NAME_MAX];
+    if (kind->set == 0)
+        return remove_name(client, name, err);
+    for (unsigned i = 1; i <= kind->set; i++) {
+        name_in_set(in_set, name, i);
+        if (!remove_name(client, in_set, err))
+            return false;
+    }
+    return true;
+}
+
 rowlock_client_options measure_rowlock_remover(const rowlock_client_options *options)
 {
     rowlock_client_options remover = *options;
@@ -146,7 +196,7 @@ static bool tidy(const measure_system *system, const char *const names[], size_t
     if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK)
         return failed(&err, why);
     for (size_t i = 0; i < count && good; i++)
-        good = remove_name(client, names[i], &err);
+        good = remove_lock(client, self->kind, names[i], &err);
     rowlock_client_close(client);
     return good || failed(&err, why);
 }
@@ -164,10 +214,12 @@ measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_clien
         .name = kind->name,
         .keeps = kind->keeps,
         .data = self,
+        .holders = kind->shared ? MEASURE_CLIENTS_MAX : kind->slots,
         .tidy = tidy,
         .open = open_session,
         .acquire = acquire,
         .release = release,
+        .slot = kind->slots > 0 ? slot : NULL,
         .close = close_session,
     };
 }

@@ -14,6 +14,10 @@ typedef struct measure_rowlock_kind {
     bool no_reply;           /* the release does not wait for the server's reply */
     bool no_history;         /* else as it is by default */
     rowlock_waiting waiting; /* 0: auto */
+    /* The rest is for bench.c alone. */
+    bool shared;
+    unsigned slots; /* of the name; 0: it has none */
+    unsigned set;   /* so many names, made of the one, are taken as a set; 0: the name itself */
 } measure_rowlock_kind;
 
 /* Ends with one whose id is NULL. */

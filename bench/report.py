@@ -227,6 +227,31 @@ def floor_targets():
     ]
 
 
+def family_targets():
+    """Shared leases, slots and sets against a lease of the same run, and slots against other semaphores."""
+    def own(what, limit, system):
+        return Target(f'{what}, 1 client (own time of a cycle, p50)', AT_MOST, limit,
+                      compare('own_p50_us', system, 'rowlock-lease'))
+
+    def hot(what, limit, system, other, names='hot'):
+        return Target(f'{what}, 128 clients (cycles/s)', AT_LEAST, limit,
+                      lambda r: r.ratio('cycles_per_second', (system, 128, 'hot', 0), (other, 128, names, 0)))
+
+    slots = ('rowlock-slots', 128, 'hot')
+    return [
+        own('shared lease over a lease', 1.3, 'rowlock-shared'),
+        hot('readers of one name against leases of distinct names', 0.7, 'rowlock-shared', 'rowlock-lease', 'distinct'),
+        own('one of 4 slots over a lease', 1.2, 'rowlock-slots'),
+        hot('4 slots of a hot name against a hot lease', 1.5, 'rowlock-slots', 'rowlock-lease'),
+        Target('4 slots: fairness, hot, 128 clients', AT_MOST, 1.5, lambda r: r.median('fairness', *slots)),
+        Target('4 slots: the longest that one was free, hot, 128 clients (ms, of all rounds)', AT_MOST, 100,
+               lambda r: max((us / 1000 for us in r.values('longest_free_us', *slots)), default=None)),
+        hot("4 slots against Redis's semaphore, AOF `always`, hot", 1, 'rowlock-slots', 'redis-semaphore-always'),
+        hot("4 slots against ZooKeeper's semaphore, hot", 1, 'rowlock-slots', 'zookeeper-semaphore'),
+        own('set of 8 leases over a lease', 2.5, 'rowlock-set'),
+    ]
+
+
 def rival_targets():
     """Against other lock servers, and against itself with more clients."""
     def own(*args, **more):
@@ -272,9 +297,13 @@ def rival_targets():
     ]
 
 
+def all_targets():
+    return [*floor_targets(), *rival_targets(), *family_targets()]
+
+
 def target_rows(results):
     rows = []
-    for target in slow_disk_targets(results.delay) if results.delay else [*floor_targets(), *rival_targets()]:
+    for target in slow_disk_targets(results.delay) if results.delay else all_targets():
         value = target.measure(results)
         if value is None:
             rows.append([target.what, f'{target.bound} {target.limit:g}', '-', 'not measured'])

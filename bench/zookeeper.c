@@ -6,6 +6,10 @@
  * siblings. The lowest has the lock. Everybody else watches the one right before his own, and
  * lists again when that is gone. To release is to delete one's node: it wakes one client.
  * A free lock costs a write and a read to take and a write to release.
+ *
+ * A semaphore, as Curator has it: below its node are such a lock and the leases. Who has the lock
+ * makes an ephemeral node among the leases, lists and watches them until there are no more than
+ * slots, and releases the lock. To release is to delete one's lease.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,27 +34,37 @@ enum {
     PATH_SIZE = sizeof ROOT + 2 * MEASURE_NAME_MAX + 32,
 };
 
-typedef struct zk_session {
+typedef struct zk_session zk_session;
+
+typedef struct zk_watch {
+    zk_session *session;
+    bool fired; /* what is watched has changed */
+} zk_watch;
+
+struct zk_session {
     zhandle_t *handle;
     pthread_mutex_t mutex; /* for what follows; the library's thread calls back */
     pthread_cond_t changed;
     bool connected;
     bool lost;
-    bool fired; /* the watched node has changed */
+    zk_watch node;   /* the one before ours */
+    zk_watch leases; /* all of a semaphore's */
     char parent[PATH_SIZE];
     char mine[PATH_SIZE]; /* our node, "" when there is none */
-} zk_session;
+    char lease[PATH_SIZE];
+};
 
 static bool zk_because(measure_reason *why, const char *what, const char *path, int status)
 {
     return measure_because(why, "ZooKeeper: %s %s: %s", what, path, zerror(status));
 }
 
-/* A lock's node. Names may have a "/", which would be a level of nodes here. */
-static void lock_path(char path[PATH_SIZE], const char *name)
+/* A lock's node, or one below it. Names may have a "/", which would be a level of nodes here. */
+static void lock_path(char path[PATH_SIZE], const char *name, const char *below)
 {
-    const int start = snprintf(path, PATH_SIZE, ROOT "/%s", name);
-    for (int i = (int)sizeof ROOT; i < start && i < PATH_SIZE; i++) {
+    const size_t end = sizeof ROOT + strlen(name);
+    snprintf(path, PATH_SIZE, ROOT "/%s%s", name, below);
+    for (size_t i = sizeof ROOT; i < end && i < PATH_SIZE; i++) {
         if (path[i] == '/')
             path[i] = '_';
     }
@@ -78,17 +92,26 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     pthread_mutex_unlock(&session->mutex);
 }
 
-static void on_node(zhandle_t *handle, int type, int state, const char *path, void *context)
+static void on_change(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
-    zk_session *session = context;
+    zk_watch *watch = context;
     (void)handle;
     (void)state;
     (void)path;
     if (type == ZOO_SESSION_EVENT) /* on_session() hears of it too */
         return;
+    pthread_mutex_lock(&watch->session->mutex);
+    watch->fired = true;
+    pthread_cond_broadcast(&watch->session->changed);
+    pthread_mutex_unlock(&watch->session->mutex);
+}
+
+/* Before what it watches is looked at. */
+static void set_watch(zk_session *session, zk_watch *watch)
+{
     pthread_mutex_lock(&session->mutex);
-    session->fired = true;
-    pthread_cond_broadcast(&session->changed);
+    watch->session = session;
+    watch->fired = false;
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -108,24 +131,30 @@ static bool wait_until(zk_session *session, const bool *what, int64_t end_ns)
 /* --------------------------------------------------------------------- the lock */
 
 /* The sequence is all that tells two nodes of a lock apart, and always ten digits. */
+static bool make_own(zk_session *session, const char *prefix, char made[PATH_SIZE],
+                     measure_reason *why)
+{
+    const int status = zoo_create(session->handle, prefix, NULL, -1, &ZOO_OPEN_ACL_UNSAFE,
+                                  ZOO_EPHEMERAL_SEQUENTIAL, made, PATH_SIZE);
+    if (status == ZOK)
+        return true;
+    made[0] = '\0';
+    return zk_because(why, "make", prefix, status);
+}
+
 static bool make_mine(zk_session *session, measure_reason *why)
 {
     char prefix[PATH_SIZE + 8];
     snprintf(prefix, sizeof prefix, "%s/lock-", session->parent);
-    const int status = zoo_create(session->handle, prefix, NULL, -1, &ZOO_OPEN_ACL_UNSAFE,
-                                  ZOO_EPHEMERAL_SEQUENTIAL, session->mine, sizeof session->mine);
-    if (status == ZOK)
-        return true;
-    session->mine[0] = '\0';
-    return zk_because(why, "make", prefix, status);
+    return make_own(session, prefix, session->mine, why);
 }
 
-static bool delete_mine(zk_session *session, measure_reason *why)
+static bool delete_own(zk_session *session, char made[PATH_SIZE], measure_reason *why)
 {
-    const int status = zoo_delete(session->handle, session->mine, -1);
+    const int status = zoo_delete(session->handle, made, -1);
     if (status != ZOK)
-        return zk_because(why, "delete", session->mine, status);
-    session->mine[0] = '\0';
+        return zk_because(why, "delete", made, status);
+    made[0] = '\0';
     return true;
 }
 
@@ -155,16 +184,15 @@ static bool wait_for(zk_session *session, const char *before, int64_t end_ns, me
 {
     char nothing[1];
     int length = sizeof nothing;
-    pthread_mutex_lock(&session->mutex);
-    session->fired = false;
-    pthread_mutex_unlock(&session->mutex);
+    set_watch(session, &session->node);
     /* Not zoo_wexists(): on a node that is gone already it would leave a watch behind. */
-    const int status = zoo_wget(session->handle, before, on_node, session, nothing, &length, NULL);
+    const int status =
+        zoo_wget(session->handle, before, on_change, &session->node, nothing, &length, NULL);
     if (status == ZNONODE)
         return true;
     if (status != ZOK)
         return zk_because(why, "watch", before, status);
-    if (wait_until(session, &session->fired, end_ns))
+    if (wait_until(session, &session->node.fired, end_ns))
         return true;
     return measure_because(why, "ZooKeeper: %s was still there at the end, or the session was lost",
                            before);
@@ -182,24 +210,94 @@ static bool wait_until_first(zk_session *session, int64_t end_ns, measure_reason
     return false;
 }
 
-static bool zk_acquire(void *opened, const char *name, int64_t wait_ms, measure_reason *why)
+/* The lock with the nodes below `parent`. */
+static bool take_lock(zk_session *session, int64_t end_ns, measure_reason *why)
 {
-    zk_session *session = opened;
-    const int64_t end_ns = measure_now_ns() + wait_ms * NS_PER_MS;
-    lock_path(session->parent, name);
     if (!make_mine(session, why))
         return false;
     if (wait_until_first(session, end_ns, why))
         return true;
     measure_reason ignored;
-    delete_mine(session, &ignored);
+    delete_own(session, session->mine, &ignored);
     return false;
+}
+
+static bool zk_acquire(void *opened, const char *name, int64_t wait_ms, measure_reason *why)
+{
+    zk_session *session = opened;
+    const int64_t end_ns = measure_now_ns() + wait_ms * NS_PER_MS;
+    lock_path(session->parent, name, "");
+    return take_lock(session, end_ns, why);
 }
 
 static bool zk_release(void *opened, const char *name, measure_reason *why)
 {
     (void)name;
-    return delete_mine(opened, why);
+    zk_session *session = opened;
+    return delete_own(session, session->mine, why);
+}
+
+/* ---------------------------------------------------------------- the semaphore */
+
+#define LOCK_BELOW   "/locks"
+#define LEASES_BELOW "/leases"
+
+static bool count_leases(zk_session *session, const char *parent, int32_t *count,
+                         measure_reason *why)
+{
+    struct String_vector leases = {0};
+    set_watch(session, &session->leases);
+    const int status =
+        zoo_wget_children(session->handle, parent, on_change, &session->leases, &leases);
+    if (status != ZOK)
+        return zk_because(why, "list", parent, status);
+    *count = leases.count;
+    deallocate_String_vector(&leases);
+    return true;
+}
+
+static bool wait_for_slot(zk_session *session, const char *parent, int64_t end_ns,
+                          measure_reason *why)
+{
+    int32_t count = 0;
+    while (count_leases(session, parent, &count, why)) {
+        if (count <= MEASURE_SLOTS)
+            return true;
+        if (!wait_until(session, &session->leases.fired, end_ns))
+            return measure_because(
+                why, "ZooKeeper: no slot of %s at the end, or the session was lost", parent);
+    }
+    return false;
+}
+
+/* A lease that is left here ends with the session. */
+static bool take_lease(zk_session *session, const char *name, int64_t end_ns, measure_reason *why)
+{
+    char parent[PATH_SIZE];
+    char prefix[PATH_SIZE];
+    lock_path(parent, name, LEASES_BELOW);
+    lock_path(prefix, name, LEASES_BELOW "/lease-");
+    return make_own(session, prefix, session->lease, why) &&
+           wait_for_slot(session, parent, end_ns, why);
+}
+
+static bool semaphore_acquire(void *opened, const char *name, int64_t wait_ms, measure_reason *why)
+{
+    zk_session *session = opened;
+    measure_reason ignored;
+    const int64_t end_ns = measure_now_ns() + wait_ms * NS_PER_MS;
+    lock_path(session->parent, name, LOCK_BELOW);
+    if (!take_lock(session, end_ns, why))
+        return false;
+    const bool taken = take_lease(session, name, end_ns, why);
+    return delete_own(session, session->mine, taken ? why : &ignored) && taken;
+}
+
+static bool semaphore_release(void *opened, const char *name, measure_reason *why)
+{
+    (void)name;
+    zk_session *session = opened;
+    return delete_own(session, session->lease, why);
 }
 
 /* ------------------------------------------------------------------ the session */
@@ -259,8 +357,26 @@ static bool zk_prepare(const measure_system *system, const char *const names[], 
         return false;
     bool done = make_node(opened, ROOT, why);
     for (size_t i = 0; done && i < count; i++) {
-        lock_path(path, names[i]);
+        lock_path(path, names[i], "");
         done = make_node(opened, path, why);
+    }
+    zk_close(opened);
+    return done;
+}
+
+static bool semaphore_prepare(const measure_system *system, const char *const names[], size_t count,
+                              measure_reason *why)
+{
+    void *opened = NULL;
+    char lock[PATH_SIZE];
+    char leases[PATH_SIZE];
+    if (!zk_prepare(system, names, count, why) || !zk_open(system, &opened, why))
+        return false;
+    bool done = true;
+    for (size_t i = 0; done && i < count; i++) {
+        lock_path(lock, names[i], LOCK_BELOW);
+        lock_path(leases, names[i], LEASES_BELOW);
+        done = make_node(opened, lock, why) && make_node(opened, leases, why);
     }
     zk_close(opened);
     return done;
@@ -285,18 +401,28 @@ static bool delete_lock(zk_session *session, const char *path, measure_reason *w
     return done && delete_node(session, path, why);
 }
 
+/* A semaphore's has nodes that have nodes. */
+static bool delete_all(zk_session *session, const char *name, measure_reason *why)
+{
+    static const char *const below[] = {LOCK_BELOW, LEASES_BELOW, ""};
+    char path[PATH_SIZE];
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof below / sizeof below[0]; i++) {
+        lock_path(path, name, below[i]);
+        done = delete_lock(session, path, why);
+    }
+    return done;
+}
+
 static bool zk_tidy(const measure_system *system, const char *const names[], size_t count,
                     measure_reason *why)
 {
     void *opened = NULL;
-    char path[PATH_SIZE];
     if (!zk_open(system, &opened, why))
         return false;
     bool done = true;
-    for (size_t i = 0; done && i < count; i++) {
-        lock_path(path, names[i]);
-        done = delete_lock(opened, path, why);
-    }
+    for (size_t i = 0; done && i < count; i++)
+        done = delete_all(opened, names[i], why);
     zk_close(opened);
     return done;
 }
@@ -310,5 +436,18 @@ const measure_system bench_zookeeper = {
     .open = zk_open,
     .acquire = zk_acquire,
     .release = zk_release,
+    .close = zk_close,
+};
+
+const measure_system bench_zookeeper_semaphore = {
+    .id = "zookeeper-semaphore",
+    .name = "ZooKeeper, Curator's semaphore of 4",
+    .keeps = "durable",
+    .holders = MEASURE_SLOTS,
+    .prepare = semaphore_prepare,
+    .tidy = zk_tidy,
+    .open = zk_open,
+    .acquire = semaphore_acquire,
+    .release = semaphore_release,
     .close = zk_close,
 };
