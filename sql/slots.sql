@@ -1,8 +1,8 @@
--- Slots: a name that so many hold at once. Its row is of the kind `slots` and says how many; each slot is a lease, NAME#0,
--- NAME#1, ... that is taken without a bell. Who waits stands in the line of the name's own bell, and its first looks
+-- Slots: a name that at most N hold at once. Its row is of the kind `slots` and says how many; each slot is a lock of its own, NAME#0,
+-- NAME#1, ...: a lease that is taken without a bell, or a row lock. A waiter stands in the line of the name's own bell, and the first in it looks
 -- for a slot that is free.
 
--- Whose number is it? The first to use the name says so.
+-- The first to use the name says how many slots it has.
 -- name: slots_claim
 -- via: own
 -- params: id u64, slots u64

@@ -149,7 +149,7 @@ SELECT COUNT(*)
            id BIGINT UNSIGNED PATH '$[0]')) AS k
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
 
--- Names that readers had, and have not for an hour, are made free in three statements: closed, as a writer does it; of those in
+-- Names that were opened for readers over an hour ago, and have none, are made free in three statements: closed, as a writer does it; of those in
 -- whom nobody is, freed; the others opened again. The second one begins when the first is committed, and so sees every reader
 -- that there is (sql/shared.sql).
 -- name: sweep_shared

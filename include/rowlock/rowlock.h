@@ -425,9 +425,10 @@ typedef struct rowlock_acquire_options {
     void *on_lost_data;
     const bool *share; /* rowlock_acquire_set(): which of the names are shared, one for each name;
                           NULL: all as `shared` says */
-    unsigned slots;    /* so many hold the name at once, each one of its slots: 1 ..
-                          ROWLOCK_SLOTS_MAX, or ROWLOCK_SLOTS_AS_SET. 0: it has none */
-    unsigned units;    /* so many slots of it, all or none: 0: 1; .. ROWLOCK_UNITS_MAX */
+    unsigned slots;    /* at most so many hold the name at once, each has one of its slots: 1 ..
+                          ROWLOCK_SLOTS_MAX, or ROWLOCK_SLOTS_AS_SET. 0: an ordinary lock */
+    unsigned units;    /* how many slots to take, all or none; 0 counts as 1; at most
+                          ROWLOCK_UNITS_MAX, and no more than the name has */
     uint64_t reserved[6];
 } rowlock_acquire_options;
 
@@ -444,8 +445,8 @@ typedef struct rowlock_acquire_options {
  *   CANCELLED    `cancel` was fired, before the call or while it waited
  *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
  *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first
- *   MODE         the name is of the other mode, or has slots and was asked for without, or has
- *                another number of them
+ *   MODE         the name is another kind of lock (lease, row lock, name with slots), or has
+ *                another number of slots
  *   NOT_FOUND    slots is ROWLOCK_SLOTS_AS_SET, and the name has no slots yet
  *   UNAVAILABLE  no server could be reached until the wait ended, or for reconnect_ms (wait_ms 0:
  *                at the first attempt); or another server has replaced the one that granted the
@@ -457,14 +458,14 @@ typedef struct rowlock_acquire_options {
  *                given back, and its next token is above both; the message says so where it could
  *                not be given back, and then nobody holds it until its time is over
  *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer;
- * several slots as leases, through procedures
+ *                several slots as leases, through procedures
  *
  * With `slots`, so many hold the name at once (a semaphore whose permits expire). Each slot is a
  * lock of its own, `NAME#0`, `NAME#1`, ..., a lease or a row lock, with its own token
  * (rowlock_hold_token_at(), rowlock_hold_name_at()): it can be fenced, broken, listed as any other.
- * The first to use the name says how many it has; rowlock_slots_set() changes that. Who waits comes
- * in the order in which they came, whether they want one slot or several; the first in line looks
- * for its slots every 100 ms at most.
+ * The first to use the name says how many it has; rowlock_slots_set() changes that. Waiters get
+ * slots in the order in which they came, however many each wants; the first in line looks for its
+ * slots at least every 100 ms.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
                                                             const char *name,
@@ -473,15 +474,15 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
                                                             rowlock_error *err);
 
 /*
- * Takes it together with all others that ask for it so (readers), and with nobody who wants it
- * alone: a read lock, where rowlock_acquire() is the write lock. `shared` of the options does the
- * same. In the order in which they came: who comes behind one that waits to have it alone, waits
- * behind that one.
+ * Takes the lock as a reader, together with other readers; rowlock_acquire() takes it as a writer,
+ * alone. The option `shared` does the same. They get it in the order in which they came: a reader
+ * that comes behind a waiting writer waits behind it. (Of row locks the server decides.)
  *
- * The token is the one of the last holder that had it alone; that one's successor has a higher one.
- * A lease is renewed and lost as ever, each reader for itself. A row lock is unfenced, and its
- * holders are not listed. With `reentrant`, a thread that has it alone may share it with itself;
- * who shares it cannot have it alone that way (BUSY, or it waits for itself).
+ * All readers have the lease's present token; each writer gets a higher one. A lease is renewed and
+ * lost as ever, each reader for itself. A row lock is unfenced, and its holders are not listed.
+ * With `reentrant`, a writer that asks for the lock as a reader gets its own hold again, still
+ * alone. A reader that asks for it as a writer gets BUSY, or waits for itself: use
+ * rowlock_hold_upgrade().
  *
  * Statuses of rowlock_acquire(), and:
  *
@@ -493,20 +494,22 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_shared(
     rowlock_hold **hold, rowlock_error *err);
 
 /*
- * A lease that is shared, to be held alone, by the same hold: when the other readers have left, for
- * which it waits as rowlock_acquire() does (wait_ms; `cancel` may be NULL). No writer has come
- * since it was shared: what was read is still so. Its token is a new one then. On any other status
- * it is shared as before, unless that says otherwise.
+ * Makes the reader of a lease its writer, in the same hold, once the other readers have left. It
+ * waits for them as rowlock_acquire() does (wait_ms; `cancel` may be NULL). On OK the hold has a
+ * new, higher token, and no writer came in between: what the reader has read is still true. On any
+ * other status rowlock_hold_check() says whether the hold is still a reader, or lost.
  *
- *   BUSY         wait_ms is 0, and another reader has it, too
+ *   BUSY         wait_ms is 0, and another reader has it, too, or a transaction that a reader has
+ *                fenced is still open
  *   TIMEOUT      the wait ended before the others had left
  *   CANCELLED    `cancel` was fired
- *   DEADLOCK     another one waits to have it alone, perhaps a reader that upgrades: release it
+ *   DEADLOCK     another writer waits already, perhaps a reader that upgrades, too. It waits for
+ *                this reader: release the hold
  *   LOST         it is lost
  *   UNKNOWN      the reply was lost, and what became of the request could not be found out: it is
  *                lost
- *   INVALID      it is held alone already, more than once by this thread (`reentrant`), or one of
- *                a set
+ *   INVALID      the hold is the writer already; this thread holds it more than once
+ *                (`reentrant`); or it is a set, or has slots
  *   UNSUPPORTED  a row lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_upgrade(rowlock_hold *hold,
@@ -515,13 +518,13 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_upgrade(rowlock_hold *h
                                                                  rowlock_error *err);
 
 /*
- * A lease that is held alone, to be shared from now on, by the same hold, with the same token.
- * Readers that wait come in.
+ * Makes the writer of a lease a reader, in the same hold, with the same token. Waiting readers come
+ * in.
  *
  *   LOST         it is lost
  *   UNKNOWN      the reply was lost: so is the lease
- *   INVALID      it is shared already, held more than once by this thread (`reentrant`), or one of
- *                a set
+ *   INVALID      the hold is a reader already; this thread holds it more than once (`reentrant`);
+ *                or it is a set, or has slots
  *   UNSUPPORTED  a row lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_downgrade(rowlock_hold *hold,
@@ -532,13 +535,14 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_downgrade(rowlock_hold 
  * that is given twice counts twice here, and is taken once (alone, if one of them says so). One
  * release frees all, also past one that fails. Statuses of rowlock_acquire().
  *
- * Sets never deadlock with each other: row locks are locked in byte order of the names, in one
- * transaction. Leases are taken in one transaction, too, if all are free; a call that waits for one
- * holds none, but after two such rounds takes them in byte order, and keeps what it has while it
- * waits for the next. Each lease has a token and is renewed for itself; when one is lost, the set
- * is: `on_lost` is called once. With procedures (`via`) they are taken one after the other.
+ * Sets never deadlock with each other. Row locks are locked in byte order of the names, in one
+ * transaction; if one of them is shared, none has a token. If all leases are free, one transaction
+ * takes them. Else the call waits for one that is not free, holding no other, and tries all again;
+ * after two such rounds it takes them in byte order, and keeps what it has while it waits for the
+ * next. Each lease has its own token and renewal; when one is lost the whole set is, and `on_lost`
+ * is called once. With procedures (`via`) leases are taken one after the other.
  *
- *   INVALID  also: `reentrant` or `slots` is set
+ *   INVALID  also: `reentrant` or `slots` is set, or at_least_ms where one is shared
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
     rowlock_client *client, const char *const names[], size_t count,
@@ -590,7 +594,7 @@ ROWLOCK_API const char *rowlock_hold_name(const rowlock_hold *hold);
 ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
 ROWLOCK_API rowlock_mode rowlock_hold_mode(const rowlock_hold *hold);
 /* How many names the hold covers, and the i-th name and token in byte order of
- * the names (NULL and 0 beyond the end). Of slots: how many, and the names of their leases. */
+ * the names (NULL and 0 beyond the end). Of slots: how many, and the names of their locks. */
 ROWLOCK_API size_t rowlock_hold_count(const rowlock_hold *hold);
 ROWLOCK_API const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i);
 ROWLOCK_API uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i);
@@ -758,9 +762,10 @@ typedef struct rowlock_info {
     uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
     const char *description;
     rowlock_totals totals;
-    uint64_t readers; /* lease: how many hold it together; then owner and expires_at are "". 0: it
-                         is held by one, or by nobody. (Shared row locks are not seen.) */
-    uint64_t slots;   /* how many the name has; 0: it is not one of slots ... */
+    uint64_t readers;    /* lease: how many readers it has; then owner, owner_label, acquired_at and
+                            expires_at are "". 0: one has it alone, or nobody. (Readers of row locks
+                            are not seen.) */
+    uint64_t slots;      /* how many the name has, whose token is 0; 0: it is another lock ... */
     uint64_t slots_held; /* ... and how many of them are held; may be more after a change */
 } rowlock_info;
 

@@ -62,7 +62,8 @@ ROWLOCK_API void rowlock_history_free(rowlock_history *history);
 typedef struct rowlock_sweep_options {
     int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: no limit of age */
     uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
-    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never */
+    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never. A name with
+                              slots stays, unused slots of it go */
     uint64_t reserved[4];
 } rowlock_sweep_options;
 
@@ -96,6 +97,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * until the old holder hears of it two may work under the lock: only the token protects. `now` also
  * opens a lease that is cooling.
  *
+ * A lease with readers: all are broken. New readers may enter at once; a writer waits until each
+ * broken reader has released it or its time is over (meanwhile it is held, not ROWLOCK_COOLING).
+ * A name with slots: each slot that is held.
+ *
  * A row lock: its connection is ended (needs the same user, or the right to end connections), and
  * it is free at once, with `now` and without.
  */
@@ -113,9 +118,9 @@ typedef struct rowlock_break_options {
 /*
  *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not; with
  *                wait_ms a lease that is cooling is waited for instead); it is not `token` that
- *                holds it; it changed hands just now; a transaction that fenced the lease is still
- *                open; or a row lock's connection is not seen to be its holder's. Nothing was
- *                broken
+ *                holds it, or `token` is given for a name with slots (break the slot, NAME#2); it
+ *                changed hands just now; a transaction that fenced the lease is still open; or a
+ *                row lock's connection is not seen to be its holder's. Nothing was broken
  *   NOT_FOUND    there is no such lock
  *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
  *   CANCELLED    the same, when `cancel` was fired
@@ -135,7 +140,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
 /*
  * Removes the rows of a name that nobody holds, as the sweep does with names that were unused for
  * long. The name's history stays, and its tokens go on rising if it is used again; it may then be
- * of another kind.
+ * of another kind. Of a name with slots it purges the slots, too (the sweep never purges the name).
  *
  *   BUSY       the name is held or cooling, or somebody else is at work on its rows
  *   NOT_FOUND  there is no such lock
@@ -158,9 +163,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_get(rowlock_client *cl
                                                               rowlock_error *err);
 
 /*
- * Makes it so many, also while some are held; a new name is made. More: those who wait come in.
- * Fewer: whoever has a slot that is no more, or is just taking it, keeps it until its
- * release, and nobody gets it then.
+ * Sets the number, also while slots are held; a new name is made. More: waiters get the new slots.
+ * Fewer: a holder of a slot with too high a number, or who is just taking it, keeps it until its
+ * release; nobody gets that slot after it. Until then more than `slots` may hold the name.
  *
  *   INVALID  slots is not 1 to ROWLOCK_SLOTS_MAX
  *   MODE     the name is a lock of another kind

@@ -60,7 +60,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
 /*
  * Inside the caller's open transaction: it can commit only while the lock is still
  * this hold's. From OK until the transaction ends nobody else gets the lock, and
- * renewals go on. Commit or roll back before rowlock_release().
+ * renewals go on. A reader's fence keeps writers out until then; other readers come in. Of a set of
+ * leases, or of slots, each is fenced. Commit or roll back before rowlock_release().
  *
  *   LOST         the lock is not this hold's any more; roll back
  *   BUSY         another transaction fences the lock and did not end within connect_timeout_ms (or
@@ -68,7 +69,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
  *                still open
  *   DEADLOCK     the server has rolled the transaction back
  *   UNAVAILABLE  the connection is gone, and the transaction with it
- *   INVALID      also: not in a transaction, an unfenced hold, or a set
+ *   INVALID      also: not in a transaction, an unfenced hold, or a set of row locks
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MYSQL *mysql,
                                                           rowlock_error *err);
@@ -81,7 +82,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MY
  * token on as well; SET @rowlock_presented = NULL takes all of them back.
  *
  *   LOST         the lock is not this hold's any more, as far as this client knows
- *   INVALID      also: an unfenced hold, or a set
+ *   INVALID      also: an unfenced hold, a reader (also as one of a set), or a set of row locks
  *   UNAVAILABLE  the connection is gone
  *   TIMEOUT      the server did not answer within connect_timeout_ms
  *   BUSY         somebody stopped the statement (KILL QUERY)

@@ -92,7 +92,7 @@ BEGIN
             LEAVE take;
         END IF;
         IF v_quiet OR v_bell OR v_pass OR v_verdict = 'CHANGED' OR v_budget_us < 1000000 THEN
-            -- Nobody rings for a slot: the first in line looks, as often as in C.
+            -- Nobody rings for a slot: the first in line looks, at least every 80 ms.
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_quiet, 250000, 80000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us));
         ELSE

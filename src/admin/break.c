@@ -131,8 +131,11 @@ static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
         return ROWLOCK_OK;
     RL_TRY(status);
     if (v.readers > 0)
-        return rl_fail(err, ROWLOCK_BUSY,
-                       "'%s' is kept by readers that were broken, until they end", b->name);
+        return rl_fail(
+            err, ROWLOCK_BUSY,
+            "broken readers of '%s' may still work; it is free when they have released it, or "
+            "their time is over",
+            b->name);
     *hint_us = v.cooling_us + 1000;
     return rl_fail(err, ROWLOCK_BUSY,
                    "'%s' is cooling for another %.3f s, or until its old holder has "

@@ -149,7 +149,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .state = state,
                        .token = cells[COLUMN_SLOTS].u64 ? 0 : cells[COLUMN_VERSION].u64,
                        .name = rl_list_keep(list, &cells[COLUMN_NAME]),
-                       /* (Beside readers it is the next writer's that is there.) */
+                       /* (Beside readers it is the last writer's that is there.) */
                        .owner = readers ? "" : rl_list_keep(list, &cells[COLUMN_OWNER]),
                        .owner_label = readers ? "" : rl_list_keep(list, &cells[COLUMN_LABEL]),
                        .acquired_at = readers ? "" : rl_list_keep(list, &cells[COLUMN_ACQUIRED]),

@@ -110,28 +110,38 @@ rowlock_status rowlock_acquire_shared(rowlock_client *client, const char *name,
     return rowlock_acquire(client, name, &options, hold, err);
 }
 
-static rowlock_status check_set(const char *const names[], size_t count,
-                                const rowlock_acquire_options *options, rowlock_error *err)
+static rowlock_status check_names(const char *const names[], size_t count, rowlock_error *err)
 {
     if (!names || count < 1 || count > ROWLOCK_SET_MAX)
         return rl_fail(err, ROWLOCK_INVALID, "a set has 1 to %d names, not %zu", ROWLOCK_SET_MAX,
                        count);
-    if (options->reentrant || options->slots)
-        return rl_fail(err, ROWLOCK_INVALID, "a set %s",
-                       options->slots ? "has no slots" : "cannot be re-entrant");
     for (size_t i = 0; i < count; i++)
         RL_TRY(rl_name_check(names[i], err));
     return ROWLOCK_OK;
+}
+
+static bool is_any(const bool flags[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (flags[i])
+            return true;
+    return false;
 }
 
 rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const names[], size_t count,
                                    const rowlock_acquire_options *given, rowlock_hold **hold,
                                    rowlock_error *err)
 {
+    rowlock_acquire_options asked = given ? *given : (rowlock_acquire_options){0};
     rowlock_acquire_options options;
     RL_TRY(check_call(client, hold, err));
-    RL_TRY(rl_options_acquire(given, &options, err));
-    RL_TRY(check_set(names, count, &options, err));
+    RL_TRY(check_names(names, count, err));
+    if (asked.share && !is_any(asked.share, count))
+        asked.share = NULL;
+    RL_TRY(rl_options_acquire(&asked, &options, err));
+    if (options.reentrant || options.slots)
+        return rl_fail(err, ROWLOCK_INVALID, "a set %s",
+                       options.slots ? "has no slots" : "cannot be re-entrant");
     return named("acquiring the set of", names[0],
                  acquire_new(client, names, count, &options, hold, err), err);
 }

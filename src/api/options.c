@@ -232,9 +232,7 @@ static rowlock_status check_lease_only(const rowlock_acquire_options *options, r
         return rl_fail(err, ROWLOCK_INVALID,
                        "a lease always has its token; unfenced is for pessimistic mode");
     if ((options->shared || options->share) && options->at_least_ms)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "at_least is of a lease that is held alone; who shares one cannot keep "
-                       "the others out of it");
+        return rl_fail(err, ROWLOCK_INVALID, "at_least does not go with shared");
     RL_TRY(rl_range_check("at_least", options->at_least_ms, 0, ROWLOCK_TTL_MAX_MS, err));
     if (options->max_hold_ms != 0 && options->max_hold_ms < ROWLOCK_TTL_MIN_MS)
         return rl_fail(err, ROWLOCK_INVALID, "max_hold of %" PRId64 " ms is below %d ms",
@@ -256,7 +254,7 @@ static rowlock_status check_slots(const rowlock_acquire_options *options, rowloc
         return rl_fail(err, ROWLOCK_INVALID, "%u slots are more than %d", options->slots,
                        ROWLOCK_SLOTS_MAX);
     if (options->slots == 0)
-        return rl_fail(err, ROWLOCK_INVALID, "units are of a name with slots; say how many it has");
+        return rl_fail(err, ROWLOCK_INVALID, "units needs slots: how many the name has");
     if (options->units > most)
         return rl_fail(err, ROWLOCK_INVALID, "%u units are more than %u", options->units, most);
     if (options->shared || options->share || options->reentrant)

@@ -294,7 +294,7 @@ static void print_info(const rowlock_info *info)
     print_member("mode", cli_modes[info->mode].word);
     if (info->readers > 0)
         print_number("held together", info->readers);
-    snprintf(slots, sizeof slots, "%" PRIu64 " of %" PRIu64 " held (each is a lease, NAME#0 ...)",
+    snprintf(slots, sizeof slots, "%" PRIu64 " of %" PRIu64 " held (each is a lock, NAME#0 ...)",
              info->slots_held, info->slots);
     if (info->slots > 0) {
         print_member("slots", slots);

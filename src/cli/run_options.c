@@ -48,7 +48,7 @@ static bool fit_together(const run_options *out)
     if (out->leave_children && out->wait_children)
         cli_usage("--leave-children and --wait-children exclude each other");
     else if (out->acquire.shared && out->acquire.at_least_ms > 0)
-        cli_usage("--at-least is of a lock that is held alone, not of --shared");
+        cli_usage("--at-least does not go with --shared");
     else if (out->acquire.units && !out->acquire.slots)
         cli_usage("--units needs --slots: how many slots the name has");
     else if (out->acquire.slots && (out->acquire.shared || out->also))

@@ -95,8 +95,8 @@ static rowlock_status held_by(const rl_acquisition *a, const rl_seen *seen, rowl
 static rowlock_status drained_by(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     a->hint_us = seen->left_us + 1000;
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by readers, and %s is the next", a->lock->name,
-                   seen->label);
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by readers, and %s is the next writer",
+                   a->lock->name, seen->label);
 }
 
 /* When to look again at what will be free so long from now, if nobody rings. */
@@ -233,7 +233,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     *hint_us = a->hint_us;
     if (status == ROWLOCK_BUSY && a->upgrade && !a->draining) {
         *hint_us = RL_FINAL;
-        return rl_fail(err, ROWLOCK_DEADLOCK, "'%s' was closed by another writer in between",
+        return rl_fail(err, ROWLOCK_DEADLOCK,
+                       "another writer waits for '%s'; release it and acquire it again",
                        a->lock->name);
     }
     return status;
@@ -417,10 +418,14 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
     hold->shared = false;
     rl_hold_changed(hold, a.request.sent_us);
     if (!rl_hold_lost(hold))
-        return is_good(&a, err);
+        status = is_good(&a, err);
+    else
+        status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
+    if (status == ROWLOCK_OK)
+        return status;
     /* Not beside the one that tells of it. */
     rl_hold_leave_alone(hold);
     (void)!rl_free_row(driver, hold, NULL);
-    rl_hold_keep_again(hold);
-    return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
+    rl_hold_give_up(hold);
+    return status;
 }

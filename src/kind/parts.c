@@ -63,7 +63,8 @@ rowlock_status rl_parts_held(rowlock_hold *whole, const rl_budget *budget, rowlo
     /* Once it is held, a callback may release it at any moment. */
     if (!rl_hold_lost(whole) && moves(whole, RL_PARTS_TAKING, RL_PARTS_HELD))
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_UNAVAILABLE, "one of them was lost before the last one was had");
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "one of the locks was lost before the last was acquired");
 }
 
 void rl_part_drop(rowlock_hold *whole, size_t i)

@@ -1,11 +1,11 @@
 /*
  * A set of leases: several names, all or none.
  *
- *   1. take:  one transaction takes all that are free; one commit (sql/set.sql).
+ *   1. take:  one transaction takes all, if all are free; one commit (sql/set.sql).
  *   2. wait:  for the first that is not, as any call waits for a lease; then the others, as in 1.
- *             Are they held by then, it is given back: who waits holds nothing.
+ *             If another is held by then, this one is given back: a waiter holds nothing.
  *   3. order: after two such rounds they are taken one after the other, in the order of their
- *             names, and what is taken stays. So sets never wait for each other, and each call gets
+ *             names, and what is taken stays. So sets never deadlock, and each call gets
  *             its turn.
  */
 #include "kind/set.h"

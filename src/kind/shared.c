@@ -3,8 +3,8 @@
  * while the name is open for readers; it keeps no bell: whoever comes to its turn and is a reader
  * rings on at once, so that readers who stand in line next to each other enter together.
  *
- * A writer closes the name (status `draining`), waits for the readers that are in, and takes it.
- * Its version rises only then: a writer that gives up has cost no reader its token.
+ * A writer closes the name for readers (`next_owner`), waits for the readers that are in, and takes
+ * it. Its version rises only then: a writer that gives up has cost no reader its token.
  */
 #include "kind/shared.h"
 
@@ -320,14 +320,19 @@ static rowlock_status not_closed(const rowlock_hold *hold, const rl_budget *budg
     const rl_value values[] = {rl_u64(lock->id), rl_text(hold->owner)};
     uint64_t token = 0;
     bool found = false;
+    rl_seen seen;
     RL_TRY(rl_client_read(hold->client, budget, RL_SQL_SHARED_TOKEN, values, keep_token, &token,
                           &found, err));
     if (!found || token != lock->version)
         return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")", lock->name,
                        lock->version);
-    return rl_fail(err, ROWLOCK_DEADLOCK,
-                   "another one waits to have '%s' alone; release it, and take it anew",
-                   lock->name);
+    RL_TRY(rl_look(hold->client, budget, lock->id, lock->name, RL_KIND_LEASE, hold->owner, &seen,
+                   err));
+    if (seen.verdict == RL_VERDICT_DRAINING && !seen.ours)
+        return rl_fail(err, ROWLOCK_DEADLOCK,
+                       "another writer waits for '%s'; release it and acquire it again",
+                       lock->name);
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", lock->name);
 }
 
 rowlock_status rl_shared_upgrade(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)

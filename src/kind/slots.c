@@ -28,11 +28,12 @@
 #define PAUSE_FIRST_US 500   /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  50000 /* ... so that no slot is free for 100 ms while somebody waits */
 #define MISSES_AT_ONCE 3     /* after which it pauses */
-#define RESERVED_US    20000 /* a try, at slots that are for those in line: between its attempts */
+#define RESERVED_US                                                                                \
+    20000 /* pause of a try before its next attempt, where free slots are reserved */
 /* The first in line is ended if it has not looked for so long: it is stopped, or its host is gone.
  */
-#define ASLEEP_S       2
-#define SLEEPER_US     2000000 /* between looks whether it is, and up to as much again */
+#define ASLEEP_S   2
+#define SLEEPER_US 2000000 /* between looks whether it is, and up to as much again */
 
 typedef struct slots_call {
     rl_taking taking; /* first: rl_taking_unsettled() is asked of the whole call */
@@ -275,7 +276,7 @@ static rowlock_status reserved(slots_call *c, rowlock_error *err)
         rl_give_time(&moment, RESERVED_US);
         c->hint_us = RL_AT_ONCE;
     }
-    return rl_fail(err, ROWLOCK_BUSY, "the slots of '%s' are for those who wait for them", c->name);
+    return rl_fail(err, ROWLOCK_BUSY, "the slots of '%s' are reserved for waiters", c->name);
 }
 
 /* Does the name have as many slots as we know of? */
@@ -546,7 +547,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 
 /* --------------------------------------------------------------------------- waiting */
 
-/* Who stands in line: the first of it, if it is stopped, keeps all others waiting. */
+/* By a waiter in line: a first waiter that is stopped would keep all others waiting. */
 static bool end_sleeper(void *data, int64_t *again_us)
 {
     slots_call *c = data;

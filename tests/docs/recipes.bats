@@ -147,7 +147,7 @@ recipe() {
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
-        for part in '```sh' '```c' '```sql' 'Redisson' 'Curator' 'Differs: ' 'examples/'; do
+        for part in '```sh' '```c' '```sql' 'Redisson' 'Curator' 'Differences: ' 'examples/'; do
             grep -qF -- "$part" text || { echo "no $part" && false; }
         done
     done
