@@ -363,6 +363,12 @@ static rowlock_status may_take(void *data, rl_conn *conn, rowlock_error *err)
     return changed(c, err);
 }
 
+static rowlock_status taken(slots_call *c, rowlock_error *err)
+{
+    c->hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "another one took that slot of '%s' just now", c->name);
+}
+
 /* With a trigger on the table the OK packet does not say it. */
 static rowlock_status read_token(slots_call *c, const rowlock_hold *part, rowlock_error *err)
 {
@@ -371,7 +377,7 @@ static rowlock_status read_token(slots_call *c, const rowlock_hold *part, rowloc
     RL_TRY(rl_look(part->client, c->taking.budget, lock->id, lock->name, RL_KIND_LEASE, part->owner,
                    &seen, err));
     lock->version = seen.version;
-    return rl_seen_held(&seen) && seen.ours ? ROWLOCK_OK : changed(c, err);
+    return rl_seen_held(&seen) && seen.ours ? ROWLOCK_OK : taken(c, err);
 }
 
 static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
@@ -402,7 +408,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", lock->name);
     RL_TRY(status);
     if (done.rows == 0)
-        return changed(c, err);
+        return taken(c, err);
     if (rings && !conn->broken && !conn->interrupted)
         rl_turn_rung(&c->turn);
     rl_resource_keep_hint(part->client, c->name, c->free[0]);
