@@ -19,10 +19,11 @@
 /* ------------------------------------------------------------------------- acquire */
 
 /* The server ends a connection that it has not heard of for long, and takes its bells. */
-static rowlock_status may_be_silent(const rl_acquisition *a, rl_conn *conn, rowlock_error *err)
+rowlock_status rl_lease_may_be_silent(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
+                                      rowlock_error *err)
 {
-    uint64_t ttl_s = (uint64_t)(a->ttl_us / 1000000) + 1;
-    rl_io io = rl_budget_quick_io(a->budget);
+    uint64_t ttl_s = (uint64_t)(ttl_us / 1000000) + 1;
+    rl_io io = rl_budget_quick_io(budget);
     if (conn->session.idle_limit_s >= ttl_s)
         return ROWLOCK_OK;
     return rl_no_effect(rl_set_idle_limit(conn, ttl_s, &io, err), err);
@@ -46,7 +47,7 @@ static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, b
                                rl_text(a->lock->name),      rl_text(hold->client->bells.prefix)};
     bool with_bell = way == RL_SQL_LEASE_ACQUIRE;
     if (with_bell)
-        RL_TRY(may_be_silent(a, conn, err));
+        RL_TRY(rl_lease_may_be_silent(conn, a->ttl_us, a->budget, err));
     RL_TRY(rl_acquire_with(a, conn, patient, way, values, err));
     if (way != RL_SQL_LEASE_ACQUIRE_QUIET)
         rl_bell_keep(&hold->bell, conn, !with_bell);

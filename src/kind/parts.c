@@ -134,13 +134,11 @@ static bool releases_json(rl_buffer *json, const rl_parts *parts)
 
 /* On the connection that has the bell of the first, and of the others, too, if they were taken
  * together. */
-static rl_conn *bell_connection(const rowlock_hold *whole)
+static rl_conn *bell_connection(const rowlock_hold *whole, const rl_io *io)
 {
     rowlock_client *client = whole->client;
     rl_conn *conn = rl_bell_connection(&client->bells, &whole->parts->list[0]->bell);
-    rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
-    rl_io io = rl_budget_quick_io(&budget);
-    if (!conn && rl_pool_take(&client->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
+    if (!conn && rl_pool_take(&client->pool, NULL, io, &conn, NULL) != ROWLOCK_OK)
         return NULL;
     return conn;
 }
@@ -155,16 +153,15 @@ static void note_rung(const rl_parts *parts, rl_conn *conn)
 }
 
 /* True: all were freed, and their bells are rung; else nothing is known of any. */
-static bool free_together(const rowlock_hold *whole, const char *json, rl_conn *conn)
+static bool free_together(const rowlock_hold *whole, const char *json, rl_conn *conn,
+                          const rl_io *io)
 {
     const rl_parts *parts = whole->parts;
     rowlock_client *client = whole->client;
     const rl_value values[] = {rl_text(client->bells.prefix), rl_text(json)};
-    rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
-    rl_io io = rl_budget_quick_io(&budget);
     rl_done done = {0};
     if (conn->server.identity != parts->list[0]->held.identity ||
-        rl_run(conn, RL_SQL_SET_RELEASE, values, &io, &done, NULL) != ROWLOCK_OK ||
+        rl_run(conn, RL_SQL_SET_RELEASE, values, io, &done, NULL) != ROWLOCK_OK ||
         done.rows < parts->count)
         return false;
     note_rung(parts, conn);
@@ -173,10 +170,12 @@ static bool free_together(const rowlock_hold *whole, const char *json, rl_conn *
 
 static bool release_together(const rowlock_hold *whole)
 {
+    const int64_t limit_ms = whole->client->limit_ms;
+    rl_budget budget = rl_budget_start(limit_ms, limit_ms, NULL);
+    rl_io io = rl_budget_quick_io(&budget);
     rl_buffer json = {0};
-    rl_conn *conn =
-        are_plain(whole) && releases_json(&json, whole->parts) ? bell_connection(whole) : NULL;
-    bool freed = conn && free_together(whole, json.text, conn);
+    rl_conn *conn = releases_json(&json, whole->parts) ? bell_connection(whole, &io) : NULL;
+    bool freed = conn && free_together(whole, json.text, conn, &io);
     if (conn)
         rl_pool_give(&whole->client->pool, conn);
     rl_buffer_free(&json);
@@ -191,7 +190,7 @@ rowlock_status rl_parts_release(rowlock_hold *whole, const rowlock_release_optio
     for (size_t i = 0; i < parts->count; i++)
         rl_hold_end(parts->list[i]);
     const bool tried = are_plain(whole);
-    const bool freed = release_together(whole);
+    const bool freed = tried && release_together(whole);
     for (size_t i = 0; i < parts->count; i++) {
         rowlock_hold *part = parts->list[i];
         rowlock_status status = ROWLOCK_OK;

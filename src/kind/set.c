@@ -19,7 +19,6 @@
 #include "kind/lease.h"
 #include "kind/parts.h"
 #include "kind/shared.h"
-#include "stmt/session.h"
 #include "wait/backoff.h"
 
 #define ROUNDS_WITHOUT_HOLDING 2
@@ -198,10 +197,9 @@ static rowlock_status prepare(const rl_taking *t, rl_conn *conn, rowlock_error *
     static const rl_sql_id needed[] = {
         RL_SQL_SET_TAKE,    RL_SQL_SET_TAKE_QUIET, RL_SQL_SET_TOKENS,   RL_SQL_SET_RING,
         RL_SQL_SHARED_OPEN, RL_SQL_SHARED_ENTER,   RL_SQL_SHARED_TOKEN, RL_SQL_ROW_COMMIT};
-    uint64_t ttl_s = (uint64_t)(t->whole->held.ttl_us / 1000000) + 1;
     rl_io io = rl_budget_quick_io(t->budget);
-    if (!t->quiet && conn->session.idle_limit_s < ttl_s)
-        RL_TRY(rl_set_idle_limit(conn, ttl_s, &io, err));
+    if (!t->quiet)
+        RL_TRY(rl_lease_may_be_silent(conn, t->whole->held.ttl_us, t->budget, err));
     if (t->may)
         RL_TRY(rl_prepare(conn, t->may_runs, &io, err));
     return rl_prepare_all(conn, needed, sizeof needed / sizeof needed[0], &io, err);
@@ -249,8 +247,7 @@ static rowlock_status take_together(rl_taking *t, rowlock_error *err)
 
 /* ------------------------------------------------------------------------ a lost COMMIT */
 
-static rowlock_status find_one(const rl_taking *t, rowlock_hold *part, bool *ours,
-                               rowlock_error *err)
+rowlock_status rl_part_find(const rl_taking *t, rowlock_hold *part, bool *ours, rowlock_error *err)
 {
     rl_lock *lock = &part->locks[0];
     rl_acquisition a = rl_acquisition_of(rl_lease_driver_of(part), part, t->options, t->budget);
@@ -275,7 +272,7 @@ rowlock_status rl_taking_settle(rl_taking *t, bool *ours, rowlock_error *err)
     *ours = true;
     for (size_t i = 0; i < parts->count && *ours; i++)
         if (!rl_part_held(parts->list[i]))
-            RL_TRY(find_one(t, parts->list[i], ours, err));
+            RL_TRY(rl_part_find(t, parts->list[i], ours, err));
     t->open = false;
     return ROWLOCK_OK;
 }

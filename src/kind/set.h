@@ -31,6 +31,10 @@ rowlock_status rl_take_parts(rl_taking *t, rowlock_error *err) RL_MUST_USE;
  * them that turn out not to be good are given back. */
 rowlock_status rl_parts_begin(const rl_taking *t, rowlock_error *err) RL_MUST_USE;
 
+/* Is the part held in the server by its owner? Then with its token; else *ours is false. */
+rowlock_status rl_part_find(const rl_taking *t, rowlock_hold *part, bool *ours,
+                            rowlock_error *err) RL_MUST_USE;
+
 /* What became of a COMMIT whose reply was lost: *ours: all were taken. OK also where none was. */
 rowlock_status rl_taking_settle(rl_taking *t, bool *ours, rowlock_error *err) RL_MUST_USE;
 

@@ -370,14 +370,11 @@ static rowlock_status taken(slots_call *c, rowlock_error *err)
 }
 
 /* With a trigger on the table the OK packet does not say it. */
-static rowlock_status read_token(slots_call *c, const rowlock_hold *part, rowlock_error *err)
+static rowlock_status read_token(slots_call *c, rowlock_hold *part, rowlock_error *err)
 {
-    rl_lock *lock = &part->locks[0];
-    rl_seen seen;
-    RL_TRY(rl_look(part->client, c->taking.budget, lock->id, lock->name, RL_KIND_LEASE, part->owner,
-                   &seen, err));
-    lock->version = seen.version;
-    return rl_seen_held(&seen) && seen.ours ? ROWLOCK_OK : taken(c, err);
+    bool ours = true;
+    RL_TRY(rl_part_find(&c->taking, part, &ours, err));
+    return ours ? ROWLOCK_OK : taken(c, err);
 }
 
 static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
