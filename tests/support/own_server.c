@@ -33,16 +33,23 @@ static void remove_at_exit(void)
         ts_own_remove();
 }
 
-void ts_own_start(void)
+/* Beside the shared server, which is in memory where there is room. */
+static void make_folder_in_memory(void)
 {
-    ts_own_start_with("");
+    const char *shared = getenv("ROWLOCK_TEST_SERVER");
+    if (!shared || !*shared) {
+        ts_make_folder("own", folder, sizeof folder);
+        return;
+    }
+    snprintf(folder, sizeof folder, "%s-own.XXXXXX", shared);
+    assert_non_null(mkdtemp(folder));
 }
 
-void ts_own_start_with(const char *options)
+/* In the folder that has just been made. */
+static void start(const char *options)
 {
     char rest[200];
     snprintf(rest, sizeof rest, "%s%s", *options ? "-- " : "", options);
-    ts_own_remove(); /* that of a test that failed */
     static bool registered;
     if (!registered)
         atexit(remove_at_exit);
@@ -50,8 +57,26 @@ void ts_own_start_with(const char *options)
     owner = getpid();
     const char *usual = getenv("ROWLOCK_TEST_SOCKET");
     snprintf(usual_socket, sizeof usual_socket, "%s", usual ? usual : "");
-    ts_make_folder("own", folder, sizeof folder);
     tool("start", rest);
+}
+
+void ts_own_start(void)
+{
+    ts_own_start_with("");
+}
+
+void ts_own_start_with(const char *options)
+{
+    ts_own_remove(); /* that of a test that failed */
+    make_folder_in_memory();
+    start(options);
+}
+
+void ts_own_start_on_disk(void)
+{
+    ts_own_remove();
+    ts_make_folder("own", folder, sizeof folder);
+    start("");
 }
 
 void ts_own_kill(void)

@@ -1,6 +1,6 @@
 /*
  * support/own_server.h - a server of a test's own, which it may kill: through
- * $ROWLOCK_TOOLS/server, in a folder that is removed at the end.
+ * $ROWLOCK_TOOLS/server, in a folder that is removed at the end; in memory if there is room.
  */
 #ifndef TS_OWN_SERVER_H
 #define TS_OWN_SERVER_H
@@ -12,6 +12,8 @@
 void ts_own_start(void);
 /* With options of the server's, separated by blanks. */
 void ts_own_start_with(const char *options);
+/* With flushes that take their time, as users have them. */
+void ts_own_start_on_disk(void);
 void ts_own_kill(void); /* SIGKILL */
 void ts_own_restart(void);
 void ts_own_remove(void); /* if there is one */

@@ -294,7 +294,7 @@ static void *observe(void *arg)
 void world_start(world *w)
 {
     *w = (world){0};
-    ts_own_start();
+    ts_own_start_on_disk();
     snprintf(w->server, sizeof w->server, "%s", ts_socket());
     w->proxy = ts_proxy_start(w->server);
     assert_true(world_sql(w, "CREATE USER actor@localhost"));
