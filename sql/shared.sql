@@ -96,12 +96,14 @@ SELECT k.place, g.owner IS NOT NULL
 
 -- Becomes the next writer: no reader enters any more. If it is not heard of again, the next to
 -- ask goes on from here. `seen`: no writer has come since it was looked at. `turn`: it is the asker's turn; else it may
--- not pass those who stand in line.
+-- not pass those who stand in line. The version stays as it is; it is set because LAST_INSERT_ID() tells, of a procedure
+-- that was stopped, whether it had come to the row.
 -- name: shared_close
 -- via: own
 -- params: turn u64, bell text, seen u64, owner text, label text, ttl_us u64, id u64, name text
 UPDATE resource
-   SET next_owner = :owner,
+   SET version = LAST_INSERT_ID(version),
+       next_owner = :owner,
        next_label = :label,
        next_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
  WHERE id = :id

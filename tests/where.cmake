@@ -38,11 +38,13 @@ set(ROWLOCK_WHERE
   "conformance_shared                         test shared servers,asan,tsan,coverage  25      1"
   "conformance_shared_many                    test shared servers,asan                20      2"
   "conformance_.*                             test shared servers,asan,coverage       10      1"
+  "race_(slots.*|lease_sets)                  test shared servers,tsan                20      1"
   "race_.*                                    test shared servers,asan,tsan,coverage  4       1"
   "inside_statements                          test shared servers,asan                3       1"
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
+  "sql_contenders                             test shared servers,asan                8       2"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"

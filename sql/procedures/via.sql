@@ -109,14 +109,19 @@ BEGIN
     SELECT ROW_COUNT(), 0;
 END;
 
+CREATE PROCEDURE rl_via_in_transaction()
+BEGIN
+    IF @@autocommit THEN
+        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
+    END IF;
+END;
+
 -- Does the caller have the row's lock, in a transaction that goes on?
 CREATE PROCEDURE rl_via_has_row(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     -- In share mode: who shares it with others has it, too. (A derived table's rows are locked as well.)
     SELECT x.id INTO v_id FROM (SELECT id FROM resource_lock WHERE id = p_id
                                 /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED) AS x;
@@ -126,14 +131,25 @@ BEGIN
     END IF;
 END;
 
+-- SKIP LOCKED (MariaDB has no NOWAIT in a procedure) found nothing: because somebody else has it?
+CREATE PROCEDURE rl_via_row_skipped(p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_there BOOLEAN;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    -- Not IF EXISTS (SELECT ...): there MariaDB reads with a lock.
+    SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
+    ROLLBACK AND NO CHAIN NO RELEASE;
+    IF v_there THEN
+        SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
+    END IF;
+END;
+
 CREATE PROCEDURE rl_via_row_lock(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_fenced BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     SELECT resource_name, fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE;
     IF v_name IS NULL THEN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -142,24 +158,15 @@ BEGIN
       FROM DUAL WHERE v_name IS NOT NULL;
 END;
 
--- MariaDB has no NOWAIT in a procedure.
 CREATE PROCEDURE rl_via_row_try(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_fenced, v_there BOOLEAN;
+    DECLARE v_fenced BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     SELECT resource_name, fenced INTO v_name, v_fenced FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
     IF v_name IS NULL THEN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        -- Not IF EXISTS (SELECT ...): there MariaDB reads with a lock.
-        SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        IF v_there THEN
-            SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
-        END IF;
+        CALL rl_via_row_skipped(p_id);
     END IF;
     SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
       FROM DUAL WHERE v_name IS NOT NULL;
@@ -170,9 +177,7 @@ BEGIN
     DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_fenced BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     SELECT x.resource_name, x.fenced INTO v_name, v_fenced
       FROM (SELECT resource_name, fenced FROM resource_lock WHERE id = p_id
             /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */) AS x;
@@ -186,21 +191,14 @@ END;
 CREATE PROCEDURE rl_via_row_share_try(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_fenced, v_there BOOLEAN;
+    DECLARE v_fenced BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     SELECT x.resource_name, x.fenced INTO v_name, v_fenced
       FROM (SELECT resource_name, fenced FROM resource_lock WHERE id = p_id
             /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED) AS x;
     IF v_name IS NULL THEN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        IF v_there THEN
-            SIGNAL SQLSTATE 'RLBSY' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'somebody else has the row lock';
-        END IF;
+        CALL rl_via_row_skipped(p_id);
     END IF;
     SELECT v_name, v_fenced, CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF'), ({{row_ticket(id = p_id)}})
       FROM DUAL WHERE v_name IS NOT NULL;
@@ -230,9 +228,7 @@ CREATE PROCEDURE rl_via_row_probe(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_name = NULL;
-    IF @@autocommit THEN
-        SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'row locks are held with autocommit off';
-    END IF;
+    CALL rl_via_in_transaction();
     SELECT resource_name INTO v_name FROM resource_lock WHERE id = p_id FOR UPDATE SKIP LOCKED;
     IF v_name IS NULL THEN
         ROLLBACK AND NO CHAIN NO RELEASE;

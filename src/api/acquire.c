@@ -163,7 +163,7 @@ static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_opt
     rl_hold_end(hold);
     if (hold->mode == ROWLOCK_PESSIMISTIC)
         return rl_row_release(hold, options, err);
-    return rl_release(rl_lease_driver_of(hold), hold, false, options, err);
+    return rl_release(rl_lease_driver_of(hold), hold, RL_NOT_TRIED, options, err);
 }
 
 rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_options *given,

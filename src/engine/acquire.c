@@ -317,7 +317,7 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
             err, ROWLOCK_UNKNOWN,
             "the reply was lost and the server could not be asked again: the lease may be "
             "held, by nobody, for up to %" PRId64 " ms",
-            a->ttl_us / 1000);
+            a->hold->held.ttl_us / 1000);
     return status;
 }
 
@@ -341,7 +341,7 @@ static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
 {
     rowlock_hold *hold = a->hold;
     hold->held.identity = a->request.identity;
-    rl_held_extend(&hold->held, a->request.sent_us, a->ttl_us);
+    rl_held_extend(&hold->held, a->request.sent_us, a->hold->held.ttl_us);
     if (rl_hold_lost(hold)) {
         (void)!rl_free_row(a->driver, hold, NULL);
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -356,17 +356,10 @@ static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
 }
 
 rl_acquisition rl_acquisition_of(const rl_driver *driver, rowlock_hold *hold,
-                                 const rowlock_acquire_options *options, const rl_budget *budget)
+                                 const rl_budget *budget)
 {
-    const int64_t max_hold_us = options ? options->max_hold_ms * 1000 : 0;
-    /* Its margin and its renewals go by the time that is really granted, too. */
-    if (max_hold_us && max_hold_us < hold->held.ttl_us)
-        hold->held.ttl_us = max_hold_us;
-    return (rl_acquisition){.driver = driver,
-                            .hold = hold,
-                            .budget = budget,
-                            .lock = &hold->locks[0],
-                            .ttl_us = hold->held.ttl_us};
+    return (rl_acquisition){
+        .driver = driver, .hold = hold, .budget = budget, .lock = &hold->locks[0]};
 }
 
 static void begin_turn(rl_acquisition *a)
@@ -375,7 +368,7 @@ static void begin_turn(rl_acquisition *a)
                         .budget = a->budget,
                         .owner = a->hold->owner,
                         .label = a->hold->client->label,
-                        .ttl_us = a->ttl_us,
+                        .ttl_us = a->hold->held.ttl_us,
                         .look = look_from_queue,
                         .data = a};
 }
@@ -394,7 +387,7 @@ rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
                           const rowlock_acquire_options *options, const rl_budget *budget,
                           rowlock_error *err)
 {
-    rl_acquisition a = rl_acquisition_of(driver, hold, options, budget);
+    rl_acquisition a = rl_acquisition_of(driver, hold, budget);
     begin_turn(&a);
     RL_TRY(acquire_row(&a, err));
     return rl_acquired(&a, options, err);
@@ -403,7 +396,7 @@ rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
 rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
                                 const rl_budget *budget, rowlock_error *err)
 {
-    rl_acquisition a = rl_acquisition_of(driver, hold, NULL, budget);
+    rl_acquisition a = rl_acquisition_of(driver, hold, budget);
     begin_turn(&a);
     a.upgrade = a.draining = true;
     a.stage = RL_STAGE_LOOK;

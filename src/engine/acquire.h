@@ -27,7 +27,6 @@ typedef struct rl_acquisition {
     rowlock_hold *hold;
     const rl_budget *budget;
     rl_lock *lock;
-    int64_t ttl_us; /* of this acquisition: the TTL, or a shorter max_hold */
     rl_turn turn;
     rl_stage stage;   /* what the next try begins with */
     bool upgrade;     /* the hold is a reader that is to have it alone */
@@ -39,12 +38,19 @@ typedef struct rl_acquisition {
     char taken_over[RL_DETAIL_MAX]; /* from whom; "": it was free */
 } rl_acquisition;
 
+/* May it be released already, by an earlier request? */
+typedef enum rl_tried {
+    RL_NOT_TRIED,
+    RL_TRIED_TOGETHER,  /* with others, not all of which were ours any more */
+    RL_TRIED_UNANSWERED /* its reply was lost, or the next holder has it by now */
+} rl_tried;
+
 /* One call that releases. */
 typedef struct rl_departure {
     const rl_driver *driver;
     rowlock_hold *hold;
     const rl_budget *budget;
-    bool open;   /* it may be released already: a reply was lost, or the next holder has it */
+    rl_tried tried;
     bool waived; /* we have given up the version, and it was ours (sql/lease.sql, lease_waive) */
 } rl_departure;
 
@@ -75,9 +81,9 @@ struct rl_driver {
 rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, rl_sql_id id,
                                const rl_value *values, rowlock_error *err) RL_MUST_USE;
 
-/* One that has not begun; `options` may be NULL. */
+/* One that has not begun. */
 rl_acquisition rl_acquisition_of(const rl_driver *driver, rowlock_hold *hold,
-                                 const rowlock_acquire_options *options, const rl_budget *budget);
+                                 const rl_budget *budget);
 
 /* Its row has been taken by a.request, with the version that is in its lock: is that good, and in
  * time? Then it is held. */
@@ -97,9 +103,8 @@ rowlock_status rl_acquire(const rl_driver *driver, rowlock_hold *hold,
 rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
                                 const rl_budget *budget, rowlock_error *err) RL_MUST_USE;
 
-/* The hold has ended (rl_hold_end); the row is freed. `tried`: another request may have freed it
- * before. Statuses of rowlock_release(). */
-rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, bool tried,
+/* The hold has ended (rl_hold_end); the row is freed. Statuses of rowlock_release(). */
+rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, rl_tried tried,
                           const rowlock_release_options *options, rowlock_error *err) RL_MUST_USE;
 
 /* The row alone: no word to the history. */

@@ -178,6 +178,14 @@ static void tell_holder(rl_held *held, const char *reason)
         hold->on_lost(hold->on_lost_data, hold, reason);
 }
 
+/* A lease is granted for no longer than it may be held; margin and renewals go by that, too. */
+static int64_t ttl_us_of(const rowlock_acquire_options *options)
+{
+    bool is_shorter = options->mode == ROWLOCK_OPTIMISTIC && options->max_hold_ms > 0 &&
+                      options->max_hold_ms < options->ttl_ms;
+    return (is_shorter ? options->max_hold_ms : options->ttl_ms) * 1000;
+}
+
 rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], size_t count,
                            const rowlock_acquire_options *options, rowlock_hold **out,
                            rowlock_error *err)
@@ -196,7 +204,7 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->at_least_us = options->at_least_ms * 1000;
     hold->on_lost = options->on_lost;
     hold->on_lost_data = options->on_lost_data;
-    hold->held.ttl_us = options->ttl_ms * 1000;
+    hold->held.ttl_us = ttl_us_of(options);
     hold->held.end_us = RL_NEVER;
     hold->held.long_at_us = RL_NEVER;
     hold->held.on_long = tell_long;

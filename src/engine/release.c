@@ -37,6 +37,8 @@ static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
     bool found = seen.verdict != RL_VERDICT_GONE;
     if (found && !rl_seen_held(&seen) && seen.version == lock->version && seen.ours)
         return ROWLOCK_OK;
+    if (d->tried == RL_TRIED_TOGETHER)
+        return not_ours(d, err);
     /* Before our deadline nobody could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(hold);
     bool handed_over = seen.version > lock->version && d->waived;
@@ -77,7 +79,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     rl_done done = {0};
     rowlock_status status = leave(d, &done, err);
     if (status == ROWLOCK_UNKNOWN) {
-        d->open = true;
+        d->tried = RL_TRIED_UNANSWERED;
         return ROWLOCK_UNAVAILABLE;
     }
     if (status == ROWLOCK_BUSY)
@@ -87,7 +89,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
             d->hold->locks[0].name);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
-    return d->open ? released_before(d, err) : not_ours(d, err);
+    return d->tried == RL_NOT_TRIED ? not_ours(d, err) : released_before(d, err);
 }
 
 /*
@@ -105,11 +107,11 @@ static rl_budget release_budget(const rowlock_hold *hold)
     return rl_budget_start(left_ms < limit_ms ? left_ms : limit_ms, limit_ms, NULL);
 }
 
-static rowlock_status free_row(const rl_driver *driver, rowlock_hold *hold, bool tried,
+static rowlock_status free_row(const rl_driver *driver, rowlock_hold *hold, rl_tried tried,
                                rowlock_error *err)
 {
     rl_budget budget = release_budget(hold);
-    rl_departure d = {.driver = driver, .hold = hold, .budget = &budget, .open = tried};
+    rl_departure d = {.driver = driver, .hold = hold, .budget = &budget, .tried = tried};
     const rl_attempts how = {.budget = &budget,
                              .outage_us = hold->client->outage_us,
                              .backoff = RL_BACKOFF_USUAL,
@@ -121,7 +123,7 @@ static rowlock_status free_row(const rl_driver *driver, rowlock_hold *hold, bool
     if (status != ROWLOCK_UNAVAILABLE)
         return status;
     return rl_fail(
-        err, d.open ? ROWLOCK_UNKNOWN : ROWLOCK_UNAVAILABLE,
+        err, d.tried == RL_NOT_TRIED ? ROWLOCK_UNAVAILABLE : ROWLOCK_UNKNOWN,
         "'%s' could not be released, the server cannot be reached; its lease ends by itself "
         "within %" PRId64 " ms",
         hold->locks[0].name, hold->held.ttl_us / 1000);
@@ -129,10 +131,10 @@ static rowlock_status free_row(const rl_driver *driver, rowlock_hold *hold, bool
 
 rowlock_status rl_free_row(const rl_driver *driver, rowlock_hold *hold, rowlock_error *err)
 {
-    return free_row(driver, hold, false, err);
+    return free_row(driver, hold, RL_NOT_TRIED, err);
 }
 
-rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, bool tried,
+rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, rl_tried tried,
                           const rowlock_release_options *options, rowlock_error *err)
 {
     bool was_lost = atomic_load(&hold->held.lost);

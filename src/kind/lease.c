@@ -42,12 +42,12 @@ static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, b
                               rowlock_error *err)
 {
     rowlock_hold *hold = a->hold;
-    const rl_value values[] = {rl_text(hold->owner),        rl_text(hold->client->label),
-                               rl_u64((uint64_t)a->ttl_us), rl_u64(a->lock->id),
-                               rl_text(a->lock->name),      rl_text(hold->client->bells.prefix)};
+    const rl_value values[] = {
+        rl_text(hold->owner), rl_text(hold->client->label), rl_u64((uint64_t)a->hold->held.ttl_us),
+        rl_u64(a->lock->id),  rl_text(a->lock->name),       rl_text(hold->client->bells.prefix)};
     bool with_bell = way == RL_SQL_LEASE_ACQUIRE;
     if (with_bell)
-        RL_TRY(rl_lease_may_be_silent(conn, a->ttl_us, a->budget, err));
+        RL_TRY(rl_lease_may_be_silent(conn, a->hold->held.ttl_us, a->budget, err));
     RL_TRY(rl_acquire_with(a, conn, patient, way, values, err));
     if (way != RL_SQL_LEASE_ACQUIRE_QUIET)
         rl_bell_keep(&hold->bell, conn, !with_bell);
@@ -91,9 +91,12 @@ static rowlock_status take_seen(rl_acquisition *a, rl_sql_id id, const rl_seen *
                                 rowlock_error *err)
 {
     const rl_conn *bell = a->turn.conn;
-    const rl_value values[] = {rl_u64(seen->version),           rl_text(a->hold->owner),
-                               rl_text(a->hold->client->label), rl_u64(bell ? bell->id : 0),
-                               rl_u64((uint64_t)a->ttl_us),     rl_u64(a->lock->id),
+    const rl_value values[] = {rl_u64(seen->version),
+                               rl_text(a->hold->owner),
+                               rl_text(a->hold->client->label),
+                               rl_u64(bell ? bell->id : 0),
+                               rl_u64((uint64_t)a->hold->held.ttl_us),
+                               rl_u64(a->lock->id),
                                rl_text(a->lock->name)};
     rl_conn *conn = NULL;
     RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
@@ -178,10 +181,12 @@ static rowlock_status hand_over(rl_departure *d, rl_conn *conn, rl_done *done, r
     rl_waived waived = {0};
     rowlock_status status = rl_bell_waive(conn, bells, &waiver, &io, &waived, err);
     /* It may have been said, and somebody have it, although the statement failed in the end. */
-    d->open = d->open || status != ROWLOCK_OK;
+    if (status != ROWLOCK_OK)
+        d->tried = RL_TRIED_UNANSWERED;
     if (status != ROWLOCK_OK || !waived.mine)
         return status;
-    d->waived = d->open = true;
+    d->waived = true;
+    d->tried = RL_TRIED_UNANSWERED;
     rl_bell_rung(&hold->bell, conn);
     if (waived.successor)
         rl_bell_await_successor(bells, d->budget);

@@ -12,12 +12,8 @@ const rl_driver *rl_lease_driver_of(const rowlock_hold *hold)
     return hold->shared ? &rl_shared_driver : &rl_lease_driver;
 }
 
-rowlock_status rl_parts_init(rowlock_hold *whole, size_t count,
-                             const rowlock_acquire_options *options, rowlock_error *err)
+rowlock_status rl_parts_init(rowlock_hold *whole, size_t count, rowlock_error *err)
 {
-    const int64_t max_hold_us = options->max_hold_ms * 1000;
-    if (max_hold_us && max_hold_us < whole->held.ttl_us)
-        whole->held.ttl_us = max_hold_us;
     whole->parts = calloc(1, sizeof *whole->parts + count * sizeof(rowlock_hold *));
     if (!whole->parts)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -74,7 +70,7 @@ void rl_part_drop(rowlock_hold *whole, size_t i)
 }
 
 /* Out of the keeper's care already. */
-static rowlock_status release_part(rowlock_hold *part, bool tried,
+static rowlock_status release_part(rowlock_hold *part, rl_tried tried,
                                    const rowlock_release_options *options, rowlock_error *err)
 {
     if (part->mode == ROWLOCK_PESSIMISTIC)
@@ -92,7 +88,7 @@ void rl_parts_give_back(rowlock_hold *whole)
         if (rl_part_held(part)) {
             rl_hold_end(part);
             part->at_least_us = 0;
-            (void)!release_part(part, false, &options, NULL);
+            (void)!release_part(part, RL_NOT_TRIED, &options, NULL);
         }
         rl_part_drop(whole, i);
     }
@@ -152,34 +148,35 @@ static void note_rung(const rl_parts *parts, rl_conn *conn)
     }
 }
 
-/* True: all were freed, and their bells are rung; else nothing is known of any. */
-static bool free_together(const rowlock_hold *whole, const char *json, rl_conn *conn,
-                          const rl_io *io)
+/* All were freed, and their bells are rung: *freed. */
+static rl_tried free_together(const rowlock_hold *whole, const char *json, rl_conn *conn,
+                              const rl_io *io, bool *freed)
 {
     const rl_parts *parts = whole->parts;
-    rowlock_client *client = whole->client;
-    const rl_value values[] = {rl_text(client->bells.prefix), rl_text(json)};
+    const rl_value values[] = {rl_text(whole->client->bells.prefix), rl_text(json)};
     rl_done done = {0};
-    if (conn->server.identity != parts->list[0]->held.identity ||
-        rl_run(conn, RL_SQL_SET_RELEASE, values, io, &done, NULL) != ROWLOCK_OK ||
-        done.rows < parts->count)
-        return false;
-    note_rung(parts, conn);
-    return true;
+    if (conn->server.identity != parts->list[0]->held.identity)
+        return RL_NOT_TRIED;
+    if (rl_run(conn, RL_SQL_SET_RELEASE, values, io, &done, NULL) != ROWLOCK_OK)
+        return RL_TRIED_UNANSWERED;
+    *freed = done.rows == parts->count;
+    if (*freed)
+        note_rung(parts, conn);
+    return RL_TRIED_TOGETHER;
 }
 
-static bool release_together(const rowlock_hold *whole)
+static rl_tried release_together(const rowlock_hold *whole, bool *freed)
 {
     const int64_t limit_ms = whole->client->limit_ms;
     rl_budget budget = rl_budget_start(limit_ms, limit_ms, NULL);
     rl_io io = rl_budget_quick_io(&budget);
-    rl_buffer json = {0};
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
     rl_conn *conn = releases_json(&json, whole->parts) ? bell_connection(whole, &io) : NULL;
-    bool freed = conn && free_together(whole, json.text, conn, &io);
-    if (conn)
-        rl_pool_give(&whole->client->pool, conn);
-    rl_buffer_free(&json);
-    return freed;
+    if (!conn)
+        return RL_NOT_TRIED;
+    rl_tried tried = free_together(whole, json.text, conn, &io, freed);
+    rl_pool_give(&whole->client->pool, conn);
+    return tried;
 }
 
 rowlock_status rl_parts_release(rowlock_hold *whole, const rowlock_release_options *options,
@@ -189,8 +186,8 @@ rowlock_status rl_parts_release(rowlock_hold *whole, const rowlock_release_optio
     rowlock_status first = ROWLOCK_OK;
     for (size_t i = 0; i < parts->count; i++)
         rl_hold_end(parts->list[i]);
-    const bool tried = are_plain(whole);
-    const bool freed = tried && release_together(whole);
+    bool freed = false;
+    const rl_tried tried = are_plain(whole) ? release_together(whole, &freed) : RL_NOT_TRIED;
     for (size_t i = 0; i < parts->count; i++) {
         rowlock_hold *part = parts->list[i];
         rowlock_status status = ROWLOCK_OK;

@@ -9,9 +9,7 @@
 const rl_driver *rl_lease_driver_of(const rowlock_hold *hold);
 
 /* Makes the hold one of `count` parts, none of which is there yet. */
-rowlock_status rl_parts_init(rowlock_hold *whole, size_t count,
-                             const rowlock_acquire_options *options,
-                             rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_parts_init(rowlock_hold *whole, size_t count, rowlock_error *err) RL_MUST_USE;
 
 /* The i-th part, not yet held. */
 rowlock_status rl_part_new(rowlock_hold *whole, size_t i, const char *name,

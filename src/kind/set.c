@@ -250,7 +250,7 @@ static rowlock_status take_together(rl_taking *t, rowlock_error *err)
 rowlock_status rl_part_find(const rl_taking *t, rowlock_hold *part, bool *ours, rowlock_error *err)
 {
     rl_lock *lock = &part->locks[0];
-    rl_acquisition a = rl_acquisition_of(rl_lease_driver_of(part), part, t->options, t->budget);
+    rl_acquisition a = rl_acquisition_of(rl_lease_driver_of(part), part, t->budget);
     rl_seen seen;
     if (part->shared) {
         rowlock_status status = a.driver->find(&a, err);
@@ -303,7 +303,7 @@ rowlock_status rl_parts_begin(const rl_taking *t, rowlock_error *err)
         rowlock_hold *part = parts->list[i];
         if (rl_part_held(part))
             continue;
-        rl_acquisition a = rl_acquisition_of(rl_lease_driver_of(part), part, t->options, t->budget);
+        rl_acquisition a = rl_acquisition_of(rl_lease_driver_of(part), part, t->budget);
         a.request = t->request;
         rowlock_status status = rl_acquired(&a, t->options, worst == ROWLOCK_OK ? err : NULL);
         if (status != ROWLOCK_OK)
@@ -451,7 +451,7 @@ rowlock_status rl_set_acquire(rowlock_hold *whole, const rowlock_acquire_options
                    .budget = budget,
                    .quiet = atomic_load(&whole->client->bells.polls)};
     RL_TRY(check_shared(whole, err));
-    RL_TRY(rl_parts_init(whole, whole->count, options, err));
+    RL_TRY(rl_parts_init(whole, whole->count, err));
     /* Its procedures are one statement each, and commit. */
     rowlock_status status =
         rl_client_via(whole->client) ? take_in_order(&t, err) : take_all(&t, err);

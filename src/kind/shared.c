@@ -41,7 +41,7 @@ static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool patient, rowl
 {
     rowlock_hold *hold = a->hold;
     const rl_value values[] = {rl_text(hold->owner), rl_text(hold->client->label),
-                               rl_u64((uint64_t)a->ttl_us), rl_u64(a->lock->id),
+                               rl_u64((uint64_t)a->hold->held.ttl_us), rl_u64(a->lock->id),
                                rl_text(a->lock->name)};
     return rl_acquire_with(a, conn, patient, RL_SQL_SHARED_ENTER, values, err);
 }

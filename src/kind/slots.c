@@ -6,7 +6,7 @@
  *   2. take: one that is free, or as many as were asked for in one transaction; unless others wait.
  *   3. wait: in the line of the name's own bell (bell/turn.h). Any holder may be the next to leave,
  *            so none of them can ring: the first in line looks again, after pauses that grow to
- *            50 ms, and when it has its slots it lets the next one come first. So all come in the
+ *            20 ms, and when it has its slots it lets the next one come first. So all come in the
  *            order of that line, and one that wants several slots is not passed by those who want
  *            one.
  */
@@ -26,7 +26,7 @@
 
 #define SLOT_NAME_MAX  (ROWLOCK_NAME_MAX * 4 + 12)
 #define PAUSE_FIRST_US 500   /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  50000 /* ... so that no slot is free for 100 ms while somebody waits */
+#define PAUSE_MOST_US  20000 /* ... so that no slot is free for 100 ms while somebody waits */
 #define MISSES_AT_ONCE 3     /* after which it pauses */
 #define RESERVED_US                                                                                \
     20000 /* pause of a try before its next attempt, where free slots are reserved */
@@ -527,7 +527,7 @@ static rowlock_status attempt_one(slots_call *c, rowlock_error *err)
         return rl_fail(err, ROWLOCK_BUSY, "'%s': others wait for its slots", c->name);
     if (c->taking.whole->mode == ROWLOCK_PESSIMISTIC)
         return take_rows(c, err);
-    if (c->units == 1 && !c->looks && !c->turn.conn)
+    if (c->units == 1 && !c->looks)
         status = take_last(c, err);
     if (status != ROWLOCK_BUSY)
         return status;
@@ -594,7 +594,7 @@ rowlock_status rl_slots_acquire(rowlock_hold *whole, const rowlock_acquire_optio
         return rl_fail(err, ROWLOCK_UNSUPPORTED,
                        "several slots at once are taken in a transaction, for which there is no "
                        "procedure (via=procedures); take them one by one");
-    RL_TRY(rl_parts_init(whole, c.units, options, err));
+    RL_TRY(rl_parts_init(whole, c.units, err));
     c.taking = (rl_taking){.whole = whole,
                            .options = options,
                            .budget = budget,

@@ -2,8 +2,12 @@
  * The commands of a step:
  *
  *   acquire NAME lease|pessimistic [wait=MS|forever] [ttl=MS] [at_least=MS] [unfenced] [shared]
+ *           [slots=N|as_set [units=N]]
  *   upgrade NAME [wait=...]                  downgrade NAME
- *   acquire_set NAME,NAME... [wait=...]      release NAME      check NAME
+ *   acquire_set NAME,NAME... [lease] [share=NAME] [wait=...]
+ *   release NAME       check NAME
+ *   which NAME         of a set or of slots: the locks, and their tokens
+ *   slots_get NAME     slots_set NAME N      purge NAME
  *   told NAME          waits until the holder has been told of the loss
  *   tx_acquire NAME [wait=...]               fence NAME
  *   section NAME [gated]                     version_read NAME   version_bump NAME
@@ -84,6 +88,14 @@ static session_hold *free_slot(session *s)
     abort();
 }
 
+static unsigned slots_of(const words *w)
+{
+    const char *value = option(w, "slots");
+    if (value && strcmp(value, "as_set") == 0)
+        return ROWLOCK_SLOTS_AS_SET;
+    return (unsigned)number(w, "slots", 0);
+}
+
 static rowlock_acquire_options options_of(const words *w)
 {
     return (rowlock_acquire_options){.mode = flag(w, "lease") ? ROWLOCK_OPTIMISTIC
@@ -92,7 +104,9 @@ static rowlock_acquire_options options_of(const words *w)
                                      .ttl_ms = number(w, "ttl", 60000),
                                      .at_least_ms = number(w, "at_least", 0),
                                      .shared = flag(w, "shared"),
-                                     .unfenced = flag(w, "unfenced")};
+                                     .unfenced = flag(w, "unfenced"),
+                                     .slots = slots_of(w),
+                                     .units = (unsigned)number(w, "units", 0)};
 }
 
 static void keep(session *s, const char *name, rowlock_hold *hold)
@@ -111,24 +125,40 @@ static void do_acquire(session *s, const words *w, char *out)
     if (status != ROWLOCK_OK)
         return;
     keep(s, argument(w, 1), hold);
-    snprintf(out, OUTCOME_MAX, "OK, token %" PRIu64, rowlock_hold_token(hold));
+    /* Of several free slots it may be any: `which` tells. */
+    if (options.slots == 0)
+        snprintf(out, OUTCOME_MAX, "OK, token %" PRIu64, rowlock_hold_token(hold));
 }
 
 static void do_acquire_set(session *s, const words *w, char *out)
 {
     const char *names[8];
+    bool share[8] = {false};
+    const char *shared = option(w, "share");
     size_t count = 0;
     char list[200];
     char *save = NULL;
     snprintf(list, sizeof list, "%s", argument(w, 1));
-    for (char *at = strtok_r(list, ",", &save); at && count < 8; at = strtok_r(NULL, ",", &save))
+    for (char *at = strtok_r(list, ",", &save); at && count < 8; at = strtok_r(NULL, ",", &save)) {
+        share[count] = shared && strcmp(at, shared) == 0;
         names[count++] = at;
+    }
     rowlock_hold *hold = NULL;
     rowlock_acquire_options options = options_of(w);
+    options.share = shared ? share : NULL;
     rowlock_status status = rowlock_acquire_set(s->client, names, count, &options, &hold, NULL);
     say(out, status);
     if (status == ROWLOCK_OK)
         keep(s, argument(w, 1), hold);
+}
+
+static void do_which(session *s, const words *w, char *out)
+{
+    const session_hold *slot = find_hold(s, argument(w, 1));
+    const char *end = out + OUTCOME_MAX;
+    for (size_t i = 0; slot && i < rowlock_hold_count(slot->hold) && end - out > 100; i++)
+        out += snprintf(out, (size_t)(end - out), "%s%s token %" PRIu64, i ? ", " : "",
+                        rowlock_hold_name_at(slot->hold, i), rowlock_hold_token_at(slot->hold, i));
 }
 
 static void do_release(session *s, const words *w, char *out)
@@ -249,6 +279,26 @@ static void do_version_bump(session *s, const words *w, char *out)
         snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64, s->version);
 }
 
+static void do_slots_get(session *s, const words *w, char *out)
+{
+    unsigned slots = 0;
+    rowlock_status status = rowlock_slots_get(s->client, argument(w, 1), &slots, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "%u slots", slots);
+}
+
+static void do_slots_set(session *s, const words *w, char *out)
+{
+    const unsigned slots = (unsigned)strtoul(argument(w, 2), NULL, 10);
+    say(out, rowlock_slots_set(s->client, argument(w, 1), slots, NULL));
+}
+
+static void do_purge(session *s, const words *w, char *out)
+{
+    say(out, rowlock_purge(s->client, argument(w, 1), NULL));
+}
+
 static void do_break(session *s, const words *w, char *out)
 {
     const rowlock_break_options options = {.reason = "a race",
@@ -340,6 +390,7 @@ static void run_command(session *s, const char *command, char *out)
     } commands[] = {
         {"acquire", do_acquire},
         {"acquire_set", do_acquire_set},
+        {"which", do_which},
         {"release", do_release},
         {"check", do_check},
         {"told", do_told},
@@ -351,6 +402,9 @@ static void run_command(session *s, const char *command, char *out)
         {"open", do_open},
         {"version_read", do_version_read},
         {"version_bump", do_version_bump},
+        {"slots_get", do_slots_get},
+        {"slots_set", do_slots_set},
+        {"purge", do_purge},
         {"break", do_break},
         {"sweep", do_sweep},
         {"show", do_show},

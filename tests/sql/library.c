@@ -1,11 +1,74 @@
 /*
- * sql_library - a session of the library, for runner.py: obeys the commands of races/session.c, one
- * on each line of stdin, and says what comes of each. All in a new schema, whose name it says
- * first.
+ * sql_library - the library, for runner.py. Without arguments, a session: obeys the commands of
+ * races/session.c, one on each line of stdin, and says what comes of each. All in a new schema,
+ * whose name it says first.
+ *
+ * sql_library SCHEMA NAME shared|alone|SLOTS STATEMENT: two threads of one client take NAME so, run
+ * the statement, which finds @token and @slot, and give NAME back, over and over, as long as the
+ * view `goal` of that schema wants more.
  */
 #include "races/session.h"
 
-int main(void)
+enum { WORDS = 5 /* of such a command line */, THREADS = 2 };
+
+typedef struct contender {
+    const char *schema;
+    const char *name;
+    const char *statement;
+    rowlock_client *client;
+    rowlock_acquire_options options;
+} contender;
+
+/* From a thread: the other one is not waited for. */
+static void must(const char *call, rowlock_status status, const rowlock_error *err)
+{
+    if (status == ROWLOCK_OK)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", call, rowlock_status_name(status), err->message);
+    _exit(1);
+}
+
+static void take_turn(const contender *c, MYSQL *mysql)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_error err = {0};
+    must("acquire", rowlock_acquire(c->client, c->name, &c->options, &hold, &err), &err);
+    ts_sql(mysql, "SET @token = %" PRIu64 ", @slot = %u", rowlock_hold_token(hold),
+           rowlock_hold_slot(hold));
+    ts_sql(mysql, "%s", c->statement);
+    must("release", rowlock_release(hold, &err), &err);
+}
+
+static void *take_turns(void *arg)
+{
+    const contender *c = arg;
+    MYSQL *mysql = ts_connect(c->schema);
+    do {
+        take_turn(c, mysql);
+    } while (ts_sql_u64(mysql, "SELECT more FROM goal"));
+    mysql_close(mysql);
+    mysql_thread_end();
+    return NULL;
+}
+
+static int contend(char **words)
+{
+    pthread_t threads[THREADS];
+    contender c = {.schema = words[0], .name = words[1], .statement = words[3]};
+    c.client = ts_open_with(ts_options_on(c.schema));
+    c.options.wait_ms = 60000;
+    c.options.shared = strcmp(words[2], "shared") == 0;
+    c.options.slots = (unsigned)strtoul(words[2], NULL, 10); /* of a word: 0 */
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, take_turns, &c))
+            return 1;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    rowlock_client_close(c.client);
+    return 0;
+}
+
+static int obey(void)
 {
     static session s;
     race_step step = {.session = 0};
@@ -27,4 +90,9 @@ int main(void)
     if (s.client)
         session_end(&s);
     return ts_suite_end(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return argc == WORDS ? contend(argv + 1) : obey();
 }

@@ -21,6 +21,7 @@ without rows or an error says nothing):
     $ rowlock run x -- true          a shell; `rowlock` is the built command, on this schema
     s$& rowlock run x -- true        one in the background; s< waits for it
     c! acquire x lease wait=0        the library, commands of races/session.c (also c!& ...)
+    s$& contend x shared "DO 1"      the library in a loop, see library.c
     close b                          ends the session's connection
 
 In statements and commands {schema} is the schema, {b.id} the number of b's connection, {xFF} a byte. One `;` at the end
@@ -148,14 +149,19 @@ class Place:
                       (r"[0-9]+[.][0-9]+ s", "N s"), (r"connection [0-9]+", "connection N"),
                       (r"@localhost [0-9]+", "@localhost N"), (self.schema, "{schema}")]
         self.folder = tempfile.mkdtemp(prefix="sql.")
-        with open(self.folder + "/rowlock", "w", encoding="utf-8") as command:
-            command.write(f"#!/bin/sh\nexec '{os.environ['ROWLOCK']}' --no-defaults -S '{os.environ['ROWLOCK_TEST_SOCKET']}'"
-                          f" -u root -D '{self.schema}' \"$@\"\n")
-        os.chmod(self.folder + "/rowlock", 0o700)
+        self.add_command("rowlock", f"'{os.environ['ROWLOCK']}' --no-defaults -S '{os.environ['ROWLOCK_TEST_SOCKET']}'"
+                         f" -u root -D '{self.schema}'")
+        self.add_command("contend", f"'{library}' '{self.schema}'")
         os.environ.update(PATH=self.folder + ":" + os.environ["PATH"], LC_ALL="C.UTF-8", NO_COLOR="1")
         for variable in ("ROWLOCK_URL", "MYSQL_PWD"):
             os.environ.pop(variable, None)
         subprocess.run(["rowlock", "init", "--procedures", "-q"], check=True)
+
+    def add_command(self, name, begins):
+        path = f"{self.folder}/{name}"
+        with open(path, "w", encoding="utf-8") as command:
+            command.write(f'#!/bin/sh\nexec {begins} "$@"\n')
+        os.chmod(path, 0o700)
 
     def end(self):
         for name in self.parties:
