@@ -68,6 +68,26 @@ UPDATE {schema}.resource
    AND version = :expected
    AND :key IS NOT NULL;
 
+-- As latch_down. Name and key come in hexadecimal digits, since they may be any text. A key that is there already shows
+-- among the rows that were changed, whatever the flags of the caller's connection, since its time goes on by a
+-- microsecond. (LAST_INSERT_ID() is the caller's own.)
+-- name: caller_latch_down
+-- via: by hand
+-- kind: text
+-- params: down_key text, owner text, id u64, name text, generation u64, key text
+INSERT INTO {schema}.latch_down (resource_id, generation, down_key, owner, down_at)
+SELECT r.id, r.version, CONVERT(UNHEX(:down_key) USING utf8mb4), :owner, UTC_TIMESTAMP(6)
+  FROM {schema}.resource r
+ WHERE r.id = :id
+   AND CAST(r.resource_name AS BINARY) = UNHEX(:name)
+   AND r.kind = 'latch'
+   AND r.status = 'held'
+   AND :generation IN (0, r.version)
+   AND :key IS NOT NULL
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       down_at = latch_down.down_at + INTERVAL 1 MICROSECOND;
+
 -- name: caller_nothing
 -- kind: text
 DO 0;

@@ -14,7 +14,7 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 
 -- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
 -- clause: known_kind(kind)
-{kind} IN ('optimistic', 'pessimistic', 'slots');
+{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier');
 
 -- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
 -- clause: open(r?)
@@ -109,10 +109,11 @@ r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long. (How many slots a name has stays.)
+-- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many slots a name has stays.)
 -- clause: unused
 r.status = 'free'
-AND r.kind IN ('optimistic', 'pessimistic')
+AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')
+AND (r.kind <> 'barrier' OR NOT EXISTS (SELECT 1 FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)))
 AND {{open(r.)}}
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
 
@@ -126,16 +127,16 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
-v.readers, v.slots, v.slots_held;
+v.readers, v.slots, v.slots_held, v.wanted, v.come;
 
--- How many hold it together. For lists: no lock rests on it.
+-- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
-IF(r.status = 'shared',
+IF(r.status = 'shared' OR r.kind = 'barrier',
    (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
 
 -- How many slots of a name are held: leases of its name and a number. For lists, too.
 -- clause: slots_held
-IF(r.slots > 0,
+IF(r.kind = 'slots' AND r.slots > 0,
    (SELECT COUNT(*)
       FROM resource c
      WHERE c.resource_name > CONCAT(r.resource_name, '#')
@@ -143,6 +144,17 @@ IF(r.slots > 0,
        AND SUBSTRING(c.resource_name, CHAR_LENGTH(r.resource_name) + 2) REGEXP '^[0-9]+$'
        AND c.kind IN ('optimistic', 'pessimistic')
        AND c.status = 'held'), 0);
+
+-- How many have counted a latch: of one that is open all, of one that is broken none; how many gather at a barrier. For lists, too.
+-- clause: come_so_far
+CASE WHEN r.kind = 'latch' AND r.status = 'held'
+     THEN LEAST(r.slots, (SELECT COUNT(*) FROM latch_down d WHERE d.resource_id = r.id AND d.generation = r.version))
+     WHEN r.kind = 'latch' THEN IF(r.broken & 1, 0, r.slots)
+     WHEN r.kind = 'barrier'
+     THEN (SELECT COUNT(*)
+             FROM lock_grant g
+            WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
+     ELSE 0 END;
 
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept
@@ -164,7 +176,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
-       {{readers}} AS readers, r.slots, {{slots_held}} AS slots_held
+       {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
+       IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id;

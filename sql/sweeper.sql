@@ -104,12 +104,24 @@ DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 -- params: version u64
 UPDATE version_floor SET version = GREATEST(version, :version) WHERE id = 1;
 
+-- Before them the counts of latches: of generations that are settled, so nobody asks for them any more.
+-- name: purge_counts
+-- params: names text, unused_us u64
+DELETE d
+  FROM (SELECT r.id
+          FROM {{batch}}
+         WHERE r.kind = 'latch'
+           AND {{unused}}
+         LIMIT 1000
+           FOR UPDATE /*!80000 OF r */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN latch_down d FORCE INDEX (PRIMARY) ON d.resource_id = x.id;
+
 -- DELETE has no SKIP LOCKED: so the rows that can be had are locked by a table made of them. (LIMIT: both
 -- servers make such a table before they delete; 1000 is the most that a batch has.) `names` is
 -- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
-DELETE r, l, q, t
+DELETE r, l, q, t, g
   FROM (SELECT r.id
           FROM JSON_TABLE(:names, '$[*]' COLUMNS (
                    id BIGINT UNSIGNED PATH '$[0]',
@@ -123,7 +135,8 @@ DELETE r, l, q, t
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
   LEFT JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = r.id
   LEFT JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
-  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id;
+  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id
+  LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
 -- name: purge_row_locks
@@ -193,12 +206,22 @@ UPDATE {{batch}}
  WHERE r.status = 'shared'
    AND r.next_owner = :owner;
 
--- Readers that were not heard of again. A minute late: their next writer does it itself.
+-- Readers and members that were not heard of again. A minute late: a next writer does it itself. A member of a latch that is
+-- closed stays, since its expiry is what will break that; one of a barrier that all have entered stays for 30 days, for the
+-- others to miss it. (What somebody else has locked is left out: see purge_names.)
 -- name: sweep_readers
 -- params: limit u64
-DELETE FROM lock_grant
- WHERE expires_at <= UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE
- LIMIT :limit;
+DELETE g
+  FROM (SELECT g.resource_id, g.owner
+          FROM lock_grant g
+          STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = g.resource_id
+         WHERE g.expires_at <= UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE
+           AND {{known_kind(r.kind)}}
+           AND NOT (r.kind = 'latch' AND r.status = 'held' AND r.version = g.version)
+           AND NOT (r.kind = 'barrier' AND r.version > g.version AND g.expires_at > UTC_TIMESTAMP(6) - INTERVAL 30 DAY)
+         LIMIT :limit
+           FOR UPDATE /*!80000 OF g, r */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = x.resource_id AND g.owner = x.owner;
 
 -- A name that nobody uses any more; its slots' own rows went before.
 -- name: purge_slots

@@ -2,7 +2,7 @@
 -- `name` is '' for the waiters of every lock. MySQL (9.7) cannot read its information_schema's
 -- process list while any statement runs that holds bytes that are not UTF-8: error 3854.
 
--- Waiters of leases stand in GET_LOCK and say in the text of that statement who they are
+-- Waiters of leases, slots and latches stand in GET_LOCK and say in the text of that statement who they are
 -- (bell_wait; rl_bell_wait of the procedures, which keeps the result). Anybody may run a
 -- statement that looks like one: a text that is not quite so is left out, whatever it holds; what
 -- a label may be is checked by the reader. The owner that a waiter will be is shown only if `open`.
@@ -20,7 +20,7 @@ SELECT r.resource_name,
   FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
   STRAIGHT_JOIN resource r
     ON r.id = CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -4), ', ', 1) AS UNSIGNED)
-   AND r.kind IN ('optimistic', 'slots')
+   AND r.kind IN ('optimistic', 'slots', 'latch')
  WHERE LEFT(p.info, 17) = 'SELECT GET_LOCK('''
    AND CHAR_LENGTH(p.info) <= 1000
    AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)

@@ -1,6 +1,7 @@
 /*
  * Locks and rows that commit together, on the program's own connection.
  */
+#include <rowlock/rowlock_latch.h>
 #include <rowlock/rowlock_mysql.h>
 
 #include "example.h"
@@ -84,6 +85,20 @@ static void bump_in_transaction(rowlock_client *client, MYSQL *mysql)
     must(status, &err);
 }
 
+/* Counted when it commits: who waits for the latch finds the rows. */
+static void count_in_transaction(rowlock_client *client, MYSQL *mysql)
+{
+    uint64_t generation;
+    must(rowlock_latch_set(client, "example parts", 1, &generation, &err), &err);
+    sql(mysql, "START TRANSACTION");
+    sql(mysql, "UPDATE example_ledger SET total = total + 1");
+    must(rowlock_tx_latch_down(client, mysql, "example parts", "part 1", generation, &err), &err);
+    expect(rowlock_latch_wait(client, "example parts", NULL, NULL, &err) == ROWLOCK_BUSY,
+           "it is not committed yet");
+    sql(mysql, "COMMIT");
+    must(rowlock_latch_wait(client, "example parts", NULL, NULL, &err), &err);
+}
+
 int main(int argc, char **argv)
 {
     const rowlock_client_options options = example_options(argc, argv);
@@ -100,10 +115,11 @@ int main(int argc, char **argv)
     fence_a_transaction(client, mysql);
     section_in_transaction(client, mysql);
     bump_in_transaction(client, mysql);
+    count_in_transaction(client, mysql);
 
     sql(mysql, "SELECT total FROM example_ledger");
     MYSQL_RES *rows = mysql_store_result(mysql);
-    expect(rows && atoi(mysql_fetch_row(rows)[0]) == 4, "each has added one");
+    expect(rows && atoi(mysql_fetch_row(rows)[0]) == 5, "each has added one");
     mysql_free_result(rows);
     sql(mysql, "DROP DATABASE rowlock_example");
     mysql_close(mysql);

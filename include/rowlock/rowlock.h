@@ -13,6 +13,10 @@
  *                        own. It ends with that connection, which the server
  *                        itself closes when it hears nothing for the TTL.
  *
+ *   Two kinds of names are nobody's lock: one with slots, each of which is such a
+ *   lock of its own (`slots` of rowlock_acquire_options); and a latch, which opens
+ *   when so many have counted it down (rowlock_latch.h).
+ *
  *   A held lock is a `rowlock_hold`. Every change of hands gives a higher number,
  *   the fencing token: hand it to the store that you write to, and let the store
  *   refuse a lower one.
@@ -50,9 +54,10 @@
  *
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
- *   and waiters. rowlock_admin.h has the schema, the procedures, the history, the
- *   sweep, break, purge, fences on tables and the doctor; rowlock_migrate.h the
- *   migrations of your own schema; rowlock_mysql.h the calls on your own MYSQL *.
+ *   and waiters; rowlock_latch.h has latches. rowlock_admin.h has the schema, the
+ *   procedures, the history, the sweep, break, purge, fences on tables and the
+ *   doctor; rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the
+ *   calls on your own MYSQL *.
  *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
@@ -728,6 +733,15 @@ typedef enum rowlock_state {
                             is over */
 } rowlock_state;
 
+/* What a name is. */
+typedef enum rowlock_kind {
+    ROWLOCK_KIND_LEASE = 0,
+    ROWLOCK_KIND_ROW = 1,   /* a row lock */
+    ROWLOCK_KIND_SLOTS = 2, /* a name with slots, each of which is a lease or a row lock */
+    ROWLOCK_KIND_LATCH = 3,
+    ROWLOCK_KIND_BARRIER = 4
+} rowlock_kind;
+
 /* In this part strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD
  * HH:MM:SS.ffffff". */
 
@@ -748,6 +762,9 @@ typedef struct rowlock_totals {
     uint64_t reserved[4];
 } rowlock_totals;
 
+/* A latch is HELD while it is closed, else FREE (rowlock_latch_get() tells an open one from a
+ * broken one). Its token is its generation, 0 where it was not set yet; owner, owner_label and
+ * acquired_at say who set it and when, owner_label of a broken one who broke it. */
 typedef struct rowlock_info {
     const char *name;
     rowlock_mode mode;
@@ -757,16 +774,20 @@ typedef struct rowlock_info {
     const char *owner_label;
     const char *acquired_at;
     const char *expires_at; /* lease: its end without a renewal; cooling: until when */
-    int64_t held_ms;        /* since acquired_at, by the server's clock; -1: not held */
+    int64_t held_ms;        /* since acquired_at, by the server's clock; -1: not held, or a latch */
     int64_t remaining_ms;   /* until expires_at, by the server's clock; -1: no expiry */
     uint64_t connection_id; /* pessimistic: the holder's connection on the server; else 0 */
     const char *description;
     rowlock_totals totals;
-    uint64_t readers;    /* lease: how many readers it has; then owner, owner_label, acquired_at and
-                            expires_at are "". 0: one has it alone, or nobody. (Readers of row locks
-                            are not seen.) */
+    uint64_t readers;    /* lease: how many readers it has, barrier: how many members; then owner,
+                            owner_label, acquired_at and expires_at are "". 0: one has it alone, or
+                            nobody. (Readers of row locks are not seen.) */
     uint64_t slots;      /* how many the name has, whose token is 0; 0: it is another lock ... */
     uint64_t slots_held; /* ... and how many of them are held; may be more after a change */
+    rowlock_kind kind;
+    uint64_t count; /* latch, barrier: so many open it; else 0 */
+    uint64_t down;  /* latch: so many have counted, 0 if it is broken; barrier: so many gather now,
+                       of its members (`readers`), some of whom may be in; else 0 */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

@@ -103,6 +103,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  *
  * A row lock: its connection is ended (needs the same user, or the right to end connections), and
  * it is free at once, with `now` and without.
+ *
+ * A latch that is closed: this generation will not open. Who waits for it hears LOST, with the
+ * reason; who joined it, when it counts. It may be set again at once.
  */
 typedef struct rowlock_break_options {
     const char *reason;     /* kept in the history, up to 250 bytes of it; may be NULL */
@@ -111,16 +114,17 @@ typedef struct rowlock_break_options {
                                cooling (a TTL at most) */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
     uint64_t token;         /* only if the lock has this one, else BUSY; 0: whatever it has. A break
-                               raises it */
+                               raises it (not a latch's generation) */
     uint64_t reserved[4];
 } rowlock_break_options;
 
 /*
  *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not; with
- *                wait_ms a lease that is cooling is waited for instead); it is not `token` that
- *                holds it, or `token` is given for a name with slots (break the slot, NAME#2); it
- *                changed hands just now; a transaction that fenced the lease is still open; or a
- *                row lock's connection is not seen to be its holder's. Nothing was broken
+ *                wait_ms a lease that is cooling is waited for instead); the latch is not closed;
+ *                it is not `token` that holds it, or `token` is given for a name with slots (break
+ *                the slot, NAME#2); it changed hands just now; a transaction that fenced the lease,
+ *                or counted the latch, is still open; or a row lock's connection is not seen to be
+ *                its holder's. Nothing was broken
  *   NOT_FOUND    there is no such lock
  *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
  *   CANCELLED    the same, when `cancel` was fired

@@ -129,6 +129,31 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_version_bump(rowlock_clie
                                                                     uint64_t *version,
                                                                     rowlock_error *err);
 
+/*
+ * rowlock_latch_down() (rowlock_latch.h) inside the caller's open transaction: it counts when that
+ * commits, and not at all when it is rolled back. `key` may be NULL. What was committed counts,
+ * whatever the transaction's snapshot is. From OK until the transaction ends nobody sets or breaks
+ * the latch. A generation that has opened already answers OK, and nothing is changed.
+ *
+ * After BUSY, LOST and NOT_FOUND the transaction is still open.
+ *
+ *   NOT_FOUND    the latch was not set yet, or not that often
+ *   LOST         that generation was broken
+ *   BUSY         another transaction is about to set or to break it, or counts with the same key,
+ *                and did not end within connect_timeout_ms (or the session's own limit); or
+ *                somebody stopped the statement
+ *   DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   MODE         the name is another kind of lock
+ *   INVALID      also: the connection is not in a transaction
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_latch_down(rowlock_client *client,
+                                                                  MYSQL *mysql, const char *name,
+                                                                  const char *key,
+                                                                  uint64_t generation,
+                                                                  rowlock_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,7 +15,7 @@ BEGIN
         CALL rl_signal('RLTXN', p_name, 'a fence on %s lasts as long as your transaction; START TRANSACTION first');
     END IF;
     CALL rl_writable_for(p_name);
-    CALL rl_joined('fence', p_name, v_token);
+    CALL rl_joined('fence', p_name, v_token, NULL);
 END;
 
 -- The row is first locked in share mode: readers' fences do not wait for one another. Of a lock that is held alone it is
@@ -32,6 +32,7 @@ BEGIN
       FROM resource
      WHERE resource_name = p_name
        AND {{known_kind(kind)}}
+       AND kind <> 'latch'
        AND version = p_token
        AND status <> 'free'
       LOCK IN SHARE MODE;
@@ -57,8 +58,8 @@ BEGIN
     SELECT MAX(kind) INTO v_kind FROM resource WHERE resource_name = p_name;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF NOT ({{known_kind(v_kind)}}) THEN
-        CALL rl_wrong_kind(p_name, v_kind, v_kind);
+    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     END IF;
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
 END;
@@ -82,7 +83,7 @@ BEGIN
         CALL rl_token_check('token', p_name, p_token, v_token);
         CALL rl_inside_for(p_name, v_inside);
         IF v_inside THEN
-            CALL rl_joined('present', v_name, v_token);
+            CALL rl_joined('present', v_name, v_token, NULL);
         ELSE
             CALL rl_present_alone(v_name, v_token);
         END IF;
@@ -108,7 +109,7 @@ END;
 CREATE PROCEDURE rl_present_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_token BIGINT UNSIGNED)
 BEGIN
-    IF COALESCE((SELECT status = 'held' AND version = p_token AND {{known_kind(kind)}}
+    IF COALESCE((SELECT status = 'held' AND version = p_token AND kind <> 'latch' AND {{known_kind(kind)}}
                    FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE), 0) = 0 THEN
         CALL rl_fence_refused(p_name, p_token);
     END IF;
@@ -128,8 +129,8 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_found THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF NOT ({{known_kind(v_kind)}}) THEN
-        CALL rl_wrong_kind(p_name, v_kind, v_kind);
+    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+        CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_status <> 'held' OR v_version <> p_token THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;

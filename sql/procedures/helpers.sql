@@ -83,9 +83,12 @@ BEGIN
     END IF;
     CALL rl_signal('RLMOD', p_name, CONCAT(
         CASE p_is WHEN 'slots' THEN '%s is a semaphore (slots)'
+                  WHEN 'latch' THEN '%s is a latch'
+                  WHEN 'barrier' THEN '%s is a barrier'
                   WHEN 'pessimistic' THEN '%s is used as a row lock'
                   ELSE '%s is used as a lease (optimistic) lock' END,
         CASE p_wanted WHEN 'slots' THEN '; it cannot have slots too'
+                      WHEN 'latch' THEN '; it cannot be a latch too'
                       WHEN 'pessimistic' THEN '; it cannot be a row lock too'
                       ELSE '; it cannot be a lease (optimistic) too' END,
         '; use another name'));
@@ -213,10 +216,11 @@ END;
 -- In the caller's transaction. What is refused is to leave nothing locked: a token that is none locks the
 -- row, too (under REPEATABLE READ; on MariaDB, by a secondary key, under READ COMMITTED). InnoDB lets go what
 -- was locked since a savepoint only where it had no part in the transaction before: where this is its
--- first statement.
+-- first statement. p_token, p_key: what the call goes by.
 CREATE PROCEDURE rl_joined(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                            IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-                           IN p_token BIGINT UNSIGNED)
+                           IN p_token BIGINT UNSIGNED,
+                           IN p_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE EXIT HANDLER FOR SQLSTATE 'RLLST', SQLSTATE 'RLNOF', SQLSTATE 'RLMOD', SQLSTATE 'RLCNF', SQLSTATE 'RLBSY'
     BEGIN
@@ -230,6 +234,7 @@ BEGIN
         WHEN 'check' THEN CALL rl_check_inside(p_name, p_token);
         WHEN 'release' THEN CALL rl_release(p_name, p_token);
         WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+        WHEN 'down' THEN CALL rl_latch_down(p_name, p_token, p_key);
     END CASE;
     RELEASE SAVEPOINT rowlock_call;
 END;

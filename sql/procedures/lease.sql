@@ -13,7 +13,7 @@ BEGIN
     CALL rl_token_check('token', p_name, p_token, v_token);
     CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_joined('check', p_name, v_token);
+        CALL rl_joined('check', p_name, v_token, NULL);
     ELSE
         CALL rl_check_alone(p_name, v_token);
     END IF;
@@ -644,7 +644,7 @@ BEGIN
     CALL rl_writable_for(p_name);
     CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_joined('release', p_name, v_token);
+        CALL rl_joined('release', p_name, v_token, NULL);
     ELSE
         CALL rl_own('release', p_name, v_token, v_none);
     END IF;
@@ -710,6 +710,7 @@ BEGIN
             WHEN 'break' THEN CALL rl_break(p_name, p_token, p_number);
             WHEN 'version' THEN CALL rl_version(p_name, p_number);
             WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
+            WHEN 'latch_set' THEN CALL rl_latch_set(p_name, p_token, p_number);
         END CASE;
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
@@ -907,7 +908,7 @@ END;
 
 -- Takes a lock from its holder by force. A lease: it learns of it at its next renewal; nobody gets the
 -- lease before its time would have been over, or its holder has released it. A row lock:
--- its connection is ended, where the definer may do that; who has not published it cannot be found.
+-- its connection is ended, where the definer may do that; who has not published it cannot be found. A latch will not open.
 CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     CALL rl_break_by_force(p_name, FALSE);
@@ -987,7 +988,11 @@ BEGIN
             {{shared_break_readers(id = v_id, seen = v_version)}};
         END IF;
     ELSEIF v_status <> 'held' AND p_connection = 0 THEN
-        CALL rl_signal('RLBSY', p_name, '%s is not held (as far as is published); there is nothing to break');
+        CALL rl_signal('RLBSY', p_name, IF(v_kind = 'latch', '%s is not closed; there is nothing to break',
+                                           '%s is not held (as far as is published); there is nothing to break'));
+    ELSEIF v_kind = 'latch' THEN
+        CALL rl_latch_break(p_name, v_id, v_version, v_now);
+        SET v_acquired = NULL;
     ELSEIF v_kind = 'optimistic' THEN
         {{lease_break(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
         IF COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE) THEN

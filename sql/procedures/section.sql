@@ -111,7 +111,7 @@ BEGIN
     CALL rl_writable_for(p_name);
     CALL rl_inside_for(p_name, v_inside);
     IF v_inside THEN
-        CALL rl_joined('bump', p_name, v_expected);
+        CALL rl_joined('bump', p_name, v_expected, NULL);
     ELSE
         CALL rl_own('bump', p_name, v_expected, v_none);
     END IF;

@@ -330,6 +330,8 @@ BEGIN
         CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
     END IF;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    {{purge_counts(names = p_names, unused_us = p_unused_us, now = p_now)}};
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     {{purge_names(names = p_names, unused_us = p_unused_us, now = p_now)}};
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     {{purge_row_locks(names = p_names, unused_us = p_unused_us, now = p_now)}};

@@ -53,7 +53,7 @@ BEGIN
         RESIGNAL;
     END;
     IF NOT COALESCE(@@autocommit AND {{known_kind(p_kind)}}, FALSE) THEN
-        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'the kind is optimistic, pessimistic or slots; and autocommit must be on';
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'that is no kind of lock, or autocommit is off';
     END IF;
     -- Without unique_checks InnoDB may take a name twice; insert_id could be the last one there is.
     IF NOT @@unique_checks OR @@insert_id <> 0 THEN
@@ -352,6 +352,45 @@ BEGIN
     END IF;
     DO RELEASE_LOCK(p_key);
     SELECT v_version FROM DUAL WHERE v_version IS NOT NULL;
+END;
+
+-- The latch's row stays locked, as it is for whoever counts, also where nothing was to be counted; no row of another kind does.
+CREATE PROCEDURE rl_via_caller_latch_down(p_down_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                          p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, p_id BIGINT UNSIGNED,
+                                          p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                          p_generation BIGINT UNSIGNED,
+                                          p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_rows BIGINT DEFAULT 0;
+    DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET unique_checks = v_unique;
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_caller_begin(p_key);
+    IF NOT COALESCE(CHAR_LENGTH(CONVERT(UNHEX(p_down_key) USING utf8mb4)) BETWEEN 1 AND 255
+                    AND LENGTH(p_owner) BETWEEN 38 AND 63 AND SUBSTRING(p_owner, 37, 1) = '.'
+                    AND p_id IS NOT NULL AND p_name IS NOT NULL AND p_generation IS NOT NULL, FALSE) THEN
+        SIGNAL SQLSTATE 'RLINV' SET MESSAGE_TEXT = 'an argument of rl_via_caller_latch_down is not valid';
+    END IF;
+    SET unique_checks = TRUE; -- see rl_event
+    SELECT kind INTO v_kind FROM resource WHERE id = p_id LOCK IN SHARE MODE;
+    IF v_kind = 'latch' THEN
+        CALL rl_now(v_now);
+        {{caller_latch_down(down_key = p_down_key, owner = p_owner, id = p_id, name = p_name,
+                            generation = p_generation, key = p_key, now = v_now)}};
+        SET v_rows = ROW_COUNT();
+    ELSE
+        ROLLBACK AND NO CHAIN NO RELEASE;
+    END IF;
+    SET unique_checks = v_unique;
+    DO RELEASE_LOCK(p_key);
+    SELECT v_rows, 0;
 END;
 
 CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

@@ -23,6 +23,7 @@ typedef struct victim {
     uint64_t connection_id;
     uint64_t readers;
     uint64_t slots;
+    bool all_down; /* a latch: all have counted */
     int64_t held_us;
     int64_t cooling_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
@@ -43,6 +44,7 @@ static void keep_victim(void *data, const rl_cell *cells)
     *v = (victim){.id = cells[0].u64,
                   .readers = cells[24].u64,
                   .slots = cells[25].u64,
+                  .all_down = cells[28].u64 >= cells[27].u64,
                   .held = strcmp(cells[3].text, "held") == 0 || cells[24].u64 > 0,
                   .version = cells[4].u64,
                   .connection_id = cells[7].u64,
@@ -254,6 +256,7 @@ static void say_breaker(breaker by, const char *prefix, const breaking *b)
 /* Its own time was over already, where it is only opened. */
 static void record_broken(const breaking *b)
 {
+    const bool timed = b->v.held && b->v.kind->listed != ROWLOCK_KIND_LATCH;
     breaker detail;
     say_breaker(detail, b->v.held ? "by " : "opened by ", b);
     const rl_event event = {.name = b->name,
@@ -263,7 +266,7 @@ static void record_broken(const breaking *b)
                             .owner = b->v.owner,
                             .label = b->v.label,
                             .waited_ms = RL_UNKNOWN_MS,
-                            .held_ms = b->v.held ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
+                            .held_ms = timed ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
                             .detail = detail};
     rl_client_record(b->client, &event);
 }
@@ -319,22 +322,67 @@ static rowlock_status break_slots(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* Who waits for it is told; a member hears of it when it counts. */
+static rowlock_status break_latch(const breaking *b, rowlock_error *err)
+{
+    breaker by;
+    char who[ROWLOCK_LABEL_MAX + 1];
+    rl_done done = {0};
+    if (!b->v.held || b->v.all_down)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is not closed; there is nothing to break", b->name);
+    say_breaker(by, "", b);
+    rl_copy_label(who, sizeof who, by);
+    const rl_value values[] = {rl_text(who), rl_u64(b->v.id), rl_u64(b->v.version)};
+    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LATCH_BREAK, values, &done, err));
+    if (done.rows == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' was opened or broken by another one just now",
+                       b->name);
+    return ROWLOCK_OK;
+}
+
+/* A barrier: its members, those who have entered. */
+static rowlock_status break_barrier(const breaking *b, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(b->v.id)};
+    rl_done done = {0};
+    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_BARRIER_BREAK, values, &done, err));
+    if (done.rows > 0)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_BUSY, "nobody is in '%s'; there is nothing to break", b->name);
+}
+
+static rowlock_status break_held(const breaking *b, rowlock_error *err)
+{
+    if (b->v.kind->listed == ROWLOCK_KIND_LATCH)
+        return break_latch(b, err);
+    if (b->v.kind->listed == ROWLOCK_KIND_BARRIER)
+        return break_barrier(b, err);
+    if (b->v.kind->of_connection)
+        return break_row(b, err);
+    return b->v.readers ? break_readers(b, err) : break_lease(b, err);
+}
+
+/* By what its row says; of others it says something else. */
+static bool is_held_by_one(const rl_kind *kind)
+{
+    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
+}
+
 static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
     uint64_t token = b->options->token;
     RL_TRY(find_victim(b, &b->v, err));
     if (b->v.slots > 0)
         return break_slots(b, err);
-    if (token && token != b->v.version)
+    /* (Of a barrier the row has the generation that gathers: those who are in have an earlier one.)
+     */
+    if (token && token != b->v.version && b->v.kind->listed != ROWLOCK_KIND_BARRIER)
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
                        b->name, b->v.version, token);
-    if (!b->v.held)
+    if (!b->v.held && is_held_by_one(b->v.kind))
         return not_held(b, err);
-    if (b->v.kind->of_connection)
-        RL_TRY(break_row(b, err));
-    else
-        RL_TRY(b->v.readers ? break_readers(b, err) : break_lease(b, err));
+    RL_TRY(break_held(b, err));
     record_broken(b);
     return ROWLOCK_OK;
 }
@@ -374,5 +422,6 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
     for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK && !rl_client_via(client); i++)
         status = break_once(&b, err);
     RL_TRY(status);
-    return options->wait_ms == 0 || b.v.slots > 0 ? ROWLOCK_OK : wait_until_open(&b, err);
+    const bool many = b.v.slots > 0 || (b.v.kind && b.v.kind->listed == ROWLOCK_KIND_BARRIER);
+    return options->wait_ms == 0 || many ? ROWLOCK_OK : wait_until_open(&b, err);
 }

@@ -37,7 +37,9 @@ enum {
     COLUMN_LAST_AT,
     COLUMN_READERS,
     COLUMN_SLOTS,
-    COLUMN_SLOTS_HELD
+    COLUMN_SLOTS_HELD,
+    COLUMN_COUNT,
+    COLUMN_DOWN
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -98,9 +100,19 @@ static int64_t milliseconds(const rl_cell *us)
     return us->null ? -1 : us->i64 < 0 ? 0 : us->i64 / 1000;
 }
 
+/* A latch whose last count nobody has looked at since is open, whatever its row says. */
+static rowlock_state latch_state(const rl_cell *cells)
+{
+    const bool closed = strcmp(cells[COLUMN_STATUS].text, "held") == 0 &&
+                        cells[COLUMN_DOWN].u64 < cells[COLUMN_COUNT].u64;
+    return closed ? ROWLOCK_HELD : ROWLOCK_FREE;
+}
+
 /* As far as its row says; a row lock's holder may be dead all the same. */
 static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
 {
+    if (kind->listed == ROWLOCK_KIND_LATCH)
+        return latch_state(cells);
     if (cells[COLUMN_READERS].u64 > 0 || cells[COLUMN_SLOTS_HELD].u64 > 0)
         return ROWLOCK_HELD;
     if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
@@ -124,6 +136,13 @@ static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
                             .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT])};
 }
 
+/* 0: it has none. */
+static uint64_t token_of(const rl_cell *cells, const rl_kind *kind)
+{
+    const bool unset = kind->listed == ROWLOCK_KIND_LATCH && cells[COLUMN_ACQUIRED].null;
+    return unset || cells[COLUMN_SLOTS].u64 ? 0 : cells[COLUMN_VERSION].u64;
+}
+
 /* The id is for the probe. */
 typedef struct listed {
     rowlock_info info;
@@ -141,13 +160,14 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     const rowlock_state state = state_of(cells, kind);
     const uint64_t readers = cells[COLUMN_READERS].u64;
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0;
+    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 &&
+                       kind->listed != ROWLOCK_KIND_LATCH && kind->listed != ROWLOCK_KIND_BARRIER;
     const bool cooling = state == ROWLOCK_COOLING;
     to->id = cells[COLUMN_ID].u64;
     to->info =
         (rowlock_info){.mode = kind->mode,
                        .state = state,
-                       .token = cells[COLUMN_SLOTS].u64 ? 0 : cells[COLUMN_VERSION].u64,
+                       .token = token_of(cells, kind),
                        .name = rl_list_keep(list, &cells[COLUMN_NAME]),
                        /* (Beside readers it is the last writer's that is there.) */
                        .owner = readers ? "" : rl_list_keep(list, &cells[COLUMN_OWNER]),
@@ -157,6 +177,9 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .readers = readers,
                        .slots = cells[COLUMN_SLOTS].u64,
                        .slots_held = cells[COLUMN_SLOTS_HELD].u64,
+                       .kind = kind->listed,
+                       .count = cells[COLUMN_COUNT].u64,
+                       .down = cells[COLUMN_DOWN].u64,
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -381,6 +381,7 @@ static rowlock_status purge_names(sweep *s, rl_conn *conn, const rl_io *io, rowl
     RL_TRY(raise_floor(s, conn, io, err));
     if (*count == 0)
         return ROWLOCK_OK;
+    RL_TRY(rl_run(conn, RL_SQL_PURGE_COUNTS, values, io, NULL, err));
     RL_TRY(rl_run(conn, RL_SQL_PURGE_NAMES, values, io, &done, err));
     RL_TRY(rl_run(conn, RL_SQL_PURGE_ROW_LOCKS, values, io, &row_locks, err));
     if (done.rows + row_locks.rows > 0)
@@ -468,8 +469,8 @@ static void keep_unused(void *data, const rl_cell *cells)
 static rowlock_status not_there(rowlock_client *client, const rl_budget *budget, const char *name,
                                 rowlock_error *err)
 {
-    static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_NAMES,
-                                       RL_SQL_PURGE_ROW_LOCKS};
+    static const rl_sql_id needed[] = {RL_SQL_PURGE_FLOOR_RAISE, RL_SQL_PURGE_COUNTS,
+                                       RL_SQL_PURGE_NAMES, RL_SQL_PURGE_ROW_LOCKS};
     rl_io io = rl_budget_quick_io(budget);
     RL_BORROWED conn = NULL;
     rowlock_status status = rl_pool_take(&client->pool, NULL, &io, &conn, err);

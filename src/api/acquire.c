@@ -195,9 +195,10 @@ static rowlock_status check_change(const rowlock_hold *hold, bool shared, rowloc
     if (hold->mode != ROWLOCK_OPTIMISTIC)
         return rl_fail(err, ROWLOCK_UNSUPPORTED, "'%s' is a row lock; release it, and take it anew",
                        name);
-    if (hold->shared != shared || hold->depth > 1 || hold->parts)
+    if (hold->shared != shared || hold->depth > 1 || hold->parts || hold->member != RL_NO_MEMBER)
         return rl_fail(err, ROWLOCK_INVALID, "'%s' is %s", name,
-                       hold->parts       ? "one of a set, or has slots"
+                       hold->member      ? "a latch or a barrier"
+                       : hold->parts     ? "one of a set, or has slots"
                        : hold->depth > 1 ? "held more than once by this thread"
                        : shared          ? "held alone already"
                                          : "shared already");
@@ -287,9 +288,10 @@ unsigned rowlock_hold_slot(const rowlock_hold *hold)
 
 unsigned rowlock_hold_slot_at(const rowlock_hold *hold, size_t i)
 {
-    if (!hold || !hold->slots || i >= hold->parts->count)
+    const bool has_slots = hold && (hold->slots || hold->member == RL_BARRIER_MEMBER);
+    if (!has_slots || i >= hold->parts->count)
         return ROWLOCK_NO_SLOT;
-    return rl_slot_of(hold->parts->list[i]);
+    return hold->parts->list[i]->locks[0].slot;
 }
 
 /* Of what is held as one, the first deadline counts. */

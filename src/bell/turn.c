@@ -114,6 +114,23 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
+/* Behind the other threads of this client. BUSY: look() said yes. */
+static rowlock_status stand_in_line(rl_turn *turn, rowlock_error *err)
+{
+    rl_lines *lines = &turn->bells->lines;
+    int64_t look_us = turn->looks_in_line ? rl_now_us() + FIRST_LOOK_US : RL_NEVER;
+    for (;;) {
+        rowlock_status status =
+            rl_line_stand(lines, turn->resource_id, turn->budget, look_us, &turn->place, err);
+        if (status != ROWLOCK_BUSY)
+            return status;
+        look_us = rl_now_us() + FIRST_LOOK_US;
+        turn->unrung = turn->look(turn->data, &look_us);
+        if (turn->unrung)
+            return ROWLOCK_BUSY;
+    }
+}
+
 static bool may_wait(const rl_turn *turn)
 {
     return !turn->budget->try_once && !turn->conn && !atomic_load(&turn->bells->polls);
@@ -131,9 +148,12 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
     if (!may_wait(turn))
         return ROWLOCK_BUSY;
     turn->unrung = false;
-    if (!turn->place.in_line)
-        status =
-            rl_line_stand(&turn->bells->lines, turn->resource_id, turn->budget, &turn->place, err);
+    if (!turn->place.in_line) {
+        status = stand_in_line(turn, err);
+        /* Those before it may have waited for the same: has it come by now? */
+        if (status == ROWLOCK_OK && turn->looks_in_line && turn->place.fd >= 0)
+            return ROWLOCK_OK;
+    }
     if (status == ROWLOCK_SYSTEM) /* no descriptor to stand in line with */
         status = ROWLOCK_BUSY;
     else if (status == ROWLOCK_OK)

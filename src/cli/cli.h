@@ -24,6 +24,7 @@ typedef struct cli_context {
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */
+    bool starts_command;       /* set by `check`: what it starts is to find SIGPIPE as we did */
     char **operands;           /* end with a NULL only where no option stood behind them */
     int operand_count;
 } cli_context;
@@ -88,12 +89,13 @@ typedef struct cli_command {
 } cli_command;
 
 /* docs/help */
-extern const char cli_help_bench[], cli_help_break[], cli_help_doctor[], cli_help_fence[],
-    cli_help_grants[], cli_help_history[], cli_help_init[], cli_help_ls[], cli_help_migrate[],
-    cli_help_rowlock[], cli_help_run[], cli_help_show[], cli_help_slots[], cli_help_sweep[];
+extern const char cli_help_barrier[], cli_help_bench[], cli_help_break[], cli_help_doctor[],
+    cli_help_fence[], cli_help_grants[], cli_help_history[], cli_help_init[], cli_help_latch[],
+    cli_help_ls[], cli_help_migrate[], cli_help_rowlock[], cli_help_run[], cli_help_show[],
+    cli_help_slots[], cli_help_sweep[];
 
-extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_slots, cli_sweep,
-    cli_break, cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
+extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_slots, cli_latch,
+    cli_barrier, cli_sweep, cli_break, cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
 
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,

@@ -30,6 +30,12 @@ static void tell(const rowlock_info *info, bool now)
                  info->name);
         return;
     }
+    if (info->kind == ROWLOCK_KIND_LATCH) {
+        cli_line("broke %s, a latch: %" PRIu64 " of %" PRIu64 " had counted (generation %" PRIu64
+                 ")",
+                 info->name, info->down, info->count, info->token);
+        return;
+    }
     if (info->held_ms >= 0)
         snprintf(held, sizeof held, " for %s", cli_humane(info->held_ms, humane, sizeof humane));
     char holder[CELL_TEXT_MAX];
@@ -85,6 +91,11 @@ static void show_one(const rowlock_info *info)
 {
     const bool cooling = info->state == ROWLOCK_COOLING;
     char holder[CELL_TEXT_MAX];
+    if (info->kind == ROWLOCK_KIND_LATCH) {
+        cli_line("%s: a latch, %" PRIu64 " of %" PRIu64 " have counted (generation %" PRIu64 ")",
+                 info->name, info->down, info->count, info->token);
+        return;
+    }
     cli_line("%s: %s%s (%s, token %" PRIu64 ")", info->name, cooling ? "cooling" : "held by ",
              cooling ? "" : cli_holder(info, holder), cli_modes[info->mode].word, info->token);
 }

@@ -15,6 +15,12 @@ static const cli_named states[] = {
     [ROWLOCK_COOLING] = {"cooling", CLI_YELLOW},
 };
 
+static const cli_named kinds[] = {
+    [ROWLOCK_KIND_LEASE] = {"lease", CLI_PLAIN},     [ROWLOCK_KIND_ROW] = {"row", CLI_PLAIN},
+    [ROWLOCK_KIND_SLOTS] = {"slots", CLI_PLAIN},     [ROWLOCK_KIND_LATCH] = {"latch", CLI_PLAIN},
+    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN},
+};
+
 /* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
 typedef struct lock_row {
     rowlock_info info;
@@ -87,6 +93,13 @@ static const char *holder_of(const void *row, char *text)
     return has_holder(info) ? cli_holder(info, text) : text;
 }
 
+static const char *mode_of(const void *row, char *text)
+{
+    const rowlock_info *info = &((const lock_row *)row)->info;
+    (void)text;
+    return info->kind >= ROWLOCK_KIND_LATCH ? kinds[info->kind].word : cli_modes[info->mode].word;
+}
+
 /* Nothing to say once its time is over. */
 static const char *remaining_of(const void *row, char *text)
 {
@@ -100,12 +113,16 @@ static const cli_column columns[] = {
     /* Left out where nobody waits. */
     {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
     {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1},
-    {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3},
+    {"kind", CELL_NAMED, AT(kind), .names = kinds},
+    {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3,
+     .text = mode_of},
     {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
     {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7},
     {"readers", CELL_COUNT, AT(readers)},
     {"slots", CELL_COUNT, AT(slots)},
     {"slots_held", CELL_COUNT, AT(slots_held)},
+    {"count", CELL_COUNT, AT(count)},
+    {"down", CELL_COUNT, AT(down)},
     {"owner", CELL_TEXT, AT(owner)},
     {"owner_label", CELL_TEXT, AT(owner_label)},
     {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2},
@@ -283,6 +300,15 @@ static void print_totals(const rowlock_totals *totals)
     print_times("held", totals->held_us, totals->held_most_us, totals->holds);
 }
 
+static void print_barrier(const rowlock_info *info)
+{
+    char gathered[64];
+    snprintf(gathered, sizeof gathered, "%" PRIu64 " of %" PRIu64, info->down, info->count);
+    print_number("generation", info->token);
+    print_member("gathered", gathered);
+    print_number("members", info->readers);
+}
+
 static void print_info(const rowlock_info *info)
 {
     bool held = has_holder(info);
@@ -291,7 +317,12 @@ static void print_info(const rowlock_info *info)
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
-    print_member("mode", cli_modes[info->mode].word);
+    print_member("mode",
+                 info->kind == ROWLOCK_KIND_BARRIER ? "barrier" : cli_modes[info->mode].word);
+    if (info->kind == ROWLOCK_KIND_BARRIER) {
+        print_barrier(info);
+        return;
+    }
     if (info->readers > 0)
         print_number("held together", info->readers);
     snprintf(slots, sizeof slots, "%" PRIu64 " of %" PRIu64 " held (each is a lock, NAME#0 ...)",
@@ -332,15 +363,33 @@ static void print_waiters(const rowlock_waiters *waiters)
     print_member("not shown", rowlock_waiters_hidden(waiters));
 }
 
-static void print_one(const rowlock_info *info, const rowlock_waiters *waiters, bool json)
+/* `latch`: of a latch how it stands, else NULL. */
+static void print_one(const rowlock_info *info, const rowlock_latch_info *latch,
+                      const rowlock_waiters *waiters)
 {
-    if (json) {
-        const lock_row row = row_of(info, waiters, 0);
-        cli_json_print(cli_row_json(columns, &row));
-        return;
-    }
-    print_info(info);
+    if (latch)
+        cli_latch_print(info->name, latch);
+    else
+        print_info(info);
     print_waiters(waiters);
+}
+
+static rowlock_status show_found(const rowlock_info *info, const rowlock_waiters *waiters,
+                                 rowlock_client *client, rowlock_error *err)
+{
+    rowlock_latch_info latch = {0};
+    const bool is_latch = info->kind == ROWLOCK_KIND_LATCH;
+    rowlock_status status =
+        is_latch ? rowlock_latch_get(client, info->name, &latch, err) : ROWLOCK_OK;
+    if (status == ROWLOCK_OK)
+        print_one(info, is_latch ? &latch : NULL, waiters);
+    return status;
+}
+
+static void print_json(const rowlock_info *info, const rowlock_waiters *waiters)
+{
+    const lock_row row = row_of(info, waiters, 0);
+    cli_json_print(cli_row_json(columns, &row));
 }
 
 static rowlock_status show(void *into, rowlock_client *client, rowlock_error *err)
@@ -352,8 +401,10 @@ static rowlock_status show(void *into, rowlock_client *client, rowlock_error *er
     rowlock_status status = rowlock_list_one(client, options.name, &found, err);
     if (status == ROWLOCK_OK)
         status = rowlock_waiters_get(client, &options, &waiters, err);
-    if (status == ROWLOCK_OK)
-        print_one(rowlock_list_at(found, 0), waiters, context->json);
+    if (status == ROWLOCK_OK && context->json)
+        print_json(rowlock_list_at(found, 0), waiters);
+    else if (status == ROWLOCK_OK)
+        status = show_found(rowlock_list_at(found, 0), waiters, client, err);
     rowlock_list_free(found);
     rowlock_waiters_free(waiters);
     return status;

@@ -51,6 +51,8 @@ static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
 static rowlock_status acquire_lock(run *self, const rowlock_acquire_options *how)
 {
     const run_options *options = &self->options;
+    if (options->role)
+        return options->role->enter(self, how);
     if (options->also == 0)
         return rowlock_acquire(self->client, self->name, how, &self->hold, &self->err);
     return rowlock_acquire_set(self->client, options->names, options->also + 1, how, &self->hold,
@@ -77,6 +79,17 @@ static void *get_lock(void *data)
     return NULL;
 }
 
+static rowlock_status release(run *self)
+{
+    const rowlock_release_options how = {
+        .has_exit_status = true, .exit_status = self->exit_status, .note = self->note};
+    if (!self->options.role)
+        return rowlock_release_with(self->hold, &how, &self->err);
+    rowlock_status status = self->options.role->leave(self, &how);
+    self->left_badly = status != ROWLOCK_OK;
+    return status;
+}
+
 static void *let_go(void *data)
 {
     run *self = data;
@@ -87,10 +100,8 @@ static void *let_go(void *data)
         eventfd_write(self->done, 1);
         return NULL;
     }
-    const rowlock_release_options release = {
-        .has_exit_status = true, .exit_status = self->exit_status, .note = self->note};
     if (self->hold)
-        self->status = rowlock_release_with(self->hold, &release, &self->err);
+        self->status = release(self);
     /* A client in use is not closed; then the end of this process closes its connections. */
     if (run_waiting_finish(atomic_load(&self->waiting))) {
         rowlock_client_close(self->client);
@@ -313,7 +324,7 @@ static void guard_command(run *self)
         run_watch_command(self);
     run_signals_follow_no_more(&self->signals);
     run_judge(self);
-    leave(self, self->exit_status == rowlock_status_exit(ROWLOCK_LOST));
+    leave(self, run_was_lost(self));
     run_say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }

@@ -24,6 +24,8 @@ static const subcommand commands[] = {
     {"history", &cli_history, {"looker"}},
     {"sweep", &cli_sweep, {"sweeper"}},
     {"slots", &cli_slots, {"batch"}},
+    {"latch", &cli_latch, {"batch"}},
+    {"barrier", &cli_barrier, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},
@@ -67,12 +69,11 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     int exit_status;
     cli_context *into = sub->command->into;
     cli_set_command(sub->name);
-    /* What `run` starts is to find the signal as we found it. */
-    if (sub->command == &cli_run)
-        signal(SIGPIPE, inherited_sigpipe);
     *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status))
         return exit_status;
+    if (into->starts_command)
+        signal(SIGPIPE, inherited_sigpipe);
     exit_status = perform(sub->command);
     cli_refused_explain(&into->client, sub->name, sub->roles);
     return exit_status;

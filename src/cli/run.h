@@ -10,6 +10,16 @@
 #include "run_signals.h"
 #include "supervisor.h"
 
+typedef struct run run;
+
+/* What is not an ordinary lock: a member of a latch, or of a barrier. */
+typedef struct run_role {
+    /* In place of acquiring. */
+    rowlock_status (*enter)(run *self, const rowlock_acquire_options *how);
+    /* In place of the release, which it makes, too: COMMAND has ended. */
+    rowlock_status (*leave)(run *self, const rowlock_release_options *how);
+} run_role;
+
 /* The arguments. */
 typedef struct run_options {
     cli_context context;
@@ -24,13 +34,19 @@ typedef struct run_options {
     bool share[ROWLOCK_SET_MAX];        /* which of them are shared */
     size_t also;                        /* how many others */
     const char *name;
-    char **command; /* ends with NULL */
+    char **command;       /* ends with NULL */
+    const run_role *role; /* NULL: none */
+    const char *key;      /* latch: of the count; NULL: none */
+    uint64_t generation;  /* latch: 0: the present one */
+    uint64_t members;     /* barrier: how many */
 } run_options;
+
+enum { RUN_KILL_AFTER_MS = 10000 }; /* where it is not given */
 
 /* The line on a terminal that says what is waited for. */
 typedef struct run_waiting run_waiting;
 
-typedef struct run {
+struct run {
     run_options options;
     const char *name, *command; /* of them, for messages */
     bool verbose;
@@ -66,12 +82,13 @@ typedef struct run {
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */
     bool ended;             /* the command did not end by itself: the lock was being lost */
+    bool left_badly;        /* its role's `leave` failed: err says why */
     int supervisor_status;  /* how it ended where it should not have */
     supervisor_report stop; /* the last that was told of */
     supervisor_report report;
     int exit_status;
     const char *note;
-} run;
+};
 
 static inline int64_t between(int64_t least, int64_t value, int64_t most)
 {
@@ -87,6 +104,9 @@ static inline int run_until(int64_t at_us)
 
 /* cmd_run.c: what cli_run does when the options (a run_options) are read. */
 int run_options_run(void *into);
+
+/* run_options.c: two operands, of which out->name is one, and then COMMAND. */
+bool run_take_command(run_options *out, const run_role *role);
 
 /*
  * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on
@@ -112,6 +132,8 @@ void run_watch_command(run *self);
 /* run_judge.c: what happened, in words and as the exit status. */
 void run_say_acquired(const run *self);
 void run_judge(run *self);
+/* The command was ended, for the lock was being lost. */
+bool run_was_lost(const run *self);
 /* What became of what the command started. */
 void run_say_children(const run *self);
 /* How the release ended; it may make the exit status 75. */

@@ -110,6 +110,12 @@ void run_judge(run *self)
     }
 }
 
+/* (A command may exit with that status, too.) */
+bool run_was_lost(const run *self)
+{
+    return self->ended && self->exit_status == rowlock_status_exit(ROWLOCK_LOST);
+}
+
 /* After a loss a release that came to nothing is no news. */
 void run_judge_release(run *self, int64_t held_us)
 {
@@ -117,8 +123,12 @@ void run_judge_release(run *self, int64_t held_us)
     if (self->status == ROWLOCK_OK && self->verbose)
         cli_say("%s: released (held %s)", self->name,
                 cli_humane(held_us / 1000, held, sizeof held));
-    if (self->status == ROWLOCK_OK || self->exit_status == rowlock_status_exit(ROWLOCK_LOST))
+    if (self->status == ROWLOCK_OK || run_was_lost(self))
         return;
+    if (self->left_badly) {
+        self->exit_status = cli_fail(&self->err);
+        return;
+    }
     if (self->status == ROWLOCK_LOST) {
         cli_say("%s: the lock was lost while %s still ran: %s", self->name, self->command,
                 self->err.message);

@@ -1,9 +1,8 @@
 /* cli/run_options.c - the arguments of `rowlock run`. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "run.h"
-
-enum { KILL_AFTER_MS = 10000 };
 
 /* The last one of it and --wait counts. */
 static bool take_nonblock(void *into, const char *value)
@@ -88,10 +87,23 @@ static bool take_operands(run_options *out)
     return (*rest)[0] || !cli_usage("the command is empty");
 }
 
+/* The operands end with no NULL where options stood behind them. */
+bool run_take_command(run_options *out, const run_role *role)
+{
+    const size_t count = (size_t)(out->context.operand_count - 2);
+    out->command = cli_need(calloc(count + 1, sizeof *out->command));
+    memcpy(out->command, out->context.operands + 2, count * sizeof *out->command);
+    out->names[0] = out->name;
+    out->role = role;
+    out->context.starts_command = true;
+    return out->command[0][0] || !cli_usage("the command is empty");
+}
+
 static bool check(void *into)
 {
     run_options *out = into;
     const int64_t max_hold_ms = out->acquire.max_hold_ms;
+    out->context.starts_command = true;
     /* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
      * TTL (when to send SIGTERM, for one) then fits the shorter of the two. */
     if (max_hold_ms > 0 && max_hold_ms < out->acquire.ttl_ms)
@@ -99,7 +111,7 @@ static bool check(void *into)
     if (!fit_together(out))
         return false;
     if (out->kill_after_ms < 0)
-        out->kill_after_ms = KILL_AFTER_MS;
+        out->kill_after_ms = RUN_KILL_AFTER_MS;
     out->children = out->leave_children  ? CHILDREN_LEAVE
                     : out->wait_children ? CHILDREN_WAIT
                                          : CHILDREN_END;

@@ -10,7 +10,11 @@
 
 const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX])
 {
-    if (info->slots > 0)
+    if (info->kind == ROWLOCK_KIND_BARRIER && info->down == 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " together", info->readers);
+    else if (info->kind == ROWLOCK_KIND_LATCH || info->kind == ROWLOCK_KIND_BARRIER)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " of %" PRIu64, info->down, info->count);
+    else if (info->slots > 0)
         snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " of %" PRIu64 " slots", info->slots_held,
                  info->slots);
     else if (info->readers > 0)

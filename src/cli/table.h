@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "cli.h"
+#include "rowlock/rowlock_latch.h"
 
 typedef enum cli_colour { CLI_PLAIN = 0, CLI_GREEN, CLI_YELLOW, CLI_RED, CLI_BOLD } cli_colour;
 
@@ -38,6 +39,9 @@ enum { CELL_TEXT_MAX = 1100 };
 /* Who holds it: the label people know, else the owner id; or how many do. `text` is for the latter.
  */
 const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX]);
+
+/* cmd_latch.c: how a latch stands, for people. */
+void cli_latch_print(const char *name, const rowlock_latch_info *info);
 
 /* A table of columns ends with an empty one. They are in the order of the JSON. */
 typedef struct cli_column {

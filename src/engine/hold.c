@@ -59,14 +59,22 @@ uint64_t rl_this_thread(void)
 
 /* ------------------------------------------------------------------------- the history */
 
+static const char *kind_of(const rowlock_hold *hold)
+{
+    if (hold->member == RL_LATCH_MEMBER || hold->member == RL_LATCH_COUNTED)
+        return RL_KIND_LATCH;
+    if (hold->member != RL_NO_MEMBER)
+        return RL_KIND_BARRIER;
+    return hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE;
+}
+
 /* One event for each of its names; `detail` may be NULL. */
 static void record(rowlock_hold *hold, const char *event, int64_t at_us, int64_t held_ms,
                    const rowlock_release_options *options, const char *detail)
 {
     for (size_t i = 0; i < hold->count; i++) {
         const rl_event entry = {.name = hold->locks[i].name,
-                                .kind =
-                                    hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE,
+                                .kind = kind_of(hold),
                                 .event = event,
                                 .version = hold->locks[i].version,
                                 .owner = hold->owner,
@@ -295,6 +303,7 @@ void rl_hold_free(rowlock_hold *hold)
     if (hold->client && fd >= 0 && !hold->whole)
         close(fd);
     free(hold->parts);
+    free(hold->key);
     free(hold);
 }
 

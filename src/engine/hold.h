@@ -16,6 +16,7 @@ typedef struct rl_lock {
     uint64_t version;               /* the fencing token; 0: unfenced */
     bool fenced;                    /* row lock: somebody may be published, or have been */
     bool shared;                    /* together with others that ask for it so */
+    unsigned slot;                  /* of a name with slots, or of a barrier's members */
     char ticket[RL_TICKET_MAX + 1]; /* row lock, through procedures: sql/pessimistic.sql */
 } rl_lock;
 
@@ -25,6 +26,15 @@ typedef enum rl_parts_state {
     RL_PARTS_HELD,
     RL_PARTS_TOLD /* the caller has heard of its loss */
 } rl_parts_state;
+
+/* A hold may be a member of a latch (kind/latch.h) or of a barrier (kind/barrier.h). */
+typedef enum rl_member {
+    RL_NO_MEMBER,
+    RL_LATCH_MEMBER,
+    RL_LATCH_COUNTED, /* its release breaks nothing */
+    RL_BARRIER_MEMBER,
+    RL_BARRIER_READY /* to leave */
+} rl_member;
 
 /* Of a hold that is a set of leases, or slots of one name (kind/parts.h). */
 typedef struct rl_parts {
@@ -42,6 +52,8 @@ struct rowlock_hold {
     bool unfenced;
     bool shared; /* together with others that ask for it so */
     bool slots;  /* its parts are slots of its name */
+    _Atomic(rl_member) member;
+    char *key; /* with which a member of a latch counts; NULL: its owner id */
     bool reentrant;
     uint64_t thread; /* that acquired it, by rl_this_thread() */
     unsigned depth;

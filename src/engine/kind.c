@@ -3,10 +3,14 @@
 #include <string.h>
 
 static const rl_kind kinds[] = {
-    {RL_KIND_LEASE, "lease (optimistic)", ROWLOCK_OPTIMISTIC, false,
+    {RL_KIND_LEASE, "lease (optimistic)", ROWLOCK_KIND_LEASE, ROWLOCK_OPTIMISTIC, false,
      RL_SQL_RESOURCE_CREATE_RENEWAL},
-    {RL_KIND_ROW, "pessimistic", ROWLOCK_PESSIMISTIC, true, RL_SQL_RESOURCE_CREATE_LOCK},
-    {RL_KIND_SLOTS, "semaphore (slots)", ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
+    {RL_KIND_ROW, "pessimistic", ROWLOCK_KIND_ROW, ROWLOCK_PESSIMISTIC, true,
+     RL_SQL_RESOURCE_CREATE_LOCK},
+    {RL_KIND_SLOTS, "semaphore (slots)", ROWLOCK_KIND_SLOTS, ROWLOCK_OPTIMISTIC, false,
+     RL_SQL_COUNT},
+    {RL_KIND_LATCH, "latch", ROWLOCK_KIND_LATCH, ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
+    {RL_KIND_BARRIER, "barrier", ROWLOCK_KIND_BARRIER, ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
 };
 
 const rl_kind *rl_kind_of(const char *word)

@@ -8,13 +8,16 @@
 #include "stmt/stmt.h"
 
 /* The words of the tables `resource` and `lock_event`; in SQL: the clause known_kind. */
-#define RL_KIND_LEASE "optimistic"
-#define RL_KIND_ROW   "pessimistic"
-#define RL_KIND_SLOTS "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
+#define RL_KIND_LEASE   "optimistic"
+#define RL_KIND_ROW     "pessimistic"
+#define RL_KIND_SLOTS   "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
+#define RL_KIND_LATCH   "latch"
+#define RL_KIND_BARRIER "barrier"
 
 typedef struct rl_kind {
     const char *word;
-    const char *shown; /* to people */
+    const char *shown;   /* to people */
+    rowlock_kind listed; /* in a rowlock_info */
     rowlock_mode mode;
     /* Its holder is a connection: a break ends that, and whether it is held only the row that it
      * has locked knows. Else it is held until its expiry, and a break raises its version. */

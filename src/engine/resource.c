@@ -460,13 +460,17 @@ rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, c
 rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
                                  const char *kind, uint64_t *id, rowlock_error *err)
 {
+    uint64_t identity = atomic_load(&client->pool.identity);
     found_resource resource = {0};
     bool found = false;
+    if (recall(&client->names, identity, name, kind, id))
+        return ROWLOCK_OK;
     RL_TRY(find(client, budget, name, &found, &resource, err));
     if (!found)
         return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no '%s'", name);
     if (strcmp(resource.kind, kind) != 0)
         return rl_resource_wrong_kind(name, resource.kind, kind, err);
+    remember(&client->names, identity, name, kind, resource.id);
     *id = resource.id;
     return ROWLOCK_OK;
 }

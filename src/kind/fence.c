@@ -9,9 +9,11 @@
 static rowlock_status check_hold(const rowlock_hold *hold, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
-    if (hold->unfenced || hold->count != 1)
+    if (hold->unfenced || hold->count != 1 || hold->member != RL_NO_MEMBER)
         return rl_fail(err, ROWLOCK_INVALID, "'%s' %s; it cannot fence a transaction", lock->name,
-                       hold->unfenced ? "is held unfenced, it has no token" : "is one of a set");
+                       hold->unfenced ? "is held unfenced, it has no token"
+                       : hold->member ? "is a latch or a barrier"
+                                      : "is one of a set");
     return ROWLOCK_OK;
 }
 

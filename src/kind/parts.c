@@ -3,12 +3,18 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "kind/barrier.h"
+#include "kind/latch.h"
 #include "kind/lease.h"
 #include "kind/row.h"
 #include "kind/shared.h"
 
 const rl_driver *rl_lease_driver_of(const rowlock_hold *hold)
 {
+    if (hold->member == RL_LATCH_MEMBER || hold->member == RL_LATCH_COUNTED)
+        return &rl_member_driver;
+    if (hold->member != RL_NO_MEMBER)
+        return &rl_barrier_driver;
     return hold->shared ? &rl_shared_driver : &rl_lease_driver;
 }
 

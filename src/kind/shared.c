@@ -100,8 +100,8 @@ static rowlock_status find(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was not entered", a->lock->name);
 }
 
-static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
-                            rowlock_error *err)
+rowlock_status rl_shared_leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
+                               rowlock_error *err)
 {
     const rowlock_hold *hold = d->hold;
     const rl_lock *lock = &hold->locks[0];
@@ -112,7 +112,7 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
 }
 
 /* It was broken, and keeps writers out for our sake. */
-static void ended(const rl_departure *d)
+void rl_shared_ended(const rl_departure *d)
 {
     const rowlock_hold *hold = d->hold;
     const rl_value values[] = {rl_u64(hold->locks[0].id), rl_text(hold->owner)};
@@ -124,8 +124,8 @@ const rl_driver rl_shared_driver = {.kind = RL_KIND_LEASE,
                                     .take = take,
                                     .take_over = take_over,
                                     .find = find,
-                                    .leave = leave,
-                                    .reopen = ended};
+                                    .leave = rl_shared_leave,
+                                    .reopen = rl_shared_ended};
 
 /* --------------------------------------------------------------------- the next writer */
 

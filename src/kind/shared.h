@@ -7,6 +7,10 @@
 
 /* `take` is UNSUPPORTED where rl_shared_check() is. */
 extern const rl_driver rl_shared_driver;
+/* Its parts, for other holds that are rows of lock_grant. */
+rowlock_status rl_shared_leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
+                               rowlock_error *err) RL_MUST_USE;
+void rl_shared_ended(const rl_departure *d);
 
 /* UNSUPPORTED where other nodes write too. */
 rowlock_status rl_shared_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;

@@ -18,11 +18,11 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "kind/await.h"
 #include "kind/lease.h"
 #include "kind/parts.h"
 #include "kind/row.h"
 #include "kind/set.h"
-#include "wait/backoff.h"
 
 #define SLOT_NAME_MAX  (ROWLOCK_NAME_MAX * 4 + 12)
 #define PAUSE_FIRST_US 500   /* of the first in line, between two looks ... */
@@ -30,14 +30,10 @@
 #define MISSES_AT_ONCE 3     /* after which it pauses */
 #define RESERVED_US                                                                                \
     20000 /* pause of a try before its next attempt, where free slots are reserved */
-/* The first in line is ended if it has not looked for so long: it is stopped, or its host is gone.
- */
-#define ASLEEP_S   2
-#define SLEEPER_US 2000000 /* between looks whether it is, and up to as much again */
 
 typedef struct slots_call {
     rl_taking taking; /* first: rl_taking_unsettled() is asked of the whole call */
-    rl_turn turn;
+    rl_await await;
     const char *name;
     uint64_t id;     /* of the name's row */
     unsigned wanted; /* slots of the name, as the caller says; 0: as many as it has */
@@ -56,12 +52,6 @@ typedef struct slots_call {
 static void name_slot(const char *name, unsigned slot, char to[SLOT_NAME_MAX])
 {
     snprintf(to, SLOT_NAME_MAX, "%s#%u", name, slot);
-}
-
-unsigned rl_slot_of(const rowlock_hold *part)
-{
-    const char *at = strrchr(part->locks[0].name, '#');
-    return at ? (unsigned)strtoul(at + 1, NULL, 10) : 0;
 }
 
 /* ------------------------------------------------------------------------ how many */
@@ -95,6 +85,7 @@ rowlock_status rl_slots_count(rowlock_client *client, const rl_budget *budget, c
     *slots = now.slots;
     if (found && now.slots)
         return ROWLOCK_OK;
+    rl_resource_forget(client, name);
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' has no number of slots yet; say how many", name);
 }
 
@@ -175,7 +166,7 @@ static rowlock_status find_name(slots_call *c, rowlock_error *err)
         RL_TRY(rl_resource_id(client, budget, c->name, RL_KIND_SLOTS, &c->id, err));
     else
         RL_TRY(rl_slots_count(client, budget, c->name, &c->id, &c->slots, err));
-    c->turn.resource_id = c->id;
+    rl_await_at(&c->await, c->id);
     if (c->wanted)
         c->slots = c->wanted;
     name_slot(c->name, c->slots - 1, last);
@@ -220,7 +211,8 @@ static void note_slot(slots_call *c, slot_look *seen, const rl_cell *cells)
 
 static rowlock_status look(slots_call *c, rl_conn *conn, slot_look *seen, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(c->id), rl_text(c->name), rl_text(c->turn.bells->prefix),
+    const rl_value values[] = {rl_u64(c->id), rl_text(c->name),
+                               rl_text(c->await.turn.bells->prefix),
                                rl_text_n(c->json.text, c->json.length)};
     rl_io io = rl_budget_quick_io(c->taking.budget);
     rl_rows rows;
@@ -259,11 +251,6 @@ static rowlock_status purged(slots_call *c, rowlock_error *err)
         rl_resource_forget(c->taking.whole->client, name);
     }
     return changed(c, err);
-}
-
-static bool is_our_turn(const slots_call *c)
-{
-    return c->turn.conn || atomic_load(&c->turn.bells->polls);
 }
 
 /* They are free, but others wait. A try gives the first in line the moment in which it lets the
@@ -313,11 +300,11 @@ static rowlock_status decide(slots_call *c, const slot_look *seen, rowlock_error
     if (c->free_count < c->units && seen->expired)
         return free_expired(c, seen, err);
     /* Others hold theirs for a moment, as like as not: less than the shortest pause. */
-    if (c->free_count < c->units && c->turn.conn && c->misses++ < MISSES_AT_ONCE)
+    if (c->free_count < c->units && c->await.turn.conn && c->misses++ < MISSES_AT_ONCE)
         c->hint_us = RL_AT_ONCE;
     if (c->free_count < c->units)
         return too_few(c, err);
-    if (seen->name.line && !is_our_turn(c))
+    if (seen->name.line && !rl_await_is_first(&c->await))
         return reserved(c, err);
     return ROWLOCK_OK;
 }
@@ -331,17 +318,27 @@ static int by_number(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static rowlock_status make_parts(slots_call *c, rowlock_error *err)
+/* The i-th part is to have this slot. */
+static rowlock_status new_part(const slots_call *c, unsigned i, unsigned slot, rowlock_error *err)
 {
     rowlock_hold *whole = c->taking.whole;
     char name[SLOT_NAME_MAX];
+    name_slot(c->name, slot, name);
+    RL_TRY(rl_part_new(whole, i, name, c->taking.options, err));
+    whole->parts->list[i]->locks[0].slot = slot;
+    return ROWLOCK_OK;
+}
+
+static rowlock_status make_parts(slots_call *c, rowlock_error *err)
+{
+    rowlock_hold *whole = c->taking.whole;
     rl_parts_give_back(whole);
     qsort(c->free, c->units, sizeof c->free[0], by_number);
     for (unsigned i = 0; i < c->units; i++) {
-        name_slot(c->name, c->free[i], name);
-        RL_TRY(rl_part_new(whole, i, name, c->taking.options, err));
-        RL_TRY(rl_resource_id(whole->client, c->taking.budget, name, RL_KIND_LEASE,
-                              &whole->parts->list[i]->locks[0].id, err));
+        RL_TRY(new_part(c, i, c->free[i], err));
+        rl_lock *lock = &whole->parts->list[i]->locks[0];
+        RL_TRY(rl_resource_id(whole->client, c->taking.budget, lock->name, RL_KIND_LEASE, &lock->id,
+                              err));
     }
     return ROWLOCK_OK;
 }
@@ -350,7 +347,7 @@ static rowlock_status make_parts(slots_call *c, rowlock_error *err)
 static rowlock_status may_take(void *data, rl_conn *conn, rowlock_error *err)
 {
     slots_call *c = data;
-    const rl_value values[] = {rl_u64(c->id), rl_text(c->turn.bells->prefix)};
+    const rl_value values[] = {rl_u64(c->id), rl_text(c->await.turn.bells->prefix)};
     rl_io io = rl_budget_quick_io(c->taking.budget);
     rl_rows rows;
     bool found = false;
@@ -358,7 +355,7 @@ static rowlock_status may_take(void *data, rl_conn *conn, rowlock_error *err)
         rl_no_effect(rl_query_one(conn, RL_SQL_SLOTS_KEEP, values, &io, &found, &rows, err), err));
     for (unsigned i = 0; found && i < c->units; i++)
         found = rows.cells[0].u64 > c->free[i];
-    if (found && (rows.cells[1].u64 == 0 || is_our_turn(c)))
+    if (found && (rows.cells[1].u64 == 0 || rl_await_is_first(&c->await)))
         return ROWLOCK_OK;
     return changed(c, err);
 }
@@ -382,9 +379,9 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     rl_taking *t = &c->taking;
     rowlock_hold *part = t->whole->parts->list[0];
     rl_lock *lock = &part->locks[0];
-    const bool rings = c->turn.conn != NULL;
-    const rl_value values[] = {rl_u64(rings ? 2 : is_our_turn(c)),
-                               rl_text(c->turn.bells->prefix),
+    const bool rings = c->await.turn.conn != NULL;
+    const rl_value values[] = {rl_u64(rings ? 2 : rl_await_is_first(&c->await)),
+                               rl_text(c->await.turn.bells->prefix),
                                rl_text(part->owner),
                                rl_text(part->client->label),
                                rl_u64((uint64_t)t->whole->held.ttl_us),
@@ -397,7 +394,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     const int64_t sent_us = rl_now_us();
     rowlock_status status = rl_client_change_on(conn, t->budget, false, RL_SQL_SLOTS_TAKE, values,
                                                 &t->request, &done, err);
-    c->turn.change_us = rl_now_us() - sent_us;
+    c->await.turn.change_us = rl_now_us() - sent_us;
     t->open = status == ROWLOCK_UNKNOWN;
     if (t->open)
         return ROWLOCK_UNAVAILABLE;
@@ -407,7 +404,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     if (done.rows == 0)
         return taken(c, err);
     if (rings && !conn->broken && !conn->interrupted)
-        rl_turn_rung(&c->turn);
+        rl_turn_rung(&c->await.turn);
     rl_resource_keep_hint(part->client, c->name, c->free[0]);
     lock->version = done.insert_id;
     return done.insert_id ? ROWLOCK_OK : read_token(c, part, err);
@@ -423,9 +420,9 @@ static rowlock_status take_last(slots_call *c, rowlock_error *err)
         return too_few(c, err);
     c->free[0] = last;
     RL_TRY(make_parts(c, err));
-    RL_TRY(rl_turn_borrow(&c->turn, &conn, err));
+    RL_TRY(rl_turn_borrow(&c->await.turn, &conn, err));
     rowlock_status status = take_one(c, conn, err);
-    rl_turn_give_back(&c->turn, conn);
+    rl_turn_give_back(&c->await.turn, conn);
     RL_TRY(status);
     return rl_parts_begin(&c->taking, err);
 }
@@ -448,11 +445,9 @@ static rowlock_status lock_rows(slots_call *c, rowlock_error *err)
     rowlock_hold *whole = c->taking.whole;
     const rl_budget once = rl_budget_start(0, whole->client->limit_ms, c->taking.budget->cancel);
     const unsigned first = c->slots ? rl_random_u32() % c->slots : 0;
-    char name[SLOT_NAME_MAX];
     unsigned taken = 0;
     for (unsigned i = 0; i < c->slots && taken < c->units; i++) {
-        name_slot(c->name, (first + i) % c->slots, name);
-        RL_TRY(rl_part_new(whole, taken, name, c->taking.options, err));
+        RL_TRY(new_part(c, taken, (first + i) % c->slots, err));
         rowlock_status status = rl_row_acquire(whole->parts->list[taken], &once, err);
         if (status == ROWLOCK_OK)
             taken++;
@@ -467,17 +462,18 @@ static rowlock_status lock_rows(slots_call *c, rowlock_error *err)
 /* On the connection that has the bell, if it is our turn: so others see that we are awake. */
 static rowlock_status read_line(slots_call *c, capacity *now, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(c->id), rl_text(c->name), rl_text(c->turn.bells->prefix)};
+    const rl_value values[] = {rl_u64(c->id), rl_text(c->name),
+                               rl_text(c->await.turn.bells->prefix)};
     rl_io io = rl_budget_quick_io(c->taking.budget);
     rl_conn *conn = NULL;
     rl_rows rows;
     bool found = false;
-    RL_TRY(rl_turn_borrow(&c->turn, &conn, err));
+    RL_TRY(rl_turn_borrow(&c->await.turn, &conn, err));
     rowlock_status status =
         rl_no_effect(rl_query_one(conn, RL_SQL_SLOTS_COUNT, values, &io, &found, &rows, err), err);
     if (status == ROWLOCK_OK && found)
         keep_capacity(now, rows.cells);
-    rl_turn_give_back(&c->turn, conn);
+    rl_turn_give_back(&c->await.turn, conn);
     if (status != ROWLOCK_OK || found)
         return status;
     return purged(c, err);
@@ -490,14 +486,14 @@ static rowlock_status take_rows(slots_call *c, rowlock_error *err)
     rl_parts_give_back(c->taking.whole);
     RL_TRY(read_line(c, &now, err));
     RL_TRY(is_current(c, &now, err));
-    if (now.line && !is_our_turn(c))
+    if (now.line && !rl_await_is_first(&c->await))
         return reserved(c, err);
     rowlock_status status = lock_rows(c, err);
     if (status == ROWLOCK_OK)
         status = read_line(c, &now, err);
     if (status == ROWLOCK_OK)
         status = is_current(c, &now, err);
-    if (status == ROWLOCK_OK && now.line && !is_our_turn(c))
+    if (status == ROWLOCK_OK && now.line && !rl_await_is_first(&c->await))
         status = changed(c, err);
     if (status != ROWLOCK_OK)
         rl_parts_give_back(c->taking.whole);
@@ -523,7 +519,7 @@ static rowlock_status attempt_one(slots_call *c, rowlock_error *err)
     if (ours)
         return rl_parts_begin(&c->taking, err);
     RL_TRY(find_name(c, err));
-    if (rl_turn_waits_first(&c->turn))
+    if (rl_turn_waits_first(&c->await.turn))
         return rl_fail(err, ROWLOCK_BUSY, "'%s': others wait for its slots", c->name);
     if (c->taking.whole->mode == ROWLOCK_PESSIMISTIC)
         return take_rows(c, err);
@@ -532,9 +528,9 @@ static rowlock_status attempt_one(slots_call *c, rowlock_error *err)
     if (status != ROWLOCK_BUSY)
         return status;
     c->hint_us = 0;
-    RL_TRY(rl_turn_borrow(&c->turn, &conn, err));
+    RL_TRY(rl_turn_borrow(&c->await.turn, &conn, err));
     status = look_and_take(c, conn, err);
-    rl_turn_give_back(&c->turn, conn);
+    rl_turn_give_back(&c->await.turn, conn);
     RL_TRY(status);
     return c->units == 1 ? rl_parts_begin(&c->taking, err) : take_several(c, err);
 }
@@ -548,45 +544,10 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     return status;
 }
 
-/* --------------------------------------------------------------------------- waiting */
-
-/* By a waiter in line: a first waiter that is stopped would keep all others waiting. */
-static bool end_sleeper(void *data, int64_t *again_us)
-{
-    slots_call *c = data;
-    rl_budget budget =
-        rl_budget_start(0, rl_budget_left_ms(c->taking.budget), c->taking.budget->cancel);
-    budget.abrupt = true;
-    rl_bell_seize_asleep(c->turn.bells, &budget, c->id, ASLEEP_S);
-    *again_us = rl_now_us() + SLEEPER_US + (int64_t)(rl_random_u32() % SLEEPER_US);
-    return false;
-}
-
-static rowlock_status await_turn(void *data, rowlock_error *err)
-{
-    slots_call *c = data;
-    return rl_turn_await(&c->turn, err);
-}
-
-static rowlock_status acquire(slots_call *c, rowlock_error *err)
-{
-    rowlock_client *client = c->taking.whole->client;
-    rl_attempts how = {.budget = c->taking.budget,
-                       .outage_us = client->outage_us,
-                       .backoff = RL_BACKOFF_USUAL,
-                       .unsettled = rl_taking_unsettled,
-                       .await = await_turn};
-    /* The first in line alone looks so often. */
-    if (!atomic_load(&client->bells.polls))
-        how.backoff = (rl_backoff){.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US};
-    rowlock_status status = rl_attempt_until(&how, attempt, c, err);
-    rl_turn_end(&c->turn, false);
-    return rl_taking_ended(&c->taking, status, err);
-}
-
 rowlock_status rl_slots_acquire(rowlock_hold *whole, const rowlock_acquire_options *options,
                                 const rl_budget *budget, rowlock_error *err)
 {
+    const rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US};
     slots_call c = {.name = whole->locks[0].name,
                     .wanted = options->slots == ROWLOCK_SLOTS_AS_SET ? 0 : options->slots,
                     .units = options->units ? options->units : 1};
@@ -602,14 +563,12 @@ rowlock_status rl_slots_acquire(rowlock_hold *whole, const rowlock_acquire_optio
                            .may_runs = RL_SQL_SLOTS_KEEP,
                            .data = &c,
                            .quiet = true};
-    c.turn = (rl_turn){.bells = &whole->client->bells,
-                       .budget = budget,
-                       .owner = whole->owner,
-                       .label = whole->client->label,
-                       .ttl_us = whole->held.ttl_us,
-                       .look = end_sleeper,
-                       .data = &c};
-    rowlock_status status = acquire(&c, err);
+    rl_await_init(&c.await, whole->client, budget, whole->owner, whole->held.ttl_us);
+    c.await.attempt = attempt;
+    c.await.unsettled = rl_taking_unsettled;
+    c.await.data = &c;
+    rowlock_status status = rl_await_until(&c.await, pauses, err);
+    status = rl_taking_ended(&c.taking, status, err);
     free(c.ids);
     rl_buffer_free(&c.json);
     if (status == ROWLOCK_OK)

@@ -8,9 +8,6 @@
 rowlock_status rl_slots_acquire(rowlock_hold *whole, const rowlock_acquire_options *options,
                                 const rl_budget *budget, rowlock_error *err) RL_MUST_USE;
 
-/* Which slot a part is. */
-unsigned rl_slot_of(const rowlock_hold *part);
-
 /* How many the name has. NOT_FOUND: it is not there, or is not one of slots. */
 rowlock_status rl_slots_count(rowlock_client *client, const rl_budget *budget, const char *name,
                               uint64_t *id, unsigned *slots, rowlock_error *err) RL_MUST_USE;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+#include "kind/latch.h"
 #include "kind/publish.h"
 #include "kind/row.h"
 #include "stmt/session.h"
@@ -138,4 +140,39 @@ rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *n
     if (status == ROWLOCK_BUSY && err && err->server_errno)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held by somebody else", name);
     return status;
+}
+
+/* ------------------------------------------------------------------------- a count */
+
+rowlock_status rl_tx_latch_down(rowlock_client *client, MYSQL *mysql, const char *name,
+                                const char *key, uint64_t generation, rowlock_error *err)
+{
+    const rl_caller caller = rl_tx_caller(client, mysql);
+    const rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
+    const rl_io io = rl_budget_lock_io(&budget);
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    char name_digits[ROWLOCK_NAME_MAX * 8 + 1];
+    char key_digits[ROWLOCK_NAME_MAX * 8 + 1];
+    rowlock_error spare = {0};
+    uint64_t id = 0;
+    uint64_t rows = 0;
+    err = rl_error_or(err, &spare);
+    rl_client_owner(client, owner);
+    rl_put_hex(name_digits, name);
+    rl_put_hex(key_digits, key ? key : owner);
+    RL_TRY(rl_resource_known(client, &budget, name, RL_KIND_LATCH, &id, err));
+    const rl_value values[] = {rl_text(key_digits),  rl_text(owner),     rl_u64(id),
+                               rl_text(name_digits), rl_u64(generation), rl_text(caller.key)};
+    rowlock_status status =
+        rl_caller_run(&caller, RL_SQL_CALLER_LATCH_DOWN, values, &io, &rows, NULL, 0, err);
+    status = rl_tx_outcome(&caller, name, status, err);
+    /* Without a number it is not the server that says BUSY: somebody has stopped the statement. */
+    if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_BUSY && err->server_errno))
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction that is still open",
+                       name);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_tx_gone(name, err);
+    if (status != ROWLOCK_OK || rows > 0)
+        return status;
+    return rl_latch_not_counted(client, &budget, name, id, generation, err);
 }

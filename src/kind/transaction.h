@@ -22,6 +22,10 @@ rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_
 rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
                              const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
 
+rowlock_status rl_tx_latch_down(rowlock_client *client, MYSQL *mysql, const char *name,
+                                const char *key, uint64_t generation,
+                                rowlock_error *err) RL_MUST_USE;
+
 /* UNAVAILABLE: the caller's connection was lost. */
 rowlock_status rl_tx_gone(const char *name, rowlock_error *err);
 

@@ -133,7 +133,8 @@ static const struct {
               {"version_floor", false, 1, "id"},
               {"lock_event", false, 1, "id"},
               {"lock_total", false, 3, "id"},
-              {"lock_grant", false, 5, "resource_id,owner"}};
+              {"lock_grant", false, 5, "resource_id,owner"},
+              {"latch_down", false, 6, "resource_id,generation,down_key"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,

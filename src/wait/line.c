@@ -55,26 +55,30 @@ static bool join_line(rl_lines *lines, rl_place *place)
     return place->in_line;
 }
 
-static rowlock_status await_turn(rl_lines *lines, const rl_budget *budget, rl_place *place,
-                                 rowlock_error *err)
+static rowlock_status await_turn(rl_lines *lines, const rl_budget *budget, int64_t until_us,
+                                 rl_place *place, rowlock_error *err)
 {
     rl_io io = rl_budget_lock_io(budget);
-    rl_waited waited = io.wait(io.self, place->fd, POLLIN, NULL, io.deadline_us);
+    const bool brief = until_us < io.deadline_us;
+    rl_waited waited = io.wait(io.self, place->fd, POLLIN, NULL, brief ? until_us : io.deadline_us);
     if (waited == RL_READY)
         return ROWLOCK_OK;
+    if (waited == RL_EXPIRED && brief)
+        return ROWLOCK_BUSY;
     rowlock_status status = waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT;
     rl_line_leave(lines, place);
     return rl_fail(err, status, "%s", rowlock_status_text(status));
 }
 
 rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
-                             rl_place *place, rowlock_error *err)
+                             int64_t until_us, rl_place *place, rowlock_error *err)
 {
-    *place = (rl_place){.key = key, .fd = -1};
-    if (!join_line(lines, place))
+    if (!place->in_line)
+        *place = (rl_place){.key = key, .fd = -1};
+    if (!place->in_line && !join_line(lines, place))
         return rl_fail(err, ROWLOCK_SYSTEM, "cannot make a descriptor to wait with (error %d)",
                        errno);
-    return place->fd < 0 ? ROWLOCK_OK : await_turn(lines, budget, place, err);
+    return place->fd < 0 ? ROWLOCK_OK : await_turn(lines, budget, until_us, place, err);
 }
 
 bool rl_line_likely(rl_lines *lines, uint64_t key)

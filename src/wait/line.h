@@ -35,11 +35,12 @@ rowlock_status rl_lines_init(rl_lines *lines, rowlock_error *err) RL_MUST_USE;
 void rl_lines_destroy(rl_lines *lines, bool forked);
 
 /*
- * Stands in line for `key` until nobody is before us. TIMEOUT, CANCELLED: out of the line again;
- * SYSTEM.
+ * Stands in line for `key` until nobody is before us, or goes on standing there. TIMEOUT,
+ * CANCELLED: out of the line again; SYSTEM. BUSY: still in line at `until_us` (RL_NEVER: no such
+ * time).
  */
 rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
-                             rl_place *place, rowlock_error *err) RL_MUST_USE;
+                             int64_t until_us, rl_place *place, rowlock_error *err) RL_MUST_USE;
 
 /*
  * Is it likely that one has to wait for `key` (not 0)? A thread of this client stands in line for

@@ -1,5 +1,8 @@
 #include "clusters/writers.h"
 
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
+
 void test_turns_from_every_node(void)
 {
     turns_finish(turns_start(&(turns_plan){.nodes = {1, 2, 3},
@@ -365,6 +368,85 @@ void test_slots_and_sets_from_every_node(void)
         if (why)
             fail_msg("%s", (char *)why);
         rowlock_client_close(takers[i].client);
+    }
+}
+
+/* Each member counts, waits for all, and meets the others: GENERATIONS times. */
+enum { GENERATIONS = 6 };
+
+typedef struct gathered {
+    const char *barrier;
+    const char *latches[GENERATIONS];
+    atomic_int inside;
+} gathered;
+
+typedef struct gatherer {
+    gathered *where;
+    rowlock_client *client;
+    pthread_t thread;
+} gatherer;
+
+static rowlock_status count_and_wait(rowlock_client *client, const char *latch, rowlock_error *err)
+{
+    const rowlock_latch_options options = {.wait_ms = 120000};
+    rowlock_status status = rowlock_latch_down(client, latch, NULL, 0, err);
+    /* A node that has not heard of the latch, or has to yield to another one. */
+    for (int64_t end = ts_now_ms() + SOON_MS; status != ROWLOCK_OK && ts_now_ms() < end;) {
+        ts_pass_ms(10);
+        status = rowlock_latch_down(client, latch, NULL, 0, err);
+    }
+    return status == ROWLOCK_OK ? rowlock_latch_wait(client, latch, &options, NULL, err) : status;
+}
+
+static const char *meet(const gatherer *self, int i)
+{
+    gathered *where = self->where;
+    const rowlock_barrier_options options = {.wait_ms = 120000, .ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    rowlock_error err;
+    if (count_and_wait(self->client, where->latches[i], &err) != ROWLOCK_OK ||
+        rowlock_barrier_enter(self->client, where->barrier, TAKERS, &options, &hold, &err) !=
+            ROWLOCK_OK)
+        return strdup(err.message);
+    if (atomic_fetch_add(&where->inside, 1) >= (i + 1) * TAKERS)
+        return "more are in than a generation takes";
+    rowlock_status status = rowlock_barrier_leave(hold, 120000, NULL, &err);
+    if (status == ROWLOCK_OK && atomic_load(&where->inside) < (i + 1) * TAKERS)
+        return "one leaves before all have come";
+    rowlock_error ignored;
+    if (rowlock_release(hold, status == ROWLOCK_OK ? &err : &ignored) != ROWLOCK_OK ||
+        status != ROWLOCK_OK)
+        return strdup(err.message);
+    return NULL;
+}
+
+static void *gather(void *arg)
+{
+    const char *why = NULL;
+    for (int i = 0; i < GENERATIONS && !why; i++)
+        why = meet(arg, i);
+    return (void *)(uintptr_t)why;
+}
+
+void test_latches_and_barriers_from_every_node(void)
+{
+    gathered where = {.barrier = ts_name("barrier")};
+    gatherer all[TAKERS];
+    TS_CLIENT *setter = cluster_open(1);
+    for (int i = 0; i < GENERATIONS; i++) {
+        where.latches[i] = ts_name("latch");
+        WANT(OK, rowlock_latch_set(setter, where.latches[i], TAKERS, NULL, &ts_err));
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        all[i] = (gatherer){.where = &where, .client = cluster_open(1 + i % CLUSTER_NODES)};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, gather, &all[i]), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        void *why = NULL;
+        assert_int_equal(pthread_join(all[i].thread, &why), 0);
+        if (why)
+            fail_msg("%s", (char *)why);
+        rowlock_client_close(all[i].client);
     }
 }
 

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 
 #include "engine/hold.h"
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
 #include "support/own_server.h"
 
 enum {
@@ -662,6 +664,42 @@ static cost version_bump(void)
     return COST_OF(WANT(OK, rowlock_version_bump(holder.client, name, version, &version, &ts_err)));
 }
 
+/* One is still to count; the client has the statements at hand. */
+static const char *warm_latch(void)
+{
+    const char *name = ts_name("latch");
+    rowlock_client *client = holder.client;
+    WANT(OK, rowlock_latch_set(client, name, 2, NULL, &ts_err));
+    WANT(OK, rowlock_latch_down(client, name, NULL, 0, &ts_err));
+    WANT(BUSY, rowlock_latch_wait(client, name, NULL, NULL, &ts_err));
+    return name;
+}
+
+static cost latch_down(void)
+{
+    const char *name = warm_latch();
+    return COST_OF(WANT(OK, rowlock_latch_down(holder.client, name, NULL, 0, &ts_err)));
+}
+
+static cost latch_pass(void)
+{
+    const char *name = warm_latch();
+    WANT(OK, rowlock_latch_down(holder.client, name, NULL, 0, &ts_err));
+    WANT(OK, rowlock_latch_wait(holder.client, name, NULL, NULL, &ts_err));
+    return COST_OF(WANT(OK, rowlock_latch_wait(holder.client, name, NULL, NULL, &ts_err)));
+}
+
+static cost barrier_enter(void)
+{
+    const char *name = ts_name("barrier");
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_barrier_enter(holder.client, name, 1, NULL, &hold, &ts_err));
+    let_go(hold);
+    cost c = COST_OF(WANT(OK, rowlock_barrier_enter(holder.client, name, 1, NULL, &hold, &ts_err)));
+    let_go(hold);
+    return c;
+}
+
 static cost tx_section_run(void)
 {
     const char *name = warm_section();
@@ -794,6 +832,9 @@ static const row rows[] = {
     {"`rowlock_version_read()`", .measure = version_read},
     {"`rowlock_version_bump()`", .measure = version_bump},
     {"`rowlock_tx_section_run()`", .measure = tx_section_run},
+    {"`rowlock_latch_down()`", .measure = latch_down},
+    {"`rowlock_latch_wait()`, it is open", .measure = latch_pass},
+    {"`rowlock_barrier_enter()`, the last one to come", .measure = barrier_enter},
     {"`rowlock_tx_acquire()`", tx_acquire, .how = &unfenced},
     {"`rowlock_fence()`", fence, .how = &lease},
     {"`rowlock_hold_check()`, `_remaining_ms()`, `_token()`", looking_at_hold, .how = &lease},

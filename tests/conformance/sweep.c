@@ -1,6 +1,7 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
  * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
 #include "admin/admin.h"
+#include "rowlock/rowlock_latch.h"
 #include "support/named.h"
 #include "support/support.h"
 
@@ -335,6 +336,133 @@ TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
     ts_sql(mysql, "DROP TRIGGER refuse");
     WANT(LOST, rowlock_release(hold, &ts_err));
     end();
+}
+
+/* --------------------------------------------------------------------------- latches */
+
+static uint64_t set_latch(const char *name, unsigned count)
+{
+    uint64_t generation = 0;
+    WANT(OK, rowlock_latch_set(client, name, count, &generation, &ts_err));
+    return generation;
+}
+
+static uint64_t open_latch(const char *name)
+{
+    uint64_t generation = set_latch(name, 1);
+    WANT(OK, rowlock_latch_down(client, name, NULL, 0, &ts_err));
+    WANT(OK, rowlock_latch_wait(client, name, NULL, NULL, &ts_err));
+    return generation;
+}
+
+/* One that has not counted, of the present generation, or of one that was so many before. */
+static void add_member(const char *name, const char *owner, unsigned before, int seconds_left)
+{
+    ts_sql(mysql,
+           "INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at,"
+           " expires_at) SELECT id, '%s', 'label of %s', version - %u, UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6) + INTERVAL %d SECOND FROM resource WHERE resource_name = '%s'",
+           owner, owner, before, seconds_left, name);
+}
+
+static void install_event(void)
+{
+    rowlock_client_options options = ts_options_on(here);
+    options.user = "root"; /* whatever role the calls are made in */
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_sweep_event_install(&options, NULL, NULL, &ts_err));
+}
+
+/* Until only so many are there of what is counted; by the event where it is installed, which may
+ * be at work already. */
+static void sweep_until(bool event, const char *what, uint64_t left)
+{
+    if (event)
+        ts_sql(mysql, "CALL rl_sweep(0, 1000000, 7776000000000)");
+    else
+        (void)sweep();
+    assert_true(POLL_UNTIL(count(what) == left, event ? 10000 : 1));
+}
+
+/* Their expiry is what breaks it, whoever looks first. */
+TS_ONCE(test_dead_members_of_a_closed_latch_stay)
+{
+    for (unsigned event = 0; event < 2; event++) {
+        begin(event ? "members2" : "members1", false);
+        if (event)
+            install_event();
+        (void)open_latch("closed");
+        uint64_t generation = set_latch("closed", 2);
+        (void)open_latch("open");
+        add_member("closed", "dead", 0, -120);
+        add_member("closed", "dead before", 1, -120);
+        add_member("closed", "alive before", 1, 120);
+        add_member("open", "dead and late", 0, -120);
+        sweep_until(event, "lock_grant", 2);
+        assert_int_equal(count("lock_grant WHERE owner IN ('dead', 'alive before')"), 2);
+        const rowlock_latch_options its = {.generation = generation};
+        WANT(LOST, rowlock_latch_wait(client, "closed", &its, NULL, &ts_err));
+        assert_non_null(strstr(ts_err.message, "label of dead"));
+        sweep_until(event, "lock_grant", 1);
+        assert_int_equal(count("lock_grant WHERE owner = 'alive before'"), 1);
+        end();
+    }
+}
+
+/* What a transaction has locked is left to the next sweep, and not waited for. */
+TS_ONCE(test_members_that_are_locked_are_left_out)
+{
+    static const char *const tables[] = {"resource WHERE resource_name = 'one'",
+                                         "lock_grant WHERE owner = 'of one'"};
+    begin("locked", false);
+    TS_MYSQL *locker = ts_connect(here);
+    ts_sql(locker, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    (void)open_latch("one");
+    (void)open_latch("two");
+    for (size_t i = 0; i < 2; i++) {
+        add_member("one", "of one", 0, -120);
+        add_member("two", "of two", 0, -120);
+        ts_sql(locker, "BEGIN");
+        ts_sql(locker, "SELECT * FROM %s FOR UPDATE", tables[i]);
+        uint64_t before = row_waits();
+        assert_int_equal(sweep().expired, 1);
+        assert_int_equal(row_waits(), before);
+        assert_int_equal(count("lock_grant WHERE owner = 'of one'"), 1);
+        ts_sql(locker, "COMMIT");
+        assert_int_equal(sweep().expired, 1);
+        assert_int_equal(count("lock_grant"), 0);
+    }
+    end();
+}
+
+/* With its counts and its members; one that is closed is in use. */
+TS_ONCE(test_a_latch_is_purged)
+{
+    for (unsigned event = 0; event < 2; event++) {
+        begin(event ? "latches2" : "latches1", false);
+        if (event)
+            install_event();
+        uint64_t generation = open_latch("open");
+        (void)open_latch("alone");
+        (void)set_latch("closed", 2);
+        WANT(OK, rowlock_latch_down(client, "closed", NULL, 0, &ts_err));
+        WANT(BUSY, rowlock_latch_wait(client, "unset", NULL, NULL, &ts_err));
+        add_member("open", "late", 0, 120);
+        add_member("alone", "late", 0, 120);
+        add_member("closed", "member", 0, 120);
+        WANT(BUSY, rowlock_purge(client, "closed", &ts_err));
+        WANT(OK, rowlock_purge(client, "alone", &ts_err));
+        assert_int_equal(count("resource"), 3);
+        assert_int_equal(count("latch_down") + count("lock_grant"), 4);
+        ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
+        sweep_until(event, "resource", 1);
+        assert_int_equal(count("resource WHERE resource_name = 'closed' AND status = 'held'"), 1);
+        assert_int_equal(count("latch_down d JOIN resource r ON r.id = d.resource_id"), 1);
+        assert_int_equal(count("lock_grant g JOIN resource r ON r.id = g.resource_id"), 1);
+        assert_int_equal(count("latch_down") + count("lock_grant"), 2);
+        assert_true(set_latch("open", 1) > generation);
+        end();
+    }
 }
 
 /* Two names that a program of later days may have made: one that nobody has used for long, and one

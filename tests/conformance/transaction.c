@@ -1,5 +1,7 @@
-/* In the caller's own transaction: rowlock_tx_acquire() and rowlock_fence(). */
+/* In the caller's own transaction: rowlock_tx_acquire(), rowlock_fence() and
+ * rowlock_tx_latch_down(). */
 #include "conformance/clients.h"
+#include "rowlock/rowlock_latch.h"
 
 static int open_with_rows(void **state)
 {
@@ -62,6 +64,7 @@ typedef struct tx_waiter {
     rowlock_client *owner;
     const char *name;
     rowlock_tx_options options;
+    bool counts; /* a latch down; else it takes a row lock */
     rowlock_status status;
     rowlock_error err;
     atomic_bool ended;
@@ -72,7 +75,8 @@ typedef struct tx_waiter {
 static void *wait_in_transaction(void *arg)
 {
     tx_waiter *w = arg;
-    w->status = rowlock_tx_acquire(w->owner, w->conn, w->name, &w->options, &w->err);
+    w->status = w->counts ? rowlock_tx_latch_down(w->owner, w->conn, w->name, NULL, 0, &w->err)
+                          : rowlock_tx_acquire(w->owner, w->conn, w->name, &w->options, &w->err);
     w->ended_ms = ts_now_ms();
     atomic_store(&w->ended, true);
     mysql_thread_end();
@@ -370,6 +374,167 @@ TS_BOTH(test_a_fence_that_cannot_be_had)
     ts_sql(mysql, "COMMIT");
     WANT(OK, rowlock_fence(hold, second, &ts_err));
     ts_sql(second, "COMMIT");
+}
+
+/* --------------------------------------------------------------------------- latches */
+
+static uint64_t set_latch(const char *name, unsigned count)
+{
+    uint64_t generation = 0;
+    WANT(OK, rowlock_latch_set(other, name, count, &generation, &ts_err));
+    return generation;
+}
+
+/* As others see it. */
+static unsigned counted(const char *name)
+{
+    rowlock_latch_info info = {.count = 0};
+    WANT(OK, rowlock_latch_get(other, name, &info, &ts_err));
+    return info.down;
+}
+
+static void is_open(const char *name)
+{
+    WANT(OK, rowlock_latch_wait(other, name, NULL, NULL, &ts_err));
+}
+
+static rowlock_status count_down(const char *name, const char *key, uint64_t generation)
+{
+    return rowlock_tx_latch_down(client, mysql, name, key, generation, &ts_err);
+}
+
+TS_ONCE(test_a_count_is_the_transactions)
+{
+    static const char *const ends[] = {"ROLLBACK", "COMMIT"};
+    const char *name = "tx 'latch' \\ \"`; --";
+    const char *key = "\\'); DROP TABLE latch_down; -- \xd0\xba\xd0\xbb\xd1\x8e\xd1\x87";
+    uint64_t generation = set_latch(name, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        begin(name);
+        uint64_t row = mysql_insert_id(mysql);
+        WANT(OK, count_down(name, key, 0));
+        WANT(OK, count_down(name, key, generation)); /* the same key is once */
+        assert_true(in_transaction(mysql));
+        assert_int_equal(ts_sql_u64(mysql, "SELECT LAST_INSERT_ID()"), row);
+        assert_int_equal(counted(name), 0);
+        ts_sql(mysql, "%s", ends[i]);
+        assert_int_equal(counted(name), i);
+        assert_int_equal(rows_of(name), i);
+    }
+    assert_int_equal(
+        ts_sql_u64(watch, "SELECT COUNT(*) FROM latch_down WHERE down_key = %s", ts_quote(key)), 1);
+    begin(name);
+    WANT(OK, count_down(name, NULL, 0));
+    WANT(OK, count_down(name, NULL, generation));
+    WANT(BUSY, rowlock_latch_wait(other, name, NULL, NULL, &ts_err));
+    ts_sql(mysql, "COMMIT");
+    is_open(name);
+    assert_int_equal(rows_of(name), 2);
+}
+
+TS_ONCE(test_what_cannot_be_counted)
+{
+    static const char *const no_keys[] = {"", " key", "key ", "k\ney", "\xff"};
+    const char *name = ts_name("tx-latch-none");
+    const char *lease = ts_name("tx-latch-lease");
+    WANT(OK, ts_try(other, lease, ROWLOCK_OPTIMISTIC));
+    WANT(INVALID, count_down(name, NULL, 0)); /* not in a transaction */
+    begin(name);
+    WANT(INVALID, rowlock_tx_latch_down(client, NULL, name, NULL, 0, &ts_err));
+    WANT(INVALID, rowlock_tx_latch_down(NULL, mysql, name, NULL, 0, &ts_err));
+    WANT(INVALID, count_down(NULL, NULL, 0));
+    for (size_t i = 0; i < sizeof no_keys / sizeof no_keys[0]; i++)
+        WANT(INVALID, count_down(name, no_keys[i], 0));
+    WANT(NOT_FOUND, count_down(name, NULL, 0));
+    WANT(MODE, count_down(lease, NULL, 0));
+    uint64_t generation = set_latch(name, 1);
+    WANT(NOT_FOUND, count_down(name, NULL, generation + 1));
+    assert_true(in_transaction(mysql));
+    assert_int_equal(counted(name), 0);
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 1);
+}
+
+TS_ONCE(test_a_generation_that_has_ended)
+{
+    const char *name = ts_name("tx-latch-ended");
+    uint64_t broken = set_latch(name, 1);
+    WANT(OK, rowlock_break(other, name, "test", &ts_err));
+    begin(name);
+    WANT(LOST, count_down(name, NULL, 0));
+    WANT(LOST, count_down(name, NULL, broken));
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "COMMIT");
+    uint64_t next = set_latch(name, 1);
+    begin(name);
+    WANT(LOST, count_down(name, NULL, broken));
+    WANT(OK, count_down(name, NULL, next));
+    ts_sql(mysql, "COMMIT");
+    is_open(name);
+    begin(name);
+    WANT(OK, count_down(name, NULL, next)); /* open already */
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "COMMIT");
+    assert_int_equal(rows_of(name), 3);
+}
+
+/* A snapshot in which the latch is not there yet. (innodb_snapshot_isolation: such a server ends
+ * the transaction, DEADLOCK.) */
+TS_ONCE(test_a_count_does_not_believe_an_old_snapshot)
+{
+    const char *name = ts_name("tx-latch-old");
+    ts_sql(mysql, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    ts_sql(mysql, "SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = OFF */");
+    ts_sql(mysql, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    uint64_t generation = set_latch(name, 1);
+    WANT(OK, count_down(name, NULL, generation));
+    ts_sql(mysql, "COMMIT");
+    is_open(name);
+    ts_sql(mysql, "SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = DEFAULT */");
+}
+
+/* By a transaction of somebody else's, who has the latch's row. */
+TS_ONCE(test_a_count_that_is_kept_waiting)
+{
+    const char *name = ts_name("tx-latch-busy");
+    TS_MYSQL *second = ts_connect(ts_schema());
+    (void)set_latch(name, 1);
+    ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = 1");
+    ts_sql(second, "BEGIN");
+    ts_sql(second, "SELECT id FROM resource WHERE resource_name = %s FOR UPDATE", ts_quote(name));
+    begin(name);
+    WANT(BUSY, count_down(name, NULL, 0));
+    assert_true(in_transaction(mysql));
+    ts_sql(second, "COMMIT");
+    WANT(OK, count_down(name, NULL, 0));
+    ts_sql(mysql, "COMMIT");
+    ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = DEFAULT");
+    is_open(name);
+    assert_int_equal(rows_of(name), 1);
+}
+
+/* The server ends it by rolling us back: we are the lighter one. */
+TS_ONCE(test_a_count_in_a_deadlock)
+{
+    const char *name = ts_name("tx-latch-deadlock");
+    TS_MYSQL *heavy = ts_connect(ts_schema());
+    (void)set_latch(name, 1);
+    ts_sql(mysql, "INSERT INTO work (who) VALUES ('row')");
+    uint64_t row = mysql_insert_id(mysql);
+    ts_sql(heavy, "BEGIN");
+    ts_make_heavy(heavy);
+    ts_sql(heavy, "SELECT id FROM resource WHERE resource_name = %s FOR UPDATE", ts_quote(name));
+    begin(name);
+    ts_sql(mysql, "UPDATE work SET n = 1 WHERE id = %" PRIu64, row);
+    tx_waiter w = {.conn = mysql, .owner = client, .name = name, .counts = true};
+    tx_start(&w);
+    assert_true(ts_row_waits(watch, "resource", 10000));
+    ts_sql(heavy, "UPDATE work SET n = 2 WHERE id = %" PRIu64, row);
+    WANT(DEADLOCK, tx_join(&w, 10000));
+    assert_false(in_transaction(mysql));
+    ts_sql(heavy, "COMMIT");
+    assert_int_equal(rows_of(name), 0);
+    assert_int_equal(counted(name), 0);
 }
 
 TS_MAIN("transaction", open_with_rows, close_clients)

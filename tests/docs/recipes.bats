@@ -57,6 +57,8 @@ program() {
     [ -z "${ROWLOCK_SANITIZE:-}" ] || sanitize=(-fsanitize="$ROWLOCK_SANITIZE")
     {
         cat <<'C'
+#include <rowlock/rowlock_barrier.h>
+#include <rowlock/rowlock_latch.h>
 #include <rowlock/rowlock_mysql.h>
 
 #include "example.h"
@@ -141,9 +143,9 @@ recipe() {
 }
 
 @test "recipes.md: each recipe has all three languages, and what Redisson and Curator call it" {
-    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 8 ]
-    [ "$(grep -c '^## ' "$PAGE")" -eq 8 ]
-    for number in 1 2 3 4 5 6 7 8; do
+    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 10 ]
+    [ "$(grep -c '^## ' "$PAGE")" -eq 10 ]
+    for number in 1 2 3 4 5 6 7 8 9 10; do
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
@@ -183,6 +185,14 @@ recipe() {
 
 @test "recipes.md: 8. read, work, change" {
     recipe 8
+}
+
+@test "recipes.md: 9. when all parts are done" {
+    recipe 9
+}
+
+@test "recipes.md: 10. begin together, end together" {
+    recipe 10
 }
 
 @test "recipes.md: no block leaves a lock behind" {

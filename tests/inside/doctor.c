@@ -78,6 +78,7 @@ TS_ONCE(test_users)
     options = options_of("taker", "SELECT, INSERT, UPDATE");
     TS_MYSQL *root = ts_connect(ts_schema());
     ts_sql(root, "GRANT DELETE ON lock_grant TO '%s'@'localhost'", options.user);
+    ts_sql(root, "GRANT DELETE ON latch_down TO '%s'@'localhost'", options.user);
     expect(&options, "privileges", ROWLOCK_NOTE, "but not `rowlock sweep`", NULL);
 }
 

@@ -56,7 +56,8 @@ static rowlock_status stand(uint64_t key, int64_t wait_ms, rowlock_cancel *cance
 {
     rowlock_error err = {0};
     rl_budget budget = rl_budget_start(wait_ms, 10000, cancel);
-    return rl_line_stand(&lines, key, &budget, place, &err);
+    *place = (rl_place){.fd = -1};
+    return rl_line_stand(&lines, key, &budget, RL_NEVER, place, &err);
 }
 
 TS_ONCE(test_the_first_does_not_wait)

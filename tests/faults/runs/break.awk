@@ -116,7 +116,7 @@ guard == "slot-expiry" && name == "lease_expire" {
     change("AND \\(l.version <> r.version .*;", ";")
 }
 guard == "slot-for-ever" && part == "source" { change("c->free_count < c->units && seen->expired", "& > c->count") }
-guard == "slot-line" && part == "source" { change("return c->turn.conn \\|\\|", "return c->count > 0 ||") }
+guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", "return a->client ||") }
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
 { print }

@@ -1,0 +1,71 @@
+/*
+ * rowlock/rowlock_barrier.h - a barrier: so many enter together, and leave together.
+ *
+ *     rowlock_barrier_enter(client, "step", 4, &options, &hold, &err)   until four are there
+ *     compute(rowlock_hold_slot(hold));                                 each one is 0, 1, 2 or 3
+ *     rowlock_barrier_leave(hold, ROWLOCK_WAIT_FOREVER, NULL, &err)     until all four are done
+ *     rowlock_release(hold, &err)
+ *
+ * Exactly so many make a generation; whoever comes next belongs to the next one. Each member is
+ * renewed like a lease: one that dies while they gather is forgotten, one that dies afterwards is
+ * missed by the others when they leave.
+ */
+#ifndef ROWLOCK_BARRIER_H
+#define ROWLOCK_BARRIER_H
+
+#include "rowlock/rowlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROWLOCK_BARRIER_MAX 1000 /* members of one generation */
+
+typedef struct rowlock_barrier_options {
+    int64_t wait_ms; /* 0: only if it is the last one; < 0: for ever; else at most this long */
+    int64_t ttl_ms;  /* as in rowlock_acquire_options */
+    rowlock_cancel *cancel;
+    rowlock_lost_fn on_lost;
+    void *on_lost_data;
+    uint64_t reserved[8];
+} rowlock_barrier_options;
+
+/*
+ * Enters, and waits until `count` have, 1 .. ROWLOCK_BARRIER_MAX. On OK they have: the hold's token
+ * (rowlock_hold_token()) is the generation, its slot (rowlock_hold_slot()) says which member it
+ * is, 0 .. count - 1, each another one. On any other status it has not entered, and the others
+ * still wait for one more.
+ *
+ *   BUSY         wait_ms is 0, and others are still to come
+ *   TIMEOUT      the wait ended before all had come
+ *   CANCELLED    `cancel` was fired
+ *   MODE         the name is another kind of lock, or takes another number
+ *   UNKNOWN      the reply was lost and could not be looked up: it may have entered, until its TTL
+ *                is over
+ *   UNAVAILABLE  also: it was lost just when all had come, and they will miss it
+ *   UNSUPPORTED  through procedures
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
+    rowlock_client *client, const char *name, unsigned count,
+    const rowlock_barrier_options *options, rowlock_hold **hold, rowlock_error *err);
+
+/*
+ * Says that this member is ready to leave, and waits until all of its generation are. Then release
+ * the hold. One that is released before that is missed by the others.
+ *
+ *   BUSY       wait_ms is 0, and others are still at work
+ *   TIMEOUT    the wait ended before all were ready; leave again, or release
+ *   CANCELLED  `cancel` was fired
+ *   LOST       a member was lost, or left before; the message says who. Or this one was
+ *   INVALID    the hold is no member of a barrier
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_leave(rowlock_hold *hold,
+                                                                  int64_t wait_ms,
+                                                                  rowlock_cancel *cancel,
+                                                                  rowlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

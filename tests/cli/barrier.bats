@@ -1,0 +1,127 @@
+# rowlock barrier: commands that begin together, and end together.
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load run_helpers
+
+# member WHO COMMAND [OPTION...]: of a barrier of N, in the background; its pid is in PIDS[WHO], what it says in $D/WHO.said.
+member() {
+    (rl_exec barrier "${@:3}" "$L" "$N" -- sh -c "$2") </dev/null >"$D/$1.said" 2>&1 3>&- &
+    declare -gA PIDS
+    PIDS[$1]=$!
+}
+
+# gathered N: so many have entered, and wait for the others.
+gathered() {
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id AND r.version = g.version
+              WHERE r.resource_name = '$L' AND g.expires_at > UTC_TIMESTAMP(6)")" = "$1" ]
+}
+
+@test "three begin together, each is another one of a generation" {
+    N=3
+    # shellcheck disable=SC2016
+    work='echo "$ROWLOCK_SLOT $ROWLOCK_TOKEN" >>"$D/log"'
+    member one "$work"
+    member two "$work"
+    poll gathered 2
+    [ ! -e "$D/log" ]
+    member three "$work"
+    for who in one two three; do
+        ends_with 0 "${PIDS[$who]}"
+        [ ! -s "$D/$who.said" ]
+    done
+    [ "$(cut -d' ' -f1 "$D/log" | sort | xargs)" = "0 1 2" ]
+    [ "$(cut -d' ' -f2 "$D/log" | sort -u | wc -l)" = 1 ]
+}
+
+@test "who is done first waits for the others, and exits as its command did" {
+    N=2
+    # shellcheck disable=SC2016
+    member one 'touch "$D/one"; exit 3'
+    # shellcheck disable=SC2016
+    member two 'until [ -e "$D/go" ]; do sleep 0.05; done'
+    poll test -e "$D/one"
+    poll is_marked 1
+    is_alive "${PIDS[one]}"
+    touch "$D/go"
+    ends_with 3 "${PIDS[one]}"
+    ends_with 0 "${PIDS[two]}"
+}
+
+# is_marked N: so many are ready to leave.
+is_marked() {
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id
+              WHERE r.resource_name = '$L' AND g.left_at IS NOT NULL")" = "$1" ]
+}
+
+@test "a member that is killed is missed by the others" {
+    N=2
+    # shellcheck disable=SC2016
+    member one 'touch "$D/one"; until [ -e "$D/go" ]; do sleep 0.05; done' -t 2s
+    # shellcheck disable=SC2016
+    member two 'touch "$D/two"; exec sleep 1000' -t 2s
+    poll test -e "$D/one"
+    poll test -e "$D/two"
+    kill -KILL "${PIDS[two]}"
+    touch "$D/go"
+    ends_with 75 "${PIDS[one]}"
+    grep -q "was lost before it left" "$D/one.said"
+}
+
+@test "one that is killed while they gather is forgotten" {
+    N=2
+    member one 'exit 0' -t 1s
+    poll gathered 1
+    kill -KILL "${PIDS[one]}"
+    poll gathered 0
+    member two 'exit 0'
+    poll gathered 1
+    is_alive "${PIDS[two]}"
+    member three 'exit 0'
+    ends_with 0 "${PIDS[two]}"
+    ends_with 0 "${PIDS[three]}"
+}
+
+@test "ls and show" {
+    N=3
+    # shellcheck disable=SC2016
+    work='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
+    member one "$work"
+    member two "$work"
+    poll gathered 2
+    rl show --json "$L" | json '.kind == "barrier" and .state == "held" and .readers == 2 and .count == 3 and .down == 2'
+    run rl show "$L"
+    [[ $output == *"gathered     2 of 3"* ]]
+    run rl ls "lock*"
+    [[ $output == *"2 of 3"* ]]
+    member three "$work"
+    poll test -e "$D/in"
+    rl show --json "$L" | json '.readers == 3 and .down == 0'
+    touch "$D/go"
+    for who in one two three; do
+        ends_with 0 "${PIDS[$who]}"
+    done
+    rl show --json "$L" | json '.state == "free" and .readers == 0'
+}
+
+@test "a wait that ends" {
+    fails 1 "*1 of 2 have entered*" rl barrier "$L" 2 -w 100ms -- touch "$D/never"
+    fails 9 "*1 of 2 have entered*" rl barrier "$L" 2 -w 0 -E 9 -- touch "$D/never"
+    [ ! -e "$D/never" ]
+    is_silent 0 rl barrier -w 0 "$L 1" 1 -- true
+}
+
+@test "what is no barrier" {
+    for bad in 0 -1 1001 x ''; do
+        misused "*" rl barrier "$L" "$bad" -- touch "$D/never"
+    done
+    misused "*" rl barrier "$L" 2
+    misused "*" rl barrier "$L"
+    is_silent 0 rl barrier "$L" 1 -- true
+    fails 65 "*a barrier of 1, not of 2*" rl barrier "$L" 2 -- touch "$D/never"
+    fails 65 "*barrier*" rl run "$L" -- touch "$D/never"
+    is_silent 0 rl run "$L lease" -- true
+    fails 65 "*" rl barrier "$L lease" 1 -- touch "$D/never"
+    [ ! -e "$D/never" ]
+}

@@ -1,0 +1,302 @@
+/* Barriers: so many enter together, and leave together. */
+#include "rowlock/rowlock_barrier.h"
+
+#include "conformance/clients.h"
+
+/* One member, in a thread of its own: enters, and leaves when it is told to. */
+typedef struct member {
+    rowlock_client *from;
+    const char *name;
+    unsigned count;
+    rowlock_barrier_options options;
+    pthread_t thread;
+    atomic_bool entered, leave, left;
+    rowlock_status status, leave_status;
+    rowlock_error err;
+    rowlock_hold *hold;
+    int64_t leave_wait_ms;
+} member;
+
+static void *take_part(void *data)
+{
+    member *m = data;
+    m->status = rowlock_barrier_enter(m->from, m->name, m->count, &m->options, &m->hold, &m->err);
+    atomic_store(&m->entered, true);
+    if (m->status != ROWLOCK_OK)
+        return NULL;
+    while (!atomic_load(&m->leave))
+        ts_pass_ms(1);
+    m->leave_status = rowlock_barrier_leave(m->hold, m->leave_wait_ms, NULL, &m->err);
+    atomic_store(&m->left, true);
+    return NULL;
+}
+
+static member *start(rowlock_client *from, const char *name, unsigned count, int64_t wait_ms)
+{
+    member *m = calloc(1, sizeof *m);
+    assert_non_null(m);
+    *m = (member){.from = from,
+                  .name = name,
+                  .count = count,
+                  .options = {.wait_ms = wait_ms, .ttl_ms = 30000},
+                  .leave_wait_ms = 60000};
+    assert_int_equal(pthread_create(&m->thread, NULL, take_part, m), 0);
+    return m;
+}
+
+static rowlock_status entered(member *m)
+{
+    assert_true(POLL_UNTIL(atomic_load(&m->entered), 20000));
+    ts_err = m->err;
+    return m->status;
+}
+
+static rowlock_status left(member *m)
+{
+    atomic_store(&m->leave, true);
+    assert_true(POLL_UNTIL(atomic_load(&m->left), 20000));
+    ts_err = m->err;
+    return m->leave_status;
+}
+
+static void end(member *m)
+{
+    atomic_store(&m->leave, true);
+    pthread_join(m->thread, NULL);
+    if (m->hold)
+        (void)!rowlock_release(m->hold, &ts_err);
+    free(m);
+}
+
+static uint64_t gathered(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.version = r.version"
+                      " AND g.expires_at > UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* Nobody is through before the last one comes; each is another member of one generation. */
+TS_ONCE(test_enter_and_leave_together)
+{
+    enum { MEMBERS = 4 };
+    const char *name = ts_name("step");
+    member *all[MEMBERS];
+    bool seen[MEMBERS] = {false};
+    for (unsigned i = 0; i < MEMBERS - 1; i++)
+        all[i] = start(i % 2 ? client : other, name, MEMBERS, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == MEMBERS - 1, 10000));
+    for (unsigned i = 0; i < MEMBERS - 1; i++)
+        assert_false(atomic_load(&all[i]->entered));
+    all[MEMBERS - 1] = start(client, name, MEMBERS, 60000);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        WANT(OK, entered(all[i]));
+        assert_held(all[i]->hold);
+        assert_true(rowlock_hold_token(all[i]->hold) == rowlock_hold_token(all[0]->hold));
+        const unsigned slot = rowlock_hold_slot(all[i]->hold);
+        assert_in_range(slot, 0, MEMBERS - 1);
+        assert_false(seen[slot]);
+        seen[slot] = true;
+    }
+    for (unsigned i = 0; i < MEMBERS - 1; i++)
+        atomic_store(&all[i]->leave, true);
+    ts_pass_ms(300);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        assert_false(atomic_load(&all[i]->left));
+    atomic_store(&all[MEMBERS - 1]->leave, true);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        WANT(OK, left(all[i]));
+    for (unsigned i = 0; i < MEMBERS; i++)
+        end(all[i]);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_grant WHERE resource_id = %" PRIu64,
+                                ts_id_of(mysql, name)),
+                     0);
+}
+
+/* One more than a generation takes waits for the next, which does not wait for the first to leave.
+ */
+TS_ONCE(test_the_next_generation)
+{
+    const char *name = ts_name("next");
+    member *one = start(client, name, 2, 60000);
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    atomic_store(&one->leave, true);
+    member *three = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    assert_false(atomic_load(&three->entered));
+    member *four = start(other, name, 2, 60000);
+    WANT(OK, entered(three));
+    WANT(OK, entered(four));
+    assert_true(rowlock_hold_token(three->hold) == rowlock_hold_token(one->hold) + 1);
+    assert_false(atomic_load(&one->left));
+    atomic_store(&three->leave, true);
+    WANT(OK, left(four));
+    WANT(OK, left(three));
+    WANT(OK, left(two));
+    WANT(OK, left(one));
+    end(one);
+    end(two);
+    end(three);
+    end(four);
+}
+
+/* Who does not wait any longer takes its own place away, and nobody else's. */
+TS_ONCE(test_a_wait_that_ends)
+{
+    const char *name = ts_name("ends");
+    member *patient = start(client, name, 3, 60000);
+    rowlock_hold *none = NULL;
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    const rowlock_barrier_options once = {.wait_ms = 0};
+    const rowlock_barrier_options brief = {.wait_ms = 200};
+    WANT(BUSY, rowlock_barrier_enter(other, name, 3, &once, &none, &ts_err));
+    assert_non_null(strstr(ts_err.message, "2 of 3"));
+    WANT_WITHIN(TIMEOUT, 200, 400, rowlock_barrier_enter(other, name, 3, &brief, &none, &ts_err));
+    assert_int_equal(gathered(name), 1);
+    assert_false(atomic_load(&patient->entered));
+    member *two = start(other, name, 3, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 2, 10000));
+    /* A try that is the last one has it. */
+    WANT(OK, rowlock_barrier_enter(other, name, 3, &once, &none, &ts_err));
+    WANT(OK, entered(patient));
+    WANT(OK, entered(two));
+    WANT(BUSY, rowlock_barrier_leave(none, 0, NULL, &ts_err));
+    WANT_WITHIN(TIMEOUT, 100, 400, rowlock_barrier_leave(none, 100, NULL, &ts_err));
+    assert_held(none);
+    atomic_store(&patient->leave, true);
+    atomic_store(&two->leave, true);
+    WANT(OK, rowlock_barrier_leave(none, 20000, NULL, &ts_err));
+    WANT(OK, rowlock_release(none, &ts_err));
+    WANT(OK, left(patient));
+    WANT(OK, left(two));
+    end(patient);
+    end(two);
+}
+
+/* Dies before all have come: forgotten. Its place is another's. */
+TS_ONCE(test_dead_before)
+{
+    const char *name = ts_name("before");
+    member *one = start(client, name, 3, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    ts_sql(mysql,
+           "INSERT INTO lock_grant (resource_id, owner, owner_label, version, place, acquired_at,"
+           " expires_at) SELECT id, 'dead', 'the dead', version, 1, UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6) FROM resource WHERE resource_name = %s",
+           ts_quote(name));
+    member *two = start(other, name, 3, 60000);
+    assert_true(POLL_UNTIL(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_grant WHERE owner = 'dead'") == 0, 10000));
+    assert_true(POLL_UNTIL(gathered(name) == 2, 10000));
+    assert_false(atomic_load(&one->entered));
+    assert_false(atomic_load(&two->entered));
+    member *three = start(client, name, 3, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    WANT(OK, entered(three));
+    atomic_store(&one->leave, true);
+    atomic_store(&two->leave, true);
+    WANT(OK, left(three));
+    end(one);
+    end(two);
+    end(three);
+}
+
+/* A waiter whose time was over, and whose row was taken away, enters again. */
+TS_ONCE(test_enters_again)
+{
+    const char *name = ts_name("again");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    char *owner = ts_sql_text(mysql, "SELECT owner FROM lock_grant WHERE resource_id = %" PRIu64,
+                              ts_id_of(mysql, name));
+    ts_sql(mysql, "DELETE FROM lock_grant WHERE owner = %s", ts_quote(owner));
+    assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    assert_string_not_equal(rowlock_hold_owner(one->hold), owner);
+    free(owner);
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    end(one);
+    end(two);
+}
+
+/* Lost after all have come, or gone without leaving: the others are told who. */
+TS_ONCE(test_lost_after)
+{
+    const char *name = ts_name("after");
+    for (int by_itself = 0; by_itself < 2; by_itself++) {
+        member *one = start(client, name, 2, 60000);
+        rowlock_hold *hold = NULL;
+        assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+        const rowlock_barrier_options options = {.wait_ms = 20000, .ttl_ms = 30000};
+        WANT(OK, rowlock_barrier_enter(other, name, 2, &options, &hold, &ts_err));
+        WANT(OK, entered(one));
+        if (by_itself)
+            WANT(OK, rowlock_release(hold, &ts_err));
+        else
+            ts_sql(mysql, "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE owner = %s",
+                   ts_quote(rowlock_hold_owner(hold)));
+        WANT(LOST, left(one));
+        assert_non_null(strstr(ts_err.message, "was lost before it left"));
+        if (!by_itself) {
+            WANT(LOST, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+            (void)!rowlock_release(hold, &ts_err);
+        }
+        end(one);
+    }
+}
+
+/* By an operator: those who are in are lost; who gathers is not. */
+TS_ONCE(test_broken)
+{
+    const char *name = ts_name("broken");
+    WANT(NOT_FOUND, rowlock_break(client, name, NULL, &ts_err));
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    WANT(BUSY, rowlock_break(client, name, NULL, &ts_err));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+    WANT(LOST, left(one));
+    WANT(LOST, left(two));
+    end(one);
+    end(two);
+}
+
+TS_ONCE(test_bad_input)
+{
+    const char *name = ts_name("input");
+    const char *lease = ts_name("lease");
+    rowlock_hold *hold = NULL;
+    WANT(INVALID, rowlock_barrier_enter(client, name, 0, NULL, &hold, &ts_err));
+    WANT(INVALID,
+         rowlock_barrier_enter(client, name, ROWLOCK_BARRIER_MAX + 1, NULL, &hold, &ts_err));
+    WANT(INVALID, rowlock_barrier_enter(client, "", 1, NULL, &hold, &ts_err));
+    WANT(INVALID, rowlock_barrier_enter(client, NULL, 1, NULL, &hold, &ts_err));
+    WANT(INVALID, rowlock_barrier_enter(NULL, name, 1, NULL, &hold, &ts_err));
+    WANT(INVALID, rowlock_barrier_enter(client, name, 1, NULL, NULL, &ts_err));
+    WANT(INVALID, rowlock_barrier_leave(NULL, 0, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_enter(client, name, 1, NULL, &hold, &ts_err));
+    assert_int_equal(rowlock_hold_slot(hold), 0);
+    WANT(OK, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    hold = NULL;
+    WANT(MODE, rowlock_barrier_enter(client, name, 2, NULL, &hold, &ts_err));
+    assert_non_null(strstr(ts_err.message, "a barrier of 1, not of 2"));
+    WANT(MODE, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    hold = ts_take(client, lease, ROWLOCK_OPTIMISTIC, 30000);
+    rowlock_hold *none = NULL;
+    WANT(MODE, rowlock_barrier_enter(client, lease, 1, NULL, &none, &ts_err));
+    WANT(INVALID, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+TS_MAIN("barrier", open_clients, close_clients)

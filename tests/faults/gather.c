@@ -1,0 +1,301 @@
+/*
+ * Latches and barriers when a statement or its reply is lost, or somebody stops it. After each: a
+ * count counts once, a generation is open for all or for nobody, and a barrier lets exactly so many
+ * in.
+ */
+#include "faults/through.h"
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
+
+enum { STOPPED = 1317 /* KILL QUERY */ };
+
+static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+
+static const char *set_latch(const char *word, unsigned count)
+{
+    const char *name = ts_name(word);
+    WANT(OK, rowlock_latch_set(direct, name, count, NULL, &ts_err));
+    return name;
+}
+
+static unsigned counted(const char *name)
+{
+    rowlock_latch_info info = {.count = 0};
+    WANT(OK, rowlock_latch_get(direct, name, &info, &ts_err));
+    return info.down;
+}
+
+static rowlock_status wait_for(rowlock_client *client, const char *name, int64_t wait_ms)
+{
+    const rowlock_latch_options options = {.wait_ms = wait_ms};
+    return rowlock_latch_wait(client, name, &options, NULL, &ts_err);
+}
+
+/* A name whose statements the client has at hand. */
+static void warm_up(rowlock_client *client)
+{
+    const char *name = set_latch("warm", 1);
+    WANT(BUSY, wait_for(client, name, 0));
+    WANT(OK, rowlock_latch_down(client, name, NULL, 0, &ts_err));
+    WANT(OK, wait_for(client, name, 0));
+}
+
+/* With a key and without: once. */
+TS_ONCE(test_a_count)
+{
+    TS_CLIENT *client = through_open();
+    warm_up(client);
+    for (int i = 0; i < 4; i++) {
+        const char *name = set_latch("count", 3);
+        ts_proxy_arm(proxy, lost[i % 2], "latch_down", 1, false);
+        WANT(OK, rowlock_latch_down(client, name, i < 2 ? NULL : "key", 0, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        assert_int_equal(counted(name), 1);
+        ts_proxy_flow(proxy);
+    }
+}
+
+TS_ONCE(test_a_count_that_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    warm_up(client);
+    const char *name = set_latch("stopped", 2);
+    ts_proxy_answer(proxy, STOPPED, "latch_down", 1);
+    WANT(UNAVAILABLE, rowlock_latch_down(client, name, NULL, 0, &ts_err));
+    assert_int_equal(counted(name), 0);
+    ts_proxy_flow(proxy);
+    WANT(OK, rowlock_latch_down(client, name, NULL, 0, &ts_err));
+    assert_int_equal(counted(name), 1);
+}
+
+/* Set once. */
+TS_ONCE(test_a_set)
+{
+    for (int i = 0; i < 2; i++) {
+        TS_CLIENT *client = through_open();
+        warm_up(client);
+        const char *name = ts_name("set");
+        WANT(BUSY, wait_for(client, name, 0));
+        ts_proxy_arm(proxy, lost[i], "latch_set", 1, false);
+        WANT(OK, rowlock_latch_set(client, name, 2, NULL, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        WANT(BUSY, rowlock_latch_set(client, name, 2, NULL, &ts_err));
+        WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+        WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+        WANT(OK, wait_for(direct, name, 0));
+    }
+}
+
+/* Who sees that all have counted settles it, whatever becomes of that. */
+TS_ONCE(test_it_opens)
+{
+    TS_CLIENT *client = through_open();
+    warm_up(client);
+    for (int i = 0; i < 6; i++) {
+        const char *name = set_latch("opens", 1);
+        WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+        ts_proxy_arm(proxy, lost[i % 2], "latch_open latch_look", 1 + (unsigned)i / 2, false);
+        WANT(OK, wait_for(client, name, 20000));
+        ts_proxy_flow(proxy);
+        WANT(OK, wait_for(direct, name, 0));
+    }
+    const char *name = set_latch("opens", 1);
+    WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+    ts_proxy_answer(proxy, STOPPED, "latch_open", 1);
+    WANT(OK, wait_for(client, name, 20000));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    ts_proxy_flow(proxy);
+}
+
+/* A member joins once, counts once, and its end breaks nothing that it has counted for. */
+TS_ONCE(test_a_member)
+{
+    static const char *const steps[] = {"latch_join", "latch_down", "shared_leave"};
+    TS_CLIENT *client = through_open();
+    warm_up(client);
+    for (int i = 0; i < 6; i++) {
+        const char *name = set_latch("member", 1);
+        rowlock_hold *hold = NULL;
+        ts_proxy_arm(proxy, lost[i % 2], steps[i / 2], 1, false);
+        WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
+        assert_held(hold);
+        WANT(OK, rowlock_latch_done(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        assert_int_equal(counted(name), 1);
+        WANT(OK, wait_for(direct, name, 0));
+    }
+}
+
+TS_ONCE(test_a_member_leaves)
+{
+    TS_CLIENT *client = through_open();
+    warm_up(client);
+    for (int i = 0; i < 2; i++) {
+        const char *name = set_latch("leaves", 1);
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
+        ts_proxy_arm(proxy, lost[i], "latch_break_member", 1, false);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        WANT(LOST, wait_for(direct, name, 0));
+    }
+}
+
+/* ---------------------------------------------------------------------------- a barrier */
+
+static uint64_t members_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s",
+                      ts_quote(name));
+}
+
+typedef struct member {
+    rowlock_client *from;
+    const char *name;
+    pthread_t thread;
+    rowlock_status status;
+    rowlock_error err;
+    rowlock_hold *hold;
+    atomic_bool ended;
+} member;
+
+static void *enter(void *data)
+{
+    const rowlock_barrier_options options = {.wait_ms = 30000, .ttl_ms = 30000};
+    member *m = data;
+    m->status = rowlock_barrier_enter(m->from, m->name, 2, &options, &m->hold, &m->err);
+    atomic_store(&m->ended, true);
+    return NULL;
+}
+
+static void start(member *m, rowlock_client *from, const char *name)
+{
+    *m = (member){.from = from, .name = name};
+    assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
+}
+
+static void finish(member *m)
+{
+    assert_true(POLL_UNTIL(atomic_load(&m->ended), 40000));
+    pthread_join(m->thread, NULL);
+    ts_err = m->err;
+    WANT(OK, m->status);
+    assert_held(m->hold);
+}
+
+/* Each of its statements, as the first to enter and as the last. */
+TS_ONCE(test_entering)
+{
+    static const char *const steps[] = {
+        "begin",         "barrier_lock",     "barrier_drop", "barrier_gathered",
+        "barrier_enter", "barrier_complete", "row_commit",   "barrier_look"};
+    static member first;
+    static member second;
+    for (size_t i = 0; i < 4 * sizeof steps / sizeof steps[0]; i++) {
+        TS_CLIENT *client = through_open();
+        const char *name = ts_name("enter");
+        const bool last = i % 4 >= 2;
+        const char *step = steps[i / 4];
+        print_message("# %s, %s, %s\n", step, last ? "last" : "first",
+                      lost[i % 2] == TS_LOSE_REPLY ? "reply" : "command");
+        ts_proxy_arm(proxy, lost[i % 2], step, 1, false);
+        start(&first, last ? direct : client, name);
+        assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+        start(&second, last ? client : direct, name);
+        finish(&first);
+        finish(&second);
+        ts_proxy_flow(proxy);
+        assert_int_equal(members_of(name), 2);
+        assert_true(rowlock_hold_token(first.hold) == rowlock_hold_token(second.hold));
+        assert_true(rowlock_hold_slot(first.hold) != rowlock_hold_slot(second.hold));
+        WANT(BUSY, rowlock_barrier_leave(first.hold, 0, NULL, &ts_err));
+        WANT(OK, rowlock_barrier_leave(second.hold, 10000, NULL, &ts_err));
+        WANT(OK, rowlock_barrier_leave(first.hold, 10000, NULL, &ts_err));
+        WANT(OK, rowlock_release(second.hold, &ts_err));
+        WANT(OK, rowlock_release(first.hold, &ts_err));
+        assert_int_equal(members_of(name), 0);
+    }
+}
+
+/* Stopped: the transaction is undone, and it enters anew. */
+TS_ONCE(test_entering_is_stopped)
+{
+    static const char *const steps[] = {"barrier_lock", "barrier_drop", "barrier_gathered",
+                                        "barrier_enter", "barrier_complete"};
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const char *name = ts_name("stop");
+        start(&first, direct, name);
+        assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+        ts_proxy_answer(proxy, STOPPED, steps[i], 1);
+        start(&second, client, name);
+        finish(&first);
+        finish(&second);
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        assert_int_equal(members_of(name), 2);
+        WANT(BUSY, rowlock_barrier_leave(first.hold, 0, NULL, &ts_err));
+        WANT(OK, rowlock_barrier_leave(second.hold, 10000, NULL, &ts_err));
+        WANT(OK, rowlock_release(second.hold, &ts_err));
+        WANT(OK, rowlock_release(first.hold, &ts_err));
+    }
+}
+
+/* Somebody who enters has the row locked meanwhile. */
+TS_ONCE(test_withdrawing_waits)
+{
+    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = 30000};
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("locked");
+    rowlock_hold *none = NULL;
+    ts_proxy_answer(proxy, 1205, "barrier_withdraw", 2);
+    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    ts_proxy_flow(proxy);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
+                                " ON r.id = g.resource_id WHERE resource_name = %s"
+                                " AND g.expires_at > UTC_TIMESTAMP(6)",
+                                ts_quote(name)),
+                     0);
+}
+
+/* A wait that ends: its place is another's, also when the word of that is lost. */
+TS_ONCE(test_withdrawing)
+{
+    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
+    static member first;
+    static member second;
+    for (int i = 0; i < 2; i++) {
+        TS_CLIENT *client = through_open();
+        const char *name = ts_name("withdraw");
+        rowlock_hold *none = NULL;
+        ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
+        WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        /* What is left of it ends with its TTL. */
+        assert_true(POLL_UNTIL(ts_sql_u64(mysql,
+                                          "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
+                                          " ON r.id = g.resource_id WHERE resource_name = %s"
+                                          " AND g.expires_at > UTC_TIMESTAMP(6)",
+                                          ts_quote(name)) == 0,
+                               10000));
+        start(&first, direct, name);
+        assert_true(POLL_UNTIL(members_of(name) >= 1, 20000));
+        assert_false(atomic_load(&first.ended));
+        start(&second, client, name);
+        finish(&first);
+        finish(&second);
+        (void)!rowlock_release(first.hold, &ts_err);
+        (void)!rowlock_release(second.hold, &ts_err);
+    }
+}
+
+TS_MAIN("latches and barriers", through_begin, through_end)
