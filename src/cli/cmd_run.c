@@ -297,6 +297,12 @@ static int not_got(run *self)
     return (int)self->options.not_got;
 }
 
+static void report(const run *self, bool began)
+{
+    if (self->options.report)
+        *self->options.report = (run_report){.began = began, .status = self->status};
+}
+
 static void guard_command(run *self)
 {
     if (!start_worker(self, get_lock)) {
@@ -305,6 +311,7 @@ static void guard_command(run *self)
     }
     wait_for_lock(self);
     const int deadly = self->deadly;
+    report(self, false);
     if (deadly || self->unsupervised || self->status != ROWLOCK_OK) {
         if (self->unsupervised)
             say_unsupervised_wait(self);
@@ -318,13 +325,20 @@ static void guard_command(run *self)
             run_signal_die(deadly);
         return;
     }
+    if (!self->hold) {
+        supervisor_finish(&self->supervisor);
+        leave(self, false);
+        return;
+    }
     self->acquired_us = supervisor_now_us();
     run_say_acquired(self);
+    report(self, true);
     if (run_begin_command(self))
         run_watch_command(self);
     run_signals_follow_no_more(&self->signals);
     run_judge(self);
     leave(self, run_was_lost(self));
+    report(self, !self->report.exec_error);
     run_say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }

@@ -12,9 +12,15 @@
 
 typedef struct run run;
 
+/* What became of a run, for the process that it was started by (repeat.h). */
+typedef struct run_report {
+    bool began;            /* COMMAND was started */
+    rowlock_status status; /* of the lock: how it was got, then how it was released */
+} run_report;
+
 /* What is not an ordinary lock: a member of a latch, or of a barrier. */
 typedef struct run_role {
-    /* In place of acquiring. */
+    /* In place of acquiring. OK without a hold: there is nothing to be done. */
     rowlock_status (*enter)(run *self, const rowlock_acquire_options *how);
     /* In place of the release, which it makes, too: COMMAND has ended. */
     rowlock_status (*leave)(run *self, const rowlock_release_options *how);
@@ -39,6 +45,8 @@ typedef struct run_options {
     const char *key;      /* latch: of the count; NULL: none */
     uint64_t generation;  /* latch: 0: the present one */
     uint64_t members;     /* barrier: how many */
+    void *role_data;      /* of other roles: what is theirs */
+    run_report *report;   /* NULL: nobody wants it */
 } run_options;
 
 enum { RUN_KILL_AFTER_MS = 10000 }; /* where it is not given */

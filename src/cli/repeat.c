@@ -1,0 +1,140 @@
+/* cli/repeat.c - see repeat.h. One thread; all signals are waited for, none has a handler. */
+#include "repeat.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct repeating {
+    const repeat *r;
+    run_report *report; /* the run's process writes it */
+    sigset_t before, waited;
+    bool told; /* a signal was to end us */
+} repeating;
+
+static const int deadly[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+/* What is ignored (nohup) stays ignored. */
+static void block_signals(repeating *self)
+{
+    struct sigaction action;
+    sigemptyset(&self->waited);
+    sigaddset(&self->waited, SIGCHLD);
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+        if (sigaction(deadly[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&self->waited, deadly[i]);
+    sigprocmask(SIG_BLOCK, &self->waited, &self->before);
+}
+
+/* The next signal; 0: none has come until then. */
+static int await_signal(const repeating *self, siginfo_t *info, int64_t until_us)
+{
+    int number;
+    do {
+        const int64_t left_us = between(0, until_us - supervisor_now_us(), INT64_MAX);
+        const struct timespec left = {.tv_sec = left_us / 1000000,
+                                      .tv_nsec = left_us % 1000000 * 1000};
+        number = sigtimedwait(&self->waited, info, &left);
+    } while (number < 0 && errno == EINTR);
+    return number < 0 ? 0 : number;
+}
+
+/* The kernel sends what is typed at a terminal to the run, too. */
+static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
+{
+    self->told = true;
+    if (info->si_code != SI_KERNEL)
+        kill(child, info->si_signo);
+}
+
+static int await_run(repeating *self, pid_t child)
+{
+    int status = 0;
+    siginfo_t info;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        const int number = await_signal(self, &info, INT64_MAX);
+        if (number != 0 && number != SIGCHLD)
+            pass_on(self, child, &info);
+    }
+    return status;
+}
+
+static void pause_for(repeating *self, int64_t pause_us)
+{
+    const int64_t until_us = supervisor_now_us() + pause_us;
+    siginfo_t info;
+    int number;
+    while (!self->told && (number = await_signal(self, &info, until_us)) != 0)
+        self->told = number != SIGCHLD;
+}
+
+/* It ends with us, however we end. */
+_Noreturn static void be_run(const repeating *self, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, &self->before, NULL);
+    if (getppid() != parent)
+        _exit(128 + SIGTERM);
+    exit(run_options_run(self->r->options));
+}
+
+static bool run_once(repeating *self, int *status)
+{
+    const pid_t parent = getpid();
+    *self->report = (run_report){.began = false};
+    const pid_t child = fork();
+    if (child < 0) {
+        cli_say("cannot start a process: %s", strerror(errno));
+        return false;
+    }
+    if (child == 0)
+        be_run(self, parent);
+    *status = await_run(self, child);
+    return true;
+}
+
+static int exit_status_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int repeat_all(repeating *self)
+{
+    int status = 0;
+    int exit_status;
+    int64_t pause_us;
+    do {
+        pause_us = 0;
+        if (!run_once(self, &status))
+            return rowlock_status_exit(ROWLOCK_SYSTEM);
+        exit_status = exit_status_of(status);
+        if (self->told)
+            return self->report->status == ROWLOCK_OK ? 0 : exit_status;
+        if (!self->r->again(self->r->data, self->report, exit_status, &pause_us))
+            return exit_status;
+        pause_for(self, pause_us);
+    } while (!self->told);
+    return 0;
+}
+
+int repeat_runs(const repeat *r)
+{
+    repeating self = {.r = r};
+    self.report =
+        mmap(NULL, sizeof *self.report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (self.report == MAP_FAILED) {
+        cli_say("out of memory");
+        return rowlock_status_exit(ROWLOCK_SYSTEM);
+    }
+    r->options->report = self.report;
+    block_signals(&self);
+    const int exit_status = repeat_all(&self);
+    sigprocmask(SIG_SETMASK, &self.before, NULL);
+    munmap(self.report, sizeof *self.report);
+    return exit_status;
+}

@@ -1,0 +1,22 @@
+/*
+ * cli/repeat.h - `rowlock run` again and again, each time in a process of its own: what a run does
+ * when its lock is lost, or a signal comes, ends that process alone.
+ */
+#ifndef RL_CLI_REPEAT_H
+#define RL_CLI_REPEAT_H
+
+#include "run.h"
+
+typedef struct repeat {
+    run_options *options;
+    /* The run has ended, as its report and its exit status say. Is there to be another one, and
+     * after which pause? */
+    bool (*again)(void *data, const run_report *report, int exit_status, int64_t *pause_us);
+    void *data;
+} repeat;
+
+/* The exit status of the last run. A signal that would end us ends the run, and there is no other;
+ * 0, then, where it had ended its command and released the lock. */
+int repeat_runs(const repeat *r);
+
+#endif
