@@ -118,14 +118,15 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_get(rowlock_client *cl
 /*
  * Joins it as a member: one that has promised to count. The hold is renewed as a lease; when it is
  * lost, or released before rowlock_latch_done(), the latch is broken, and who waits for it hears
- * LOST. The hold's token is the generation.
+ * LOST; unless its key has been counted, by whomever. The hold's token is the generation.
  *
  *   NOT_FOUND  the latch was not set yet, or not that often
  *   LOST       that generation was broken
  *   INVALID    also: it is open, so there is nothing to count; or the key is not valid
  *   BUSY       another transaction is about to set or to break it
- *   UNKNOWN    the reply was lost and could not be looked up: it may have joined, and then the
- * latch is broken when the TTL is over MODE       the name is another kind of lock
+ *   UNKNOWN    the reply was lost and could not be looked up: it may have joined; then the latch is
+ *              broken when its TTL is over
+ *   MODE       the name is another kind of lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_join(
     rowlock_client *client, const char *name, const rowlock_latch_join_options *options,

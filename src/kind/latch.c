@@ -311,8 +311,8 @@ rowlock_status rl_latch_set(rowlock_client *client, const rl_budget *budget, con
 typedef struct counting {
     latch l;
     rl_sql_id statement; /* latch_down, latch_join */
-    rl_value values[6];
-    const char *key;
+    rl_value values[7];
+    const char *key; /* with which it counts, or will */
     int64_t ttl_us;
     rl_trace *trace;      /* of the last request ... */
     bool open;            /* ... whose reply was lost */
@@ -438,9 +438,10 @@ static void set_down(counting *c)
 static void set_join(counting *c)
 {
     const latch *l = &c->l;
-    const rl_value values[] = {
-        rl_text(l->owner), rl_text(l->client->label), rl_u64((uint64_t)c->ttl_us),
-        rl_u64(l->id),     rl_text(l->name),          rl_u64(l->generation)};
+    const rl_value values[] = {rl_text(l->owner),    rl_text(l->client->label),
+                               rl_text(c->key),      rl_u64((uint64_t)c->ttl_us),
+                               rl_u64(l->id),        rl_text(l->name),
+                               rl_u64(l->generation)};
     memcpy(c->values, values, sizeof values);
 }
 
@@ -669,6 +670,11 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
 const rl_driver rl_member_driver = {
     .kind = RL_KIND_LATCH, .shared = true, .leave = leave, .reopen = rl_shared_ended};
 
+static const char *key_of(const rowlock_hold *hold)
+{
+    return hold->key ? hold->key : hold->owner;
+}
+
 rowlock_status rl_latch_join(rowlock_hold *hold, const rowlock_acquire_options *options,
                              const rl_budget *budget, uint64_t generation, rowlock_error *err)
 {
@@ -676,6 +682,7 @@ rowlock_status rl_latch_join(rowlock_hold *hold, const rowlock_acquire_options *
     rl_acquisition a = rl_acquisition_of(&rl_member_driver, hold, budget);
     counting c = {.l = latch_of(hold, budget),
                   .statement = RL_SQL_LATCH_JOIN,
+                  .key = key_of(hold),
                   .ttl_us = hold->held.ttl_us,
                   .trace = &a.request,
                   .generation = &lock->version};
@@ -695,7 +702,7 @@ static rowlock_status count_for(const rowlock_hold *hold, rowlock_error *err)
     uint64_t in = 0;
     counting c = {.l = latch_of(hold, &budget),
                   .statement = RL_SQL_LATCH_DOWN,
-                  .key = hold->key ? hold->key : hold->owner,
+                  .key = key_of(hold),
                   .trace = &trace,
                   .generation = &in};
     return count(&c, err);

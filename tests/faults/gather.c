@@ -144,6 +144,40 @@ TS_ONCE(test_a_member_leaves)
     }
 }
 
+static uint64_t dead_members_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.expires_at <= UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* Another one has counted its key before: its row may stay and expire, its part is done. */
+TS_ONCE(test_a_member_whose_key_was_counted)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS, .key = "part"};
+    static const char *const steps[] = {"latch_down", "shared_leave"};
+    for (int i = 0; i < 6; i++) {
+        const bool stays = i >= 4;
+        TS_CLIENT *client = stays ? through_open_hasty() : through_open();
+        warm_up(client);
+        const char *name = set_latch("key", 2);
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_latch_join(client, name, &options, &hold, &ts_err));
+        WANT(OK, rowlock_latch_down(direct, name, "part", 0, &ts_err));
+        ts_proxy_arm(proxy, lost[i % 2], steps[stays ? 1 : i / 2], 1, stays);
+        WANT(OK, rowlock_latch_done(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        if (stays && lost[i % 2] == TS_LOSE_COMMAND)
+            assert_true(POLL_UNTIL(dead_members_of(name) == 1, 10000));
+        WANT(BUSY, wait_for(direct, name, 0));
+        assert_int_equal(counted(name), 1);
+        WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+        WANT(OK, wait_for(direct, name, 0));
+    }
+}
+
 /* ---------------------------------------------------------------------------- a barrier */
 
 static uint64_t members_of(const char *name)

@@ -231,7 +231,7 @@ b<
 = ERROR RLLST: 'team' (generation 1) will not open, because of a member
 a> CALL rowlock_latch_set('team', 1, @g);
 a> INSERT INTO latch_down SELECT id, version, 'k', 'm', UTC_TIMESTAMP(6) FROM resource WHERE resource_name = 'team';
-a> UPDATE lock_grant SET version = @g, expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND;
+a> UPDATE lock_grant SET version = @g, down_key = 'k', expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND;
 a> CALL rowlock_latch_wait('team', 0, NULL, @opened);
 a> CALL rowlock_latch_set('team', 1, @g);
 a> UPDATE lock_grant SET version = @g;
