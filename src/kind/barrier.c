@@ -212,12 +212,10 @@ static rowlock_status begin_member(entering *e, rowlock_error *err)
     rowlock_hold *part = part_of(e->whole);
     rl_acquisition a = rl_acquisition_of(&rl_barrier_driver, part, e->budget);
     a.request = e->request;
-    /* The history hears of it when all have come. */
-    atomic_store(&part->begin_told, true);
     return rl_acquired(&a, e->options, err);
 }
 
-/* It is no member (any more). Its loss is nobody's, then. */
+/* It is no member (any more). */
 static void drop_member(entering *e)
 {
     rowlock_hold *part = part_of(e->whole);
@@ -227,7 +225,6 @@ static void drop_member(entering *e)
     if (part)
         memcpy(e->last_owner, part->owner, sizeof e->last_owner);
     rl_part_drop(e->whole, 0);
-    atomic_store(&e->whole->parts->state, RL_PARTS_TAKING);
 }
 
 static rowlock_status enter(entering *e, rowlock_error *err)
@@ -237,7 +234,7 @@ static rowlock_status enter(entering *e, rowlock_error *err)
     rl_conn *conn = NULL;
     drop_member(e);
     RL_TRY(rl_part_new(e->whole, 0, e->whole->locks[0].name, e->options, err));
-    part_of(e->whole)->member = RL_BARRIER_MEMBER;
+    part_of(e->whole)->member = RL_BARRIER_GATHERING;
     part_of(e->whole)->locks[0].id = e->id;
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
     rowlock_status status = enter_on(e, conn, err);
@@ -404,7 +401,7 @@ rowlock_status rl_barrier_enter(rowlock_hold *whole, unsigned count,
         drop_member(&e);
         return status;
     }
-    atomic_store(&part_of(whole)->begin_told, false);
+    rl_hold_entered(part_of(whole), budget);
     status = rl_parts_held(whole, budget, err);
     if (status != ROWLOCK_OK)
         rl_parts_give_back(whole);

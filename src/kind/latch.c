@@ -712,14 +712,19 @@ rowlock_status rl_latch_done(rowlock_hold *hold, const rowlock_release_options *
                              rowlock_error *err)
 {
     rowlock_status status = count_for(hold, err);
+    if (status == ROWLOCK_OK)
+        hold->member = RL_LATCH_COUNTED;
     rl_hold_end(hold);
     if (status == ROWLOCK_OK) {
-        hold->member = RL_LATCH_COUNTED;
         /* It has counted, whatever becomes of its row. */
+        (void)!rl_free_row(&rl_member_driver, hold, NULL);
+        if (!hold->told)
+            rl_hold_was_released(hold, options);
+    } else if (status == ROWLOCK_LOST) {
         (void)!rl_release(&rl_member_driver, hold, RL_NOT_TRIED, options, NULL);
-        return ROWLOCK_OK;
+    } else {
+        /* Its row stays, and breaks the latch when its time is over. */
+        rl_hold_was_left(hold);
     }
-    /* Not known, or not to be had: its row stays, and breaks the latch when its time is over. */
-    rl_hold_was_left(hold);
     return status;
 }

@@ -144,6 +144,47 @@ TS_ONCE(test_the_next_generation)
     end(four);
 }
 
+static uint64_t events_of(const char *name, const char *event)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s AND event = '%s'",
+                      ts_quote(name), event);
+}
+
+/* From the moment on that all have come, as of any lease that is held for long. */
+TS_ONCE(test_the_history)
+{
+    const char *name = ts_name("history");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    ts_pass_ms(1500); /* for as long as makes a hold a long one */
+    assert_int_equal(events_of(name, "acquired"), 0);
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    assert_true(POLL_UNTIL(events_of(name, "acquired") == 2, 10000));
+    assert_held(one->hold);
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    WANT(OK, left(one));
+    end(one);
+    end(two);
+    WANT(OK, rowlock_client_flush(client, 10000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
+    assert_int_equal(events_of(name, "acquired"), 2);
+    assert_int_equal(events_of(name, "released"), 2);
+    /* Who came first has waited for the other one, and that is no part of what it has held. */
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_event a JOIN lock_event r"
+                                " ON r.owner = a.owner AND r.event = 'released'"
+                                " WHERE a.resource_name = %s AND a.event = 'acquired'"
+                                " AND a.waited_ms >= 1500 AND r.happened_at >= a.happened_at"
+                                " AND ABS(TIMESTAMPDIFF(MICROSECOND, a.happened_at, r.happened_at)"
+                                "         - r.held_ms * 1000) < 300000",
+                                ts_quote(name)),
+                     1);
+}
+
 /* Who does not wait any longer takes its own place away, and nobody else's. */
 TS_ONCE(test_a_wait_that_ends)
 {

@@ -178,6 +178,71 @@ TS_ONCE(test_a_member_whose_key_was_counted)
     }
 }
 
+static rowlock_client *open_with_history(void)
+{
+    rowlock_client_options options = through_options();
+    options.no_history = false;
+    options.history_min_ms = -1;
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
+}
+
+static uint64_t events_of(rowlock_client *client, const char *name, const char *event)
+{
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s AND event = '%s'",
+                      ts_quote(name), event);
+}
+
+static void *flow_later(void *data)
+{
+    (void)data;
+    POLL_UNTIL(ts_proxy_fired(proxy), 20000);
+    ts_pass_ms(ROWLOCK_TTL_MIN_MS + 100);
+    ts_proxy_flow(proxy);
+    return NULL;
+}
+
+/* It has counted: that its row was seen to go after its time was over is no loss. */
+TS_ONCE(test_a_member_that_has_counted_is_not_lost)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS};
+    for (int i = 0; i < 2; i++) {
+        TS_CLIENT *client = open_with_history();
+        pthread_t later;
+        warm_up(client);
+        const char *name = set_latch("not-lost", 1);
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_latch_join(client, name, &options, &hold, &ts_err));
+        ts_proxy_arm(proxy, lost[i], "shared_leave", 1, true);
+        assert_int_equal(pthread_create(&later, NULL, flow_later, NULL), 0);
+        WANT(OK, rowlock_latch_done(hold, &ts_err));
+        pthread_join(later, NULL);
+        assert_int_equal(events_of(client, name, "acquired"), 1);
+        assert_int_equal(events_of(client, name, "released"), 1);
+        assert_int_equal(events_of(client, name, "lost"), 0);
+    }
+}
+
+/* The latch was broken meanwhile: the member's row goes, and its end is told. */
+TS_ONCE(test_a_member_of_a_broken_latch)
+{
+    TS_CLIENT *client = open_with_history();
+    const char *name = set_latch("broken", 1);
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
+    WANT(OK, rowlock_break(direct, name, NULL, &ts_err));
+    WANT(LOST, rowlock_latch_done(hold, &ts_err));
+    assert_int_equal(events_of(client, name, "acquired"), 1);
+    assert_int_equal(events_of(client, name, "released"), 1);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
+                                " ON r.id = g.resource_id WHERE r.resource_name = %s",
+                                ts_quote(name)),
+                     0);
+}
+
 /* ---------------------------------------------------------------------------- a barrier */
 
 static uint64_t members_of(const char *name)
@@ -330,6 +395,27 @@ TS_ONCE(test_withdrawing)
         (void)!rowlock_release(first.hold, &ts_err);
         (void)!rowlock_release(second.hold, &ts_err);
     }
+}
+
+/* A wait that ends is no loss, although the row goes before its renewals do. Nor is a row that goes
+ * while the others are still to come. */
+TS_ONCE(test_withdrawing_is_no_loss)
+{
+    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
+    TS_CLIENT *client = open_with_history();
+    const char *name = ts_name("no-loss");
+    rowlock_hold *none = NULL;
+    /* What it looks for when it has withdrawn. */
+    ts_proxy_answer(proxy, STOPPED, "barrier_look", 40);
+    WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(events_of(client, name, "acquired"), 0);
+    assert_int_equal(events_of(client, name, "lost"), 0);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_total t JOIN resource r ON r.id = t.id"
+                                " WHERE r.resource_name = %s",
+                                ts_quote(name)),
+                     0);
 }
 
 TS_MAIN("latches and barriers", through_begin, through_end)
