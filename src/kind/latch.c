@@ -121,12 +121,14 @@ static uint64_t generation_of(const latch *l, const latch_look *seen)
 
 /* ------------------------------------------------------------------------------ what it is */
 
-static rowlock_status not_set(const latch *l, rowlock_error *err)
+/* `generation`: which one was asked for; 0: any. */
+static rowlock_status not_set(const latch *l, uint64_t generation, rowlock_status status,
+                              rowlock_error *err)
 {
-    if (l->generation)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was not set to generation %" PRIu64 " yet",
-                       l->name, l->generation);
-    return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was not set yet (`rowlock latch set`)", l->name);
+    if (generation)
+        return rl_fail(err, status, "'%s' was not set to generation %" PRIu64 " yet", l->name,
+                       generation);
+    return rl_fail(err, status, "'%s' was not set yet (`rowlock latch set`)", l->name);
 }
 
 static rowlock_status broken(const latch *l, const latch_look *seen, rowlock_error *err)
@@ -327,7 +329,7 @@ static rowlock_status not_counted(const latch *l, rowlock_error *err)
     RL_TRY(rl_no_effect(look(l, &seen, err), err));
     switch (state_of(&seen, generation_of(l, &seen))) {
     case ROWLOCK_LATCH_UNSET:
-        return not_set(l, err);
+        return not_set(l, l->generation, ROWLOCK_NOT_FOUND, err);
     case ROWLOCK_LATCH_BROKEN:
         return broken(l, &seen, err);
     case ROWLOCK_LATCH_OPEN:
@@ -582,8 +584,7 @@ static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *
     case ROWLOCK_LATCH_BROKEN:
         return broken(l, &seen, err);
     case ROWLOCK_LATCH_UNSET:
-        (void)not_set(l, err);
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' was not set yet", l->name);
+        return not_set(l, w->asked, ROWLOCK_BUSY, err);
     case ROWLOCK_LATCH_ARMED:
         break;
     }
