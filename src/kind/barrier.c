@@ -106,6 +106,7 @@ static rowlock_status not_locked(entering *e, rowlock_error *err)
 /* Who gathers with us; and the lowest place that nobody has. */
 typedef struct gathering {
     uint64_t generation;
+    bool stale; /* one of them is gone, and still there */
     unsigned count;
     unsigned place;
     uint64_t taken[(ROWLOCK_BARRIER_MAX + 63) / 64];
@@ -114,6 +115,7 @@ typedef struct gathering {
 static void note_place(gathering *g, const rl_cell *cells)
 {
     g->generation = cells[0].u64;
+    g->stale = g->stale || cells[2].u64 != 0;
     if (cells[1].i64 < 0 || cells[1].i64 >= ROWLOCK_BARRIER_MAX)
         return;
     g->count++;
@@ -124,17 +126,17 @@ static void note_place(gathering *g, const rl_cell *cells)
 
 static rowlock_status gather(entering *e, rl_conn *conn, gathering *g, rowlock_error *err)
 {
-    const rl_value id[] = {rl_u64(e->id)};
+    const rl_value own[] = {rl_text(e->last_owner), rl_u64(e->id)};
     const rl_value gone[] = {rl_u64(e->id), rl_text(e->last_owner)};
     rl_io io = rl_budget_quick_io(e->budget);
     rl_done done = {0};
     rl_rows rows;
     *g = (gathering){.generation = 0};
     RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_BARRIER_DROP, gone, &io, &done, err), err));
-    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_BARRIER_GATHERED, id, &io, &rows, err), err));
+    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_BARRIER_GATHERED, own, &io, &rows, err), err));
     while (rl_next(&rows))
         note_place(g, rows.cells);
-    if (g->generation && g->count < e->count)
+    if (g->generation && g->count < e->count && !g->stale)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "who has entered '%s' could not be read",
                    e->whole->locks[0].name);

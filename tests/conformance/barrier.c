@@ -268,6 +268,30 @@ TS_ONCE(test_enters_again)
     end(two);
 }
 
+/* The same, when others have come in its place before it looks. */
+TS_ONCE(test_the_others_have_come)
+{
+    const char *name = ts_name("instead");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    const uint64_t id = ts_id_of(mysql, name);
+    const uint64_t generation = ts_version_of(mysql, name);
+    ts_sql(mysql, "BEGIN");
+    ts_sql(mysql, "UPDATE resource SET version = version + 1 WHERE id = %" PRIu64, id);
+    ts_sql(mysql, "DELETE FROM lock_grant WHERE resource_id = %" PRIu64, id);
+    ts_sql(mysql, "COMMIT");
+    assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
+    assert_false(atomic_load(&one->entered));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    assert_int_equal(rowlock_hold_token(one->hold), generation + 1);
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    end(one);
+    end(two);
+}
+
 /* Lost after all have come, or gone without leaving: the others are told who. */
 TS_ONCE(test_lost_after)
 {

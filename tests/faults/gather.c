@@ -256,6 +256,7 @@ static uint64_t members_of(const char *name)
 typedef struct member {
     rowlock_client *from;
     const char *name;
+    unsigned count;
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -267,15 +268,20 @@ static void *enter(void *data)
 {
     const rowlock_barrier_options options = {.wait_ms = 30000, .ttl_ms = 30000};
     member *m = data;
-    m->status = rowlock_barrier_enter(m->from, m->name, 2, &options, &m->hold, &m->err);
+    m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
 }
 
+static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
+{
+    *m = (member){.from = from, .name = name, .count = count};
+    assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
+}
+
 static void start(member *m, rowlock_client *from, const char *name)
 {
-    *m = (member){.from = from, .name = name};
-    assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
+    start_of(m, from, name, 2);
 }
 
 static void finish(member *m)
@@ -344,6 +350,52 @@ TS_ONCE(test_entering_is_stopped)
         WANT(OK, rowlock_release(second.hold, &ts_err));
         WANT(OK, rowlock_release(first.hold, &ts_err));
     }
+}
+
+/* The statement that deletes who has died was stopped, and answered as if nobody had (MariaDB). */
+TS_ONCE(test_the_dead_are_not_counted)
+{
+    static member first;
+    static member second;
+    static member third;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("dead");
+    start_of(&first, direct, name, 3);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_sql(mysql,
+           "INSERT INTO lock_grant (resource_id, owner, owner_label, version, place, acquired_at,"
+           " expires_at) SELECT id, 'dead', 'the dead', version, 1, UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6) FROM resource WHERE resource_name = %s",
+           ts_quote(name));
+    ts_proxy_answer(proxy, 0, "barrier_drop", 2);
+    start_of(&second, client, name, 3);
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 20000));
+    start_of(&third, direct, name, 3);
+    finish(&first);
+    finish(&second);
+    finish(&third);
+    assert_int_equal(members_of(name), 3);
+    WANT(BUSY, rowlock_barrier_leave(first.hold, 0, NULL, &ts_err));
+    WANT(BUSY, rowlock_barrier_leave(second.hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_leave(third.hold, 10000, NULL, &ts_err));
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+    WANT(OK, rowlock_release(third.hold, &ts_err));
+}
+
+/* So was the one that deletes its own row: it is done again. */
+TS_ONCE(test_going_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("goes");
+    const rowlock_barrier_options options = {.ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_barrier_enter(client, name, 1, &options, &hold, &ts_err));
+    WANT(OK, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+    ts_proxy_answer(proxy, 0, "shared_leave", 2);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(members_of(name), 0);
 }
 
 /* Somebody who enters has the row locked meanwhile. */
@@ -416,6 +468,156 @@ TS_ONCE(test_withdrawing_is_no_loss)
                                 " WHERE r.resource_name = %s",
                                 ts_quote(name)),
                      0);
+}
+
+/* ------------------------------------------------------------------------ KILL QUERY */
+
+/* Threads that go through generations, while somebody stops whatever statement of theirs runs. Each
+ * writes down that it has come before it says so, and looks how many have when it goes on. */
+enum { CREW = 4, ROUNDS = 40 };
+
+typedef struct crew {
+    const char *name;
+    const char *user;
+    rowlock_client *clients[CREW];
+    void (*round)(const struct crew *crew, rowlock_client *client, unsigned who, unsigned number);
+    atomic_uint come[ROUNDS];
+    atomic_uint ready[ROUNDS];
+    atomic_uint places[ROUNDS]; /* a bit for each that was given */
+    atomic_uint done;
+    atomic_uint wrong;
+} crew;
+
+static crew the_crew;
+
+/* In a thread: the others go on, or wait in vain. */
+static void expect(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s: %s\n", the_crew.name, what);
+    atomic_fetch_add(&the_crew.wrong, 1);
+}
+
+/* Stopped by somebody: it is tried again. */
+static bool was_stopped(rowlock_status status, const rowlock_error *err)
+{
+    expect(status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN,
+           err->message);
+    return status != ROWLOCK_OK && atomic_load(&the_crew.wrong) == 0;
+}
+
+static void latch_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+{
+    const uint64_t generation = number + 1;
+    const rowlock_latch_options options = {.wait_ms = 60000, .generation = generation};
+    char key[12];
+    rowlock_status status = ROWLOCK_NOT_FOUND;
+    rowlock_error err = {0};
+    snprintf(key, sizeof key, "%u", who);
+    atomic_fetch_add(&the_crew.come[number], 1);
+    while (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_BUSY || was_stopped(status, &err)) {
+        /* Whoever comes first sets it. */
+        status = rowlock_latch_set(client, the->name, CREW, NULL, &err);
+        if (status != ROWLOCK_BUSY)
+            (void)was_stopped(status, &err);
+        status = rowlock_latch_down(client, the->name, key, generation, &err);
+    }
+    do
+        status = rowlock_latch_wait(client, the->name, &options, NULL, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+}
+
+static void barrier_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+{
+    const rowlock_barrier_options options = {.wait_ms = 60000, .ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    rowlock_status status;
+    rowlock_error err = {0};
+    (void)who;
+    atomic_fetch_add(&the_crew.come[number], 1);
+    do
+        status = rowlock_barrier_enter(client, the->name, CREW, &options, &hold, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+    if (!hold)
+        return;
+    expect(rowlock_hold_token(hold) == number + 1, "it is another generation");
+    atomic_fetch_or(&the_crew.places[number], 1U << rowlock_hold_slot(hold));
+    atomic_fetch_add(&the_crew.ready[number], 1);
+    do
+        status = rowlock_barrier_leave(hold, 60000, NULL, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.ready[number]) == CREW, "not all were ready");
+    expect(atomic_load(&the_crew.places[number]) == (1U << CREW) - 1, "a place was given twice");
+    (void)was_stopped(rowlock_release(hold, &err), &err);
+}
+
+static void *go_through(void *data)
+{
+    const unsigned who = (unsigned)(uintptr_t)data;
+    for (unsigned number = 0; number < ROUNDS && atomic_load(&the_crew.wrong) == 0; number++)
+        the_crew.round(&the_crew, the_crew.clients[who], who, number);
+    atomic_fetch_add(&the_crew.done, 1);
+    return NULL;
+}
+
+/* The number of statements that were stopped, or may have been. */
+static unsigned stop_all(const char *user)
+{
+    unsigned count = 0;
+    char *ids = ts_sql_text(mysql,
+                            "SELECT COALESCE(GROUP_CONCAT(id), '') FROM " TS_PROCESSLIST
+                            " WHERE user = '%s' AND command <> 'Sleep'",
+                            user);
+    for (char *at = ids; *at; at += *at == ',')
+        count += ts_sql_try(mysql, "KILL QUERY %lu", strtoul(at, &at, 10)) == 0;
+    free(ids);
+    return count;
+}
+
+static void run_crew(const char *word, void (*round)(const crew *the, rowlock_client *client,
+                                                     unsigned who, unsigned number))
+{
+    pthread_t threads[CREW];
+    unsigned stopped = 0;
+    the_crew = (crew){.name = ts_name(word), .round = round};
+    the_crew.user = ts_user(word, "stopped", "ALL", ts_schema());
+    for (int i = 0; i < CREW; i++)
+        the_crew.clients[i] = ts_open_as((rowlock_client_options){
+            .user = the_crew.user, .password = "stopped", .no_history = true});
+    for (uintptr_t i = 0; i < CREW; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, go_through, (void *)i), 0);
+    for (int64_t end = ts_now_ms() + 90000; atomic_load(&the_crew.done) < CREW && ts_now_ms() < end;
+         ts_pass_ms(10))
+        stopped += stop_all(the_crew.user);
+    assert_int_equal(atomic_load(&the_crew.done), CREW);
+    for (int i = 0; i < CREW; i++) {
+        pthread_join(threads[i], NULL);
+        rowlock_client_close(the_crew.clients[i]);
+    }
+    assert_int_equal(atomic_load(&the_crew.wrong), 0);
+    print_message("# %u statements were stopped\n", stopped);
+    assert_true(stopped > 0);
+}
+
+TS_ONCE(test_counts_beside_kill_query)
+{
+    run_crew("stopped-latch", latch_round);
+    rowlock_latch_info info;
+    WANT(OK, rowlock_latch_get(direct, the_crew.name, &info, &ts_err));
+    assert_int_equal(info.state, ROWLOCK_LATCH_OPEN);
+    assert_int_equal(info.generation, ROUNDS);
+    assert_int_equal(info.down, CREW);
+}
+
+TS_ONCE(test_entering_beside_kill_query)
+{
+    run_crew("stopped-barrier", barrier_round);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
+                                ts_quote(the_crew.name)),
+                     ROUNDS + 1);
 }
 
 TS_MAIN("latches and barriers", through_begin, through_end)

@@ -643,7 +643,8 @@ static void do_enter(session *s, const words *w, char *out)
     snprintf(id, sizeof id, "@%s", argument(w, 1));
     const char *const drop[] = {id, argument(w, 3)};
     unsigned failed = run_named(s, "barrier_drop", drop, &result, &rows);
-    failed = failed ? failed : run_named(s, "barrier_gathered", drop, &result, &rows);
+    const char *const own[] = {argument(w, 3), id};
+    failed = failed ? failed : run_named(s, "barrier_gathered", own, &result, &rows);
     const unsigned count = failed ? 0 : note_gathered(result, generation, sizeof generation);
     snprintf(place, sizeof place, "%u", count);
     const char *const member[] = {id,         argument(w, 3), argument(w, 3),

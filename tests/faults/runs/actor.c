@@ -451,7 +451,8 @@ int main(int argc, char **argv)
         a.slow_disk = dice_roll(&a.dice, 2);
     }
     history_log(&a.log,
-                "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d slots=%u members=%u probe=%d",
+                "begin name=%s mode=%s ttl=%" PRId64
+                " polls=%d far=%d slots=%u members=%u probe=%d",
                 a.lock, mode, a.ttl_ms * 1000, a.poll, strstr(a.socket, "proxy") != NULL, a.slots,
                 a.members, !is_work);
     return is_work ? work(&a) : probe(&a);

@@ -100,7 +100,8 @@ void barrier_cycle(actor *a)
     actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
-/* As many as it takes do this at once. With one that is dead, and was in, they go and come again. */
+/* As many as it takes do this at once. With one that is dead, and was in, they go and come again.
+ */
 void barrier_probe(actor *a)
 {
     const int64_t end = history_now() + PROBE_MS * 1000;

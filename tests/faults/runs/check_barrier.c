@@ -111,9 +111,8 @@ static void check_leave(checking *c, const call *left)
         ready += other && other->at < left->reply;
     }
     if (strcmp(left->status, "OK") == 0 && ready < left->by->members)
-        complain(c, "barrier-early",
-                 "%" PRIu64 ": %u left at %" PRId64 "; %u of %u were ready to", left->asked,
-                 left->by->who, left->reply, ready, left->by->members);
+        complain(c, "barrier-early", "%" PRIu64 ": %u left at %" PRId64 "; %u of %u were ready to",
+                 left->asked, left->by->who, left->reply, ready, left->by->members);
     if (strcmp(left->status, "LOST") == 0 && !may_be_lost(c, left))
         complain(c, "barrier-lost", "%" PRIu64 ": %u was told at %" PRId64 " that one is missing",
                  left->asked, left->by->who, left->reply);

@@ -232,18 +232,16 @@ static void check_fate(const latch_check *l, uint64_t g)
     const generation *of = &l->list[g];
     const unsigned count = of->set ? of->set->count : 0;
     if (of->open != TIME_NEVER && of->broken != TIME_NEVER)
-        complain(l->c, "latch-fate",
-                 "%" PRIu64 " was open at %" PRId64 ", and broken at %" PRId64, g, of->open,
-                 of->broken);
+        complain(l->c, "latch-fate", "%" PRIu64 " was open at %" PRId64 ", and broken at %" PRId64,
+                 g, of->open, of->broken);
     if (of->open != TIME_NEVER && may_have_counted(l, g, of->open) < count)
         complain(l->c, "latch-early",
                  "%" PRIu64 " was open at %" PRId64 "; %u of %u may have counted by then", g,
                  of->open, may_have_counted(l, g, of->open), count);
     const int64_t broken = of->full < of->broken ? of->full : of->broken;
     if (of->broken != TIME_NEVER && !may_be_broken(l, g, broken))
-        complain(l->c, "latch-broken",
-                 "%" PRIu64 " was broken at %" PRId64 ", for no reason%s", g, of->broken,
-                 of->full < of->broken ? ": all had counted" : "");
+        complain(l->c, "latch-broken", "%" PRIu64 " was broken at %" PRId64 ", for no reason%s", g,
+                 of->broken, of->full < of->broken ? ": all had counted" : "");
 }
 
 /* Whoever sets the next one has found this one settled; and nobody gets a lower one later. */
@@ -278,8 +276,8 @@ static void check_wait(const latch_check *l, const call *a)
 {
     const bool busy = strcmp(a->status, "BUSY") == 0;
     const generation *of = generation_at(l, a->asked);
-    if (strcmp(a->verb, "wait") != 0 || !a->asked ||
-        (!busy && strcmp(a->status, "TIMEOUT") != 0) || of->full == TIME_NEVER)
+    if (strcmp(a->verb, "wait") != 0 || !a->asked || (!busy && strcmp(a->status, "TIMEOUT") != 0) ||
+        of->full == TIME_NEVER)
         return;
     const int64_t at = busy ? a->at : a->reply;
     const int64_t calm = model_calm_since(l->m, at, true);
@@ -312,12 +310,13 @@ static void check_look(const latch_check *l, size_t first, size_t end)
         const call *a = &l->m->calls[i];
         bool there = !rows->armed || !is_due(l, a, rows);
         for (size_t j = first; !there && *a->key && j < end; j++)
-            there = l->m->counts[j].of == rows->generation &&
-                    strcmp(l->m->counts[j].key, a->key) == 0;
+            there =
+                l->m->counts[j].of == rows->generation && strcmp(l->m->counts[j].key, a->key) == 0;
         nameless += !there && !*a->key;
         if (!there && *a->key)
             complain(l->c, "count-lost",
-                     "%" PRIu64 ": %u counted with %s at %" PRId64 "; at %" PRId64 " that is not there",
+                     "%" PRIu64 ": %u counted with %s at %" PRId64 "; at %" PRId64
+                     " that is not there",
                      rows->generation, a->by->who, a->key, a->reply, rows->from);
     }
     unsigned rows_here = 0;
@@ -328,9 +327,9 @@ static void check_look(const latch_check *l, size_t first, size_t end)
                  "%" PRIu64 ": %u have counted without a key; at %" PRId64 " there are %u counts",
                  rows->generation, nameless, rows->from, rows_here);
     if (rows_here > may_have_counted(l, rows->generation, rows->to))
-        complain(l->c, "count-more",
-                 "%" PRIu64 ": %u counts at %" PRId64 "; %u may have been made", rows->generation,
-                 rows_here, rows->from, may_have_counted(l, rows->generation, rows->to));
+        complain(l->c, "count-more", "%" PRIu64 ": %u counts at %" PRId64 "; %u may have been made",
+                 rows->generation, rows_here, rows->from,
+                 may_have_counted(l, rows->generation, rows->to));
 }
 
 static void check_looks(const latch_check *l)

@@ -869,8 +869,8 @@ void check_calls(checking *c)
         if (took > wait + SLACK_TRY + check_lateness(c, a->at, a->reply) +
                        model_stopped(c->m, a->by->who, (span){a->at, a->reply}))
             complain(c, "wait-bound",
-                     "%s: the %s of %u at %" PRId64 " took %" PRId64 " us of %" PRId64,
-                     a->by->name, a->verb, a->by->who, a->at, took, a->wait);
+                     "%s: the %s of %u at %" PRId64 " took %" PRId64 " us of %" PRId64, a->by->name,
+                     a->verb, a->by->who, a->at, took, a->wait);
     }
 }
 

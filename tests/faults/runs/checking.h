@@ -20,7 +20,8 @@ int64_t check_lateness(const checking *c, int64_t from, int64_t to);
 bool check_crashed(const checking *c, int64_t from, int64_t to);
 /* Could it not renew in this time, or was it slow to? */
 bool check_renewed_late(const checking *c, const process *p, int64_t from, int64_t to);
-/* Calls at latches and barriers: is there a reason for what they answered, and for how long it took? */
+/* Calls at latches and barriers: is there a reason for what they answered, and for how long it
+ * took? */
 void check_calls(checking *c);
 /* Each probe has to come to the end of what it does: this call, with OK. */
 void check_probes(checking *c, const char *rule, const char *verb);

@@ -11,9 +11,9 @@ enum { CREW_MAX = PLAN_ACTORS + PLAN_SLOTS + PLAN_SLOTS_MOST };
 
 typedef struct member {
     const planned_actor *plan; /* NULL: there is none */
-    pid_t pid;    /* 0: it does not live */
-    unsigned who; /* in the history; each life has its own */
-    int in;       /* its stdin: it is to end when that does; -1: it is to end */
+    pid_t pid;                 /* 0: it does not live */
+    unsigned who;              /* in the history; each life has its own */
+    int in;                    /* its stdin: it is to end when that does; -1: it is to end */
     bool stopped;
     int64_t replace_at; /* microseconds; when there is to be another */
     unsigned lives;

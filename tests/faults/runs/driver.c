@@ -281,20 +281,14 @@ int main(int argc, char **argv)
                  .jobs = 1,
                  .choice = {.fault = FAULT_KINDS, .third = PLAN_BY_SEED},
                  .readers = AS_PLANNED};
-    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
-                                          {"runs", required_argument, NULL, 'n'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"folder", required_argument, NULL, 'f'},
-                                          {"actor", required_argument, NULL, 'a'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"check", required_argument, NULL, 'c'},
-                                          {"fault", required_argument, NULL, 'k'},
-                                          {"readers", required_argument, NULL, 'r'},
-                                          {"slots", required_argument, NULL, 'l'},
-                                          {"latch", no_argument, NULL, 'L'},
-                                          {"barrier", required_argument, NULL, 'B'},
-                                          {"alone", no_argument, NULL, 'A'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},    {"runs", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},    {"folder", required_argument, NULL, 'f'},
+        {"actor", required_argument, NULL, 'a'},   {"expect", required_argument, NULL, 'e'},
+        {"check", required_argument, NULL, 'c'},   {"fault", required_argument, NULL, 'k'},
+        {"readers", required_argument, NULL, 'r'}, {"slots", required_argument, NULL, 'l'},
+        {"latch", no_argument, NULL, 'L'},         {"barrier", required_argument, NULL, 'B'},
+        {"alone", no_argument, NULL, 'A'},         {NULL, 0, NULL, 0}};
     beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (c == 'c')

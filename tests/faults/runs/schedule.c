@@ -171,8 +171,7 @@ static void add_third(plan *p, const schedule_choice *w)
 
 static plan make(uint64_t seed, bool mixed, fault_kind alone, const schedule_choice *w)
 {
-    plan p = {
-        .seed = seed, .mixed = mixed, .alone = w->alone, .actor_count = PLAN_ACTORS_OF_TWO};
+    plan p = {.seed = seed, .mixed = mixed, .alone = w->alone, .actor_count = PLAN_ACTORS_OF_TWO};
     dice d = dice_of(seed);
     p.active_ms = dice_between(&d, 4000, 6000) / (w->alone ? 2 : 1);
     p.readers = plan_readers(seed);
