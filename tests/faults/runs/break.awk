@@ -172,10 +172,10 @@ guard == "latch-open" && name == "latch_open" {
     change("AND slots <= .*;", ";")
     change("AND version = :generation", "AND (version = :generation OR 1 = 1)")
 }
-guard == "latch-expiry" && name == "latch_members" { change("AND g.expires_at <= UTC_TIMESTAMP\\(6\\)", "") }
+guard == "latch-expiry" && name == "latch_members" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\)", "TRUE") }
 guard == "latch-expiry" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "OR 1 = 1") }
 guard == "latch-for-ever" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "") }
-guard == "latch-counted" && name ~ /^latch_(members|break_member)$/ { change("AND d.owner IS NULL", "") }
+guard == "latch-counted" && name ~ /^latch_(members|break_member)$/ { change("AND d.resource_id IS NULL", "") }
 guard == "latch-leave" && name == "latch_break_member" {
     change(" AND g.version = r.version", "")
     change("AND r.version = :generation", "AND (r.version = :generation OR 1 = 1)")
