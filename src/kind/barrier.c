@@ -34,6 +34,7 @@ typedef struct entering {
     rl_trace request;                       /* the last COMMIT */
     bool open;                              /* whose reply was lost */
     bool sent;                              /* it may have entered, as far as the server knows */
+    bool has_row;                           /* the present member's was committed */
     char last_owner[ROWLOCK_OWNER_MAX + 1]; /* of a row of ours that may still be there; "": none */
 } entering;
 
@@ -202,6 +203,7 @@ static rowlock_status enter_on(entering *e, rl_conn *conn, rowlock_error *err)
     e->request.sent_us = sent_us;
     /* One that was stopped may be done all the same. */
     e->open = status != ROWLOCK_OK && status != ROWLOCK_DEADLOCK;
+    e->has_row = status == ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         conn->broken = true;
     return e->open ? ROWLOCK_UNAVAILABLE : status;
@@ -221,9 +223,11 @@ static void drop_member(entering *e)
     rowlock_hold *part = part_of(e->whole);
     if (part && rl_part_held(part))
         rl_hold_end(part);
-    /* What is left of it in the table must not count beside the next one. */
-    if (part)
+    /* What is left of it in the table must not count beside the next one. (An attempt that came to
+     * nothing has not deleted what was left before.) */
+    if (part && e->has_row)
         memcpy(e->last_owner, part->owner, sizeof e->last_owner);
+    e->has_row = false;
     rl_part_drop(e->whole, 0);
 }
 
@@ -253,6 +257,7 @@ static rowlock_status settle(entering *e, rowlock_error *err)
     RL_TRY(rl_settle(e->whole->client, e->budget, &e->request, err));
     RL_TRY(look(e, part_of(e->whole)->owner, lock->version, &seen, err));
     e->open = false;
+    e->has_row = seen.mine;
     if (seen.mine)
         return begin_member(e, err);
     drop_member(e);

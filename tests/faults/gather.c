@@ -321,6 +321,38 @@ TS_ONCE(test_entering)
     }
 }
 
+/* Entering anew takes more than one attempt: what is left of it in the table does not count beside
+ * itself, even where that is still in its time. */
+TS_ONCE(test_entering_anew)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("anew");
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 20);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 17, 20000));
+    ts_sql(mysql,
+           "UPDATE lock_grant SET owner_label = 'left', expires_at = UTC_TIMESTAMP(6) + INTERVAL 1"
+           " HOUR WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql,
+                                      "SELECT COUNT(*) FROM lock_grant WHERE owner_label <> 'left'"
+                                      " AND resource_id = %" PRIu64,
+                                      ts_id_of(mysql, name)) == 1,
+                           20000));
+    assert_int_equal(members_of(name), 1);
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+}
+
 /* Stopped: the transaction is undone, and it enters anew. */
 TS_ONCE(test_entering_is_stopped)
 {
