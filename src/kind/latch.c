@@ -79,6 +79,7 @@ static rowlock_status look_on(const latch *l, rl_conn *conn, latch_look *seen, r
     rl_io io = rl_budget_quick_io(l->budget);
     rl_rows rows;
     bool found = false;
+    *seen = (latch_look){.count = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_LATCH_LOOK, values, &io, &found, &rows, err), err));
     if (!found)
@@ -325,7 +326,7 @@ typedef struct counting {
 /* Nothing matched: why? */
 static rowlock_status not_counted(const latch *l, rowlock_error *err)
 {
-    latch_look seen;
+    latch_look seen = {.count = 0};
     RL_TRY(rl_no_effect(look(l, &seen, err), err));
     switch (state_of(&seen, generation_of(l, &seen))) {
     case ROWLOCK_LATCH_UNSET:
