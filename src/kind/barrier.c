@@ -34,7 +34,9 @@ typedef struct entering {
     rl_trace request;                       /* the last COMMIT */
     bool open;                              /* whose reply was lost */
     bool sent;                              /* it may have entered, as far as the server knows */
+    bool has_row;                           /* the present member's was committed */
     char last_owner[ROWLOCK_OWNER_MAX + 1]; /* of a row of ours that may still be there; "": none */
+    uint64_t last_version;
 } entering;
 
 static rowlock_hold *part_of(const rowlock_hold *whole)
@@ -65,6 +67,7 @@ static rowlock_status look_on(const entering *e, rl_conn *conn, const rl_io *io,
                                rl_text(e->whole->locks[0].name)};
     rl_rows rows;
     bool found = false;
+    *seen = (barrier_look){.count = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_BARRIER_LOOK, values, io, &found, &rows, err), err));
     if (!found)
@@ -204,6 +207,7 @@ static rowlock_status enter_on(entering *e, rl_conn *conn, rowlock_error *err)
     e->request.sent_us = sent_us;
     /* One that was stopped may be done all the same. */
     e->open = status != ROWLOCK_OK && status != ROWLOCK_DEADLOCK;
+    e->has_row = status == ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         conn->broken = true;
     return e->open ? ROWLOCK_UNAVAILABLE : status;
@@ -223,9 +227,13 @@ static void drop_member(entering *e)
     rowlock_hold *part = part_of(e->whole);
     if (part && rl_part_held(part))
         rl_hold_end(part);
-    /* What is left of it in the table must not count beside the next one. */
-    if (part)
+    /* What is left of it in the table must not count beside the next one. (An attempt that came to
+     * nothing has not deleted what was left before.) */
+    if (part && e->has_row) {
         memcpy(e->last_owner, part->owner, sizeof e->last_owner);
+        e->last_version = part->locks[0].version;
+    }
+    e->has_row = false;
     rl_part_drop(e->whole, 0);
 }
 
@@ -255,6 +263,7 @@ static rowlock_status settle(entering *e, rowlock_error *err)
     RL_TRY(rl_settle(e->whole->client, e->budget, &e->request, err));
     RL_TRY(look(e, part_of(e->whole)->owner, lock->version, &seen, err));
     e->open = false;
+    e->has_row = seen.mine;
     if (seen.mine)
         return begin_member(e, err);
     drop_member(e);
@@ -322,14 +331,16 @@ static bool is_unsettled(const void *data)
 }
 
 /* The row is to go, if it is there: OK, once it is known that it has. */
-static rowlock_status take_row_away(entering *e, rowlock_error *err)
+static rowlock_status take_row_away(entering *e, const char *owner, uint64_t generation,
+                                    rowlock_error *err)
 {
-    const rowlock_hold *part = part_of(e->whole);
-    const rl_value values[] = {rl_u64(e->id), rl_text(part->owner), rl_u64(part->locks[0].version)};
+    rowlock_client *client = e->whole->client;
+    const rl_value values[] = {rl_u64(e->id), rl_text(owner), rl_u64(generation)};
     if (e->open)
-        RL_TRY(rl_settle(part->client, e->budget, &e->request, err));
+        RL_TRY(rl_settle(client, e->budget, &e->request, err));
+    e->has_row = e->has_row || e->open;
     e->open = false;
-    return rl_client_run(part->client, e->budget, RL_SQL_BARRIER_WITHDRAW, values, NULL, err);
+    return rl_client_run(client, e->budget, RL_SQL_BARRIER_WITHDRAW, values, NULL, err);
 }
 
 /* The wait has ended: its row goes, unless all have come in the last moment. OK: they have. BUSY:
@@ -338,12 +349,14 @@ static rowlock_status attempt_withdraw(void *data, int64_t *hint_us, rowlock_err
 {
     entering *e = data;
     const rowlock_hold *part = part_of(e->whole);
-    const uint64_t generation = part->locks[0].version;
+    const bool its_own = e->has_row || e->open; /* else what is left of the one before */
+    const char *owner = its_own ? part->owner : e->last_owner;
+    const uint64_t generation = its_own ? part->locks[0].version : e->last_version;
     barrier_look seen;
     /* (BUSY: somebody who enters has the barrier's row locked.) */
-    if (take_row_away(e, err) != ROWLOCK_OK)
+    if (take_row_away(e, owner, generation, err) != ROWLOCK_OK)
         return ROWLOCK_UNAVAILABLE;
-    rowlock_status status = look(e, part->owner, generation, &seen, err);
+    rowlock_status status = look(e, owner, generation, &seen, err);
     if (status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         return ROWLOCK_UNAVAILABLE;
     *hint_us = RL_FINAL;

@@ -79,6 +79,7 @@ static rowlock_status look_on(const latch *l, rl_conn *conn, latch_look *seen, r
     rl_io io = rl_budget_quick_io(l->budget);
     rl_rows rows;
     bool found = false;
+    *seen = (latch_look){.count = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_LATCH_LOOK, values, &io, &found, &rows, err), err));
     if (!found)
@@ -325,7 +326,7 @@ typedef struct counting {
 /* Nothing matched: why? */
 static rowlock_status not_counted(const latch *l, rowlock_error *err)
 {
-    latch_look seen;
+    latch_look seen = {.count = 0};
     RL_TRY(rl_no_effect(look(l, &seen, err), err));
     switch (state_of(&seen, generation_of(l, &seen))) {
     case ROWLOCK_LATCH_UNSET:
@@ -476,8 +477,8 @@ static rowlock_status count(counting *c, rowlock_error *err)
         return status;
     return rl_fail(err, ROWLOCK_UNKNOWN,
                    "the reply was lost and the server could not be asked again: '%s' may have been "
-                   "counted",
-                   c->l.name);
+                   "%s",
+                   c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted");
 }
 
 rowlock_status rl_latch_down(rowlock_client *client, const rl_budget *budget, const char *name,
@@ -543,54 +544,71 @@ static bool has_come(void *data, const rl_budget *budget)
            is_full(&seen, l.generation);
 }
 
-static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *err)
+/* The name's row, and which generation is waited for: from the first look on it is this one,
+ * whatever comes after it. */
+static rowlock_status find_generation(waiting *w, latch_look *seen, int64_t *hint_us,
+                                      rowlock_error *err)
 {
-    waiting *w = data;
     latch *l = &w->l;
-    latch_look seen;
-    bool again = false;
     const uint64_t before = l->id;
     RL_TRY(rl_resource_id(l->client, l->budget, l->name, RL_KIND_LATCH, &l->id, err));
     rl_await_at(&w->await, l->id);
     if (l->id != before && !w->was_set)
         l->generation = w->asked;
-    rowlock_status status = look_in_turn(w, &seen, err);
+    rowlock_status status = look_in_turn(w, seen, err);
     /* Purged before it was set: the first generation will be another one. */
     if (status == ROWLOCK_BUSY && !w->was_set) {
         l->generation = w->asked;
         *hint_us = RL_AT_ONCE;
     }
     RL_TRY(status);
-    w->was_set = w->was_set || !seen.unset;
-    /* From now on it is this one, whatever comes after it. */
-    const uint64_t next = seen.unset ? seen.version + 1 : seen.version;
+    w->was_set = w->was_set || !seen->unset;
+    const uint64_t next = seen->unset ? seen->version + 1 : seen->version;
     if (!l->generation)
         l->generation = next;
     /* In line are those who wait for the present one, or the first. */
     w->await.apart = l->generation != next;
     if (w->await.apart)
         *hint_us = RL_NOT_BEFORE(APART_US + (int64_t)(rl_random_u32() % APART_US));
+    return ROWLOCK_OK;
+}
+
+/* OK: it has opened. */
+static rowlock_status has_opened(const waiting *w, const latch_look *seen, rowlock_error *err)
+{
+    const latch *l = &w->l;
+    switch (state_of(seen, l->generation)) {
+    case ROWLOCK_LATCH_OPEN:
+        return ROWLOCK_OK;
+    case ROWLOCK_LATCH_BROKEN:
+        return broken(l, seen, err);
+    case ROWLOCK_LATCH_UNSET:
+        return not_set(l, w->asked, ROWLOCK_BUSY, err);
+    case ROWLOCK_LATCH_ARMED:
+        break;
+    }
+    return some_to_come(l, seen, err);
+}
+
+static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    waiting *w = data;
+    const latch *l = &w->l;
+    latch_look seen;
+    bool again = false;
+    RL_TRY(find_generation(w, &seen, hint_us, err));
     /* What all have counted is open, whoever is kept from writing that down. */
     if (is_full(&seen, l->generation)) {
         (void)!settle_open(l, seen.version, NULL);
         return ROWLOCK_OK;
     }
     RL_TRY(settle(l, &seen, members_are_due(w), &again, err));
-    if (again)
+    if (again) {
         RL_TRY(look_in_turn(w, &seen, err));
-    switch (state_of(&seen, l->generation)) {
-    case ROWLOCK_LATCH_OPEN:
-        return ROWLOCK_OK;
-    case ROWLOCK_LATCH_BROKEN:
-        return broken(l, &seen, err);
-    case ROWLOCK_LATCH_UNSET:
-        return not_set(l, w->asked, ROWLOCK_BUSY, err);
-    case ROWLOCK_LATCH_ARMED:
-        break;
+        if (state_of(&seen, l->generation) == ROWLOCK_LATCH_ARMED)
+            *hint_us = RL_AT_ONCE;
     }
-    if (again)
-        *hint_us = RL_AT_ONCE;
-    return some_to_come(l, &seen, err);
+    return has_opened(w, &seen, err);
 }
 
 rowlock_status rl_latch_wait(rowlock_client *client, const rl_budget *budget, const char *name,

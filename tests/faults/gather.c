@@ -257,6 +257,7 @@ typedef struct member {
     rowlock_client *from;
     const char *name;
     unsigned count;
+    int64_t wait_ms;
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -266,8 +267,8 @@ typedef struct member {
 
 static void *enter(void *data)
 {
-    const rowlock_barrier_options options = {.wait_ms = 30000, .ttl_ms = 30000};
     member *m = data;
+    const rowlock_barrier_options options = {.wait_ms = m->wait_ms, .ttl_ms = 30000};
     m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
@@ -275,7 +276,7 @@ static void *enter(void *data)
 
 static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
 {
-    *m = (member){.from = from, .name = name, .count = count};
+    *m = (member){.from = from, .name = name, .count = count, .wait_ms = 30000};
     assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
 }
 
@@ -325,6 +326,64 @@ TS_ONCE(test_entering)
         WANT(OK, rowlock_release(first.hold, &ts_err));
         assert_int_equal(members_of(name), 0);
     }
+}
+
+/* Entering anew takes more than one attempt: what is left of it in the table does not count beside
+ * itself, even where that is still in its time. */
+TS_ONCE(test_entering_anew)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("anew");
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 20);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 17, 20000));
+    ts_sql(mysql,
+           "UPDATE lock_grant SET owner_label = 'left', expires_at = UTC_TIMESTAMP(6) + INTERVAL 1"
+           " HOUR WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql,
+                                      "SELECT COUNT(*) FROM lock_grant WHERE owner_label <> 'left'"
+                                      " AND resource_id = %" PRIu64,
+                                      ts_id_of(mysql, name)) == 1,
+                           20000));
+    assert_int_equal(members_of(name), 1);
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+}
+
+/* The wait ends before it has: what is left of it goes, too. */
+TS_ONCE(test_entering_anew_in_vain)
+{
+    static member first;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("in-vain");
+    first = (member){.from = client, .name = name, .count = 2, .wait_ms = 800};
+    assert_int_equal(pthread_create(&first.thread, NULL, enter, &first), 0);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 45);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 43, 20000));
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+           " WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    pthread_join(first.thread, NULL);
+    ts_err = first.err;
+    WANT(UNAVAILABLE, first.status);
+    assert_true(ts_proxy_answers_left(proxy) > 0);
+    assert_int_equal(dead_members_of(name), 1);
+    assert_int_equal(members_of(name), 1);
 }
 
 /* Stopped: the transaction is undone, and it enters anew. */
