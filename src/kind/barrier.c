@@ -65,6 +65,7 @@ static rowlock_status look_on(const entering *e, rl_conn *conn, const rl_io *io,
                                rl_text(e->whole->locks[0].name)};
     rl_rows rows;
     bool found = false;
+    *seen = (barrier_look){.version = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_BARRIER_LOOK, values, io, &found, &rows, err), err));
     if (!found)
