@@ -158,6 +158,7 @@ typedef struct member {
     rowlock_client *from;
     const char *name;
     unsigned count;
+    int64_t ttl_ms; /* set before the start; 0: long enough */
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -167,8 +168,9 @@ typedef struct member {
 
 static void *enter(void *data)
 {
-    const rowlock_barrier_options options = {.wait_ms = 30000, .ttl_ms = 30000};
     member *m = data;
+    const rowlock_barrier_options options = {.wait_ms = 30000,
+                                             .ttl_ms = m->ttl_ms ? m->ttl_ms : 30000};
     m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
@@ -176,7 +178,7 @@ static void *enter(void *data)
 
 static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
 {
-    *m = (member){.from = from, .name = name, .count = count};
+    *m = (member){.from = from, .name = name, .count = count, .ttl_ms = m->ttl_ms};
     assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
 }
 
@@ -282,6 +284,38 @@ TS_ONCE(test_the_dead_are_not_counted)
     WANT(OK, rowlock_release(first.hold, &ts_err));
     WANT(OK, rowlock_release(second.hold, &ts_err));
     WANT(OK, rowlock_release(third.hold, &ts_err));
+}
+
+/* Who has lost its place, as far as it knows, enters anew, and does not count itself twice. */
+TS_ONCE(test_its_own_row_is_not_another)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("own");
+    first.ttl_ms = ROWLOCK_TTL_MIN_MS;
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    char *owner = ts_sql_text(mysql, "SELECT owner FROM lock_grant WHERE resource_id = %" PRIu64,
+                              ts_id_of(mysql, name));
+    ts_proxy_stall(proxy, true);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE owner = %s",
+           ts_quote(owner));
+    ts_pass_ms(2 * ROWLOCK_TTL_MIN_MS);
+    ts_proxy_flow(proxy);
+    assert_true(POLL_UNTIL(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_grant WHERE owner = %s", ts_quote(owner)) == 0,
+        20000));
+    free(owner);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    assert_false(atomic_load(&first.ended));
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    assert_int_equal(members_of(name), 2);
+    (void)!rowlock_release(first.hold, &ts_err);
+    (void)!rowlock_release(second.hold, &ts_err);
 }
 
 /* So was the one that deletes its own row: it is done again. */
