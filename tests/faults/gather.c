@@ -158,7 +158,8 @@ typedef struct member {
     rowlock_client *from;
     const char *name;
     unsigned count;
-    int64_t ttl_ms; /* set before the start; 0: long enough */
+    int64_t ttl_ms; /* set before the start, as the next one; 0: long enough */
+    rowlock_cancel *cancel;
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -169,8 +170,8 @@ typedef struct member {
 static void *enter(void *data)
 {
     member *m = data;
-    const rowlock_barrier_options options = {.wait_ms = 30000,
-                                             .ttl_ms = m->ttl_ms ? m->ttl_ms : 30000};
+    const rowlock_barrier_options options = {
+        .wait_ms = 30000, .ttl_ms = m->ttl_ms ? m->ttl_ms : 30000, .cancel = m->cancel};
     m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
@@ -178,7 +179,8 @@ static void *enter(void *data)
 
 static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
 {
-    *m = (member){.from = from, .name = name, .count = count, .ttl_ms = m->ttl_ms};
+    *m = (member){
+        .from = from, .name = name, .count = count, .ttl_ms = m->ttl_ms, .cancel = m->cancel};
     assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
 }
 
@@ -333,46 +335,55 @@ TS_ONCE(test_going_is_stopped)
     assert_int_equal(members_of(name), 0);
 }
 
+static uint64_t living_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.expires_at > UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* It has entered, and does not want to wait any more. */
+static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t ttl_ms)
+{
+    static member m;
+    TS_CANCEL *cancel = ts_cancel();
+    m = (member){.ttl_ms = ttl_ms, .cancel = cancel};
+    start(&m, client, name);
+    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    rowlock_cancel_fire(cancel);
+    assert_true(POLL_UNTIL(atomic_load(&m.ended), 40000));
+    pthread_join(m.thread, NULL);
+    ts_err = m.err;
+    WANT(CANCELLED, m.status);
+}
+
 /* Somebody who enters has the row locked meanwhile. */
 TS_ONCE(test_withdrawing_waits)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = 30000};
     TS_CLIENT *client = through_open();
     const char *name = ts_name("locked");
-    rowlock_hold *none = NULL;
     ts_proxy_answer(proxy, 1205, "barrier_withdraw", 2);
-    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    enter_and_withdraw(client, name, 30000);
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     ts_proxy_flow(proxy);
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                " ON r.id = g.resource_id WHERE resource_name = %s"
-                                " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(living_of(name), 0);
 }
 
 /* A wait that ends: its place is another's, also when the word of that is lost. */
 TS_ONCE(test_withdrawing)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     static member first;
     static member second;
     for (int i = 0; i < 2; i++) {
         TS_CLIENT *client = through_open();
         const char *name = ts_name("withdraw");
-        rowlock_hold *none = NULL;
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
-        WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+        enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
         assert_true(ts_proxy_fired(proxy));
         ts_proxy_flow(proxy);
         /* What is left of it ends with its TTL. */
-        assert_true(POLL_UNTIL(ts_sql_u64(mysql,
-                                          "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                          " ON r.id = g.resource_id WHERE resource_name = %s"
-                                          " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                          ts_quote(name)) == 0,
-                               10000));
+        assert_true(POLL_UNTIL(living_of(name) == 0, 10000));
         start(&first, direct, name);
         assert_true(POLL_UNTIL(members_of(name) >= 1, 20000));
         assert_false(atomic_load(&first.ended));
