@@ -370,6 +370,17 @@ TS_ONCE(test_withdrawing_waits)
     assert_int_equal(living_of(name), 0);
 }
 
+/* Stopped, and answered as if it had found nothing. */
+TS_ONCE(test_withdrawing_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("again");
+    ts_proxy_answer(proxy, 0, "barrier_withdraw", 2);
+    enter_and_withdraw(client, name, 30000);
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(living_of(name), 0);
+}
+
 /* A wait that ends: its place is another's, also when the word of that is lost. */
 TS_ONCE(test_withdrawing)
 {

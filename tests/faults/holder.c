@@ -1,7 +1,7 @@
 /*
  * A holder as a process of its own, for the tests of death:
  *
- *   holder SOCKET SCHEMA NAME lease|pessimistic|latch|barrier TTL_MS
+ *   holder SOCKET SCHEMA NAME lease|pessimistic|latch|barrierN TTL_MS
  *
  * Says "READY" when it is connected, takes the lock (waiting up to a minute) and says "TOKEN n".
  * While it believes to hold it, it writes a beat every few milliseconds: an UPDATE of the table
@@ -10,7 +10,7 @@
  * pause, resume (the beats), check, fork, release, exit (without closing the client), quit. When it
  * is told of the loss it says "LOST".
  *
- * A member of a latch, or of a barrier of two, beats not: it is told done, or leave.
+ * A member of a latch, or of a barrier of N, beats not: it is told done, or leave.
  */
 #include <inttypes.h>
 #include <mysql.h>
@@ -116,8 +116,8 @@ static rowlock_status take(rowlock_hold **hold, rowlock_error *err)
         return rowlock_latch_join(
             client, lock_name,
             &(rowlock_latch_join_options){.ttl_ms = how.ttl_ms, .on_lost = how.on_lost}, hold, err);
-    if (strcmp(kind, "barrier") == 0)
-        return rowlock_barrier_enter(client, lock_name, 2,
+    if (strncmp(kind, "barrier", 7) == 0)
+        return rowlock_barrier_enter(client, lock_name, (unsigned)atoi(kind + 7),
                                      &(rowlock_barrier_options){.wait_ms = how.wait_ms,
                                                                 .ttl_ms = how.ttl_ms,
                                                                 .on_lost = how.on_lost},

@@ -78,21 +78,27 @@ typedef struct entrant {
     rowlock_hold *hold;
     rowlock_error err;
     atomic_bool ended;
+    unsigned count;
 } entrant;
 
 static void *enter(void *data)
 {
     const rowlock_barrier_options options = {.wait_ms = 60000, .ttl_ms = LONG};
     entrant *e = data;
-    e->status = rowlock_barrier_enter(patient, e->name, 2, &options, &e->hold, &e->err);
+    e->status = rowlock_barrier_enter(patient, e->name, e->count, &options, &e->hold, &e->err);
     atomic_store(&e->ended, true);
     return NULL;
 }
 
+static void start_of(entrant *e, const char *name, unsigned count)
+{
+    *e = (entrant){.name = name, .count = count};
+    assert_int_equal(pthread_create(&e->thread, NULL, enter, e), 0);
+}
+
 static void start(entrant *e, const char *name)
 {
-    *e = (entrant){.name = name};
-    assert_int_equal(pthread_create(&e->thread, NULL, enter, e), 0);
+    start_of(e, name, 2);
 }
 
 static void finish(entrant *e)
@@ -178,7 +184,7 @@ TS_ONCE(test_who_enters_is_killed_at_each_step)
             assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
         }
         ts_proxy_arm(proxy, moments[i % 2], step, 1, false);
-        process p = process_start_as("barrier", name, SOON, ts_proxy_socket(proxy));
+        process p = process_start_as("barrier2", name, SOON, ts_proxy_socket(proxy));
         kill_there(&p);
         if (!last)
             start(&a, name);
@@ -203,7 +209,7 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         const char *name = ts_name("leave");
         start(&a, name);
         assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
-        process p = process_start_as("barrier", name, SOON, ts_proxy_socket(proxy));
+        process p = process_start_as("barrier2", name, SOON, ts_proxy_socket(proxy));
         process_expect(&p, "TOKEN", 10000);
         finish(&a);
         if (i / 2 == 2) {
@@ -243,7 +249,7 @@ TS_ONCE(test_a_barrier_member_is_stopped)
     static entrant a;
     static entrant b;
     const char *name = ts_name("stopped");
-    process p = process_start_as("barrier", name, SOON, ts_socket());
+    process p = process_start_as("barrier2", name, SOON, ts_socket());
     assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
     kill(p.pid, SIGSTOP);
     assert_true(POLL_UNTIL(gathered(name) == 0, SOON + 10000));
@@ -265,6 +271,36 @@ TS_ONCE(test_a_barrier_member_is_stopped)
     process_ask(&p, "release", "RELEASE LOST");
     process_finish(&p);
     WANT(OK, rowlock_release(a.hold, &ts_err));
+}
+
+/* The first in line has entered, is stopped, and does not see that all have come: who stands behind
+ * it does. */
+TS_ONCE(test_the_first_in_line_is_stopped)
+{
+    static entrant a;
+    static entrant b;
+    const char *name = ts_name("line");
+    process p = process_start_as("barrier3", name, LONG, ts_socket());
+    assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != 0, 20000));
+    start_of(&a, name, 3);
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) > 0, 20000));
+    kill(p.pid, SIGSTOP);
+    start_of(&b, name, 3);
+    finish(&b);
+    bool goes_on = POLL_UNTIL(atomic_load(&a.ended), 20000);
+    kill(p.pid, SIGCONT); /* before anything can fail */
+    assert_true(goes_on);
+    finish(&a);
+    process_expect(&p, "TOKEN", 10000);
+    WANT(BUSY, look_whether_ready(&a));
+    WANT(BUSY, look_whether_ready(&b));
+    process_ask(&p, "leave", "LEAVE OK");
+    WANT(OK, rowlock_barrier_leave(a.hold, 10000, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_leave(b.hold, 10000, NULL, &ts_err));
+    WANT(OK, rowlock_release(a.hold, &ts_err));
+    WANT(OK, rowlock_release(b.hold, &ts_err));
+    process_ask(&p, "release", "RELEASE OK");
+    process_finish(&p);
 }
 
 /* ------------------------------------------------------------------------------ a restart */
@@ -319,11 +355,11 @@ TS_ONCE(test_server_away_for_longer_than_a_members_ttl)
 TS_ONCE(test_server_killed_beside_barrier_members)
 {
     const char *name = ts_name("server");
-    process one = process_start_as("barrier", name, LONG, ts_socket());
+    process one = process_start_as("barrier2", name, LONG, ts_socket());
     assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
     restart_server();
     assert_int_equal(gathered(name), 1);
-    process two = process_start_as("barrier", name, LONG, ts_socket());
+    process two = process_start_as("barrier2", name, LONG, ts_socket());
     uint64_t token = process_expect_token(&one, 20000);
     assert_true(process_expect_token(&two, 20000) == token);
     process_tell(&one, "leave");
