@@ -82,6 +82,7 @@ set(ROWLOCK_WHERE
   # Everything that breaks.
   "faults_wire                                test shared asan,tsan,coverage          50      1"
   "faults_death                               test itself asan                        50      1"
+  "faults_members                              all  itself servers,asan                60      1"
   "faults_migrate                             test shared servers,asan,tsan,coverage  10      1"
   "faults_stops                               test own    servers,asan,tsan           12      1"
   "faults_bell                                all  shared servers,tsan,coverage       40      1"

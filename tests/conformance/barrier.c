@@ -292,6 +292,25 @@ TS_ONCE(test_the_others_have_come)
     end(two);
 }
 
+/* A name that is purged beneath who waits is made again. */
+TS_ONCE(test_purged)
+{
+    const char *name = ts_name("purged");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    ts_sql(mysql, "DELETE FROM lock_grant WHERE resource_id = %" PRIu64, ts_id_of(mysql, name));
+    ts_sql(mysql, "DELETE FROM resource WHERE resource_name = %s", ts_quote(name));
+    assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
+    assert_false(atomic_load(&one->entered));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    end(one);
+    end(two);
+}
+
 /* Lost after all have come, or gone without leaving: the others are told who. */
 TS_ONCE(test_lost_after)
 {

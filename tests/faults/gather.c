@@ -257,7 +257,9 @@ typedef struct member {
     rowlock_client *from;
     const char *name;
     unsigned count;
-    int64_t wait_ms;
+    int64_t wait_ms; /* set before the start, as the next two; 0: long enough */
+    int64_t ttl_ms;
+    rowlock_cancel *cancel;
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -268,7 +270,9 @@ typedef struct member {
 static void *enter(void *data)
 {
     member *m = data;
-    const rowlock_barrier_options options = {.wait_ms = m->wait_ms, .ttl_ms = 30000};
+    const rowlock_barrier_options options = {.wait_ms = m->wait_ms ? m->wait_ms : 30000,
+                                             .ttl_ms = m->ttl_ms ? m->ttl_ms : 30000,
+                                             .cancel = m->cancel};
     m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
@@ -276,7 +280,12 @@ static void *enter(void *data)
 
 static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
 {
-    *m = (member){.from = from, .name = name, .count = count, .wait_ms = 30000};
+    *m = (member){.from = from,
+                  .name = name,
+                  .count = count,
+                  .wait_ms = m->wait_ms,
+                  .ttl_ms = m->ttl_ms,
+                  .cancel = m->cancel};
     assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
 }
 
@@ -442,6 +451,38 @@ TS_ONCE(test_the_dead_are_not_counted)
     WANT(OK, rowlock_release(third.hold, &ts_err));
 }
 
+/* Who has lost its place, as far as it knows, enters anew, and does not count itself twice. */
+TS_ONCE(test_its_own_row_is_not_another)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("own");
+    first.ttl_ms = ROWLOCK_TTL_MIN_MS;
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    char *owner = ts_sql_text(mysql, "SELECT owner FROM lock_grant WHERE resource_id = %" PRIu64,
+                              ts_id_of(mysql, name));
+    ts_proxy_stall(proxy, true);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE owner = %s",
+           ts_quote(owner));
+    ts_pass_ms(2 * ROWLOCK_TTL_MIN_MS);
+    ts_proxy_flow(proxy);
+    assert_true(POLL_UNTIL(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_grant WHERE owner = %s", ts_quote(owner)) == 0,
+        20000));
+    free(owner);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    assert_false(atomic_load(&first.ended));
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    assert_int_equal(members_of(name), 2);
+    (void)!rowlock_release(first.hold, &ts_err);
+    (void)!rowlock_release(second.hold, &ts_err);
+}
+
 /* So was the one that deletes its own row: it is done again. */
 TS_ONCE(test_going_is_stopped)
 {
@@ -457,46 +498,66 @@ TS_ONCE(test_going_is_stopped)
     assert_int_equal(members_of(name), 0);
 }
 
+static uint64_t living_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.expires_at > UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* It has entered, and does not want to wait any more. */
+static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t ttl_ms)
+{
+    static member m;
+    TS_CANCEL *cancel = ts_cancel();
+    m = (member){.ttl_ms = ttl_ms, .cancel = cancel};
+    start(&m, client, name);
+    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    rowlock_cancel_fire(cancel);
+    assert_true(POLL_UNTIL(atomic_load(&m.ended), 40000));
+    pthread_join(m.thread, NULL);
+    ts_err = m.err;
+    WANT(CANCELLED, m.status);
+}
+
 /* Somebody who enters has the row locked meanwhile. */
 TS_ONCE(test_withdrawing_waits)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = 30000};
     TS_CLIENT *client = through_open();
     const char *name = ts_name("locked");
-    rowlock_hold *none = NULL;
     ts_proxy_answer(proxy, 1205, "barrier_withdraw", 2);
-    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    enter_and_withdraw(client, name, 30000);
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     ts_proxy_flow(proxy);
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                " ON r.id = g.resource_id WHERE resource_name = %s"
-                                " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(living_of(name), 0);
+}
+
+/* Stopped, and answered as if it had found nothing. */
+TS_ONCE(test_withdrawing_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("again");
+    ts_proxy_answer(proxy, 0, "barrier_withdraw", 2);
+    enter_and_withdraw(client, name, 30000);
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(living_of(name), 0);
 }
 
 /* A wait that ends: its place is another's, also when the word of that is lost. */
 TS_ONCE(test_withdrawing)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     static member first;
     static member second;
     for (int i = 0; i < 2; i++) {
         TS_CLIENT *client = through_open();
         const char *name = ts_name("withdraw");
-        rowlock_hold *none = NULL;
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
-        WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+        enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
         assert_true(ts_proxy_fired(proxy));
         ts_proxy_flow(proxy);
         /* What is left of it ends with its TTL. */
-        assert_true(POLL_UNTIL(ts_sql_u64(mysql,
-                                          "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                          " ON r.id = g.resource_id WHERE resource_name = %s"
-                                          " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                          ts_quote(name)) == 0,
-                               10000));
+        assert_true(POLL_UNTIL(living_of(name) == 0, 10000));
         start(&first, direct, name);
         assert_true(POLL_UNTIL(members_of(name) >= 1, 20000));
         assert_false(atomic_load(&first.ended));
