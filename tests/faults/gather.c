@@ -533,6 +533,29 @@ TS_ONCE(test_withdrawing_waits)
     assert_int_equal(living_of(name), 0);
 }
 
+/* It comes too late: the last one has entered, and so has this one. */
+TS_ONCE(test_withdrawing_beside_the_last_one)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    TS_CANCEL *cancel = ts_cancel();
+    const char *name = ts_name("beside");
+    first.cancel = cancel;
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "barrier_withdraw", 1, false);
+    rowlock_cancel_fire(cancel);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
+    start(&second, direct, name);
+    finish(&second);
+    ts_proxy_flow(proxy);
+    finish(&first);
+    assert_true(rowlock_hold_token(first.hold) == rowlock_hold_token(second.hold));
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+}
+
 /* Stopped, and answered as if it had found nothing. */
 TS_ONCE(test_withdrawing_is_stopped)
 {
