@@ -87,7 +87,8 @@ static bool take_operands(run_options *out)
     return (*rest)[0] || !cli_usage("the command is empty");
 }
 
-/* The operands end with no NULL where options stood behind them. */
+/* Without "--" the command's options would have been taken for ours. The operands end with no NULL
+ * where options stood behind them. */
 bool run_take_command(run_options *out, const run_role *role)
 {
     size_t count = (size_t)(out->context.operand_count - 2);
@@ -99,6 +100,8 @@ bool run_take_command(run_options *out, const run_role *role)
     }
     if (count == 0)
         return !cli_usage("no command to run as a member of '%s'", out->name);
+    if (!out->context.has_end)
+        return !cli_usage("'--' is missing before the command '%s'", *rest);
     out->command = cli_need(calloc(count + 1, sizeof *out->command));
     memcpy(out->command, rest, count * sizeof *out->command);
     out->names[0] = out->name;

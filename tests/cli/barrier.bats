@@ -118,6 +118,7 @@ is_marked() {
     done
     misused "no command to run as a member of '$L'" rl barrier "$L" 2
     misused "no command to run as a member of '$L'" rl barrier "$L" 2 --
+    misused "'--' is missing before the command 'sleep'" rl barrier "$L" 2 sleep -t 5s
     misused "the command is empty" rl barrier "$L" 2 -- ''
     misused "barrier wants NAME, N and a COMMAND" rl barrier "$L"
     misused "barrier wants NAME, N and a COMMAND" rl barrier

@@ -183,6 +183,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     misused "unexpected argument 'two' *" rl latch show "$L" two
     misused "no command to run *" rl latch join "$L"
     misused "no command to run *" rl latch join "$L" --
+    misused "'--' is missing before the command 'sleep'" rl latch join "$L" sleep -t 5s
     misused "the command is empty" rl latch join "$L" -- ''
     misused "latch down takes no --json" rl latch down --json "$L"
     misused "latch join takes no --json" rl latch join --json "$L" -- touch marker
@@ -239,7 +240,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
 @test "a name of another kind is left as it is" {
     rl run "$L" true
     before=$(listed 'map([.kind, .state, .token, .count])' --all)
-    for verb in "set @ 1" "down @" "wait -w 0 @" "show @" "join @ touch marker"; do
+    for verb in "set @ 1" "down @" "wait -w 0 @" "show @" "join @ -- touch marker"; do
         words "$verb"
         run -65 rl latch "${arguments[@]/@/$L}"
         [ "${#lines[@]}" -eq 1 ]
@@ -325,7 +326,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     works rl latch join --key=one "$L" -- sh -c 'echo "$ROWLOCK_NAME, $ROWLOCK_TOKEN, ${ROWLOCK_SLOT-none}"'
     [ "$output" = "$L, $G, none" ]
     is_closed 1 3
-    is_silent 0 rl latch join "$L" --key=one true
+    is_silent 0 rl latch join "$L" --key=one -- true
     is_closed 1 3
     joins sh -c "$WORKS"
     poll test -e in
