@@ -194,8 +194,7 @@ static bool may_have_joined(const call *a, uint64_t g)
 static bool was_counted(const latch_check *l, const call *join, int64_t gone)
 {
     for (size_t i = 0; i < l->m->call_count; i++)
-        if (has_counted(&l->m->calls[i], join->generation, gone) &&
-            same_key(join, &l->m->calls[i]))
+        if (has_counted(&l->m->calls[i], join->generation, gone) && same_key(join, &l->m->calls[i]))
             return true;
     return false;
 }
@@ -213,7 +212,8 @@ static bool may_break(const latch_check *l, const call *join, int64_t before)
     if (done && done->at < until && is_ok(done))
         return false;
     const int64_t gone = left && left->at < until ? left->at : p->died;
-    if ((gone < before && !was_counted(l, join, gone)) || check_renewed_late(l->c, p, join->at, before))
+    if ((gone < before && !was_counted(l, join, gone)) ||
+        check_renewed_late(l->c, p, join->at, before))
         return true;
     return done && done->at < until && done->at < before;
 }

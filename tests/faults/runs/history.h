@@ -26,11 +26,11 @@
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
  * ... at a latch or a barrier, begin with mode=latch, or mode=barrier members=
- *   call      verb= ...                                (of a latch: get, set count=, down and done
- *                                                       asked=<generation> key=, join and leave
- *                                                       asked=, wait asked= wait=, break; of a
- *                                                       barrier: enter wait=, leave asked= wait=,
- *                                                       release asked=)
+ *   call      verb= ...                                (of a latch: get, set count=, down, done and join
+ *                                                       asked=<generation> key=, leave asked=,
+ *                                                       wait asked= wait=, break; of a barrier:
+ *                                                       enter wait=, leave asked= wait=, release
+ *                                                       asked=)
  *   back      status= [generation= place= state=]      (came back; of a transaction that was rolled
  *                                                       back NONE)
  * Words of the driver

@@ -67,12 +67,11 @@ TS_ONCE(test_a_latch_is_broken)
            SET(100, 1, 1, 1) JOIN(101, 2, 1) DOWN(102, 1, 1, "a", "OK") SET(103, 1, 2, 2)
                DOES(120, 2, "verb=leave asked=1", "OK") WAIT(900, 3, 2, "LOST"));
     /* Somebody has counted with its key, before it went, or afterwards. */
-    breaks("latch-broken",
-           SET(100, 1, 2, 1) DOES(110, 2, "verb=join asked=1 key=a", "OK generation=1") DOWN(
-               115, 1, 1, "a", "OK") DOES(120, 2, "verb=leave asked=1", "OK") WAIT(900, 3, 1, "LOST"));
-    keeps(SET(100, 1, 2, 1) DOES(110, 2, "verb=join asked=1 key=a", "OK generation=1")
-              DOES(120, 2, "verb=leave asked=1", "OK") DOWN(125, 1, 1, "a", "OK")
-                  WAIT(900, 3, 1, "LOST"));
+    breaks("latch-broken", SET(100, 1, 2, 1) DOES(110, 2, "verb=join asked=1 key=a",
+                                                  "OK generation=1") DOWN(115, 1, 1, "a", "OK")
+                               DOES(120, 2, "verb=leave asked=1", "OK") WAIT(900, 3, 1, "LOST"));
+    keeps(SET(100, 1, 2, 1) DOES(110, 2, "verb=join asked=1 key=a", "OK generation=1") DOES(
+        120, 2, "verb=leave asked=1", "OK") DOWN(125, 1, 1, "a", "OK") WAIT(900, 3, 1, "LOST"));
     /* All had counted before it left. */
     breaks("latch-broken", SET(100, 1, 2, 1) JOIN(105, 4, 1) BOTH_DOWN(1)
                                DOES(120, 4, "verb=leave asked=1", "OK") WAIT(900, 3, 1, "LOST"));
