@@ -107,7 +107,7 @@ BEGIN {
     wanted["latch-set"] = part == "source" ? 2 : 1
     wanted["latch-join"] = 1
     wanted["barrier-lock"] = part == "source" ? 1 : 0
-    wanted["barrier-drop"] = 1
+    wanted["barrier-drop"] = 2
     wanted["barrier-alone"] = 1
     wanted["barrier-withdraw"] = 2
     wanted["barrier-leaving"] = 1
@@ -196,7 +196,7 @@ guard == "latch-full" && name == "latch_break_member" { change("AND r.slots > .*
 guard == "latch-set" && name == "latch_set" { change("AND version = :seen", "AND (version = :seen OR 1 = 1)") }
 guard == "latch-join" && name == "latch_join" { change("AND r.status = 'held'", "") }
 guard == "barrier-lock" && part == "source" { change("RL_SQL_BEGIN, NULL", "RL_SQL_ROLLBACK, NULL") }
-guard == "barrier-drop" && name == "barrier_drop" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "") }
+guard == "barrier-drop" && name ~ /^barrier_(drop|gathered)$/ { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "") }
 guard == "barrier-alone" && name == "barrier_drop" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "1 = 1 OR ") }
 guard == "barrier-withdraw" && name == "barrier_withdraw" {
     change(" AND g.version = r.version", "")
