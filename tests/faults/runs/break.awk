@@ -175,7 +175,7 @@ guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,")
 guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }
 guard ~ /^latch-(open|full|set|forget)$/ && part == "source" { change("^#include <string.h>", "&\n#include <time.h>") }
 guard == "latch-down" && name == "latch_down" { change("AND r.status = 'held'", "") }
-guard == "latch-generation" && name == "latch_down" { change("AND :generation IN \\(0, r.version\\)", "AND :generation <= r.version") }
+guard == "latch-generation" && name == "latch_down" { change(":generation IN \\(0, r.version\\)", ":generation <= r.version") }
 guard == "latch-key" && name == "latch_down" { change(":down_key, :owner", "CONCAT(:down_key, :owner), :owner") }
 guard == "latch-look" && name == "latch_look" { change("AND d.generation = r.version", "") }
 guard == "latch-look" && name == "latch_open" { change("AND d.generation = resource.version", "") }
