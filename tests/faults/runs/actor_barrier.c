@@ -2,7 +2,7 @@
 #include "actor.h"
 #include "rowlock/rowlock_barrier.h"
 
-enum { PROBE_MS = 20000 };
+enum { PROBE_MS = 10000 };
 
 static rowlock_status enter(actor *a, int64_t wait_ms)
 {

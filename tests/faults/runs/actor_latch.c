@@ -1,10 +1,12 @@
 /* What a process does at a latch: sets it, counts, joins as a member, waits. */
+#include <sys/wait.h>
+
 #include "actor.h"
 #include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_latch.h"
 #include "rowlock/rowlock_mysql.h"
 
-enum { PROBE_MS = 20000 };
+enum { PROBE_MS = 10000 };
 
 static const char *state_name(rowlock_latch_state state)
 {
@@ -97,7 +99,7 @@ static void be_member(actor *a, uint64_t generation)
                                                 .on_lost = actor_on_lost,
                                                 .on_lost_data = a};
     rowlock_hold *hold = NULL;
-    history_log(&a->log, "call verb=join asked=%" PRIu64, generation);
+    history_log(&a->log, "call verb=join asked=%" PRIu64 " key=%s", generation, key ? key : "");
     rowlock_status status = rowlock_latch_join(a->client, a->lock, &options, &hold, NULL);
     actor_back(a, status, status == ROWLOCK_OK ? rowlock_hold_token(hold) : 0);
     if (status != ROWLOCK_OK)
@@ -108,7 +110,7 @@ static void be_member(actor *a, uint64_t generation)
         actor_quit(a);
     else if (roll < 8)
         close_client(a, hold);
-    else if (roll < 16)
+    else if (roll < 20)
         leave(a, hold);
     else
         done(a, hold, key);
@@ -146,14 +148,16 @@ static void act(actor *a, const rowlock_latch_info *info)
 {
     const uint64_t generation = choose_generation(a, info->generation);
     uint64_t set_to;
+    if (info->state != ROWLOCK_LATCH_ARMED && dice_roll(&a->dice, 100) < 45) {
+        (void)!set(a, 1 + dice_roll(&a->dice, 5), &set_to);
+        return;
+    }
     unsigned roll = dice_roll(&a->dice, 100);
-    if (info->state != ROWLOCK_LATCH_ARMED && roll < 70)
-        (void)!set(a, 3 + dice_roll(&a->dice, 3), &set_to);
-    else if (roll < 35)
+    if (roll < 30)
         down(a, generation, choose_key(a));
-    else if (roll < 45)
+    else if (roll < 40)
         down_in_transaction(a, generation, choose_key(a));
-    else if (roll < 65)
+    else if (roll < 70)
         be_member(a, generation);
     else
         (void)!wait_for(a, generation, how_long(a));
@@ -170,19 +174,49 @@ void latch_cycle(actor *a)
     actor_pass_ms(dice_between(&a->dice, 0, 20));
 }
 
-/* Whatever was left there, it can be broken, set, counted down, and waited for. */
+static rowlock_status break_it(actor *a)
+{
+    const rowlock_break_options how = {.reason = "the probe", .now = true};
+    history_log(&a->log, "call verb=break");
+    rowlock_status status = rowlock_break_with(a->client, a->lock, &how, NULL);
+    actor_back(a, status, 0);
+    return status;
+}
+
+/* In a process of its own, which ends without a word. */
+static void die_as_member(actor *a, uint64_t generation)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = 500, .generation = generation};
+    rowlock_hold *hold = NULL;
+    history_log(&a->log, "call verb=join asked=%" PRIu64, generation);
+    pid_t pid = fork();
+    if (pid == 0) {
+        a->client = NULL;
+        bool joined = actor_open_client(a) &&
+                      rowlock_latch_join(a->client, a->lock, &options, &hold, NULL) == ROWLOCK_OK;
+        _exit(joined ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(pid, &status, 0);
+    actor_back(a, status == 0 ? ROWLOCK_OK : ROWLOCK_UNAVAILABLE, generation);
+    history_log(&a->log, "call verb=leave asked=%" PRIu64, generation);
+    actor_back(a, ROWLOCK_UNKNOWN, 0);
+}
+
+/* Whatever was left there, it can be broken, set, counted down, and waited for; and a member that
+ * dies breaks it. */
 void latch_probe(actor *a)
 {
     uint64_t generation = 0;
     const int64_t end = history_now() + PROBE_MS * 1000;
-    do {
-        const rowlock_break_options how = {.reason = "the probe", .now = true};
-        history_log(&a->log, "call verb=break");
-        rowlock_status status = rowlock_break_with(a->client, a->lock, &how, NULL);
-        actor_back(a, status == ROWLOCK_NOT_FOUND ? ROWLOCK_OK : status, 0);
-        actor_pass_ms(50);
-    } while (set(a, 2, &generation) != ROWLOCK_OK && history_now() < end);
+    (void)!break_it(a);
+    while (set(a, 2, &generation) != ROWLOCK_OK && history_now() < end)
+        (void)!break_it(a);
     down(a, generation, "k0");
     down(a, generation, NULL);
+    (void)!wait_for(a, generation, PROBE_MS);
+    if (set(a, 1, &generation) != ROWLOCK_OK)
+        return;
+    die_as_member(a, generation);
     (void)!wait_for(a, generation, PROBE_MS);
 }

@@ -42,9 +42,10 @@
 #   latch-open        who has seen that all have counted opens whichever generation it is by then
 #   latch-expiry      the time of every member counts as over
 #   latch-for-ever    a member whose time is over is waited for
-#   latch-counted     a member that has counted breaks it when its time is over
+#   latch-counted     a member breaks it though its key is counted
 #   latch-leave       a member of an earlier generation breaks this one when it leaves
 #   latch-full        a member breaks it though all have counted
+#   latch-forget      who has set it deletes the first counts
 #   latch-set         who sets it does not look whether another one has set it meanwhile
 #   latch-join        who comes when it is settled is a member still
 #
@@ -61,6 +62,11 @@
 function change(pattern, replacement) {
     if (sub(pattern, replacement))
         changes++
+}
+
+# So that others come in between.
+function pause_before(pattern) {
+    change(pattern, "    nanosleep(\\&(struct timespec){.tv_nsec = rl_random_u32() % 100000000}, NULL);\n&")
 }
 
 BEGIN {
@@ -95,12 +101,13 @@ BEGIN {
     wanted["latch-expiry"] = 2
     wanted["latch-for-ever"] = 1
     wanted["latch-counted"] = 2
+    wanted["latch-forget"] = part == "source" ? 2 : 1
     wanted["latch-leave"] = 2
-    wanted["latch-full"] = 1
-    wanted["latch-set"] = 1
+    wanted["latch-full"] = part == "source" ? 2 : 1
+    wanted["latch-set"] = part == "source" ? 2 : 1
     wanted["latch-join"] = 1
     wanted["barrier-lock"] = part == "source" ? 1 : 0
-    wanted["barrier-drop"] = 1
+    wanted["barrier-drop"] = 2
     wanted["barrier-alone"] = 1
     wanted["barrier-withdraw"] = 2
     wanted["barrier-leaving"] = 1
@@ -163,8 +170,12 @@ guard == "slot-for-ever" && part == "source" { change("c->free_count < c->units 
 guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", "return a->client ||") }
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
+guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
+guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }
+guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }
+guard ~ /^latch-(open|full|set|forget)$/ && part == "source" { change("^#include <string.h>", "&\n#include <time.h>") }
 guard == "latch-down" && name == "latch_down" { change("AND r.status = 'held'", "") }
-guard == "latch-generation" && name == "latch_down" { change("AND :generation IN \\(0, r.version\\)", "AND :generation <= r.version") }
+guard == "latch-generation" && name == "latch_down" { change(":generation IN \\(0, r.version\\)", ":generation <= r.version") }
 guard == "latch-key" && name == "latch_down" { change(":down_key, :owner", "CONCAT(:down_key, :owner), :owner") }
 guard == "latch-look" && name == "latch_look" { change("AND d.generation = r.version", "") }
 guard == "latch-look" && name == "latch_open" { change("AND d.generation = resource.version", "") }
@@ -176,6 +187,7 @@ guard == "latch-expiry" && name == "latch_members" { change("g.expires_at <= UTC
 guard == "latch-expiry" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "OR 1 = 1") }
 guard == "latch-for-ever" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "") }
 guard == "latch-counted" && name ~ /^latch_(members|break_member)$/ { change("AND d.resource_id IS NULL", "") }
+guard == "latch-forget" && name == "latch_forget" { change("generation <", "generation <=") }
 guard == "latch-leave" && name == "latch_break_member" {
     change(" AND g.version = r.version", "")
     change("AND r.version = :generation", "AND (r.version = :generation OR 1 = 1)")
@@ -184,7 +196,7 @@ guard == "latch-full" && name == "latch_break_member" { change("AND r.slots > .*
 guard == "latch-set" && name == "latch_set" { change("AND version = :seen", "AND (version = :seen OR 1 = 1)") }
 guard == "latch-join" && name == "latch_join" { change("AND r.status = 'held'", "") }
 guard == "barrier-lock" && part == "source" { change("RL_SQL_BEGIN, NULL", "RL_SQL_ROLLBACK, NULL") }
-guard == "barrier-drop" && name == "barrier_drop" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "") }
+guard == "barrier-drop" && name ~ /^barrier_(drop|gathered)$/ { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "") }
 guard == "barrier-alone" && name == "barrier_drop" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "1 = 1 OR ") }
 guard == "barrier-withdraw" && name == "barrier_withdraw" {
     change(" AND g.version = r.version", "")

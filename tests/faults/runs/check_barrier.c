@@ -127,5 +127,5 @@ void check_barrier(checking *c)
         if (a->by->members && strcmp(a->verb, "leave") == 0)
             check_leave(c, a);
     }
-    check_probes(c, "barrier-stuck", "leave");
+    check_probes(c, "barrier-stuck", "leave", "OK");
 }

@@ -190,6 +190,15 @@ static bool may_have_joined(const call *a, uint64_t g)
     return is_unknown(a) && (a->asked == 0 || a->asked == g);
 }
 
+/* Has somebody counted with that member's key, before it went? Then nobody misses it. */
+static bool was_counted(const latch_check *l, const call *join, int64_t gone)
+{
+    for (size_t i = 0; i < l->m->call_count; i++)
+        if (has_counted(&l->m->calls[i], join->generation, gone) && same_key(join, &l->m->calls[i]))
+            return true;
+    return false;
+}
+
 /* May that member have been lost, before it had counted? */
 static bool may_break(const latch_check *l, const call *join, int64_t before)
 {
@@ -202,10 +211,11 @@ static bool may_break(const latch_check *l, const call *join, int64_t before)
         return true;
     if (done && done->at < until && is_ok(done))
         return false;
-    if (left && left->at < until && left->at < before)
+    const int64_t gone = left && left->at < until ? left->at : p->died;
+    if ((gone < before && !was_counted(l, join, gone)) ||
+        check_renewed_late(l->c, p, join->at, before))
         return true;
-    return (done && done->at < until && done->at < before) || p->died < before ||
-           check_renewed_late(l->c, p, join->at, before);
+    return done && done->at < until && done->at < before;
 }
 
 static bool may_be_broken(const latch_check *l, uint64_t g, int64_t before)
@@ -360,5 +370,6 @@ void check_latch(checking *c)
         check_looks(&l);
     }
     free(l.list);
-    check_probes(c, "latch-stuck", "wait");
+    check_probes(c, "latch-stuck", "wait", "OK");
+    check_probes(c, "latch-stuck", "wait", "LOST");
 }

@@ -874,15 +874,15 @@ void check_calls(checking *c)
     }
 }
 
-void check_probes(checking *c, const char *rule, const char *verb)
+void check_probes(checking *c, const char *rule, const char *verb, const char *status)
 {
     for (size_t i = 0; i < c->m->process_count; i++) {
         const process *p = &c->m->processes[i];
         bool good = !p->probe || !(strcmp(verb, "wait") == 0 ? p->latch : p->members > 0);
         for (size_t j = 0; !good && j < c->m->call_count; j++)
-            good = c->m->calls[j].by == p && call_is(&c->m->calls[j], verb, "OK");
+            good = c->m->calls[j].by == p && call_is(&c->m->calls[j], verb, status);
         if (!good)
-            complain(c, rule, "%s: %u, at the end, came to nothing", p->name, p->who);
+            complain(c, rule, "%s: no %s of %u, at the end, got %s", p->name, verb, p->who, status);
     }
 }
 

@@ -23,8 +23,8 @@ bool check_renewed_late(const checking *c, const process *p, int64_t from, int64
 /* Calls at latches and barriers: is there a reason for what they answered, and for how long it
  * took? */
 void check_calls(checking *c);
-/* Each probe has to come to the end of what it does: this call, with OK. */
-void check_probes(checking *c, const char *rule, const char *verb);
+/* Each probe has to get this answer to this call. */
+void check_probes(checking *c, const char *rule, const char *verb, const char *status);
 
 static inline bool call_is(const call *a, const char *verb, const char *status)
 {

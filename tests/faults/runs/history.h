@@ -25,14 +25,11 @@
  *   release, released status=                          (closing the client counts, too)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
- * ... at a latch or a barrier, begin with mode=latch, or mode=barrier members=
- *   call      verb= ...                                (of a latch: get, set count=, down and done
- *                                                       asked=<generation> key=, join and leave
- *                                                       asked=, wait asked= wait=, break; of a
- *                                                       barrier: enter wait=, leave asked= wait=,
- *                                                       release asked=)
- *   back      status= [generation= place= state=]      (came back; of a transaction that was rolled
- *                                                       back NONE)
+ * ... at a latch or a barrier (begin mode=latch, mode=barrier members=)
+ *   call      verb= ...          of a latch: get, set count=, down, done, join asked=<generation>
+ *                                key=, leave asked=, wait asked= wait=, break; of a barrier: enter
+ *                                wait=, leave asked= wait=, release asked=
+ *   back      status= [generation= place= state=]      (NONE: of a transaction, rolled back)
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
  *   healed    kind=                    ... until now (at once for those that are a moment)

@@ -2,9 +2,7 @@
  * The checker on histories written by hand: each breaks one rule, and has a neighbour that
  * just keeps it. And the schedule: every fault comes.
  */
-#include "faults/runs/checker.h"
 #include "faults/runs/schedule.h"
-#include "support/unit.h"
 
 /* Two users of a lease with a TTL of one second, two of a row lock, three of a name with two slots.
  */
@@ -17,43 +15,7 @@
     "1 6 begin name=s mode=lease ttl=1000000 slots=2\n"                                            \
     "1 7 begin name=s mode=lease ttl=1000000 slots=2\n"
 
-static verdict judge(const char *lines)
-{
-    events all;
-    model m;
-    char *said = NULL;
-    size_t size = 0;
-    char *text = NULL;
-    assert_true(asprintf(&text, "%s%s", WHO, lines) > 0);
-    assert_true(history_parse(&all, text));
-    assert_true(model_build(&m, &all));
-    FILE *out = open_memstream(&said, &size);
-    verdict v = check(&m, out);
-    fclose(out);
-    if (v.violations)
-        print_message("# %s", said);
-    free(said);
-    model_free(&m);
-    history_free(&all);
-    return v;
-}
-
-/* This rule, and no other. */
-static void breaks(const char *rule, const char *lines)
-{
-    char wanted[40];
-    verdict v = judge(lines);
-    snprintf(wanted, sizeof wanted, " %s ", rule);
-    assert_string_equal(v.rules, wanted);
-    assert_true(v.violations > 0);
-}
-
-static void keeps(const char *lines)
-{
-    verdict v = judge(lines);
-    assert_string_equal(v.rules, "");
-    assert_int_equal(v.violations, 0);
-}
+#include "faults/runs/test.h"
 
 #define GOT(at, who, wait, token)                                                                  \
 #at "000 " #who " acquire wait=" #wait "\n" #at "500 " #who                                    \

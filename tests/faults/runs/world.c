@@ -273,7 +273,7 @@ static bool look_for_counts(world *w, MYSQL **mysql)
     return true;
 }
 
-static bool look(world *w, MYSQL **mysql)
+static bool look_at_all(world *w, MYSQL **mysql)
 {
     char text[800];
     snprintf(text, sizeof text,
@@ -285,6 +285,16 @@ static bool look(world *w, MYSQL **mysql)
              w->schema, w->schema);
     return look_for(w, mysql, text) && look_for_readers(w, mysql) &&
            (!w->latch || look_for_counts(w, mysql));
+}
+
+/* One look after the other: the lines of one stay together. */
+static bool look(world *w, MYSQL **mysql)
+{
+    static pthread_mutex_t looks = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&looks);
+    bool good = look_at_all(w, mysql);
+    pthread_mutex_unlock(&looks);
+    return good;
 }
 
 void world_look(world *w)
