@@ -115,3 +115,15 @@ UPDATE resource r
  WHERE r.id = :id
    AND g.left_at IS NULL
    AND g.expires_at > UTC_TIMESTAMP(6);
+
+-- Nobody is in, and nobody gathers: the next one to enter says how many it takes. (Who enters has the row locked.)
+-- name: barrier_reset
+-- params: id u64
+UPDATE resource r
+  LEFT JOIN lock_grant g
+    ON g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6)
+   SET r.slots = 0
+ WHERE r.id = :id
+   AND r.kind = 'barrier'
+   AND r.slots > 0
+   AND g.owner IS NULL;

@@ -40,6 +40,7 @@ typedef struct rowlock_barrier_options {
  *   TIMEOUT      the wait ended before all had come
  *   CANCELLED    `cancel` was fired
  *   MODE         the name is another kind of lock, or a barrier of another count
+ *                (rowlock_break(), where nobody has entered, makes it forget its count)
  *   UNKNOWN      the reply was lost and could not be looked up: it may have entered, until its TTL
  *                is over
  *   UNAVAILABLE  also: it was lost just when all had come, and they will miss it

@@ -355,6 +355,22 @@ TS_ONCE(test_broken)
     end(two);
 }
 
+/* A number that was mistaken: with nobody there a break forgets it. */
+TS_ONCE(test_another_number)
+{
+    const rowlock_barrier_options at_once = {.wait_ms = 0};
+    const char *name = ts_name("number");
+    rowlock_hold *hold = NULL;
+    rowlock_hold *none = NULL;
+    WANT(BUSY, rowlock_barrier_enter(client, name, 20, &at_once, &hold, &ts_err));
+    WANT(MODE, rowlock_barrier_enter(client, name, 1, &at_once, &hold, &ts_err));
+    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+    WANT(BUSY, rowlock_break(client, name, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_enter(client, name, 1, &at_once, &hold, &ts_err));
+    WANT(MODE, rowlock_barrier_enter(other, name, 20, &at_once, &none, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
 TS_ONCE(test_bad_input)
 {
     const char *name = ts_name("input");
