@@ -542,6 +542,17 @@ static int64_t write_end(const guarded_write *w, int64_t at)
     return w->hold->by->died < at ? w->hold->by->died : TIME_NEVER;
 }
 
+/* Was a transaction open that had fenced it? It has the row, so that nobody can open it again. */
+static bool was_fenced(const checking *c, const hold *h, int64_t at)
+{
+    for (size_t i = 0; i < c->m->write_count; i++) {
+        const guarded_write *w = &c->m->writes[i];
+        if (w->fence && same_lock(w->hold, h) && w->call < at && w->reply > at - REOPENS)
+            return true;
+    }
+    return false;
+}
+
 /* Whoever wants it alone closes it for readers; who then ends without a word leaves it closed. */
 static int64_t closed_end(const checking *c, const hold *h, int64_t at)
 {
@@ -549,6 +560,7 @@ static int64_t closed_end(const checking *c, const hold *h, int64_t at)
         return INT64_MIN;
     int64_t end = h->reply < at ? h->reply : h->by->died;
     bool opened = h->reply < at && check_lateness(c, h->call, h->reply) == 0 &&
+                  !was_fenced(c, h, h->reply) &&
                   !model_disturbed(c->m, NULL, (span){h->call, h->reply}, 0);
     return opened || end >= at ? INT64_MIN : end + CLOSED;
 }

@@ -108,6 +108,7 @@ enum {
                                  every 4 s */
     QUEUED = 250000,          /* after so long a waiter is in the queue */
     CLOSES = 500000,          /* ... and the first of it has closed a lease for readers */
+    REOPENS = 250000,         /* ... and who gives up tries for no longer to open it again */
     CLOSED = 10000000,        /* for so long at most, if it is not heard of again */
     CLOCK_RATE = 2000         /* the clocks of server and client agree to 1 in so many */
 };

@@ -398,6 +398,20 @@ TS_ONCE(test_left_closed)
     snprintf(lines, sizeof lines, "%s%s%s", READS(100, 1, 1) GAVE(150, 1), gone,
              "10100000 1 acquired status=OK token=2 owner=o1 fenced=1\n");
     keeps(lines);
+    /* Who gives up opens it again; not as long as a reader's transaction has the row. */
+    static const char gives_up[] =
+        "200000 2 acquire wait=300000\n500000 2 acquired status=TIMEOUT\n";
+    static const char gets[] = "6000000 1 acquire wait=5000000\n"
+                               "10100000 1 acquired status=OK token=2 owner=o1 fenced=1\n";
+    snprintf(lines, sizeof lines, "%s%s%s", READS(100, 1, 1) GAVE(700, 1), gives_up, gets);
+    breaks("wait-served", lines);
+    snprintf(lines, sizeof lines, "%s%s%s",
+             READS(100, 1, 1) WRITE(110, 1, 1, fence, unknown) GAVE(700, 1), gives_up, gets);
+    breaks("wait-served", lines);
+    snprintf(lines, sizeof lines, "%s%s%s%s%s", READS(100, 1, 1),
+             "110000 1 write kind=fence seq=1\n",
+             "600000 1 wrote seq=1 status=unknown\n" GAVE(700, 1), gives_up, gets);
+    keeps(lines);
     /* Where there were no readers it had nothing to close. */
     snprintf(lines, sizeof lines, "%s%s%s", GOT(100, 1, 0, 1) GAVE(150, 1), gone,
              "10100000 1 acquired status=OK token=2 owner=o1 fenced=1\n");
