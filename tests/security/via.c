@@ -197,7 +197,7 @@ static void attack_lease(MYSQL *mysql)
         {"via_caller_latch_down(HEX('k'), @me, @id, HEX(@name), @v, '" KEY "')", ANY},
         {"via_latch_set(2, @me, 'm', @v, @id, @name)", ANY},
         {"via_latch_down('k', @me, @id, @name, 0)", ANY},
-        {"via_latch_join(@me, 'm', 1000000, @id, @name, 0)", ANY},
+        {"via_latch_join(@me, 'm', 'k', 1000000, @id, @name, 0)", ANY},
         {"via_latch_open(@id, @v)", ANY},
         {"via_latch_break_member(@id, @v, @me)", ANY},
     };
@@ -302,7 +302,7 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_latch_set(10001, @me, 'm', @v, @id, @name)", 1644},
         {"via_latch_down('', @me, @id, @name, 0)", 1644},
         {"via_latch_down(REPEAT('k', 256), @me, @id, @name, 0)", 1644},
-        {"via_latch_join(@me, 'm', 86400000001, @id, @name, 0)", 1644},
+        {"via_latch_join(@me, 'm', 'k', 86400000001, @id, @name, 0)", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},
