@@ -30,6 +30,7 @@ function demand(p) {
     if (p == "count") return "p_count BETWEEN 1 AND 10000"
     if (p == "down_key") return "CHAR_LENGTH(p_down_key) BETWEEN 1 AND 255"
     if (p == "member") return "LENGTH(p_member) <= 63"
+    if (p == "value") return "LENGTH(p_value) <= 1024"
     if (p == "limit") return "p_limit <= 100000"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"

@@ -193,7 +193,7 @@ static bool take_command(latching *l)
         return !cli_usage("no command to run as a member of '%s'", out->name);
     if (out->acquire.ttl_ms == 0)
         out->acquire.ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
-    return run_take_command(out, &member);
+    return run_take_command(out, &member, 2);
 }
 
 static bool take_operands(latching *l)

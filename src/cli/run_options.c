@@ -88,11 +88,11 @@ static bool take_operands(run_options *out)
 }
 
 /* The operands end with no NULL where options stood behind them. */
-bool run_take_command(run_options *out, const run_role *role)
+bool run_take_command(run_options *out, const run_role *role, int before)
 {
-    const size_t count = (size_t)(out->context.operand_count - 2);
+    const size_t count = (size_t)(out->context.operand_count - before);
     out->command = cli_need(calloc(count + 1, sizeof *out->command));
-    memcpy(out->command, out->context.operands + 2, count * sizeof *out->command);
+    memcpy(out->command, out->context.operands + before, count * sizeof *out->command);
     out->names[0] = out->name;
     out->role = role;
     out->context.starts_command = true;
