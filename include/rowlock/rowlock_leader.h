@@ -48,10 +48,11 @@ typedef struct rowlock_observe_options {
  * 1 s, by one read of the server, until it has changed; a name that was never used is waited for.
  * `leader` may be what `after` points to.
  *
- *   NOT_FOUND  wait_ms is 0, and the name was never used, or is purged
- *   TIMEOUT    the wait ended before it had changed
- *   CANCELLED  `cancel` was fired
- *   MODE       the name is another kind of lock
+ *   NOT_FOUND    wait_ms is 0, and the name was never used, or is purged
+ *   TIMEOUT      the wait ended before it had changed
+ *   CANCELLED    `cancel` was fired
+ *   UNAVAILABLE  also: the server could not be reached for reconnect_ms
+ *   MODE         the name is another kind of lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_observe(rowlock_client *client,
                                                             const char *name,
