@@ -35,7 +35,7 @@ function demand(p) {
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|all|connection_id|expected|fenced|generation|id|kind|lease|name|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|all|connection_id|expected|fenced|generation|id|kind|lease|name|number|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 

@@ -161,6 +161,10 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
 COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version AND v.value <> ''
          AND {{expiry(r.version)}} > UTC_TIMESTAMP(6), 0);
 
+-- Is what is there of an earlier holder, or of this one and not later than what it publishes now?
+-- clause: published_before
+lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
+
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept
 expired leases stay in `rowlock ls`, the history and unused names grow; locks are right without it;

@@ -1,18 +1,20 @@
 -- Leaders: the holder of a lease publishes a value, which others read.
 
--- By the lease's holder. It reads the name's row without a lock, which a transaction (a fence) may keep; so it may come late, and
--- then it does not touch what a later holder has published. Those columns are set in this order.
+-- By the lease's holder. It reads the name's row without a lock, which a transaction (a fence) may keep; so it may come late, as may one
+-- whose reply was lost. Then it does not touch what a later holder has published, nor this one with a higher number. Those columns are
+-- set in this order.
 -- name: leader_publish
 -- via: own
--- params: value text, id u64, version u64, owner text
-INSERT INTO lock_value (resource_id, version, value, set_at)
-SELECT r.id, r.version, :value, UTC_TIMESTAMP(6)
+-- params: value text, number u64, id u64, version u64, owner text
+INSERT INTO lock_value (resource_id, version, number, value, set_at)
+SELECT r.id, r.version, :number, :value, UTC_TIMESTAMP(6)
   FROM resource r
  WHERE {{ours}}
    AND kind = 'optimistic'
     ON DUPLICATE KEY UPDATE
-       value = IF(lock_value.version <= r.version, :value, lock_value.value),
-       set_at = IF(lock_value.version <= r.version, UTC_TIMESTAMP(6), lock_value.set_at),
+       value = IF({{published_before}}, :value, lock_value.value),
+       set_at = IF({{published_before}}, UTC_TIMESTAMP(6), lock_value.set_at),
+       number = IF({{published_before}}, :number, lock_value.number),
        version = GREATEST(lock_value.version, r.version);
 
 -- Who leads: holds the lease, by the server's clock, and has published a value.

@@ -47,7 +47,7 @@ CREATE PROCEDURE rl_set_value(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLA
                               IN p_value LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_id, v_number BIGINT UNSIGNED;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     -- See rl_event.
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
@@ -61,8 +61,9 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
+    SELECT COALESCE(MAX(number), 0) + 1 INTO v_number FROM lock_value WHERE resource_id = v_id AND version = p_token;
     SET unique_checks = TRUE;
-    {{leader_publish(value = p_value, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
+    {{leader_publish(value = p_value, number = v_number, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
     IF ROW_COUNT() = 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;

@@ -109,8 +109,8 @@ void cli_log(void *data, rowlock_log_level level, const char *line)
         cli_say("%s", line);
 }
 
-/* Of a write that failed before, when the buffer was full. What is missing is missing: one byte more
- * finds out why. */
+/* Of a write that failed before, when the buffer was full. What is missing is missing: one byte
+ * more finds out why. */
 static int why_output_failed(void)
 {
     errno = 0;

@@ -10,7 +10,6 @@
 
 #include "base/name.h"
 #include "engine/look.h"
-#include "engine/settle.h"
 #include "wait/backoff.h"
 
 #define LOOK_FIRST_US 500000 /* between two looks of who waits; less up to half of it */
@@ -26,15 +25,10 @@ rowlock_status rl_value_check(const char *value, rowlock_error *err)
 typedef struct publishing {
     const rowlock_hold *hold;
     const char *value;
+    uint64_t number; /* which one of the hold's: what comes late changes nothing */
     const rl_budget *budget;
-    rl_trace request; /* the last one ... */
-    bool open;        /* ... whose reply was lost */
+    bool open; /* a request's reply was lost */
 } publishing;
-
-static bool is_open(const void *data)
-{
-    return ((const publishing *)data)->open;
-}
 
 static rowlock_status lost(const publishing *p, rowlock_error *err)
 {
@@ -47,17 +41,16 @@ static rowlock_status publish_once(publishing *p, rl_done *done, rowlock_error *
 {
     const rowlock_hold *hold = p->hold;
     const rl_lock *lock = &hold->locks[0];
-    const rl_value values[] = {rl_text(p->value), rl_u64(lock->id), rl_u64(lock->version),
-                               rl_text(hold->owner)};
+    const rl_value values[] = {rl_text(p->value), rl_u64(p->number), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(hold->owner)};
     rl_io io = rl_budget_quick_io(p->budget);
     RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&hold->client->pool, NULL, &io, &conn, err));
     if (conn->server.identity != hold->held.identity)
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, lock->name);
-    rowlock_status status = rl_client_change_on(conn, p->budget, true, RL_SQL_LEADER_PUBLISH,
-                                                values, &p->request, done, err);
-    p->open = status == ROWLOCK_UNKNOWN;
-    return p->open ? ROWLOCK_UNAVAILABLE : status;
+    rowlock_status status = rl_run(conn, RL_SQL_LEADER_PUBLISH, values, &io, done, err);
+    p->open = p->open || status == ROWLOCK_UNKNOWN;
+    return rl_no_effect(status, err);
 }
 
 /* Nothing matched: it is lost, or somebody stopped the statement (KILL QUERY). */
@@ -82,10 +75,6 @@ static rowlock_status attempt_publish(void *data, int64_t *hint_us, rowlock_erro
     (void)hint_us;
     if (rl_hold_lost(p->hold))
         return lost(p, err);
-    /* What comes late would take the place of a later value. */
-    if (p->open)
-        RL_TRY(rl_settle(p->hold->client, p->budget, &p->request, err));
-    p->open = false;
     RL_TRY(publish_once(p, &done, err));
     return done.rows > 0 ? ROWLOCK_OK : not_published(p, err);
 }
@@ -98,27 +87,24 @@ static int64_t time_to_publish(const rowlock_hold *hold)
     return left_ms < 1 ? 1 : left_ms < limit_ms ? left_ms : limit_ms;
 }
 
-rowlock_status rl_leader_publish(const rowlock_hold *hold, const char *value,
-                                 rowlock_cancel *cancel, rowlock_error *err)
+rowlock_status rl_leader_publish(rowlock_hold *hold, const char *value, rowlock_cancel *cancel,
+                                 rowlock_error *err)
 {
     const rl_budget budget = rl_budget_start(time_to_publish(hold), hold->client->limit_ms, cancel);
-    publishing p = {.hold = hold, .value = value, .budget = &budget};
-    const rl_attempts how = {.budget = &budget,
-                             .outage_us = hold->client->outage_us,
-                             .backoff = RL_BACKOFF_USUAL,
-                             .unsettled = is_open};
+    publishing p = {.hold = hold,
+                    .value = value,
+                    .number = atomic_fetch_add(&hold->published, 1) + 1,
+                    .budget = &budget};
+    const rl_attempts how = {
+        .budget = &budget, .outage_us = hold->client->outage_us, .backoff = RL_BACKOFF_USUAL};
     rowlock_status status = rl_attempt_until(&how, attempt_publish, &p, err);
     if (status == ROWLOCK_OK && rl_hold_lost(hold))
         return lost(&p, err);
-    if (status == ROWLOCK_OK || !p.open)
-        return status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY
-                   ? rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': the value could not be published",
-                             hold->locks[0].name)
-                   : status;
-    return rl_fail(err, ROWLOCK_UNKNOWN,
-                   "the reply was lost and the server could not be asked again: the value of '%s' "
-                   "may be published",
-                   hold->locks[0].name);
+    if (status != ROWLOCK_TIMEOUT && status != ROWLOCK_UNAVAILABLE)
+        return status;
+    return rl_fail(err, p.open ? ROWLOCK_UNKNOWN : ROWLOCK_UNAVAILABLE,
+                   "the server could not be asked in time: the value of '%s' %s",
+                   hold->locks[0].name, p.open ? "may be published" : "was not published");
 }
 
 /* --------------------------------------------------------------------------------- observe */

@@ -10,8 +10,8 @@
 rowlock_status rl_value_check(const char *value, rowlock_error *err) RL_MUST_USE;
 
 /* The hold is an ordinary lease's. Statuses of rowlock_hold_set_value(), and CANCELLED. */
-rowlock_status rl_leader_publish(const rowlock_hold *hold, const char *value,
-                                 rowlock_cancel *cancel, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_leader_publish(rowlock_hold *hold, const char *value, rowlock_cancel *cancel,
+                                 rowlock_error *err) RL_MUST_USE;
 
 /* Statuses of rowlock_observe(). */
 rowlock_status rl_leader_observe(rowlock_client *client, const rl_budget *budget, const char *name,

@@ -3,6 +3,7 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
+#include "rowlock/rowlock_leader.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -200,7 +201,7 @@ static void attack_lease(MYSQL *mysql)
         {"via_latch_join(@me, 'm', 1000000, @id, @name, 0)", ANY},
         {"via_latch_open(@id, @v)", ANY},
         {"via_latch_break_member(@id, @v, @me)", ANY},
-        {"via_leader_publish('v', @id, @v, @me)", ANY},
+        {"via_leader_publish('v', 2, @id, @v, @me)", ANY},
     };
     try_each(mysql, of, COUNT(of));
 }
@@ -305,8 +306,8 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_latch_down('', @me, @id, @name, 0)", 1644},
         {"via_latch_down(REPEAT('k', 256), @me, @id, @name, 0)", 1644},
         {"via_latch_join(@me, 'm', 86400000001, @id, @name, 0)", 1644},
-        {"via_leader_publish(REPEAT('v', 1025), @id, @v, @me)", 1644},
-        {"via_leader_publish(NULL, @id, @v, @me)", 1644},
+        {"via_leader_publish(REPEAT('v', 1025), 1, @id, @v, @me)", 1644},
+        {"via_leader_publish(NULL, 1, @id, @v, @me)", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},
