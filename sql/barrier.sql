@@ -25,11 +25,13 @@ DELETE g
  WHERE r.id = :id
    AND (g.expires_at <= UTC_TIMESTAMP(6) OR g.owner = :owner);
 
--- Who gathers: a row in any case, without a place where nobody does.
+-- Who gathers: a row in any case, without a place where nobody does. `gone`: one that barrier_drop has not deleted. (MariaDB
+-- answers a DELETE that somebody has stopped as one that found nothing.)
 -- name: barrier_gathered
--- params: id u64
--- columns: generation u64, place i64
-SELECT r.version, CAST(COALESCE(g.place, -1) AS SIGNED)
+-- params: owner text, id u64
+-- columns: generation u64, place i64, gone u64
+SELECT r.version, CAST(COALESCE(g.place, -1) AS SIGNED),
+       CAST(COALESCE(g.expires_at <= UTC_TIMESTAMP(6) OR g.owner = :owner, 0) AS UNSIGNED)
   FROM resource r
   LEFT JOIN lock_grant g ON g.resource_id = r.id AND g.version = r.version
  WHERE r.id = :id;
@@ -113,3 +115,15 @@ UPDATE resource r
  WHERE r.id = :id
    AND g.left_at IS NULL
    AND g.expires_at > UTC_TIMESTAMP(6);
+
+-- Nobody is in, and nobody gathers: the next one to enter says how many it takes. (Who enters has the row locked.)
+-- name: barrier_reset
+-- params: id u64
+UPDATE resource r
+  LEFT JOIN lock_grant g
+    ON g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6)
+   SET r.slots = 0
+ WHERE r.id = :id
+   AND r.kind = 'barrier'
+   AND r.slots > 0
+   AND g.owner IS NULL;

@@ -109,11 +109,13 @@ r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many slots a name has stays.)
+-- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
+-- slots a name has stays. Not NOT EXISTS: a KILL QUERY that meets it may make that true.)
 -- clause: unused
 r.status = 'free'
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')
-AND (r.kind <> 'barrier' OR NOT EXISTS (SELECT 1 FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)))
+AND (r.kind <> 'barrier'
+     OR (SELECT COUNT(*) FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)) = 0)
 AND {{open(r.)}}
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
 

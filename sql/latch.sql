@@ -105,9 +105,9 @@ UPDATE resource
 
 -- name: latch_join
 -- via: own
--- params: owner text, label text, ttl_us u64, id u64, name text, generation u64
-INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at, expires_at)
-SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), UTC_TIMESTAMP(6),
+-- params: owner text, label text, down_key text, ttl_us u64, id u64, name text, generation u64
+INSERT INTO lock_grant (resource_id, owner, owner_label, version, down_key, acquired_at, expires_at)
+SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), :down_key, UTC_TIMESTAMP(6),
        UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
   FROM resource r
  WHERE r.id = :id
@@ -120,29 +120,28 @@ SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), UTC_TIMESTAMP(6),
        version = r.version,
        expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND;
 
--- Members that are still to count, and one of them whose time is over and who has not counted ('': none is). A row in any case.
+-- Members whose key nobody has counted yet: how many, and one of them whose time is over ('': none is). A row in any case.
 -- name: latch_members
 -- via: own
 -- params: id u64, generation u64
 -- columns: members u64, dead text(1024)
-SELECT (SELECT COUNT(*) FROM lock_grant WHERE resource_id = :id AND version = :generation),
-       COALESCE((SELECT g.owner_label
-                   FROM lock_grant g
-                   LEFT JOIN latch_down d
-                     ON d.resource_id = g.resource_id AND d.generation = g.version AND d.owner = g.owner
-                  WHERE g.resource_id = :id
-                    AND g.version = :generation
-                    AND g.expires_at <= UTC_TIMESTAMP(6)
-                    AND d.owner IS NULL
-                  LIMIT 1), '');
+SELECT COUNT(*), COALESCE(MAX(IF(g.expires_at <= UTC_TIMESTAMP(6), g.owner_label, NULL)), '')
+  FROM lock_grant g
+  LEFT JOIN latch_down d
+    ON d.resource_id = g.resource_id AND d.generation = g.version AND d.down_key = g.down_key
+ WHERE g.resource_id = :id
+   AND g.version = :generation
+   AND d.resource_id IS NULL;
 
--- A member will not count: `member`, who knows its own id; or one whose time is over.
+-- A member will not count: `member`, who knows its own id; or one whose time is over. (If somebody has counted with its key,
+-- its part is done.)
 -- name: latch_break_member
 -- via: own
 -- params: id u64, generation u64, member text
 UPDATE resource r
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id AND g.version = r.version
-  LEFT JOIN latch_down d ON d.resource_id = r.id AND d.generation = r.version AND d.owner = g.owner
+  LEFT JOIN latch_down d FORCE INDEX (PRIMARY)
+    ON d.resource_id = r.id AND d.generation = r.version AND d.down_key = g.down_key
    SET r.version = LAST_INSERT_ID(r.version),
        r.status = 'free',
        r.broken = r.broken | 1,
@@ -153,5 +152,5 @@ UPDATE resource r
    AND r.version = :generation
    AND r.status = 'held'
    AND (g.owner = :member OR g.expires_at <= UTC_TIMESTAMP(6))
-   AND d.owner IS NULL
+   AND d.resource_id IS NULL
    AND r.slots > (SELECT COUNT(*) FROM latch_down c WHERE c.resource_id = r.id AND c.generation = r.version);

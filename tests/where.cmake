@@ -40,13 +40,14 @@ set(ROWLOCK_WHERE
   "conformance_latch_many                     test own    servers                     8       2"
   "conformance_(latch|barrier|leader)         test shared servers,asan,tsan,coverage  15      1"
   "conformance_.*                             test shared servers,asan,coverage       10      1"
+  "race_(latch|barrier)_.*                    test shared servers,tsan                40      1"
   "race_(slots.*|lease_sets)                  test shared servers,tsan                20      1"
   "race_.*                                    test shared servers,asan,tsan,coverage  4       1"
   "inside_statements                          test shared servers,asan                3       1"
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
-  "sql_contenders                             test shared servers,asan                8       2"
+  "sql_(latch_)?contenders                     test shared servers,asan                8       2"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"
@@ -82,6 +83,7 @@ set(ROWLOCK_WHERE
   # Everything that breaks.
   "faults_wire                                test shared asan,tsan,coverage          50      1"
   "faults_death                               test itself asan                        50      1"
+  "faults_members                              all  itself servers,asan                60      1"
   "faults_migrate                             test shared servers,asan,tsan,coverage  10      1"
   "faults_stops                               test own    servers,asan,tsan           12      1"
   "faults_bell                                all  shared servers,tsan,coverage       40      1"

@@ -1,14 +1,14 @@
 /*
- * rowlock/rowlock_barrier.h - a barrier: so many enter together, and leave together.
+ * rowlock/rowlock_barrier.h - a barrier: N members enter together, and leave together.
  *
  *     rowlock_barrier_enter(client, "step", 4, &options, &hold, &err)   until four are there
  *     compute(rowlock_hold_slot(hold));                                 each one is 0, 1, 2 or 3
  *     rowlock_barrier_leave(hold, ROWLOCK_WAIT_FOREVER, NULL, &err)     until all four are done
  *     rowlock_release(hold, &err)
  *
- * Exactly so many make a generation; whoever comes next belongs to the next one. Each member is
- * renewed like a lease: one that dies while they gather is forgotten, one that dies afterwards is
- * missed by the others when they leave.
+ * Exactly N members are one generation; the next one to enter belongs to the next generation. Each
+ * member is renewed like a lease. One that dies before N have entered is forgotten when its TTL is
+ * over; one that dies later is missed: the others are told LOST when they leave.
  */
 #ifndef ROWLOCK_BARRIER_H
 #define ROWLOCK_BARRIER_H
@@ -31,15 +31,16 @@ typedef struct rowlock_barrier_options {
 } rowlock_barrier_options;
 
 /*
- * Enters, and waits until `count` have, 1 .. ROWLOCK_BARRIER_MAX. On OK they have: the hold's token
- * (rowlock_hold_token()) is the generation, its slot (rowlock_hold_slot()) says which member it
- * is, 0 .. count - 1, each another one. On any other status it has not entered, and the others
- * still wait for one more.
+ * Enters, and waits until `count` members have, 1 .. ROWLOCK_BARRIER_MAX. The first call for a name
+ * sets its count. On OK all have entered: the hold's token (rowlock_hold_token()) is the
+ * generation, and its slot (rowlock_hold_slot()) is this member's number, 0 .. count - 1. On any
+ * other status this member has not entered, and the others still wait for one more.
  *
  *   BUSY         wait_ms is 0, and others are still to come
  *   TIMEOUT      the wait ended before all had come
  *   CANCELLED    `cancel` was fired
- *   MODE         the name is another kind of lock, or takes another number
+ *   MODE         the name is another kind of lock, or a barrier of another count
+ *                (rowlock_break(), where nobody has entered, makes it forget its count)
  *   UNKNOWN      the reply was lost and could not be looked up: it may have entered, until its TTL
  *                is over
  *   UNAVAILABLE  also: it was lost just when all had come, and they will miss it
@@ -50,13 +51,14 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
     const rowlock_barrier_options *options, rowlock_hold **hold, rowlock_error *err);
 
 /*
- * Says that this member is ready to leave, and waits until all of its generation are. Then release
- * the hold. One that is released before that is missed by the others.
+ * Says that this member is ready to leave, and waits until all members of its generation are. Then
+ * release the hold. If a member releases its hold before it was ready, the others are told LOST.
  *
  *   BUSY       wait_ms is 0, and others are still at work
  *   TIMEOUT    the wait ended before all were ready; leave again, or release
  *   CANCELLED  `cancel` was fired
- *   LOST       a member was lost, or left before; the message says who. Or this one was
+ *   LOST       this member was lost; or another one was, or has left before it was ready: the
+ *              message says who
  *   INVALID    the hold is no member of a barrier
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_leave(rowlock_hold *hold,

@@ -1,16 +1,16 @@
 /*
- * rowlock/rowlock_latch.h - a latch: wait until so many have said that they are done.
+ * rowlock/rowlock_latch.h - a latch: wait until N parts are done.
  *
- * Somebody sets it to a number. Whoever has finished its part counts it down; when so many have,
- * it is open, and all who wait for it go on. Set again, it is the next generation of the same
- * latch: who waits for an earlier one is still told that it has opened.
+ * One caller sets the latch to N. Each part that is done counts once. After N counts the latch is
+ * open, and all who wait for it go on. To set it again begins its next generation; callers who wait
+ * for an earlier one are still told that it has opened.
  *
  *     rowlock_latch_set(client, "import", 12, &generation, &err)        12 shards are to come
  *     rowlock_latch_down(client, "import", "shard-7", generation, &err) one has
  *     rowlock_latch_wait(client, "import", &(rowlock_latch_options){
  *         .wait_ms = ROWLOCK_WAIT_FOREVER}, NULL, &err)                 all have
  *
- * A count is a row of its own, so it may be part of the transaction that it tells of
+ * Each count is a row of its own, so it may be part of the transaction that does the work
  * (rowlock_tx_latch_down() in rowlock_mysql.h): then "committed" and "counted" are one.
  */
 #ifndef ROWLOCK_LATCH_H
@@ -22,11 +22,11 @@
 extern "C" {
 #endif
 
-#define ROWLOCK_LATCH_MAX 10000 /* to be counted down, at most */
+#define ROWLOCK_LATCH_MAX 10000 /* counts, at most */
 
 typedef enum rowlock_latch_state {
     ROWLOCK_LATCH_UNSET = 0, /* nobody has set it yet */
-    ROWLOCK_LATCH_ARMED = 1, /* some are still to come */
+    ROWLOCK_LATCH_ARMED = 1, /* some counts are still to come */
     ROWLOCK_LATCH_OPEN = 2,
     ROWLOCK_LATCH_BROKEN = 3 /* it will not open: somebody broke it, or a member was lost */
 } rowlock_latch_state;
@@ -34,9 +34,9 @@ typedef enum rowlock_latch_state {
 typedef struct rowlock_latch_info {
     rowlock_latch_state state;
     uint64_t generation;                   /* rises each time that it is set */
-    unsigned count;                        /* so many open it */
-    unsigned down;                         /* so many have come */
-    unsigned members;                      /* so many have joined, and are still to come */
+    unsigned count;                        /* so many counts open it */
+    unsigned down;                         /* so many were made */
+    unsigned members;                      /* so many have joined, and have not counted yet */
     char broken_by[ROWLOCK_LABEL_MAX + 1]; /* BROKEN: who broke it, or was lost; else "" */
     uint64_t reserved[8];
 } rowlock_latch_info;
@@ -72,11 +72,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_set(rowlock_client *cl
                                                               rowlock_error *err);
 
 /*
- * Counts once. With a key (text as a name's, see rowlock_acquire()) it counts once however often it
- * is called; NULL: each call counts. `generation` 0: the present one. One that has opened already
- * answers OK, and nothing is changed.
+ * Counts once. All calls with the same key (text as a name's, see rowlock_acquire()) count as one;
+ * NULL: each call counts. `generation` 0: the present one. If that has opened already, the call
+ * answers OK and changes nothing.
  *
- *   NOT_FOUND  the latch was not set yet, or not that often
+ *   NOT_FOUND  the latch, or that generation of it, was not set yet
  *   LOST       that generation was broken
  *   BUSY       another transaction is about to set or to break it
  *   UNKNOWN    the reply was lost and could not be looked up: it may have counted
@@ -88,12 +88,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_down(rowlock_client *c
                                                                rowlock_error *err);
 
 /*
- * Waits until it has opened. Also when it was set again since: the generation that was waited for
- * counts. A latch that was not set yet is waited for; one that is open is passed at once.
- * `generation` may be NULL.
+ * Waits until one generation has opened, also if the latch was set again since, and writes which
+ * one it was to `generation`, which may be NULL. A latch that was not set yet is waited for; one
+ * that is open is passed at once.
  *
- *   BUSY       wait_ms is 0, and some are still to come
- *   TIMEOUT    the wait ended before all had come
+ *   BUSY       wait_ms is 0, and some counts are still to come
+ *   TIMEOUT    the wait ended before the latch had opened
  *   CANCELLED  `cancel` was fired
  *   LOST       it was broken, or a member was lost; the message says who
  *   MODE       the name is another kind of lock
@@ -116,27 +116,29 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_get(rowlock_client *cl
                                                               rowlock_error *err);
 
 /*
- * Joins it as a member: one that has promised to count. The hold is renewed as a lease; when it is
- * lost, or released before rowlock_latch_done(), the latch is broken, and who waits for it hears
- * LOST. The hold's token is the generation.
+ * Joins the latch as a member: one that has promised to count. The hold is renewed like a lease,
+ * and its token is the generation. If the hold is lost, or released before rowlock_latch_done(),
+ * the latch is broken, and all who wait for it are told LOST. (Not if somebody has counted its
+ * key.)
  *
- *   NOT_FOUND  the latch was not set yet, or not that often
+ *   NOT_FOUND  the latch, or that generation of it, was not set yet
  *   LOST       that generation was broken
- *   INVALID    also: it is open, so there is nothing to count; or the key is not valid
+ *   INVALID    also: the latch is open, so there is nothing to count; or the key is not valid
  *   BUSY       another transaction is about to set or to break it
- *   UNKNOWN    the reply was lost and could not be looked up: it may have joined, and then the
- * latch is broken when the TTL is over MODE       the name is another kind of lock
+ *   UNKNOWN    the reply was lost and could not be looked up: it may have joined; then the latch is
+ *              broken when its TTL is over
+ *   MODE       the name is another kind of lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_join(
     rowlock_client *client, const char *name, const rowlock_latch_join_options *options,
     rowlock_hold **hold, rowlock_error *err);
 
 /*
- * The member counts, and is one no more: the hold is freed whatever the status, as by
- * rowlock_release() (but for INVALID and FORKED). If it could not count, the latch is broken when
- * its TTL is over, at the latest.
+ * Counts for the member, and ends its membership: the hold is freed whatever the status, as by
+ * rowlock_release() (but for INVALID and FORKED). If the member could not count, the latch is
+ * broken when its TTL is over, at the latest.
  *
- *   LOST     it was lost, or the latch was broken
+ *   LOST     the member was lost, or the latch was broken
  *   BUSY     another transaction is about to set or to break the latch
  *   UNKNOWN  the reply was lost and could not be looked up: it may have counted
  *   INVALID  the hold is no member of a latch

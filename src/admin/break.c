@@ -340,12 +340,14 @@ static rowlock_status break_latch(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A barrier: its members, those who have entered. */
+/* A barrier: its members, those who have entered; without any, its number. */
 static rowlock_status break_barrier(const breaking *b, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(b->v.id)};
     rl_done done = {0};
     RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_BARRIER_BREAK, values, &done, err));
+    if (done.rows == 0)
+        RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_BARRIER_RESET, values, &done, err));
     if (done.rows > 0)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_BUSY, "nobody is in '%s'; there is nothing to break", b->name);

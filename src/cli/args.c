@@ -141,6 +141,7 @@ static bool skip_operands(args *self)
             continue;
         }
         self->i++;
+        self->context->has_end = true;
         while (self->i < self->argc)
             put_aside(self);
     }

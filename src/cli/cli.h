@@ -27,6 +27,7 @@ typedef struct cli_context {
     bool starts_command;       /* set by `check`: what it starts is to find SIGPIPE as we did */
     char **operands;           /* end with a NULL only where no option stood behind them */
     int operand_count;
+    bool has_end; /* of the options: "--" was there */
 } cli_context;
 
 /* --------------------------------------- a command and its arguments: args.c */

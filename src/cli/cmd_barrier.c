@@ -34,7 +34,7 @@ static const run_role member = {enter, leave};
 static bool check(void *into)
 {
     run_options *out = into;
-    if (out->context.operand_count < 3)
+    if (out->context.operand_count < 2)
         return !cli_usage("barrier wants NAME, N and a COMMAND");
     out->name = out->names[0] = out->context.operands[0];
     if (!cli_number(out->context.operands[1], 1, ROWLOCK_BARRIER_MAX, &out->members))
@@ -60,9 +60,7 @@ const cli_command cli_barrier = {
                            .kill_after_ms = RUN_KILL_AFTER_MS,
                            .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER,
                                        .ttl_ms = ROWLOCK_TTL_DEFAULT_MS}},
-    .least = 1,
     .most = INT_MAX,
-    .operands = "NAME, N and a COMMAND",
     .check = check,
     .run = run_options_run,
 };

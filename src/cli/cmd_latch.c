@@ -150,13 +150,15 @@ typedef struct action {
     const char *word;
     /* NULL: join, which `rowlock run` does. */
     rowlock_status (*work)(const latching *l, rowlock_client *client, rowlock_error *err);
-    bool takes_key, takes_generation, takes_wait, takes_ttl;
+    bool takes_key, takes_generation, takes_wait, takes_ttl, takes_json;
 } action;
 
 static const action actions[] = {
-    {"set", set, false, false, false, false},       {"down", count_down, true, true, false, false},
-    {"wait", await_open, false, true, true, false}, {"show", show, false, false, false, false},
-    {"join", NULL, true, true, false, true},
+    {"set", set, .takes_json = true},
+    {"down", count_down, .takes_key = true, .takes_generation = true},
+    {"wait", await_open, .takes_generation = true, .takes_wait = true, .takes_json = true},
+    {"show", show, .takes_json = true},
+    {"join", NULL, .takes_key = true, .takes_generation = true, .takes_ttl = true},
 };
 
 static bool find_action(latching *l)
@@ -179,6 +181,7 @@ static bool check_options(const latching *l)
         {"generation", l->run.generation > 0 && !a->takes_generation},
         {"wait", l->wait_ms != WAIT_NOT_GIVEN && !a->takes_wait},
         {"ttl", l->run.acquire.ttl_ms > 0 && !a->takes_ttl},
+        {"json", l->run.context.json && !a->takes_json},
     };
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         if (given[i].wrong)
@@ -189,8 +192,6 @@ static bool check_options(const latching *l)
 static bool take_command(latching *l)
 {
     run_options *out = &l->run;
-    if (out->context.operand_count == 2)
-        return !cli_usage("no command to run as a member of '%s'", out->name);
     if (out->acquire.ttl_ms == 0)
         out->acquire.ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
     return run_take_command(out, &member, 2);

@@ -91,8 +91,6 @@ static bool check(void *into)
 {
     leading *l = into;
     run_options *out = &l->run;
-    if (out->context.operand_count < 2)
-        return !cli_usage("lead wants NAME and a COMMAND");
     out->name = out->context.operands[0];
     if (!out->acquire.value && gethostname(l->host, sizeof l->host - 1) == 0)
         out->acquire.value = l->host;
@@ -123,7 +121,7 @@ const cli_command cli_lead = {
                        .pause_us = PAUSE_FIRST_US},
     .least = 1,
     .most = INT_MAX,
-    .operands = "NAME and a COMMAND",
+    .operands = "the lock's NAME",
     .check = check,
     .run = lead,
 };

@@ -115,7 +115,7 @@ static inline int run_until(int64_t at_us)
 /* cmd_run.c: what cli_run does when the options (a run_options) are read. */
 int run_options_run(void *into);
 
-/* run_options.c: so many operands, of which out->name is one, and then COMMAND. */
+/* run_options.c: so many operands, of which out->name is one, and then [--] COMMAND. */
 bool run_take_command(run_options *out, const run_role *role, int before);
 
 /*

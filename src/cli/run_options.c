@@ -87,12 +87,24 @@ static bool take_operands(run_options *out)
     return (*rest)[0] || !cli_usage("the command is empty");
 }
 
-/* The operands end with no NULL where options stood behind them. */
+/* Without "--" the command's options would have been taken for ours. The operands end with no NULL
+ * where options stood behind them. */
 bool run_take_command(run_options *out, const run_role *role, int before)
 {
-    const size_t count = (size_t)(out->context.operand_count - before);
+    size_t count = (size_t)(out->context.operand_count - before);
+    char **rest = out->context.operands + before;
+    /* It is still there when another one stood before NAME. */
+    if (count > 0 && strcmp(*rest, "--") == 0) {
+        rest++;
+        count--;
+    }
+    if (count == 0)
+        return !cli_usage("no command to run %s '%s'", role ? "as a member of" : "while leading",
+                          out->name);
+    if (!out->context.has_end)
+        return !cli_usage("'--' is missing before the command '%s'", *rest);
     out->command = cli_need(calloc(count + 1, sizeof *out->command));
-    memcpy(out->command, out->context.operands + before, count * sizeof *out->command);
+    memcpy(out->command, rest, count * sizeof *out->command);
     out->names[0] = out->name;
     out->role = role;
     out->context.starts_command = true;

@@ -68,6 +68,13 @@ static const char *kind_of(const rowlock_hold *hold)
     return hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE;
 }
 
+/* It gathers, and enters again; or it has counted, and its part is done. The history hears nothing
+ * of that, and nobody is called. */
+static bool has_nothing_to_lose(const rowlock_hold *hold)
+{
+    return hold->member == RL_BARRIER_GATHERING || hold->member == RL_LATCH_COUNTED;
+}
+
 /* One event for each of its names; `detail` may be NULL. */
 static void record(rowlock_hold *hold, const char *event, int64_t at_us, int64_t held_ms,
                    const rowlock_release_options *options, const char *detail)
@@ -92,7 +99,7 @@ static void record(rowlock_hold *hold, const char *event, int64_t at_us, int64_t
 /* Once, whoever comes first: the keeper, since it is held for long, or who tells of its end. */
 static void tell_begin(rowlock_hold *hold, const char *detail)
 {
-    if (!atomic_exchange(&hold->begin_told, true))
+    if (hold->member != RL_BARRIER_GATHERING && !atomic_exchange(&hold->begin_told, true))
         record(hold, hold->taken_over ? "taken_over" : "acquired", hold->acquired_us, RL_UNKNOWN_MS,
                NULL, detail);
 }
@@ -165,7 +172,7 @@ void rl_hold_was_left(rowlock_hold *hold)
 void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options,
                       const char *reason)
 {
-    if (hold->client->journal.off)
+    if (hold->client->journal.off || has_nothing_to_lose(hold))
         return;
     count(hold, true);
     tell_end(hold, "lost", options, reason);
@@ -176,6 +183,8 @@ void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options
 static void tell_holder(rl_held *held, const char *reason)
 {
     rowlock_hold *hold = (rowlock_hold *)held;
+    if (has_nothing_to_lose(hold))
+        return;
     hold->told = true;
     /* It may be long until the holder comes to release it. */
     rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
@@ -224,12 +233,23 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     return ROWLOCK_OK;
 }
 
-void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over)
+/* The history hears of it at once, or when it has been held for long. */
+static void note_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over)
 {
-    rowlock_client *client = hold->client;
+    const rl_journal *journal = &hold->client->journal;
     hold->acquired_us = rl_now_us();
     hold->waited_us = hold->acquired_us - budget->start_us;
     hold->taken_over = taken_over != NULL;
+    if (taken_over || journal->least_us == 0)
+        tell_begin(hold, taken_over);
+    else if (!journal->off)
+        hold->held.long_at_us = hold->acquired_us + journal->least_us;
+}
+
+void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over)
+{
+    rowlock_client *client = hold->client;
+    note_begin(hold, budget, taken_over);
     hold->held.resource_id = hold->locks[0].id;
     hold->held.version = hold->locks[0].version;
     pthread_mutex_lock(&client->mutex);
@@ -238,10 +258,6 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *take
         client->holds->previous = hold;
     client->holds = hold;
     pthread_mutex_unlock(&client->mutex);
-    if (taken_over || client->journal.least_us == 0)
-        tell_begin(hold, taken_over);
-    else if (!client->journal.off)
-        hold->held.long_at_us = hold->acquired_us + client->journal.least_us;
     rl_keeper_add(&client->keeper, &hold->held);
 }
 
@@ -255,6 +271,14 @@ void rl_hold_keep_again(rowlock_hold *hold)
 {
     if (!hold->told)
         rl_keeper_add(&hold->client->keeper, &hold->held);
+}
+
+void rl_hold_entered(rowlock_hold *hold, const rl_budget *budget)
+{
+    rl_hold_leave_alone(hold);
+    hold->member = RL_BARRIER_MEMBER;
+    note_begin(hold, budget, NULL);
+    rl_hold_keep_again(hold);
 }
 
 void rl_hold_changed(rowlock_hold *hold, int64_t sent_us)

@@ -31,7 +31,8 @@ typedef enum rl_parts_state {
 typedef enum rl_member {
     RL_NO_MEMBER,
     RL_LATCH_MEMBER,
-    RL_LATCH_COUNTED, /* its release breaks nothing */
+    RL_LATCH_COUNTED,     /* its release breaks nothing */
+    RL_BARRIER_GATHERING, /* the others are still to come */
     RL_BARRIER_MEMBER,
     RL_BARRIER_READY /* to leave */
 } rl_member;
@@ -86,6 +87,9 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
  * `taken_over`: from whom, in words; NULL: it was free.
  */
 void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *taken_over);
+
+/* All members of its barrier have come: what it has waited for begins now. */
+void rl_hold_entered(rowlock_hold *hold, const rl_budget *budget);
 
 /* It is shared, or held alone, from a request that was sent at that time on; the keeper goes on
  * with that. Whoever was told that it is lost is not told otherwise. */

@@ -176,15 +176,26 @@ rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *
             : "The lock could not be given back; nobody holds it until its time is over");
 }
 
+/* A mode is asked for (--mode); what else there is, is asked for in a way of its own. */
+static bool is_mode(const rl_kind *kind)
+{
+    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
+}
+
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err)
 {
+    const rl_kind *to_be = rl_kind_of(wanted);
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(is, name, &kind, err));
-    return rl_fail(err, ROWLOCK_MODE,
-                   "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
-                   "another name",
-                   name, kind->shown, rl_kind_of(wanted)->shown);
+    if (is_mode(kind) && is_mode(to_be))
+        return rl_fail(err, ROWLOCK_MODE,
+                       "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
+                       "another name",
+                       name, kind->shown, to_be->shown);
+    return rl_fail(err, ROWLOCK_MODE, "'%s' is a %s%s; it cannot be a %s%s too; use another name",
+                   name, kind->shown, kind->of_connection ? " lock" : "", to_be->shown,
+                   to_be->of_connection ? " lock" : "");
 }
 
 typedef struct found_resource {

@@ -34,7 +34,9 @@ typedef struct entering {
     rl_trace request;                       /* the last COMMIT */
     bool open;                              /* whose reply was lost */
     bool sent;                              /* it may have entered, as far as the server knows */
+    bool has_row;                           /* the present member's was committed */
     char last_owner[ROWLOCK_OWNER_MAX + 1]; /* of a row of ours that may still be there; "": none */
+    uint64_t last_version;
 } entering;
 
 static rowlock_hold *part_of(const rowlock_hold *whole)
@@ -65,6 +67,7 @@ static rowlock_status look_on(const entering *e, rl_conn *conn, const rl_io *io,
                                rl_text(e->whole->locks[0].name)};
     rl_rows rows;
     bool found = false;
+    *seen = (barrier_look){.count = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_BARRIER_LOOK, values, io, &found, &rows, err), err));
     if (!found)
@@ -106,6 +109,7 @@ static rowlock_status not_locked(entering *e, rowlock_error *err)
 /* Who gathers with us; and the lowest place that nobody has. */
 typedef struct gathering {
     uint64_t generation;
+    bool stale; /* one of them is gone, and still there */
     unsigned count;
     unsigned place;
     uint64_t taken[(ROWLOCK_BARRIER_MAX + 63) / 64];
@@ -114,6 +118,7 @@ typedef struct gathering {
 static void note_place(gathering *g, const rl_cell *cells)
 {
     g->generation = cells[0].u64;
+    g->stale = g->stale || cells[2].u64 != 0;
     if (cells[1].i64 < 0 || cells[1].i64 >= ROWLOCK_BARRIER_MAX)
         return;
     g->count++;
@@ -124,17 +129,17 @@ static void note_place(gathering *g, const rl_cell *cells)
 
 static rowlock_status gather(entering *e, rl_conn *conn, gathering *g, rowlock_error *err)
 {
-    const rl_value id[] = {rl_u64(e->id)};
+    const rl_value own[] = {rl_text(e->last_owner), rl_u64(e->id)};
     const rl_value gone[] = {rl_u64(e->id), rl_text(e->last_owner)};
     rl_io io = rl_budget_quick_io(e->budget);
     rl_done done = {0};
     rl_rows rows;
     *g = (gathering){.generation = 0};
     RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_BARRIER_DROP, gone, &io, &done, err), err));
-    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_BARRIER_GATHERED, id, &io, &rows, err), err));
+    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_BARRIER_GATHERED, own, &io, &rows, err), err));
     while (rl_next(&rows))
         note_place(g, rows.cells);
-    if (g->generation && g->count < e->count)
+    if (g->generation && g->count < e->count && !g->stale)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "who has entered '%s' could not be read",
                    e->whole->locks[0].name);
@@ -202,6 +207,7 @@ static rowlock_status enter_on(entering *e, rl_conn *conn, rowlock_error *err)
     e->request.sent_us = sent_us;
     /* One that was stopped may be done all the same. */
     e->open = status != ROWLOCK_OK && status != ROWLOCK_DEADLOCK;
+    e->has_row = status == ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         conn->broken = true;
     return e->open ? ROWLOCK_UNAVAILABLE : status;
@@ -212,22 +218,23 @@ static rowlock_status begin_member(entering *e, rowlock_error *err)
     rowlock_hold *part = part_of(e->whole);
     rl_acquisition a = rl_acquisition_of(&rl_barrier_driver, part, e->budget);
     a.request = e->request;
-    /* The history hears of it when all have come. */
-    atomic_store(&part->begin_told, true);
     return rl_acquired(&a, e->options, err);
 }
 
-/* It is no member (any more). Its loss is nobody's, then. */
+/* It is no member (any more). */
 static void drop_member(entering *e)
 {
     rowlock_hold *part = part_of(e->whole);
     if (part && rl_part_held(part))
         rl_hold_end(part);
-    /* What is left of it in the table must not count beside the next one. */
-    if (part)
+    /* What is left of it in the table must not count beside the next one. (An attempt that came to
+     * nothing has not deleted what was left before.) */
+    if (part && e->has_row) {
         memcpy(e->last_owner, part->owner, sizeof e->last_owner);
+        e->last_version = part->locks[0].version;
+    }
+    e->has_row = false;
     rl_part_drop(e->whole, 0);
-    atomic_store(&e->whole->parts->state, RL_PARTS_TAKING);
 }
 
 static rowlock_status enter(entering *e, rowlock_error *err)
@@ -237,7 +244,7 @@ static rowlock_status enter(entering *e, rowlock_error *err)
     rl_conn *conn = NULL;
     drop_member(e);
     RL_TRY(rl_part_new(e->whole, 0, e->whole->locks[0].name, e->options, err));
-    part_of(e->whole)->member = RL_BARRIER_MEMBER;
+    part_of(e->whole)->member = RL_BARRIER_GATHERING;
     part_of(e->whole)->locks[0].id = e->id;
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
     rowlock_status status = enter_on(e, conn, err);
@@ -256,6 +263,7 @@ static rowlock_status settle(entering *e, rowlock_error *err)
     RL_TRY(rl_settle(e->whole->client, e->budget, &e->request, err));
     RL_TRY(look(e, part_of(e->whole)->owner, lock->version, &seen, err));
     e->open = false;
+    e->has_row = seen.mine;
     if (seen.mine)
         return begin_member(e, err);
     drop_member(e);
@@ -323,14 +331,16 @@ static bool is_unsettled(const void *data)
 }
 
 /* The row is to go, if it is there: OK, once it is known that it has. */
-static rowlock_status take_row_away(entering *e, rowlock_error *err)
+static rowlock_status take_row_away(entering *e, const char *owner, uint64_t generation,
+                                    rowlock_error *err)
 {
-    const rowlock_hold *part = part_of(e->whole);
-    const rl_value values[] = {rl_u64(e->id), rl_text(part->owner), rl_u64(part->locks[0].version)};
+    rowlock_client *client = e->whole->client;
+    const rl_value values[] = {rl_u64(e->id), rl_text(owner), rl_u64(generation)};
     if (e->open)
-        RL_TRY(rl_settle(part->client, e->budget, &e->request, err));
+        RL_TRY(rl_settle(client, e->budget, &e->request, err));
+    e->has_row = e->has_row || e->open;
     e->open = false;
-    return rl_client_run(part->client, e->budget, RL_SQL_BARRIER_WITHDRAW, values, NULL, err);
+    return rl_client_run(client, e->budget, RL_SQL_BARRIER_WITHDRAW, values, NULL, err);
 }
 
 /* The wait has ended: its row goes, unless all have come in the last moment. OK: they have. BUSY:
@@ -339,12 +349,14 @@ static rowlock_status attempt_withdraw(void *data, int64_t *hint_us, rowlock_err
 {
     entering *e = data;
     const rowlock_hold *part = part_of(e->whole);
-    const uint64_t generation = part->locks[0].version;
+    const bool its_own = e->has_row || e->open; /* else what is left of the one before */
+    const char *owner = its_own ? part->owner : e->last_owner;
+    const uint64_t generation = its_own ? part->locks[0].version : e->last_version;
     barrier_look seen;
     /* (BUSY: somebody who enters has the barrier's row locked.) */
-    if (take_row_away(e, err) != ROWLOCK_OK)
+    if (take_row_away(e, owner, generation, err) != ROWLOCK_OK)
         return ROWLOCK_UNAVAILABLE;
-    rowlock_status status = look(e, part->owner, generation, &seen, err);
+    rowlock_status status = look(e, owner, generation, &seen, err);
     if (status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         return ROWLOCK_UNAVAILABLE;
     *hint_us = RL_FINAL;
@@ -404,7 +416,7 @@ rowlock_status rl_barrier_enter(rowlock_hold *whole, unsigned count,
         drop_member(&e);
         return status;
     }
-    atomic_store(&part_of(whole)->begin_told, false);
+    rl_hold_entered(part_of(whole), budget);
     status = rl_parts_held(whole, budget, err);
     if (status != ROWLOCK_OK)
         rl_parts_give_back(whole);

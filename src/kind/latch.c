@@ -79,6 +79,7 @@ static rowlock_status look_on(const latch *l, rl_conn *conn, latch_look *seen, r
     rl_io io = rl_budget_quick_io(l->budget);
     rl_rows rows;
     bool found = false;
+    *seen = (latch_look){.count = 0};
     RL_TRY(
         rl_no_effect(rl_query_one(conn, RL_SQL_LATCH_LOOK, values, &io, &found, &rows, err), err));
     if (!found)
@@ -121,12 +122,14 @@ static uint64_t generation_of(const latch *l, const latch_look *seen)
 
 /* ------------------------------------------------------------------------------ what it is */
 
-static rowlock_status not_set(const latch *l, rowlock_error *err)
+/* `generation`: which one was asked for; 0: any. */
+static rowlock_status not_set(const latch *l, uint64_t generation, rowlock_status status,
+                              rowlock_error *err)
 {
-    if (l->generation)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was not set to generation %" PRIu64 " yet",
-                       l->name, l->generation);
-    return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was not set yet (`rowlock latch set`)", l->name);
+    if (generation)
+        return rl_fail(err, status, "'%s' was not set to generation %" PRIu64 " yet", l->name,
+                       generation);
+    return rl_fail(err, status, "'%s' was not set yet (`rowlock latch set`)", l->name);
 }
 
 static rowlock_status broken(const latch *l, const latch_look *seen, rowlock_error *err)
@@ -311,8 +314,8 @@ rowlock_status rl_latch_set(rowlock_client *client, const rl_budget *budget, con
 typedef struct counting {
     latch l;
     rl_sql_id statement; /* latch_down, latch_join */
-    rl_value values[6];
-    const char *key;
+    rl_value values[7];
+    const char *key; /* with which it counts, or will */
     int64_t ttl_us;
     rl_trace *trace;      /* of the last request ... */
     bool open;            /* ... whose reply was lost */
@@ -323,11 +326,11 @@ typedef struct counting {
 /* Nothing matched: why? */
 static rowlock_status not_counted(const latch *l, rowlock_error *err)
 {
-    latch_look seen;
+    latch_look seen = {.count = 0};
     RL_TRY(rl_no_effect(look(l, &seen, err), err));
     switch (state_of(&seen, generation_of(l, &seen))) {
     case ROWLOCK_LATCH_UNSET:
-        return not_set(l, err);
+        return not_set(l, l->generation, ROWLOCK_NOT_FOUND, err);
     case ROWLOCK_LATCH_BROKEN:
         return broken(l, &seen, err);
     case ROWLOCK_LATCH_OPEN:
@@ -438,9 +441,10 @@ static void set_down(counting *c)
 static void set_join(counting *c)
 {
     const latch *l = &c->l;
-    const rl_value values[] = {
-        rl_text(l->owner), rl_text(l->client->label), rl_u64((uint64_t)c->ttl_us),
-        rl_u64(l->id),     rl_text(l->name),          rl_u64(l->generation)};
+    const rl_value values[] = {rl_text(l->owner),    rl_text(l->client->label),
+                               rl_text(c->key),      rl_u64((uint64_t)c->ttl_us),
+                               rl_u64(l->id),        rl_text(l->name),
+                               rl_u64(l->generation)};
     memcpy(c->values, values, sizeof values);
 }
 
@@ -473,8 +477,8 @@ static rowlock_status count(counting *c, rowlock_error *err)
         return status;
     return rl_fail(err, ROWLOCK_UNKNOWN,
                    "the reply was lost and the server could not be asked again: '%s' may have been "
-                   "counted",
-                   c->l.name);
+                   "%s",
+                   c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted");
 }
 
 rowlock_status rl_latch_down(rowlock_client *client, const rl_budget *budget, const char *name,
@@ -540,55 +544,71 @@ static bool has_come(void *data, const rl_budget *budget)
            is_full(&seen, l.generation);
 }
 
-static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *err)
+/* The name's row, and which generation is waited for: from the first look on it is this one,
+ * whatever comes after it. */
+static rowlock_status find_generation(waiting *w, latch_look *seen, int64_t *hint_us,
+                                      rowlock_error *err)
 {
-    waiting *w = data;
     latch *l = &w->l;
-    latch_look seen;
-    bool again = false;
     const uint64_t before = l->id;
     RL_TRY(rl_resource_id(l->client, l->budget, l->name, RL_KIND_LATCH, &l->id, err));
     rl_await_at(&w->await, l->id);
     if (l->id != before && !w->was_set)
         l->generation = w->asked;
-    rowlock_status status = look_in_turn(w, &seen, err);
+    rowlock_status status = look_in_turn(w, seen, err);
     /* Purged before it was set: the first generation will be another one. */
     if (status == ROWLOCK_BUSY && !w->was_set) {
         l->generation = w->asked;
         *hint_us = RL_AT_ONCE;
     }
     RL_TRY(status);
-    w->was_set = w->was_set || !seen.unset;
-    /* From now on it is this one, whatever comes after it. */
-    const uint64_t next = seen.unset ? seen.version + 1 : seen.version;
+    w->was_set = w->was_set || !seen->unset;
+    const uint64_t next = seen->unset ? seen->version + 1 : seen->version;
     if (!l->generation)
         l->generation = next;
     /* In line are those who wait for the present one, or the first. */
     w->await.apart = l->generation != next;
     if (w->await.apart)
         *hint_us = RL_NOT_BEFORE(APART_US + (int64_t)(rl_random_u32() % APART_US));
+    return ROWLOCK_OK;
+}
+
+/* OK: it has opened. */
+static rowlock_status has_opened(const waiting *w, const latch_look *seen, rowlock_error *err)
+{
+    const latch *l = &w->l;
+    switch (state_of(seen, l->generation)) {
+    case ROWLOCK_LATCH_OPEN:
+        return ROWLOCK_OK;
+    case ROWLOCK_LATCH_BROKEN:
+        return broken(l, seen, err);
+    case ROWLOCK_LATCH_UNSET:
+        return not_set(l, w->asked, ROWLOCK_BUSY, err);
+    case ROWLOCK_LATCH_ARMED:
+        break;
+    }
+    return some_to_come(l, seen, err);
+}
+
+static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    waiting *w = data;
+    const latch *l = &w->l;
+    latch_look seen;
+    bool again = false;
+    RL_TRY(find_generation(w, &seen, hint_us, err));
     /* What all have counted is open, whoever is kept from writing that down. */
     if (is_full(&seen, l->generation)) {
         (void)!settle_open(l, seen.version, NULL);
         return ROWLOCK_OK;
     }
     RL_TRY(settle(l, &seen, members_are_due(w), &again, err));
-    if (again)
+    if (again) {
         RL_TRY(look_in_turn(w, &seen, err));
-    switch (state_of(&seen, l->generation)) {
-    case ROWLOCK_LATCH_OPEN:
-        return ROWLOCK_OK;
-    case ROWLOCK_LATCH_BROKEN:
-        return broken(l, &seen, err);
-    case ROWLOCK_LATCH_UNSET:
-        (void)not_set(l, err);
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' was not set yet", l->name);
-    case ROWLOCK_LATCH_ARMED:
-        break;
+        if (state_of(&seen, l->generation) == ROWLOCK_LATCH_ARMED)
+            *hint_us = RL_AT_ONCE;
     }
-    if (again)
-        *hint_us = RL_AT_ONCE;
-    return some_to_come(l, &seen, err);
+    return has_opened(w, &seen, err);
 }
 
 rowlock_status rl_latch_wait(rowlock_client *client, const rl_budget *budget, const char *name,
@@ -669,6 +689,11 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
 const rl_driver rl_member_driver = {
     .kind = RL_KIND_LATCH, .shared = true, .leave = leave, .reopen = rl_shared_ended};
 
+static const char *key_of(const rowlock_hold *hold)
+{
+    return hold->key ? hold->key : hold->owner;
+}
+
 rowlock_status rl_latch_join(rowlock_hold *hold, const rowlock_acquire_options *options,
                              const rl_budget *budget, uint64_t generation, rowlock_error *err)
 {
@@ -676,6 +701,7 @@ rowlock_status rl_latch_join(rowlock_hold *hold, const rowlock_acquire_options *
     rl_acquisition a = rl_acquisition_of(&rl_member_driver, hold, budget);
     counting c = {.l = latch_of(hold, budget),
                   .statement = RL_SQL_LATCH_JOIN,
+                  .key = key_of(hold),
                   .ttl_us = hold->held.ttl_us,
                   .trace = &a.request,
                   .generation = &lock->version};
@@ -695,7 +721,7 @@ static rowlock_status count_for(const rowlock_hold *hold, rowlock_error *err)
     uint64_t in = 0;
     counting c = {.l = latch_of(hold, &budget),
                   .statement = RL_SQL_LATCH_DOWN,
-                  .key = hold->key ? hold->key : hold->owner,
+                  .key = key_of(hold),
                   .trace = &trace,
                   .generation = &in};
     return count(&c, err);
@@ -705,14 +731,19 @@ rowlock_status rl_latch_done(rowlock_hold *hold, const rowlock_release_options *
                              rowlock_error *err)
 {
     rowlock_status status = count_for(hold, err);
+    if (status == ROWLOCK_OK)
+        hold->member = RL_LATCH_COUNTED;
     rl_hold_end(hold);
     if (status == ROWLOCK_OK) {
-        hold->member = RL_LATCH_COUNTED;
         /* It has counted, whatever becomes of its row. */
+        (void)!rl_free_row(&rl_member_driver, hold, NULL);
+        if (!hold->told)
+            rl_hold_was_released(hold, options);
+    } else if (status == ROWLOCK_LOST) {
         (void)!rl_release(&rl_member_driver, hold, RL_NOT_TRIED, options, NULL);
-        return ROWLOCK_OK;
+    } else {
+        /* Its row stays, and breaks the latch when its time is over. */
+        rl_hold_was_left(hold);
     }
-    /* Not known, or not to be had: its row stays, and breaks the latch when its time is over. */
-    rl_hold_was_left(hold);
     return status;
 }

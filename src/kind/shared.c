@@ -100,6 +100,20 @@ static rowlock_status find(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was not entered", a->lock->name);
 }
 
+/* No row was deleted. MariaDB answers so, too, when somebody has stopped the statement. */
+static rowlock_status has_left(const rl_departure *d, rl_conn *conn, rowlock_error *err)
+{
+    const rl_lock *lock = &d->hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->id), rl_text(d->hold->owner)};
+    rl_io io = rl_budget_quick_io(d->budget);
+    uint64_t token = 0;
+    RL_TRY(rl_no_effect(rl_query_number(conn, RL_SQL_SHARED_TOKEN, values, &io, &token, err), err));
+    if (token != lock->version)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s' could not be released: a statement was stopped by somebody", lock->name);
+}
+
 rowlock_status rl_shared_leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
                                rowlock_error *err)
 {
@@ -108,7 +122,8 @@ rowlock_status rl_shared_leave(rl_departure *d, rl_conn *conn, bool has_bell, rl
     const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
     rl_io io = rl_budget_quick_io(d->budget);
     (void)has_bell;
-    return rl_run(conn, RL_SQL_SHARED_LEAVE, values, &io, done, err);
+    RL_TRY(rl_run(conn, RL_SQL_SHARED_LEAVE, values, &io, done, err));
+    return done->rows > 0 ? ROWLOCK_OK : has_left(d, conn, err);
 }
 
 /* It was broken, and keeps writers out for our sake. */

@@ -116,12 +116,52 @@ is_marked() {
     for bad in 0 -1 1001 x ''; do
         misused "*" rl barrier "$L" "$bad" -- touch "$D/never"
     done
-    misused "*" rl barrier "$L" 2
-    misused "*" rl barrier "$L"
+    misused "no command to run as a member of '$L'" rl barrier "$L" 2
+    misused "no command to run as a member of '$L'" rl barrier "$L" 2 --
+    misused "'--' is missing before the command 'sleep'" rl barrier "$L" 2 sleep -t 5s
+    misused "the command is empty" rl barrier "$L" 2 -- ''
+    misused "barrier wants NAME, N and a COMMAND" rl barrier "$L"
+    misused "barrier wants NAME, N and a COMMAND" rl barrier
+    for name in '' ' x' $'a\nb' $'a\xff' "$(printf 'n%.0s' {1..256})"; do
+        fails 64 "the lock's name *" rl barrier "$name" 1 -- touch "$D/never"
+    done
+    misused "--ttl is from *" rl barrier -t 499ms "$L" 1 -- touch "$D/never"
+    misused "--wait wants *" rl barrier -w -1 "$L" 1 -- touch "$D/never"
+    misused "--conflict-exit-code wants *" rl barrier -E 256 "$L" 1 -- touch "$D/never"
+    run -66 rl show "$L"
     is_silent 0 rl barrier "$L" 1 -- true
     fails 65 "*a barrier of 1, not of 2*" rl barrier "$L" 2 -- touch "$D/never"
-    fails 65 "*barrier*" rl run "$L" -- touch "$D/never"
+    fails 65 "'$L' is a barrier; it cannot be a lease (optimistic) too; use another name" rl run "$L" -- touch "$D/never"
+    fails 65 "'$L' is a barrier; it cannot be a pessimistic lock too; *" rl run --mode=pessimistic "$L" -- touch "$D/never"
+    fails 65 "'$L' is a barrier; it cannot be a latch too; *" rl latch set "$L" 1
     is_silent 0 rl run "$L lease" -- true
-    fails 65 "*" rl barrier "$L lease" 1 -- touch "$D/never"
+    fails 65 "'$L lease' is a lease (optimistic); it cannot be a barrier too; *" rl barrier "$L lease" 1 -- touch "$D/never"
+    [ ! -e "$D/never" ]
+}
+
+@test "what 'run' has, and a barrier has not, is refused" {
+    for option in -n --nonblock --timeout=1 --mode=lease --max-hold=5s --at-least=5s --shared --slots=2 --units=1 \
+        --also=x --also-shared=x --unfenced --record-refused --pass-password --kill-after=3s --leave-children \
+        --wait-children --json --key=x --generation=1; do
+        misused "unknown option *" rl barrier "$option" "$L" 1 -- touch "$D/never"
+    done
+    [ ! -e "$D/never" ]
+    run -66 rl show "$L"
+}
+
+@test "what its command finds, and says" {
+    L="-'; DROP TABLE resource; -- %s"
+    # shellcheck disable=SC2016
+    run -3 rl barrier -w forever -t 1s --label='who else' -- "$L" 1 -- sh -c 'env | grep ^ROWLOCK_[NOST]; exit 3'
+    [[ $output == *"ROWLOCK_NAME=$L"* ]]
+    [[ $output == *"ROWLOCK_TOKEN=1"* ]]
+    [[ $output == *"ROWLOCK_SLOT=0"* ]]
+    [[ $output == *"ROWLOCK_OWNER="* ]]
+    rl history --json -- "$L" | json 'all(.[]; .owner_label == "who else") and length == 2'
+    run -3 rl barrier "x $L" 1 -w 5 -- sh -c 'exit 3'
+    run -127 rl barrier "x $L" 1 -- /nonexistent
+    # shellcheck disable=SC2016
+    run -137 rl barrier "x $L" 1 -- sh -c 'kill -KILL $$'
+    is_silent 0 rl barrier -E 0 -w 0 "y $L" 2 -- touch "$D/never"
     [ ! -e "$D/never" ]
 }

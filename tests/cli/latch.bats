@@ -84,7 +84,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     is_closed 0 2
     fails 66 "*generation $((G + 1)) yet*" rl latch down --generation=$((G + 1)) "$L"
     fails 66 "*generation $((G + 1)) yet*" rl latch join --generation=$((G + 1)) "$L" -- touch marker
-    fails 1 "*not set yet*" rl latch wait -w 0 --generation=$((G + 1)) "$L"
+    fails 1 "*not set to generation $((G + 1)) yet*" rl latch wait -w 0 --generation=$((G + 1)) "$L"
     is_closed 0 2
     [ ! -e marker ]
 }
@@ -183,7 +183,10 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     misused "unexpected argument 'two' *" rl latch show "$L" two
     misused "no command to run *" rl latch join "$L"
     misused "no command to run *" rl latch join "$L" --
+    misused "'--' is missing before the command 'sleep'" rl latch join "$L" sleep -t 5s
     misused "the command is empty" rl latch join "$L" -- ''
+    misused "latch down takes no --json" rl latch down --json "$L"
+    misused "latch join takes no --json" rl latch join --json "$L" -- touch marker
     misused "latch set takes no --key" rl latch set --key=x "$L" 1
     misused "latch down takes no --wait" rl latch down -w 1 "$L"
     misused "latch wait takes no --ttl" rl latch wait -t 5s "$L"
@@ -210,14 +213,38 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     is_open
 }
 
+@test "a name that begins with '-'" {
+    rl latch set -- "-$L" 1
+    is_silent 0 rl latch join -- "-$L" -- true
+    is_silent 0 rl latch wait -w 0 -- "-$L"
+}
+
+@test "what 'run' has, and a member has not, is refused" {
+    set_to 1
+    for option in -n --nonblock --timeout=1 -E1 --mode=lease --max-hold=5s --at-least=5s --shared --slots=2 --units=1 \
+        --also=x --also-shared=x --unfenced --record-refused --pass-password --kill-after=3s --leave-children \
+        --wait-children; do
+        misused "unknown option *" rl latch join "$option" "$L" -- touch marker
+    done
+    misused "latch join takes no --wait" rl latch join -w 1 "$L" -- touch marker
+    [ ! -e marker ]
+    is_closed 0 1
+}
+
+@test "wait: for a generation that there is not yet" {
+    fails 1 "'$L' was not set yet (\`rowlock latch set\`)" rl latch wait -w 0 "$L"
+    set_to 1
+    fails 1 "'$L' was not set to generation $((G + 1)) yet" rl latch wait -w 0 --generation=$((G + 1)) "$L"
+}
+
 @test "a name of another kind is left as it is" {
     rl run "$L" true
     before=$(listed 'map([.kind, .state, .token, .count])' --all)
-    for verb in "set @ 1" "down @" "wait -w 0 @" "show @" "join @ touch marker"; do
+    for verb in "set @ 1" "down @" "wait -w 0 @" "show @" "join @ -- touch marker"; do
         words "$verb"
         run -65 rl latch "${arguments[@]/@/$L}"
         [ "${#lines[@]}" -eq 1 ]
-        [[ $output == *"'$L'"*latch* ]]
+        [ "$output" = "rowlock: '$L' is a lease (optimistic); it cannot be a latch too; use another name" ]
     done
     [ "$(listed 'map([.kind, .state, .token, .count])' --all)" = "$before" ]
     rl latch set "$L latch" 1
@@ -299,7 +326,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     works rl latch join --key=one "$L" -- sh -c 'echo "$ROWLOCK_NAME, $ROWLOCK_TOKEN, ${ROWLOCK_SLOT-none}"'
     [ "$output" = "$L, $G, none" ]
     is_closed 1 3
-    is_silent 0 rl latch join "$L" --key=one true
+    is_silent 0 rl latch join "$L" --key=one -- true
     is_closed 1 3
     joins sh -c "$WORKS"
     poll test -e in

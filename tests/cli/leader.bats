@@ -340,8 +340,10 @@ STAYER
 }
 
 @test "misuse" {
-    misused "lead wants NAME and a COMMAND" rl lead "$L"
-    misused "*NAME and a COMMAND*" rl lead
+    misused "no command to run while leading '$L'" rl lead "$L"
+    misused "no command to run while leading '$L'" rl lead "$L" --
+    misused "'--' is missing before the command 'true'" rl lead "$L" true
+    misused "*NAME*" rl lead
     misused "the command is empty" rl lead "$L" -- ''
     misused "*" rl lead --ttl=1ms "$L" -- true
     misused "*" rl lead --mode=pessimistic "$L" -- true

@@ -144,6 +144,47 @@ TS_ONCE(test_the_next_generation)
     end(four);
 }
 
+static uint64_t events_of(const char *name, const char *event)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s AND event = '%s'",
+                      ts_quote(name), event);
+}
+
+/* From the moment on that all have come, as of any lease that is held for long. */
+TS_ONCE(test_the_history)
+{
+    const char *name = ts_name("history");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    ts_pass_ms(1500); /* for as long as makes a hold a long one */
+    assert_int_equal(events_of(name, "acquired"), 0);
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    assert_true(POLL_UNTIL(events_of(name, "acquired") == 2, 10000));
+    assert_held(one->hold);
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    WANT(OK, left(one));
+    end(one);
+    end(two);
+    WANT(OK, rowlock_client_flush(client, 10000, &ts_err));
+    WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
+    assert_int_equal(events_of(name, "acquired"), 2);
+    assert_int_equal(events_of(name, "released"), 2);
+    /* Who came first has waited for the other one, and that is no part of what it has held. */
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_event a JOIN lock_event r"
+                                " ON r.owner = a.owner AND r.event = 'released'"
+                                " WHERE a.resource_name = %s AND a.event = 'acquired'"
+                                " AND a.waited_ms >= 1500 AND r.happened_at >= a.happened_at"
+                                " AND ABS(TIMESTAMPDIFF(MICROSECOND, a.happened_at, r.happened_at)"
+                                "         - r.held_ms * 1000) < 300000",
+                                ts_quote(name)),
+                     1);
+}
+
 /* Who does not wait any longer takes its own place away, and nobody else's. */
 TS_ONCE(test_a_wait_that_ends)
 {
@@ -227,6 +268,49 @@ TS_ONCE(test_enters_again)
     end(two);
 }
 
+/* The same, when others have come in its place before it looks. */
+TS_ONCE(test_the_others_have_come)
+{
+    const char *name = ts_name("instead");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    const uint64_t id = ts_id_of(mysql, name);
+    const uint64_t generation = ts_version_of(mysql, name);
+    ts_sql(mysql, "BEGIN");
+    ts_sql(mysql, "UPDATE resource SET version = version + 1 WHERE id = %" PRIu64, id);
+    ts_sql(mysql, "DELETE FROM lock_grant WHERE resource_id = %" PRIu64, id);
+    ts_sql(mysql, "COMMIT");
+    assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
+    assert_false(atomic_load(&one->entered));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    assert_int_equal(rowlock_hold_token(one->hold), generation + 1);
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    end(one);
+    end(two);
+}
+
+/* A name that is purged beneath who waits is made again. */
+TS_ONCE(test_purged)
+{
+    const char *name = ts_name("purged");
+    member *one = start(client, name, 2, 60000);
+    assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
+    ts_sql(mysql, "DELETE FROM lock_grant WHERE resource_id = %" PRIu64, ts_id_of(mysql, name));
+    ts_sql(mysql, "DELETE FROM resource WHERE resource_name = %s", ts_quote(name));
+    assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
+    assert_false(atomic_load(&one->entered));
+    member *two = start(other, name, 2, 60000);
+    WANT(OK, entered(one));
+    WANT(OK, entered(two));
+    atomic_store(&one->leave, true);
+    WANT(OK, left(two));
+    end(one);
+    end(two);
+}
+
 /* Lost after all have come, or gone without leaving: the others are told who. */
 TS_ONCE(test_lost_after)
 {
@@ -269,6 +353,22 @@ TS_ONCE(test_broken)
     WANT(LOST, left(two));
     end(one);
     end(two);
+}
+
+/* A number that was mistaken: with nobody there a break forgets it. */
+TS_ONCE(test_another_number)
+{
+    const rowlock_barrier_options at_once = {.wait_ms = 0};
+    const char *name = ts_name("number");
+    rowlock_hold *hold = NULL;
+    rowlock_hold *none = NULL;
+    WANT(BUSY, rowlock_barrier_enter(client, name, 20, &at_once, &hold, &ts_err));
+    WANT(MODE, rowlock_barrier_enter(client, name, 1, &at_once, &hold, &ts_err));
+    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+    WANT(BUSY, rowlock_break(client, name, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_enter(client, name, 1, &at_once, &hold, &ts_err));
+    WANT(MODE, rowlock_barrier_enter(other, name, 20, &at_once, &none, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
 }
 
 TS_ONCE(test_bad_input)

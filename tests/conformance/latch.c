@@ -309,7 +309,7 @@ TS_ONCE(test_a_member_that_has_counted)
     rowlock_hold *member = join(name, 30000);
     ts_sql(mysql,
            "INSERT INTO latch_down (resource_id, generation, down_key, owner, down_at)"
-           " VALUES (%" PRIu64 ", %" PRIu64 ", 'k', '%s', UTC_TIMESTAMP(6))",
+           " VALUES (%" PRIu64 ", %" PRIu64 ", '%s', 'whose', UTC_TIMESTAMP(6))",
            ts_id_of(mysql, name), rowlock_hold_token(member), rowlock_hold_owner(member));
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,

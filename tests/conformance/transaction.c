@@ -478,6 +478,26 @@ TS_ONCE(test_a_generation_that_has_ended)
     assert_int_equal(rows_of(name), 3);
 }
 
+/* Until its transaction ends nobody breaks the latch: also where the server's INSERT ... SELECT
+ * locks nothing by itself. */
+TS_ONCE(test_a_count_keeps_its_generation)
+{
+    static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ"};
+    TS_CLIENT *root = ts_open_as_root();
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = ts_name("tx-latch-kept");
+        (void)set_latch(name, 2);
+        ts_sql(mysql, "SET SESSION TRANSACTION ISOLATION LEVEL %s", levels[i]);
+        begin(name);
+        WANT(OK, count_down(name, NULL, 0));
+        WANT(BUSY, rowlock_break(root, name, NULL, &ts_err));
+        ts_sql(mysql, "COMMIT");
+        assert_int_equal(counted(name), 1);
+        WANT(OK, rowlock_latch_down(other, name, NULL, 0, &ts_err));
+        is_open(name);
+    }
+}
+
 /* A snapshot in which the latch is not there yet. (innodb_snapshot_isolation: such a server ends
  * the transaction, DEADLOCK.) */
 TS_ONCE(test_a_count_does_not_believe_an_old_snapshot)

@@ -144,6 +144,105 @@ TS_ONCE(test_a_member_leaves)
     }
 }
 
+static uint64_t dead_members_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.expires_at <= UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* Another one has counted its key before: its row may stay and expire, its part is done. */
+TS_ONCE(test_a_member_whose_key_was_counted)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS, .key = "part"};
+    static const char *const steps[] = {"latch_down", "shared_leave"};
+    for (int i = 0; i < 6; i++) {
+        const bool stays = i >= 4;
+        TS_CLIENT *client = stays ? through_open_hasty() : through_open();
+        warm_up(client);
+        const char *name = set_latch("key", 2);
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_latch_join(client, name, &options, &hold, &ts_err));
+        WANT(OK, rowlock_latch_down(direct, name, "part", 0, &ts_err));
+        ts_proxy_arm(proxy, lost[i % 2], steps[stays ? 1 : i / 2], 1, stays);
+        WANT(OK, rowlock_latch_done(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        if (stays && lost[i % 2] == TS_LOSE_COMMAND)
+            assert_true(POLL_UNTIL(dead_members_of(name) == 1, 10000));
+        WANT(BUSY, wait_for(direct, name, 0));
+        assert_int_equal(counted(name), 1);
+        WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
+        WANT(OK, wait_for(direct, name, 0));
+    }
+}
+
+static rowlock_client *open_with_history(void)
+{
+    rowlock_client_options options = through_options();
+    options.no_history = false;
+    options.history_min_ms = -1;
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
+}
+
+static uint64_t events_of(rowlock_client *client, const char *name, const char *event)
+{
+    WANT(OK, rowlock_client_flush(client, 20000, &ts_err));
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s AND event = '%s'",
+                      ts_quote(name), event);
+}
+
+static void *flow_later(void *data)
+{
+    (void)data;
+    POLL_UNTIL(ts_proxy_fired(proxy), 20000);
+    ts_pass_ms(ROWLOCK_TTL_MIN_MS + 100);
+    ts_proxy_flow(proxy);
+    return NULL;
+}
+
+/* It has counted: that its row was seen to go after its time was over is no loss. */
+TS_ONCE(test_a_member_that_has_counted_is_not_lost)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS};
+    for (int i = 0; i < 2; i++) {
+        TS_CLIENT *client = open_with_history();
+        pthread_t later;
+        warm_up(client);
+        const char *name = set_latch("not-lost", 1);
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_latch_join(client, name, &options, &hold, &ts_err));
+        ts_proxy_arm(proxy, lost[i], "shared_leave", 1, true);
+        assert_int_equal(pthread_create(&later, NULL, flow_later, NULL), 0);
+        WANT(OK, rowlock_latch_done(hold, &ts_err));
+        pthread_join(later, NULL);
+        assert_int_equal(events_of(client, name, "acquired"), 1);
+        assert_int_equal(events_of(client, name, "released"), 1);
+        assert_int_equal(events_of(client, name, "lost"), 0);
+    }
+}
+
+/* The latch was broken meanwhile: the member's row goes, and its end is told. */
+TS_ONCE(test_a_member_of_a_broken_latch)
+{
+    TS_CLIENT *client = open_with_history();
+    const char *name = set_latch("broken", 1);
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
+    WANT(OK, rowlock_break(direct, name, NULL, &ts_err));
+    WANT(LOST, rowlock_latch_done(hold, &ts_err));
+    assert_int_equal(events_of(client, name, "acquired"), 1);
+    assert_int_equal(events_of(client, name, "released"), 1);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
+                                " ON r.id = g.resource_id WHERE r.resource_name = %s",
+                                ts_quote(name)),
+                     0);
+}
+
 /* ---------------------------------------------------------------------------- a barrier */
 
 static uint64_t members_of(const char *name)
@@ -157,6 +256,10 @@ static uint64_t members_of(const char *name)
 typedef struct member {
     rowlock_client *from;
     const char *name;
+    unsigned count;
+    int64_t wait_ms; /* set before the start, as the next two; 0: long enough */
+    int64_t ttl_ms;
+    rowlock_cancel *cancel;
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -166,17 +269,29 @@ typedef struct member {
 
 static void *enter(void *data)
 {
-    const rowlock_barrier_options options = {.wait_ms = 30000, .ttl_ms = 30000};
     member *m = data;
-    m->status = rowlock_barrier_enter(m->from, m->name, 2, &options, &m->hold, &m->err);
+    const rowlock_barrier_options options = {.wait_ms = m->wait_ms ? m->wait_ms : 30000,
+                                             .ttl_ms = m->ttl_ms ? m->ttl_ms : 30000,
+                                             .cancel = m->cancel};
+    m->status = rowlock_barrier_enter(m->from, m->name, m->count, &options, &m->hold, &m->err);
     atomic_store(&m->ended, true);
     return NULL;
 }
 
+static void start_of(member *m, rowlock_client *from, const char *name, unsigned count)
+{
+    *m = (member){.from = from,
+                  .name = name,
+                  .count = count,
+                  .wait_ms = m->wait_ms,
+                  .ttl_ms = m->ttl_ms,
+                  .cancel = m->cancel};
+    assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
+}
+
 static void start(member *m, rowlock_client *from, const char *name)
 {
-    *m = (member){.from = from, .name = name};
-    assert_int_equal(pthread_create(&m->thread, NULL, enter, m), 0);
+    start_of(m, from, name, 2);
 }
 
 static void finish(member *m)
@@ -222,6 +337,64 @@ TS_ONCE(test_entering)
     }
 }
 
+/* Entering anew takes more than one attempt: what is left of it in the table does not count beside
+ * itself, even where that is still in its time. */
+TS_ONCE(test_entering_anew)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("anew");
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 20);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 17, 20000));
+    ts_sql(mysql,
+           "UPDATE lock_grant SET owner_label = 'left', expires_at = UTC_TIMESTAMP(6) + INTERVAL 1"
+           " HOUR WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_sql_u64(mysql,
+                                      "SELECT COUNT(*) FROM lock_grant WHERE owner_label <> 'left'"
+                                      " AND resource_id = %" PRIu64,
+                                      ts_id_of(mysql, name)) == 1,
+                           20000));
+    assert_int_equal(members_of(name), 1);
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+}
+
+/* The wait ends before it has: what is left of it goes, too. */
+TS_ONCE(test_entering_anew_in_vain)
+{
+    static member first;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("in-vain");
+    first = (member){.from = client, .name = name, .count = 2, .wait_ms = 800};
+    assert_int_equal(pthread_create(&first.thread, NULL, enter, &first), 0);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 45);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 43, 20000));
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+           " WHERE resource_id = %" PRIu64,
+           ts_id_of(mysql, name));
+    pthread_join(first.thread, NULL);
+    ts_err = first.err;
+    WANT(UNAVAILABLE, first.status);
+    assert_true(ts_proxy_answers_left(proxy) > 0);
+    assert_int_equal(dead_members_of(name), 1);
+    assert_int_equal(members_of(name), 1);
+}
+
 /* Stopped: the transaction is undone, and it enters anew. */
 TS_ONCE(test_entering_is_stopped)
 {
@@ -247,46 +420,167 @@ TS_ONCE(test_entering_is_stopped)
     }
 }
 
+/* The statement that deletes who has died was stopped, and answered as if nobody had (MariaDB). */
+TS_ONCE(test_the_dead_are_not_counted)
+{
+    static member first;
+    static member second;
+    static member third;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("dead");
+    start_of(&first, direct, name, 3);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    ts_sql(mysql,
+           "INSERT INTO lock_grant (resource_id, owner, owner_label, version, place, acquired_at,"
+           " expires_at) SELECT id, 'dead', 'the dead', version, 1, UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6) FROM resource WHERE resource_name = %s",
+           ts_quote(name));
+    ts_proxy_answer(proxy, 0, "barrier_drop", 2);
+    start_of(&second, client, name, 3);
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) == 0, 20000));
+    start_of(&third, direct, name, 3);
+    finish(&first);
+    finish(&second);
+    finish(&third);
+    assert_int_equal(members_of(name), 3);
+    WANT(BUSY, rowlock_barrier_leave(first.hold, 0, NULL, &ts_err));
+    WANT(BUSY, rowlock_barrier_leave(second.hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_barrier_leave(third.hold, 10000, NULL, &ts_err));
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+    WANT(OK, rowlock_release(third.hold, &ts_err));
+}
+
+/* Who has lost its place, as far as it knows, enters anew, and does not count itself twice. */
+TS_ONCE(test_its_own_row_is_not_another)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("own");
+    first.ttl_ms = ROWLOCK_TTL_MIN_MS;
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    char *owner = ts_sql_text(mysql, "SELECT owner FROM lock_grant WHERE resource_id = %" PRIu64,
+                              ts_id_of(mysql, name));
+    ts_proxy_stall(proxy, true);
+    ts_sql(mysql,
+           "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE owner = %s",
+           ts_quote(owner));
+    ts_pass_ms(2 * ROWLOCK_TTL_MIN_MS);
+    ts_proxy_flow(proxy);
+    assert_true(POLL_UNTIL(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_grant WHERE owner = %s", ts_quote(owner)) == 0,
+        20000));
+    free(owner);
+    assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
+    assert_false(atomic_load(&first.ended));
+    start(&second, direct, name);
+    finish(&first);
+    finish(&second);
+    assert_int_equal(members_of(name), 2);
+    (void)!rowlock_release(first.hold, &ts_err);
+    (void)!rowlock_release(second.hold, &ts_err);
+}
+
+/* So was the one that deletes its own row: it is done again. */
+TS_ONCE(test_going_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("goes");
+    const rowlock_barrier_options options = {.ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_barrier_enter(client, name, 1, &options, &hold, &ts_err));
+    WANT(OK, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+    ts_proxy_answer(proxy, 0, "shared_leave", 2);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(members_of(name), 0);
+}
+
+static uint64_t living_of(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
+                      " WHERE r.resource_name = %s AND g.expires_at > UTC_TIMESTAMP(6)",
+                      ts_quote(name));
+}
+
+/* It has entered, and does not want to wait any more. */
+static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t ttl_ms)
+{
+    static member m;
+    TS_CANCEL *cancel = ts_cancel();
+    m = (member){.ttl_ms = ttl_ms, .cancel = cancel};
+    start(&m, client, name);
+    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    rowlock_cancel_fire(cancel);
+    assert_true(POLL_UNTIL(atomic_load(&m.ended), 40000));
+    pthread_join(m.thread, NULL);
+    ts_err = m.err;
+    WANT(CANCELLED, m.status);
+}
+
 /* Somebody who enters has the row locked meanwhile. */
 TS_ONCE(test_withdrawing_waits)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = 30000};
     TS_CLIENT *client = through_open();
     const char *name = ts_name("locked");
-    rowlock_hold *none = NULL;
     ts_proxy_answer(proxy, 1205, "barrier_withdraw", 2);
-    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    enter_and_withdraw(client, name, 30000);
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     ts_proxy_flow(proxy);
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                " ON r.id = g.resource_id WHERE resource_name = %s"
-                                " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(living_of(name), 0);
+}
+
+/* It comes too late: the last one has entered, and so has this one. */
+TS_ONCE(test_withdrawing_beside_the_last_one)
+{
+    static member first;
+    static member second;
+    TS_CLIENT *client = through_open();
+    TS_CANCEL *cancel = ts_cancel();
+    const char *name = ts_name("beside");
+    first.cancel = cancel;
+    start(&first, client, name);
+    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "barrier_withdraw", 1, false);
+    rowlock_cancel_fire(cancel);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
+    start(&second, direct, name);
+    finish(&second);
+    ts_proxy_flow(proxy);
+    finish(&first);
+    assert_true(rowlock_hold_token(first.hold) == rowlock_hold_token(second.hold));
+    WANT(OK, rowlock_release(first.hold, &ts_err));
+    WANT(OK, rowlock_release(second.hold, &ts_err));
+}
+
+/* Stopped, and answered as if it had found nothing. */
+TS_ONCE(test_withdrawing_is_stopped)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("again");
+    ts_proxy_answer(proxy, 0, "barrier_withdraw", 2);
+    enter_and_withdraw(client, name, 30000);
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(living_of(name), 0);
 }
 
 /* A wait that ends: its place is another's, also when the word of that is lost. */
 TS_ONCE(test_withdrawing)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     static member first;
     static member second;
     for (int i = 0; i < 2; i++) {
         TS_CLIENT *client = through_open();
         const char *name = ts_name("withdraw");
-        rowlock_hold *none = NULL;
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
-        WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+        enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
         assert_true(ts_proxy_fired(proxy));
         ts_proxy_flow(proxy);
         /* What is left of it ends with its TTL. */
-        assert_true(POLL_UNTIL(ts_sql_u64(mysql,
-                                          "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                          " ON r.id = g.resource_id WHERE resource_name = %s"
-                                          " AND g.expires_at > UTC_TIMESTAMP(6)",
-                                          ts_quote(name)) == 0,
-                               10000));
+        assert_true(POLL_UNTIL(living_of(name) == 0, 10000));
         start(&first, direct, name);
         assert_true(POLL_UNTIL(members_of(name) >= 1, 20000));
         assert_false(atomic_load(&first.ended));
@@ -296,6 +590,177 @@ TS_ONCE(test_withdrawing)
         (void)!rowlock_release(first.hold, &ts_err);
         (void)!rowlock_release(second.hold, &ts_err);
     }
+}
+
+/* A wait that ends is no loss, although the row goes before its renewals do. Nor is a row that goes
+ * while the others are still to come. */
+TS_ONCE(test_withdrawing_is_no_loss)
+{
+    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
+    TS_CLIENT *client = open_with_history();
+    const char *name = ts_name("no-loss");
+    rowlock_hold *none = NULL;
+    /* What it looks for when it has withdrawn. */
+    ts_proxy_answer(proxy, STOPPED, "barrier_look", 40);
+    WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    assert_int_equal(events_of(client, name, "acquired"), 0);
+    assert_int_equal(events_of(client, name, "lost"), 0);
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_total t JOIN resource r ON r.id = t.id"
+                                " WHERE r.resource_name = %s",
+                                ts_quote(name)),
+                     0);
+}
+
+/* ------------------------------------------------------------------------ KILL QUERY */
+
+/* Threads that go through generations, while somebody stops whatever statement of theirs runs. Each
+ * writes down that it has come before it says so, and looks how many have when it goes on. */
+enum { CREW = 4, ROUNDS = 40 };
+
+typedef struct crew {
+    const char *name;
+    const char *user;
+    rowlock_client *clients[CREW];
+    void (*round)(const struct crew *crew, rowlock_client *client, unsigned who, unsigned number);
+    atomic_uint come[ROUNDS];
+    atomic_uint ready[ROUNDS];
+    atomic_uint places[ROUNDS]; /* a bit for each that was given */
+    atomic_uint done;
+    atomic_uint wrong;
+} crew;
+
+static crew the_crew;
+
+/* In a thread: the others go on, or wait in vain. */
+static void expect(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s: %s\n", the_crew.name, what);
+    atomic_fetch_add(&the_crew.wrong, 1);
+}
+
+/* Stopped by somebody: it is tried again. */
+static bool was_stopped(rowlock_status status, const rowlock_error *err)
+{
+    expect(status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN,
+           err->message);
+    return status != ROWLOCK_OK && atomic_load(&the_crew.wrong) == 0;
+}
+
+static void latch_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+{
+    const uint64_t generation = number + 1;
+    const rowlock_latch_options options = {.wait_ms = 60000, .generation = generation};
+    char key[12];
+    rowlock_status status = ROWLOCK_NOT_FOUND;
+    rowlock_error err = {0};
+    snprintf(key, sizeof key, "%u", who);
+    atomic_fetch_add(&the_crew.come[number], 1);
+    while (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_BUSY || was_stopped(status, &err)) {
+        /* Whoever comes first sets it. */
+        status = rowlock_latch_set(client, the->name, CREW, NULL, &err);
+        if (status != ROWLOCK_BUSY)
+            (void)was_stopped(status, &err);
+        status = rowlock_latch_down(client, the->name, key, generation, &err);
+    }
+    do
+        status = rowlock_latch_wait(client, the->name, &options, NULL, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+}
+
+static void barrier_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+{
+    const rowlock_barrier_options options = {.wait_ms = 60000, .ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    rowlock_status status;
+    rowlock_error err = {0};
+    (void)who;
+    atomic_fetch_add(&the_crew.come[number], 1);
+    do
+        status = rowlock_barrier_enter(client, the->name, CREW, &options, &hold, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+    if (!hold)
+        return;
+    expect(rowlock_hold_token(hold) == number + 1, "it is another generation");
+    atomic_fetch_or(&the_crew.places[number], 1U << rowlock_hold_slot(hold));
+    atomic_fetch_add(&the_crew.ready[number], 1);
+    do
+        status = rowlock_barrier_leave(hold, 60000, NULL, &err);
+    while (was_stopped(status, &err));
+    expect(atomic_load(&the_crew.ready[number]) == CREW, "not all were ready");
+    expect(atomic_load(&the_crew.places[number]) == (1U << CREW) - 1, "a place was given twice");
+    (void)was_stopped(rowlock_release(hold, &err), &err);
+}
+
+static void *go_through(void *data)
+{
+    const unsigned who = (unsigned)(uintptr_t)data;
+    for (unsigned number = 0; number < ROUNDS && atomic_load(&the_crew.wrong) == 0; number++)
+        the_crew.round(&the_crew, the_crew.clients[who], who, number);
+    atomic_fetch_add(&the_crew.done, 1);
+    return NULL;
+}
+
+/* The number of statements that were stopped, or may have been. */
+static unsigned stop_all(const char *user)
+{
+    unsigned count = 0;
+    char *ids = ts_sql_text(mysql,
+                            "SELECT COALESCE(GROUP_CONCAT(id), '') FROM " TS_PROCESSLIST
+                            " WHERE user = '%s' AND command <> 'Sleep'",
+                            user);
+    for (char *at = ids; *at; at += *at == ',')
+        count += ts_sql_try(mysql, "KILL QUERY %lu", strtoul(at, &at, 10)) == 0;
+    free(ids);
+    return count;
+}
+
+static void run_crew(const char *word, void (*round)(const crew *the, rowlock_client *client,
+                                                     unsigned who, unsigned number))
+{
+    pthread_t threads[CREW];
+    unsigned stopped = 0;
+    the_crew = (crew){.name = ts_name(word), .round = round};
+    the_crew.user = ts_user(word, "stopped", "ALL", ts_schema());
+    for (int i = 0; i < CREW; i++)
+        the_crew.clients[i] = ts_open_as((rowlock_client_options){
+            .user = the_crew.user, .password = "stopped", .no_history = true});
+    for (uintptr_t i = 0; i < CREW; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, go_through, (void *)i), 0);
+    for (int64_t end = ts_now_ms() + 90000; atomic_load(&the_crew.done) < CREW && ts_now_ms() < end;
+         ts_pass_ms(10))
+        stopped += stop_all(the_crew.user);
+    assert_int_equal(atomic_load(&the_crew.done), CREW);
+    for (int i = 0; i < CREW; i++) {
+        pthread_join(threads[i], NULL);
+        rowlock_client_close(the_crew.clients[i]);
+    }
+    assert_int_equal(atomic_load(&the_crew.wrong), 0);
+    print_message("# %u statements were stopped\n", stopped);
+    assert_true(stopped > 0);
+}
+
+TS_ONCE(test_counts_beside_kill_query)
+{
+    run_crew("stopped-latch", latch_round);
+    rowlock_latch_info info;
+    WANT(OK, rowlock_latch_get(direct, the_crew.name, &info, &ts_err));
+    assert_int_equal(info.state, ROWLOCK_LATCH_OPEN);
+    assert_int_equal(info.generation, ROUNDS);
+    assert_int_equal(info.down, CREW);
+}
+
+TS_ONCE(test_entering_beside_kill_query)
+{
+    run_crew("stopped-barrier", barrier_round);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
+                                ts_quote(the_crew.name)),
+                     ROUNDS + 1);
 }
 
 TS_MAIN("latches and barriers", through_begin, through_end)

@@ -1,7 +1,7 @@
 /*
  * A holder as a process of its own, for the tests of death:
  *
- *   holder SOCKET SCHEMA NAME lease|pessimistic TTL_MS
+ *   holder SOCKET SCHEMA NAME lease|pessimistic|latch|barrierN TTL_MS
  *
  * Says "READY" when it is connected, takes the lock (waiting up to a minute) and says "TOKEN n".
  * While it believes to hold it, it writes a beat every few milliseconds: an UPDATE of the table
@@ -9,6 +9,8 @@
  * there. A refused beat is noted in the table `late`: two believed to be the holder. On stdin:
  * pause, resume (the beats), check, fork, release, exit (without closing the client), quit. When it
  * is told of the loss it says "LOST".
+ *
+ * A member of a latch, or of a barrier of N, beats not: it is told done, or leave.
  */
 #include <inttypes.h>
 #include <mysql.h>
@@ -21,10 +23,13 @@
 #include <unistd.h>
 
 #include "rowlock/rowlock.h"
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
 
 static const char *socket_path;
 static const char *schema;
 static const char *lock_name;
+static const char *kind;
 static rowlock_acquire_options how;
 static rowlock_client *client;
 static MYSQL *beats;
@@ -105,6 +110,21 @@ static void fork_child(void)
     say("CHILD %d", (int)pid);
 }
 
+static rowlock_status take(rowlock_hold **hold, rowlock_error *err)
+{
+    if (strcmp(kind, "latch") == 0)
+        return rowlock_latch_join(
+            client, lock_name,
+            &(rowlock_latch_join_options){.ttl_ms = how.ttl_ms, .on_lost = how.on_lost}, hold, err);
+    if (strncmp(kind, "barrier", 7) == 0)
+        return rowlock_barrier_enter(client, lock_name, (unsigned)atoi(kind + 7),
+                                     &(rowlock_barrier_options){.wait_ms = how.wait_ms,
+                                                                .ttl_ms = how.ttl_ms,
+                                                                .on_lost = how.on_lost},
+                                     hold, err);
+    return rowlock_acquire(client, lock_name, &how, hold, err);
+}
+
 typedef struct situation {
     rowlock_hold *hold;
     bool paused;
@@ -113,7 +133,12 @@ typedef struct situation {
 
 static void obey(situation *now, const char *word)
 {
-    if (strcmp(word, "pause") == 0)
+    if (strcmp(word, "done") == 0) {
+        say("DONE %s", rowlock_status_name(rowlock_latch_done(now->hold, NULL)));
+        now->hold = NULL;
+    } else if (strcmp(word, "leave") == 0)
+        say("LEAVE %s", rowlock_status_name(rowlock_barrier_leave(now->hold, 30000, NULL, NULL)));
+    else if (strcmp(word, "pause") == 0)
         now->paused = true;
     else if (strcmp(word, "resume") == 0)
         now->paused = false;
@@ -162,7 +187,8 @@ static int hold_it(void)
     rowlock_error err = {0};
     situation now = {0};
     how.on_lost = on_lost;
-    rowlock_status status = rowlock_acquire(client, lock_name, &how, &now.hold, &err);
+    rowlock_status status = take(&now.hold, &err);
+    now.paused = *kind == 'b' || strcmp(kind, "latch") == 0;
     if (status != ROWLOCK_OK) {
         say("FAILED %s %s", rowlock_status_name(status), err.message);
         return 1;
@@ -183,6 +209,7 @@ int main(int argc, char **argv)
     socket_path = argv[1];
     schema = argv[2];
     lock_name = argv[3];
+    kind = argv[4];
     how = (rowlock_acquire_options){.mode = strcmp(argv[4], "lease") == 0 ? ROWLOCK_OPTIMISTIC
                                                                           : ROWLOCK_PESSIMISTIC,
                                     .wait_ms = 60000,

@@ -11,7 +11,7 @@ void process_begin(const char *program)
              (int)(strrchr(program, '/') - program), program);
 }
 
-process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms)
+process process_start_as(const char *kind, const char *name, int64_t ttl_ms, const char *socket)
 {
     process p = {.name = name};
     int in[2];
@@ -28,8 +28,7 @@ process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
-        execl(holder_path, "holder", ts_socket(), ts_schema(), name, ts_mode_word(mode), ttl,
-              (char *)NULL);
+        execl(holder_path, "holder", socket, ts_schema(), name, kind, ttl, (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -38,6 +37,11 @@ process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms)
     p.out = out[0];
     process_expect(&p, "READY", 10000);
     return p;
+}
+
+process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms)
+{
+    return process_start_as(ts_mode_word(mode), name, ttl_ms, ts_socket());
 }
 
 void process_tell(const process *p, const char *word)

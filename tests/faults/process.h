@@ -19,6 +19,8 @@ void process_begin(const char *program);
 
 /* Connected, and about to wait for the lock. */
 process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms);
+/* The same of "latch", or "barrier2" (of two), through this socket. */
+process process_start_as(const char *kind, const char *name, int64_t ttl_ms, const char *socket);
 void process_tell(const process *p, const char *word);
 /* The next line, within so long; false: none. */
 bool process_hear(process *p, int64_t within_ms);

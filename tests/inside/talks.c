@@ -139,8 +139,7 @@ static rowlock_status flush_history(talk_state *state)
 
 /* ------------------------------------------------------ on the caller's own connection */
 
-/* The test's own statements are not what is to fail. */
-static void own_sql(talk_state *state, const char *text)
+void talk_own_sql(talk_state *state, const char *text)
 {
     inject_pause();
     (void)mysql_query(state->own, text);
@@ -149,14 +148,14 @@ static void own_sql(talk_state *state, const char *text)
 
 static rowlock_status end_own(talk_state *state, rowlock_status status)
 {
-    own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
+    talk_own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
     return status;
 }
 
 static rowlock_status in_transaction(talk_state *state)
 {
     const rowlock_tx_options options = {.wait_ms = PATIENCE_MS};
-    own_sql(state, "START TRANSACTION");
+    talk_own_sql(state, "START TRANSACTION");
     return end_own(
         state, rowlock_tx_acquire(state->client, state->own, state->name, &options, &state->err));
 }
@@ -167,7 +166,7 @@ static rowlock_status fence(talk_state *state)
     rowlock_status status = talk_take(state, &hold);
     if (status != ROWLOCK_OK)
         return status;
-    own_sql(state, "START TRANSACTION");
+    talk_own_sql(state, "START TRANSACTION");
     status = end_own(state, rowlock_fence(hold, state->own, &state->err));
     return talk_give_back(state, hold, status);
 }
@@ -195,7 +194,7 @@ static rowlock_status versions(talk_state *state)
         return status;
     if (!state->own)
         return rowlock_version_bump(state->client, state->name, version, &version, &state->err);
-    own_sql(state, "START TRANSACTION");
+    talk_own_sql(state, "START TRANSACTION");
     return end_own(state, rowlock_tx_version_bump(state->client, state->own, state->name, version,
                                                   &version, &state->err));
 }
@@ -333,6 +332,17 @@ static const talk talks[] = {
     {"migrations", talk_migrations, LEASE | OWN, MAY(UNKNOWN) | MAY(SERVER), {0}, 8},
     {"repair of migrations", talk_migrations_repair, LEASE | OWN, MAY(UNKNOWN), {0}, 8},
     {"fence on a table", talk_table_fence, LEASE | OWN, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS}, 4},
+    {"latch", talk_latch, LEASE | FRESH, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"latch that stays closed", talk_latch_in_vain, LEASE | FRESH, UNKNOWN_WAIT, {0}, 0},
+    {"member of a latch", talk_latch_member, LEASE | FRESH, 0, {0}, 0},
+    {"latch in the caller's transaction",
+     talk_latch_in_transaction,
+     LEASE | OWN | FRESH,
+     0,
+     {0},
+     0},
+    {"barrier", talk_barrier, LEASE | FRESH, 0, {.wait_ms = PATIENCE_MS}, 0},
+    {"barrier in vain", talk_barrier_in_vain, LEASE | FRESH, UNKNOWN_WAIT, {0}, 0},
     /* Without memory for the reply, it is told of as of a connection that was lost. */
     {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
     {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},
@@ -342,6 +352,12 @@ static const talk talks[] = {
      LEASE | HELD | VIA,
      UNKNOWN_WAIT,
      {.wait_ms = 60},
+     0},
+    {"latch, via procedures",
+     talk_latch,
+     LEASE | FRESH | VIA,
+     MAY(UNAVAILABLE),
+     {.wait_ms = PATIENCE_MS},
      0},
     {"renew, via procedures", hold_it, LEASE | BEHIND | VIA | SOON, LATE_RENEWAL, {0}, 0},
     {"fence, via procedures", fence, LEASE | OWN | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},

@@ -24,6 +24,17 @@ typedef struct talk_state {
 rowlock_status talk_take(talk_state *state, rowlock_hold **hold);
 rowlock_status talk_give_back(talk_state *state, rowlock_hold *hold, rowlock_status so_far);
 
+/* On the caller's own connection: the test's own statements are not what is to fail. */
+void talk_own_sql(talk_state *state, const char *text);
+
+/* In gather_talks.c. */
+rowlock_status talk_latch(talk_state *state);
+rowlock_status talk_latch_in_vain(talk_state *state);
+rowlock_status talk_latch_member(talk_state *state);
+rowlock_status talk_latch_in_transaction(talk_state *state);
+rowlock_status talk_barrier(talk_state *state);
+rowlock_status talk_barrier_in_vain(talk_state *state);
+
 /* In sql_talks.c. */
 void sql_talks_begin(void);
 rowlock_status talk_migrations(talk_state *state);

@@ -16,12 +16,27 @@
  *   break NAME [now]   sweep [unused=MS]     show NAME           history NAME
  *   expire NAME        a lease's time into the past; the end of a row lock's connection
  *   forget NAME        as if unused for 100 days
+ *   latch_set NAME N                         latch_wait NAME [wait=...] [generation=G]
+ *   latch_down NAME [key=K] [generation=G]   tx_latch_down NAME [key=K] [generation=G]
+ *   latch_join NAME [ttl=MS]                 latch_done NAME
+ *   latch_show NAME    barrier_show NAME     how it stands, and how many have come
+ *   barrier_enter NAME N [wait=...]          barrier_leave NAME [wait=...]
+ *   run STATEMENT [VALUE...]                 one of sql/, by its name, on a connection as the
+ *                      library's are. @x in a value is the id of x, '' an empty text
+ *   enter NAME N OWNER on that connection: all that follows barrier_lock, but for the commit
+ *   past SECONDS       on that connection: the time of what follows is so long ago
  *   sql STATEMENT      on the session's own connection
  *
  * Tokens and versions are as they are: the tables were empty.
  */
 #include "session.h"
 #include "rowlock/rowlock_leader.h"
+
+#include <ctype.h>
+
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
+#include "stmt/stmt.h"
 
 typedef struct words {
     char text[COMMAND_MAX];
@@ -403,6 +418,267 @@ static void do_sql(session *s, const char *text, char *out)
     mysql_free_result(result);
 }
 
+/* --------------------------------------------------------------------- latches and barriers */
+
+static uint64_t generation_of(const words *w)
+{
+    return (uint64_t)number(w, "generation", 0);
+}
+
+static unsigned count_of(const words *w)
+{
+    return (unsigned)strtoul(argument(w, 2), NULL, 10);
+}
+
+static void do_latch_set(session *s, const words *w, char *out)
+{
+    uint64_t generation = 0;
+    rowlock_status status =
+        rowlock_latch_set(s->client, argument(w, 1), count_of(w), &generation, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, generation %" PRIu64, generation);
+}
+
+static void do_latch_down(session *s, const words *w, char *out)
+{
+    say(out,
+        rowlock_latch_down(s->client, argument(w, 1), option(w, "key"), generation_of(w), NULL));
+}
+
+static void do_tx_latch_down(session *s, const words *w, char *out)
+{
+    say(out, rowlock_tx_latch_down(s->client, s->mysql, argument(w, 1), option(w, "key"),
+                                   generation_of(w), NULL));
+}
+
+static void do_latch_wait(session *s, const words *w, char *out)
+{
+    const rowlock_latch_options options = {.wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER),
+                                           .generation = generation_of(w)};
+    uint64_t generation = 0;
+    rowlock_status status =
+        rowlock_latch_wait(s->client, argument(w, 1), &options, &generation, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "OK, generation %" PRIu64, generation);
+}
+
+static void do_latch_show(session *s, const words *w, char *out)
+{
+    static const char *const states[] = {"unset", "closed", "open", "broken"};
+    rowlock_latch_info info = {.count = 0};
+    rowlock_status status = rowlock_latch_get(s->client, argument(w, 1), &info, NULL);
+    say(out, status);
+    if (status != ROWLOCK_OK)
+        return;
+    int length = snprintf(out, OUTCOME_MAX, "%s, generation %" PRIu64 ", %u of %u",
+                          states[info.state], info.generation, info.down, info.count);
+    if (info.members)
+        snprintf(out + length, OUTCOME_MAX - (size_t)length, ", %u to come", info.members);
+}
+
+static void do_latch_join(session *s, const words *w, char *out)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = number(w, "ttl", 60000)};
+    rowlock_hold *hold = NULL;
+    rowlock_status status = rowlock_latch_join(s->client, argument(w, 1), &options, &hold, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        keep(s, argument(w, 1), hold);
+}
+
+static void do_latch_done(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (!slot)
+        return;
+    say(out, rowlock_latch_done(slot->hold, NULL));
+    slot->hold = NULL;
+}
+
+static void do_barrier_enter(session *s, const words *w, char *out)
+{
+    const rowlock_barrier_options options = {.wait_ms = number(w, "wait", ROWLOCK_WAIT_FOREVER),
+                                             .ttl_ms = 60000};
+    rowlock_hold *hold = NULL;
+    rowlock_status status =
+        rowlock_barrier_enter(s->client, argument(w, 1), count_of(w), &options, &hold, NULL);
+    say(out, status);
+    if (status != ROWLOCK_OK)
+        return;
+    keep(s, argument(w, 1), hold);
+    snprintf(out, OUTCOME_MAX, "OK, generation %" PRIu64 ", place %u", rowlock_hold_token(hold),
+             rowlock_hold_slot(hold));
+}
+
+static void do_barrier_leave(session *s, const words *w, char *out)
+{
+    const session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot)
+        say(out,
+            rowlock_barrier_leave(slot->hold, number(w, "wait", ROWLOCK_WAIT_FOREVER), NULL, NULL));
+}
+
+static void do_barrier_show(session *s, const words *w, char *out)
+{
+    char *text = ts_sql_text(s->admin,
+                             "SELECT CONCAT('generation ', r.version, ', ', COUNT(g.owner), ' of ',"
+                             " r.slots) FROM resource r LEFT JOIN lock_grant g ON"
+                             " g.resource_id = r.id AND g.version = r.version"
+                             " AND g.expires_at > UTC_TIMESTAMP(6) WHERE r.resource_name = %s"
+                             " GROUP BY r.version, r.slots",
+                             ts_quote(argument(w, 1)));
+    snprintf(out, OUTCOME_MAX, "%s", *text ? text : "no such name");
+    free(text);
+}
+
+/* ------------------------------------------------------------ statements of sql/, one by one */
+
+/* A connection as those of the library's pool are, as far as its statements can tell. */
+static MYSQL *own_of(session *s)
+{
+    if (s->own)
+        return s->own;
+    s->own = mysql_init(NULL);
+    mysql_options(s->own, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    if (!mysql_real_connect(s->own, NULL, s->user, "race", ts_schema(), 0, ts_socket(),
+                            CLIENT_FOUND_ROWS) ||
+        mysql_query(s->own, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"))
+        abort();
+    return s->own;
+}
+
+static const rl_sql *statement_of(const char *name)
+{
+    for (int i = 0; i < RL_SQL_COUNT; i++)
+        if (strcmp(rl_sql_table[i].name, name) == 0)
+            return &rl_sql_table[i];
+    return NULL;
+}
+
+/* As it stands in the spec, with ids for names: a number, or a text in quotes. */
+static void put_value(const session *s, FILE *out, const char *word)
+{
+    char text[COMMAND_MAX] = "";
+    char name[2] = "";
+    for (const char *at = strcmp(word, "''") == 0 ? "" : word; *at; at++) {
+        size_t length = strlen(text);
+        name[0] = at[1];
+        if (*at != '@')
+            snprintf(text + length, sizeof text - length, "%c", *at);
+        else
+            snprintf(text + length, sizeof text - length, "%" PRIu64, ts_id_of(s->admin, name));
+        at += *at == '@';
+    }
+    fprintf(out, *text && strspn(text, "0123456789") == strlen(text) ? "%s" : "'%s'", text);
+}
+
+/* free() it. */
+static char *text_of(const session *s, const rl_sql *sql, const char *const *values)
+{
+    unsigned use = 0;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    for (const char *at = sql->text; *at; at++) {
+        if (*at == '?')
+            put_value(s, out, values[sql->uses ? sql->uses[use] : use]);
+        else
+            fputc(*at, out);
+        use += *at == '?';
+    }
+    fclose(out);
+    return text;
+}
+
+/* 0: how many rows there were is in *rows, and the first columns of the rows in the result. */
+static unsigned run_named(session *s, const char *name, const char *const *values,
+                          MYSQL_RES **result, uint64_t *rows)
+{
+    MYSQL *own = own_of(s);
+    char *text = text_of(s, statement_of(name), values);
+    unsigned failed = mysql_query(own, text) ? mysql_errno(own) : 0;
+    free(text);
+    *result = failed ? NULL : mysql_store_result(own);
+    *rows = failed ? 0 : mysql_affected_rows(own);
+    return failed;
+}
+
+static void tell_cells(MYSQL_RES *result, char *out)
+{
+    MYSQL_ROW row = mysql_fetch_row(result);
+    char *end = out + OUTCOME_MAX;
+    char *at = out + snprintf(out, OUTCOME_MAX, row ? "row:" : "no row");
+    for (unsigned i = 0; row && i < mysql_num_fields(result) && at < end - 60; i++)
+        at += snprintf(at, (size_t)(end - at), " %.50s", row[i] && *row[i] ? row[i] : "''");
+}
+
+/* Statements without a count (BEGIN) are done. */
+static void do_run(session *s, const words *w, char *out)
+{
+    MYSQL_RES *result = NULL;
+    uint64_t rows = 0;
+    const rl_sql *sql = statement_of(argument(w, 1));
+    if (!sql || w->count != 2 + sql->param_count)
+        return;
+    unsigned failed = run_named(s, sql->name, (const char *const *)w->word + 2, &result, &rows);
+    if (failed)
+        snprintf(out, OUTCOME_MAX, "error %u", failed);
+    else if (result)
+        tell_cells(result, out);
+    else
+        snprintf(out, OUTCOME_MAX, rows || sql->param_count == 0 ? "done" : "nothing");
+    mysql_free_result(result);
+}
+
+/* What runs from now on there runs so long ago. */
+static void do_past(session *s, const words *w, char *out)
+{
+    char text[100];
+    snprintf(text, sizeof text, "SET timestamp = UNIX_TIMESTAMP(SYSDATE(6)) - %u",
+             (unsigned)strtoul(argument(w, 1), NULL, 10));
+    snprintf(out, OUTCOME_MAX, "%s", mysql_query(own_of(s), text) ? mysql_error(s->own) : "done");
+}
+
+/* Who gathers, as src/kind/barrier.c reads it. */
+static unsigned note_gathered(MYSQL_RES *result, char *generation, size_t size)
+{
+    unsigned count = 0;
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result));) {
+        snprintf(generation, size, "%s", row[0]);
+        count += strcmp(row[1], "-1") != 0;
+    }
+    mysql_free_result(result);
+    return count;
+}
+
+/* The statements of src/kind/barrier.c behind barrier_lock. */
+static void do_enter(session *s, const words *w, char *out)
+{
+    char id[8];
+    char generation[24] = "";
+    char place[12];
+    MYSQL_RES *result = NULL;
+    uint64_t rows = 0;
+    snprintf(id, sizeof id, "@%s", argument(w, 1));
+    const char *const drop[] = {id, argument(w, 3)};
+    unsigned failed = run_named(s, "barrier_drop", drop, &result, &rows);
+    const char *const own[] = {argument(w, 3), id};
+    failed = failed ? failed : run_named(s, "barrier_gathered", own, &result, &rows);
+    const unsigned count = failed ? 0 : note_gathered(result, generation, sizeof generation);
+    snprintf(place, sizeof place, "%u", count);
+    const char *const member[] = {id,         argument(w, 3), argument(w, 3),
+                                  generation, place,          "60000000"};
+    failed = failed ? failed : run_named(s, "barrier_enter", member, &result, &rows);
+    const char *const complete[] = {id, generation};
+    if (!failed && count + 1 == count_of(w))
+        failed = run_named(s, "barrier_complete", complete, &result, &rows);
+    snprintf(out, OUTCOME_MAX, "generation %s, %u of %u", generation, count + 1, count_of(w));
+    if (failed)
+        snprintf(out, OUTCOME_MAX, "error %u", failed);
+}
+
 static void run_command(session *s, const char *command, char *out)
 {
     static const struct {
@@ -434,6 +710,19 @@ static void run_command(session *s, const char *command, char *out)
         {"history", do_history},
         {"expire", do_expire},
         {"forget", do_forget},
+        {"latch_set", do_latch_set},
+        {"latch_down", do_latch_down},
+        {"tx_latch_down", do_tx_latch_down},
+        {"latch_wait", do_latch_wait},
+        {"latch_show", do_latch_show},
+        {"latch_join", do_latch_join},
+        {"latch_done", do_latch_done},
+        {"barrier_enter", do_barrier_enter},
+        {"barrier_leave", do_barrier_leave},
+        {"barrier_show", do_barrier_show},
+        {"run", do_run},
+        {"enter", do_enter},
+        {"past", do_past},
     };
     words w = {.count = 0};
     snprintf(out, OUTCOME_MAX, "?");
@@ -485,6 +774,7 @@ void session_start(session *s)
     s->step = NULL;
     s->gate = false;
     s->version = 0;
+    s->own = NULL;
     memset(s->holds, 0, sizeof s->holds);
     s->client =
         ts_open_as((rowlock_client_options){.user = s->user, .password = "race", .label = s->name});
@@ -503,6 +793,7 @@ void session_end(session *s)
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->thread, NULL);
     mysql_close(s->mysql);
+    mysql_close(s->own);
     mysql_close(s->admin);
     rowlock_client_close(s->client);
     pthread_mutex_destroy(&s->mutex);

@@ -17,6 +17,7 @@ typedef struct session {
     char user[64]; /* its own, so that the server's list shows whose connection one is */
     rowlock_client *client;
     MYSQL *mysql; /* for sql, tx_acquire, fence */
+    MYSQL *own;   /* for statements of sql/; NULL: none was run */
     MYSQL *admin; /* root, for what is done behind the holders' backs */
     session_hold holds[HOLDS_MAX];
     uint64_t version; /* last read */

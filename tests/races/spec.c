@@ -63,12 +63,109 @@ static const char *add_wanted(race_spec *spec, const char *line)
     return r->ways == 1 ? add_order(spec, r, line) : NULL;
 }
 
+/* ----------------------------------------------------------------------------- orders */
+
+static bool is_among(const race_orders *orders, const race_step *step)
+{
+    for (size_t i = 0; i < orders->count; i++)
+        if (orders->steps[i] == step)
+            return true;
+    return false;
+}
+
+/* Its steps that are among them, in its order; how many. */
+static size_t order_of(const race_orders *orders, const race *r, const race_step **order)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (count < ORDERS_MAX && is_among(orders, r->order[i]))
+            order[count++] = r->order[i];
+    return count;
+}
+
+/* Each once, and those of a session one after the other. */
+static bool is_order(const race_orders *orders, const race_step *const *order, size_t count)
+{
+    size_t next[SESSIONS_MAX] = {0};
+    bool good = count == orders->count;
+    for (size_t i = 0; good && i < count; i++) {
+        size_t *at = &next[order[i]->session];
+        while (*at < count && orders->steps[*at]->session != order[i]->session)
+            ++*at;
+        good = *at < count && orders->steps[(*at)++] == order[i];
+    }
+    return good;
+}
+
+/* In how many ways they can follow each other. */
+static size_t orders_in_all(const race_orders *orders)
+{
+    size_t of[SESSIONS_MAX] = {0};
+    size_t all = 1;
+    for (size_t i = 0; i < orders->count; i++) {
+        all *= i + 1;
+        all /= ++of[orders->steps[i]->session];
+    }
+    return all;
+}
+
+/* Of a race of the spec: its order, unless an earlier one has the same. */
+static const char *check_order(const race_spec *spec, size_t i)
+{
+    const race_step *order[ORDERS_MAX];
+    const race_step *other[ORDERS_MAX];
+    size_t count = order_of(&spec->orders, &spec->races[i], order);
+    if (!is_order(&spec->orders, order, count))
+        return "a race before this has not the steps of its `orders`";
+    for (size_t j = spec->orders.begin; j < i; j++) {
+        order_of(&spec->orders, &spec->races[j], other);
+        if (memcmp(order, other, count * sizeof order[0]) == 0)
+            return "two races before this have the same order";
+    }
+    return NULL;
+}
+
+static const char *end_orders(race_spec *spec)
+{
+    const char *wrong = NULL;
+    race_orders *orders = &spec->orders;
+    if (orders->count == 0)
+        return NULL;
+    for (size_t i = orders->begin; !wrong && i < spec->race_count; i++)
+        wrong = check_order(spec, i);
+    if (!wrong && spec->race_count - orders->begin != orders_in_all(orders))
+        wrong = "not all orders of the `orders` before this are there";
+    orders->count = 0;
+    return wrong;
+}
+
+static const char *begin_orders(race_spec *spec, const char *line)
+{
+    char words[COMMAND_MAX];
+    char *save = NULL;
+    const char *wrong = end_orders(spec);
+    race_orders *orders = &spec->orders;
+    snprintf(words, sizeof words, "%s", line);
+    orders->begin = spec->race_count;
+    for (char *at = strtok_r(words, " |", &save); !wrong && at; at = strtok_r(NULL, " |", &save)) {
+        if (orders->count == ORDERS_MAX)
+            return "too many steps";
+        orders->steps[orders->count] = find_step(spec, at);
+        wrong = orders->steps[orders->count++] ? NULL : "there is no such step";
+    }
+    return wrong;
+}
+
+/* ------------------------------------------------------------------------------ lines */
+
 static const char *add_line(race_spec *spec, const char *line, unsigned number)
 {
     if (*line == 0 || *line == '#')
         return NULL;
     if (*line == ' ')
         return add_wanted(spec, line);
+    if (strcmp(line, "orders") == 0 || strncmp(line, "orders ", 7) == 0)
+        return begin_orders(spec, line + 6);
     if (strcmp(line, "race") == 0) {
         if (spec->race_count == RACES_MAX)
             return "too many races";
@@ -94,6 +191,8 @@ bool race_spec_read(const char *path, race_spec *spec)
             line[strcspn(line, "\n")] = 0;
             wrong = add_line(spec, line, ++number);
         }
+    if (!wrong)
+        wrong = end_orders(spec);
     if (!wrong && spec->race_count == 0)
         wrong = "no race";
     if (wrong)

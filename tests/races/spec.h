@@ -16,6 +16,11 @@
  * tables: its steps in their order. Behind `->` is what comes out of the last one of its line, and
  * of those that waited and come to their end by it; the others of the line are OK, or done. Behind
  * `or` is the same race, and what may come out as well.
+ *
+ *     orders a1 a2 | b1
+ *
+ * The races that follow have these steps in every order in which each session's own are as here,
+ * once (beside others, of which nothing is said). `orders` alone: the end of that.
  */
 #ifndef RACE_SPEC_H
 #define RACE_SPEC_H
@@ -27,7 +32,8 @@ enum {
     SESSIONS_MAX = 5,
     STEPS_MAX = 60,
     ORDER_MAX = 30,
-    RACES_MAX = 20,
+    RACES_MAX = 100,
+    ORDERS_MAX = 8,
     WAYS_MAX = 2,
     COMMAND_MAX = 400,
     WANTED_MAX = 2000
@@ -47,6 +53,13 @@ typedef struct race {
     unsigned line;
 } race;
 
+/* The steps of an `orders`, and its first race. */
+typedef struct race_orders {
+    const race_step *steps[ORDERS_MAX];
+    size_t count;
+    size_t begin;
+} race_orders;
+
 typedef struct race_spec {
     char sessions[SESSIONS_MAX][2];
     size_t session_count;
@@ -54,6 +67,7 @@ typedef struct race_spec {
     size_t step_count;
     race races[RACES_MAX];
     size_t race_count;
+    race_orders orders; /* the present one */
 } race_spec;
 
 /* Complains on stderr with the line. */

@@ -6,10 +6,14 @@
  * sql_library SCHEMA NAME shared|alone|SLOTS STATEMENT: two threads of one client take NAME so, run
  * the statement, which finds @token and @slot, and give NAME back, over and over, as long as the
  * view `goal` of that schema wants more.
+ *
+ * sql_library SCHEMA NAME latch GENERATIONS: two threads of one client are "c0" and "c1" of the six
+ * that count the latch NAME down, and wait for it; see scripts/latch_contenders.sql.
  */
 #include "races/session.h"
+#include "rowlock/rowlock_latch.h"
 
-enum { WORDS = 5 /* of such a command line */, THREADS = 2 };
+enum { WORDS = 5 /* of such a command line */, THREADS = 2, PARTS = 6 };
 
 typedef struct contender {
     const char *schema;
@@ -51,11 +55,89 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
+/* ------------------------------------------------------------------------------ a latch */
+
+typedef struct part {
+    const contender *c;
+    MYSQL *mysql;
+    char who[4];
+    bool in_one; /* it counts in the transaction that writes its row */
+} part;
+
+static rowlock_status count_part(const part *p, uint64_t generation)
+{
+    const contender *c = p->c;
+    rowlock_error err = {0};
+    ts_sql(p->mysql, "%s", p->in_one ? "BEGIN" : "DO 0");
+    ts_sql(p->mysql, "REPLACE INTO parts VALUES (%" PRIu64 ", '%s')", generation, p->who);
+    rowlock_status status =
+        p->in_one ? rowlock_tx_latch_down(c->client, p->mysql, c->name, NULL, generation, &err)
+                  : rowlock_latch_down(c->client, c->name, NULL, generation, &err);
+    if (status != ROWLOCK_NOT_FOUND)
+        must("latch_down", status, &err);
+    ts_sql(p->mysql, "%s", status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
+    return status;
+}
+
+/* The generation is set by whoever comes first. */
+static void set_and_count(const part *p, uint64_t generation)
+{
+    rowlock_status status = ROWLOCK_NOT_FOUND;
+    while (status == ROWLOCK_NOT_FOUND) {
+        rowlock_error err = {0};
+        uint64_t set = 0;
+        status = rowlock_latch_set(p->c->client, p->c->name, PARTS, &set, &err);
+        if (status == ROWLOCK_OK)
+            ts_sql(p->mysql, "INSERT INTO sets VALUES (%" PRIu64 ", '%s')", set, p->who);
+        else if (status != ROWLOCK_BUSY)
+            must("latch_set", status, &err);
+        status = count_part(p, generation);
+    }
+}
+
+static void *take_part(void *arg)
+{
+    part *p = arg;
+    rowlock_error err = {0};
+    const uint64_t generations = strtoul(p->c->statement, NULL, 10);
+    p->mysql = ts_connect(p->c->schema);
+    for (uint64_t generation = 1; generation <= generations; generation++) {
+        const rowlock_latch_options options = {.wait_ms = 60000, .generation = generation};
+        set_and_count(p, generation);
+        must("latch_wait", rowlock_latch_wait(p->c->client, p->c->name, &options, NULL, &err),
+             &err);
+        ts_sql(p->mysql, "CALL pass('%s', %" PRIu64 ")", p->who, generation);
+    }
+    mysql_close(p->mysql);
+    mysql_thread_end();
+    return NULL;
+}
+
+static int take_parts(contender *c)
+{
+    pthread_t threads[THREADS];
+    part parts[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        parts[i] = (part){.c = c, .in_one = i == 1};
+        snprintf(parts[i].who, sizeof parts[i].who, "c%d", i % 10);
+        if (pthread_create(&threads[i], NULL, take_part, &parts[i]))
+            return 1;
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    rowlock_client_close(c->client);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------- which */
+
 static int contend(char **words)
 {
     pthread_t threads[THREADS];
     contender c = {.schema = words[0], .name = words[1], .statement = words[3]};
     c.client = ts_open_with(ts_options_on(c.schema));
+    if (strcmp(words[2], "latch") == 0)
+        return take_parts(&c);
     c.options.wait_ms = 60000;
     c.options.shared = strcmp(words[2], "shared") == 0;
     c.options.slots = (unsigned)strtoul(words[2], NULL, 10); /* of a word: 0 */

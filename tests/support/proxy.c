@@ -11,7 +11,7 @@
 
 #define LINKS_MAX      300
 #define STATEMENTS_MAX 64
-#define NAMES_SIZE     256
+#define NAMES_SIZE     512
 #define CHUNK          65536
 #define DRIBBLE_NS     20000 /* between two looks whether a byte has been taken */
 

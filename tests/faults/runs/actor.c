@@ -4,59 +4,34 @@
  *   faults_actor work  FOLDER WHO SOCKET SCHEMA LOCK MODE TTL_MS SEED FENCED POLL READERS
  *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE
  *
- * MODE:  lease, row, or a number: the name has so many slots, each a lease.
+ * MODE:  lease, row, or a number: the name has so many slots, each a lease; latch, barrierN (of N
+ *        members): see actor_latch.c, actor_barrier.c.
  * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
  *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
  *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
  *        and then. 0: it does neither. Of slots it takes one or several, and shares none.
- * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them.
+ * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them. A
+ *        latch it sets and counts down, a barrier it enters and leaves with the other probes.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by
  * rowlock_fence() alone.
  */
 #include <errmsg.h>
-#include <mysql.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <time.h>
 
+#include "actor.h"
 #include "engine/client.h"
-#include "faults/runs/history.h"
-#include "faults/runs/schedule.h"
-#include "rowlock/rowlock.h"
 #include "rowlock/rowlock_mysql.h"
 
-typedef struct actor {
-    history log;
-    const char *socket;
-    const char *schema;
-    const char *lock;
-    bool lease;
-    unsigned slots; /* 0: the name has none */
-    bool fenced;
-    bool poll;
-    bool slow_disk;
-    int64_t ttl_ms;
-    unsigned readers;
-    dice dice;
-    rowlock_client *client;
-    rowlock_hold *hold;
-    bool shared;    /* the hold is */
-    bool changes;   /* and may be changed */
-    uint64_t token; /* of the hold; of several slots, of the first ... */
-    char name[64];  /* ... and this is the one that writes are guarded by */
-    char owner[64];
-    MYSQL *table; /* NULL: not connected */
-    unsigned writes;
-} actor;
-
-static void pass_ms(int64_t ms)
+void actor_pass_ms(int64_t ms)
 {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-static bool told_to_stop(void)
+bool actor_told_to_stop(void)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&in, 1, 0) == 1;
@@ -143,8 +118,25 @@ static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
              a->name, a->token, a->owner, a->log.who, a->writes, kind))
         return "failed";
     if (open_ms > 0)
-        pass_ms(open_ms);
+        actor_pass_ms(open_ms);
     return commit(a);
+}
+
+bool actor_begin(actor *a)
+{
+    if (connected(a) && run(a, "START TRANSACTION"))
+        return true;
+    disconnect(a);
+    return false;
+}
+
+const char *actor_end(actor *a, bool commit_it)
+{
+    const char *status = commit_it ? commit(a) : "failed";
+    if (strcmp(status, "ok") == 0)
+        return "OK";
+    disconnect(a); /* which rolls back */
+    return strcmp(status, "unknown") == 0 ? "UNKNOWN" : "NONE";
 }
 
 static void write_once(actor *a, const char *kind, int64_t open_ms)
@@ -156,7 +148,7 @@ static void write_once(actor *a, const char *kind, int64_t open_ms)
     history_log(&a->log, "wrote seq=%u status=%s", a->writes, status);
 }
 
-static void on_lost(void *data, rowlock_hold *hold, const char *reason)
+void actor_on_lost(void *data, rowlock_hold *hold, const char *reason)
 {
     actor *a = data;
     (void)hold;
@@ -164,7 +156,7 @@ static void on_lost(void *data, rowlock_hold *hold, const char *reason)
     history_log(&a->log, "lost");
 }
 
-static bool open_client(actor *a)
+bool actor_open_client(actor *a)
 {
     const rowlock_client_options options = {.socket = a->socket,
                                             .user = "actor",
@@ -210,7 +202,7 @@ static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned u
                                              .slots = a->slots,
                                              .units = units,
                                              .unfenced = !a->lease && !a->fenced,
-                                             .on_lost = on_lost,
+                                             .on_lost = actor_on_lost,
                                              .on_lost_data = a};
     rowlock_error err = {0};
     take_disk_for_slow(a);
@@ -291,10 +283,16 @@ static void close_client(actor *a)
     a->hold = NULL;
 }
 
-static void quit(actor *a)
+_Noreturn void actor_quit(actor *a)
 {
     history_log(&a->log, "quit");
     _exit(0);
+}
+
+void actor_back(actor *a, rowlock_status status, uint64_t generation)
+{
+    history_log(&a->log, "back status=%s generation=%" PRIu64, rowlock_status_name(status),
+                generation);
 }
 
 static int64_t how_long_to_wait(actor *a)
@@ -340,10 +338,10 @@ static void maybe_change(actor *a)
 static void hold_for(actor *a, int64_t ms)
 {
     int64_t end = history_now() + ms * 1000;
-    while (still_ours(a) && history_now() < end && !told_to_stop()) {
+    while (still_ours(a) && history_now() < end && !actor_told_to_stop()) {
         maybe_write(a);
         maybe_change(a);
-        pass_ms(dice_between(&a->dice, 3, 20));
+        actor_pass_ms(dice_between(&a->dice, 3, 20));
     }
 }
 
@@ -363,45 +361,73 @@ static unsigned how_many_slots(actor *a)
 
 static void cycle(actor *a)
 {
-    if (!open_client(a)) {
-        pass_ms(100);
+    if (!actor_open_client(a)) {
+        actor_pass_ms(100);
         return;
     }
     const bool shared = wants_to_share(a);
     const unsigned units = how_many_slots(a);
     if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {
-        pass_ms(dice_between(&a->dice, 5, 100));
+        actor_pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
     hold_for(a, how_long_to_hold(a));
     unsigned roll = dice_roll(&a->dice, 100);
     if (roll < 6)
-        quit(a);
+        actor_quit(a);
     else if (roll < 16)
         close_client(a);
     else
         release(a);
-    pass_ms(dice_between(&a->dice, 0, 30));
+    actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
 static int work(actor *a)
 {
-    while (!told_to_stop())
-        cycle(a);
+    while (!actor_told_to_stop()) {
+        if (a->latch)
+            latch_cycle(a);
+        else if (a->members)
+            barrier_cycle(a);
+        else
+            cycle(a);
+    }
     if (a->client)
         close_client(a);
     disconnect(a);
     return 0;
 }
 
-static int probe(actor *a)
+static void probe_lock(actor *a)
 {
-    while (!open_client(a))
-        pass_ms(100);
     if (acquire(a, 20000, false, a->slots) == ROWLOCK_OK)
         release(a);
+}
+
+static int probe(actor *a)
+{
+    while (!actor_open_client(a))
+        actor_pass_ms(100);
+    if (a->latch)
+        latch_probe(a);
+    else if (a->members)
+        barrier_probe(a);
+    else
+        probe_lock(a);
     close_client(a);
     return 0;
+}
+
+/* "lease", "row", so many slots, "latch", or "barrier" and of how many. */
+static const char *take_mode(actor *a, const char *mode)
+{
+    static const char barrier[] = "barrier";
+    a->slots = (unsigned)strtoul(mode, NULL, 10);
+    a->lease = a->slots > 0 || strcmp(mode, "lease") == 0;
+    a->latch = strcmp(mode, "latch") == 0;
+    if (strncmp(mode, barrier, sizeof barrier - 1) == 0)
+        a->members = (unsigned)strtoul(mode + sizeof barrier - 1, NULL, 10);
+    return a->latch ? "latch" : a->members ? barrier : a->lease ? "lease" : "row";
 }
 
 int main(int argc, char **argv)
@@ -415,8 +441,7 @@ int main(int argc, char **argv)
     a.schema = argv[5];
     bool is_work = strcmp(argv[1], "work") == 0;
     a.lock = argv[6];
-    a.slots = (unsigned)strtoul(argv[7], NULL, 10);
-    a.lease = a.slots > 0 || strcmp(argv[7], "lease") == 0;
+    const char *mode = take_mode(&a, argv[7]);
     if (is_work && argc == 13) {
         a.ttl_ms = strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
@@ -425,8 +450,10 @@ int main(int argc, char **argv)
         a.readers = (unsigned)strtoul(argv[12], NULL, 10);
         a.slow_disk = dice_roll(&a.dice, 2);
     }
-    history_log(&a.log, "begin name=%s mode=%s ttl=%" PRId64 " polls=%d far=%d slots=%u", a.lock,
-                a.lease ? "lease" : "row", a.ttl_ms * 1000, a.poll,
-                strstr(a.socket, "proxy") != NULL, a.slots);
+    history_log(&a.log,
+                "begin name=%s mode=%s ttl=%" PRId64
+                " polls=%d far=%d slots=%u members=%u probe=%d",
+                a.lock, mode, a.ttl_ms * 1000, a.poll, strstr(a.socket, "proxy") != NULL, a.slots,
+                a.members, !is_work);
     return is_work ? work(&a) : probe(&a);
 }

@@ -32,10 +32,41 @@
 #   slot-for-ever     a slot whose holder's time is over is never free again
 #   slot-line         who asks anew passes those who wait
 #   slot-version      whoever takes a slot gets the token of the one before
+#
+# Of a latch.
+#
+#   latch-down        a count that comes when it was broken is taken
+#   latch-generation  a count for an earlier generation is one of this
+#   latch-key         a key counts as often as it comes
+#   latch-look        counts of earlier generations count
+#   latch-open        who has seen that all have counted opens whichever generation it is by then
+#   latch-expiry      the time of every member counts as over
+#   latch-for-ever    a member whose time is over is waited for
+#   latch-counted     a member breaks it though its key is counted
+#   latch-leave       a member of an earlier generation breaks this one when it leaves
+#   latch-full        a member breaks it though all have counted
+#   latch-forget      who has set it deletes the first counts
+#   latch-set         who sets it does not look whether another one has set it meanwhile
+#   latch-join        who comes when it is settled is a member still
+#
+# Of a barrier.
+#
+#   barrier-lock      two enter at the same time, in no transaction
+#   barrier-drop      who has given up, or was not heard of again, is counted
+#   barrier-alone     who enters puts the others out
+#   barrier-withdraw  who gives up goes, though all have come meanwhile
+#   barrier-leaving   one that was lost counts as ready to leave
+#   barrier-quit      one that goes without having been ready is forgotten
+#   barrier-ready     nobody waits for the others to be ready
 
 function change(pattern, replacement) {
     if (sub(pattern, replacement))
         changes++
+}
+
+# So that others come in between.
+function pause_before(pattern) {
+    change(pattern, "    nanosleep(\\&(struct timespec){.tv_nsec = rl_random_u32() % 100000000}, NULL);\n&")
 }
 
 BEGIN {
@@ -62,6 +93,26 @@ BEGIN {
     wanted["slot-for-ever"] = part == "source" ? 1 : 0
     wanted["slot-line"] = part == "source" ? 1 : 0
     wanted["slot-version"] = 2
+    wanted["latch-down"] = 1
+    wanted["latch-generation"] = 1
+    wanted["latch-key"] = 1
+    wanted["latch-look"] = 2
+    wanted["latch-open"] = 2
+    wanted["latch-expiry"] = 2
+    wanted["latch-for-ever"] = 1
+    wanted["latch-counted"] = 2
+    wanted["latch-forget"] = part == "source" ? 2 : 1
+    wanted["latch-leave"] = 2
+    wanted["latch-full"] = part == "source" ? 2 : 1
+    wanted["latch-set"] = part == "source" ? 2 : 1
+    wanted["latch-join"] = 1
+    wanted["barrier-lock"] = part == "source" ? 1 : 0
+    wanted["barrier-drop"] = 2
+    wanted["barrier-alone"] = 1
+    wanted["barrier-withdraw"] = 2
+    wanted["barrier-leaving"] = 1
+    wanted["barrier-quit"] = 2
+    wanted["barrier-ready"] = 1
 }
 
 /^-- name:/ { name = $3 }
@@ -119,6 +170,44 @@ guard == "slot-for-ever" && part == "source" { change("c->free_count < c->units 
 guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", "return a->client ||") }
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
+guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
+guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }
+guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }
+guard ~ /^latch-(open|full|set|forget)$/ && part == "source" { change("^#include <string.h>", "&\n#include <time.h>") }
+guard == "latch-down" && name == "latch_down" { change("AND r.status = 'held'", "") }
+guard == "latch-generation" && name == "latch_down" { change(":generation IN \\(0, r.version\\)", ":generation <= r.version") }
+guard == "latch-key" && name == "latch_down" { change(":down_key, :owner", "CONCAT(:down_key, :owner), :owner") }
+guard == "latch-look" && name == "latch_look" { change("AND d.generation = r.version", "") }
+guard == "latch-look" && name == "latch_open" { change("AND d.generation = resource.version", "") }
+guard == "latch-open" && name == "latch_open" {
+    change("AND slots <= .*;", ";")
+    change("AND version = :generation", "AND (version = :generation OR 1 = 1)")
+}
+guard == "latch-expiry" && name == "latch_members" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\)", "TRUE") }
+guard == "latch-expiry" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "OR 1 = 1") }
+guard == "latch-for-ever" && name == "latch_break_member" { change("OR g.expires_at <= UTC_TIMESTAMP\\(6\\)", "") }
+guard == "latch-counted" && name ~ /^latch_(members|break_member)$/ { change("AND d.resource_id IS NULL", "") }
+guard == "latch-forget" && name == "latch_forget" { change("generation <", "generation <=") }
+guard == "latch-leave" && name == "latch_break_member" {
+    change(" AND g.version = r.version", "")
+    change("AND r.version = :generation", "AND (r.version = :generation OR 1 = 1)")
+}
+guard == "latch-full" && name == "latch_break_member" { change("AND r.slots > .*;", ";") }
+guard == "latch-set" && name == "latch_set" { change("AND version = :seen", "AND (version = :seen OR 1 = 1)") }
+guard == "latch-join" && name == "latch_join" { change("AND r.status = 'held'", "") }
+guard == "barrier-lock" && part == "source" { change("RL_SQL_BEGIN, NULL", "RL_SQL_ROLLBACK, NULL") }
+guard == "barrier-drop" && name ~ /^barrier_(drop|gathered)$/ { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "") }
+guard == "barrier-alone" && name == "barrier_drop" { change("g.expires_at <= UTC_TIMESTAMP\\(6\\) OR ", "1 = 1 OR ") }
+guard == "barrier-withdraw" && name == "barrier_withdraw" {
+    change(" AND g.version = r.version", "")
+    change("AND r.version = :generation", "AND g.version = :generation")
+}
+guard == "barrier-leaving" && name == "barrier_leaving" { change("COALESCE\\(MAX.*\\), ''\\)", "''") }
+guard == "barrier-quit" && name == "barrier_quit" {
+    change("UPDATE lock_grant", "DELETE FROM lock_grant")
+    change("SET expires_at = UTC_TIMESTAMP\\(6\\)", "")
+}
+guard == "barrier-ready" && name == "barrier_leaving" { change("SUM\\(g.expires_at > UTC_TIMESTAMP\\(6\\)\\)", "SUM(0)") }
 { print }
 
 END {

@@ -1,13 +1,7 @@
-#include "checker.h"
+#include "checking.h"
 
 #include <signal.h>
 #include <stdarg.h>
-
-typedef struct checking {
-    const model *m;
-    FILE *out;
-    verdict verdict;
-} checking;
 
 bool verdict_has(const verdict *v, const char *rule)
 {
@@ -23,8 +17,7 @@ static void note_rule(verdict *v, const char *rule)
         snprintf(v->rules + length, sizeof v->rules - length, "%s%s ", length ? "" : " ", rule);
 }
 
-__attribute__((format(printf, 3, 4))) static void complain(checking *c, const char *rule,
-                                                           const char *format, ...)
+void complain(checking *c, const char *rule, const char *format, ...)
 {
     va_list args;
     c->verdict.violations++;
@@ -47,7 +40,7 @@ static bool is_of_slots(const hold *h)
     return h->kind == HOLDER_SLOTS;
 }
 
-static int64_t lateness(const checking *c, int64_t from, int64_t to)
+int64_t check_lateness(const checking *c, int64_t from, int64_t to)
 {
     return LATE_TIMES * model_lateness(c->m, (span){from, to});
 }
@@ -318,7 +311,7 @@ static void check_row_pair(checking *c, const hold *a, const hold *b)
     if (both.to <= both.from)
         return;
     if (model_disturbed(c->m, NULL, since, 0))
-        allowed = LATE_ROW + lateness(c, both.from, both.to) +
+        allowed = LATE_ROW + check_lateness(c, both.from, both.to) +
                   model_stopped(c->m, a->by->who, both) + model_stopped(c->m, b->by->who, both);
     if (both.to - both.from > allowed)
         complain(c, "row-two",
@@ -342,7 +335,7 @@ static void check_row_two(checking *c)
 /* InnoDB shows a commit to others before its log is on the disk, and the driver's look at the row
  * may be at such a one. What was acknowledged has to survive a crash; what was only seen need not.
  */
-static bool crashed(const checking *c, int64_t from, int64_t to)
+bool check_crashed(const checking *c, int64_t from, int64_t to)
 {
     static const char *const kinds[] = {"server-kill", "server-before", "server-in",
                                         "server-after"};
@@ -360,7 +353,7 @@ static void check_row_dead(checking *c, const row *r, const hold *h)
     int64_t calm = model_calm_since(c->m, r->from, false);
     int64_t since = p->died > calm ? p->died : calm;
     int64_t over = r->from + r->remaining - since - p->ttl;
-    if (over > SECOND + lateness(c, since - p->ttl, r->from))
+    if (over > SECOND + check_lateness(c, since - p->ttl, r->from))
         complain(c, "row-dead",
                  "%s: %u died at %" PRId64 "; at %" PRId64 " its lease runs for another %" PRId64
                  " us",
@@ -383,7 +376,7 @@ static void check_version(checking *c, const row *r, const hold *h)
         complain(c, "row-back",
                  "%s: %u had %" PRIu64 " at %" PRId64 "; at %" PRId64 " the row has %" PRIu64,
                  r->name, h->by->who, h->token, h->reply, r->from, r->version);
-    if (r->to < h->call && ahead && !crashed(c, r->from, h->call))
+    if (r->to < h->call && ahead && !check_crashed(c, r->from, h->call))
         complain(c, "row-ahead",
                  "%s: the row had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
                  " and got %" PRIu64,
@@ -434,7 +427,7 @@ static void check_rows(checking *c)
         const row *r = &m->rows[i];
         const row *last = r->reader ? NULL : row_before(m, i);
         check_row_of_slots(c, r);
-        if (last && last->version > r->version && !crashed(c, last->from, r->to))
+        if (last && last->version > r->version && !check_crashed(c, last->from, r->to))
             complain(c, "row-back", "%s: %" PRIu64 " at %" PRId64 ", %" PRIu64 " at %" PRId64,
                      r->name, last->version, last->to, r->version, r->from);
         for (size_t j = 0; j < m->hold_count; j++) {
@@ -512,7 +505,7 @@ static void check_wait_bound(checking *c, const hold *h)
     if (h->reply == TIME_NEVER || h->wait < 0)
         return;
     int64_t slack = h->wait > 0 ? SLACK_WAIT : SLACK_TRY;
-    int64_t allowed = h->wait + slack + lateness(c, h->call, h->reply) +
+    int64_t allowed = h->wait + slack + check_lateness(c, h->call, h->reply) +
                       model_stopped(c->m, h->by->who, (span){h->call, h->reply});
     if (h->reply - h->call > allowed)
         complain(c, "wait-bound",
@@ -555,7 +548,7 @@ static int64_t closed_end(const checking *c, const hold *h, int64_t at)
     if (is_reader(h) || !h->by->lease || hold_ok(h))
         return INT64_MIN;
     int64_t end = h->reply < at ? h->reply : h->by->died;
-    bool opened = h->reply < at && lateness(c, h->call, h->reply) == 0 &&
+    bool opened = h->reply < at && check_lateness(c, h->call, h->reply) == 0 &&
                   !model_disturbed(c->m, NULL, (span){h->call, h->reply}, 0);
     return opened || end >= at ? INT64_MIN : end + CLOSED;
 }
@@ -683,7 +676,7 @@ static void check_served(checking *c, const hold *h)
     since = calm > since ? calm : since;
     if (since == INT64_MIN)
         return;
-    int64_t allowed = SERVED + lateness(c, since, at);
+    int64_t allowed = SERVED + check_lateness(c, since, at);
     if (model_disturbed(c->m, NULL, (span){since, at}, SERVED_STOPPED))
         allowed += SERVED_STOPPED;
     if (at - since > allowed)
@@ -705,7 +698,7 @@ static bool orderly(const checking *c, const hold *waiter, int64_t at)
     const model *m = c->m;
     const process *by = waiter->by;
     if (!by->lease || by->polls || by->far || waiter->wait == 0 ||
-        lateness(c, waiter->call, at) > SECOND / 2 ||
+        check_lateness(c, waiter->call, at) > SECOND / 2 ||
         model_disturbed(m, NULL, (span){waiter->call - 2 * SECOND, at}, SECOND))
         return false;
     for (size_t i = 0; i < m->hold_count; i++) {
@@ -822,6 +815,16 @@ static bool explained(const model *m, const char *status, int64_t took, int64_t 
     return false;
 }
 
+/* It says how the latch is: not set, or not that often; open, so that there is nothing to join.
+ * Closing tells no status: UNKNOWN. */
+static bool is_answer(const call *a)
+{
+    if (call_is(a, "release", "UNKNOWN") || (a->by->latch && call_is(a, "leave", "UNKNOWN")))
+        return true;
+    return a->by->latch && (strcmp(a->status, "NOT_FOUND") == 0 || call_is(a, "join", "INVALID") ||
+                            call_is(a, "down", "NONE"));
+}
+
 /* Another one waits to have it alone: an upgrade would wait for that one for ever. */
 static bool upgrade_in_vain(const hold *h)
 {
@@ -843,6 +846,43 @@ static void check_statuses(checking *c)
             strcmp(h->release_status, "UNKNOWN") != 0)
             complain(c, "status", "%s: the release of %u at %" PRId64 " got %s", h->name,
                      h->by->who, h->given_up, h->release_status);
+    }
+}
+
+bool check_renewed_late(const checking *c, const process *p, int64_t from, int64_t to)
+{
+    return model_troubled(c->m, p->who, (span){from, to}, SECOND) ||
+           check_lateness(c, from, to) > p->ttl / 2;
+}
+
+void check_calls(checking *c)
+{
+    for (size_t i = 0; i < c->m->call_count; i++) {
+        const call *a = &c->m->calls[i];
+        const int64_t wait = a->wait > 0 ? a->wait : SECOND;
+        const int64_t took = a->reply - a->at;
+        if (a->reply == TIME_NEVER)
+            continue;
+        if (!explained(c->m, a->status, took, wait) && !is_answer(a))
+            complain(c, "status", "%s: the %s of %u at %" PRId64 " got %s", a->by->name, a->verb,
+                     a->by->who, a->at, a->status);
+        if (took > wait + SLACK_TRY + check_lateness(c, a->at, a->reply) +
+                       model_stopped(c->m, a->by->who, (span){a->at, a->reply}))
+            complain(c, "wait-bound",
+                     "%s: the %s of %u at %" PRId64 " took %" PRId64 " us of %" PRId64, a->by->name,
+                     a->verb, a->by->who, a->at, took, a->wait);
+    }
+}
+
+void check_probes(checking *c, const char *rule, const char *verb, const char *status)
+{
+    for (size_t i = 0; i < c->m->process_count; i++) {
+        const process *p = &c->m->processes[i];
+        bool good = !p->probe || !(strcmp(verb, "wait") == 0 ? p->latch : p->members > 0);
+        for (size_t j = 0; !good && j < c->m->call_count; j++)
+            good = c->m->calls[j].by == p && call_is(&c->m->calls[j], verb, status);
+        if (!good)
+            complain(c, rule, "%s: no %s of %u, at the end, got %s", p->name, verb, p->who, status);
     }
 }
 
@@ -878,6 +918,9 @@ verdict check(const model *m, FILE *out)
     check_order(&c);
     check_writes(&c);
     check_waits(&c);
+    check_latch(&c);
+    check_barrier(&c);
+    check_calls(&c);
     check_statuses(&c);
     check_ends(&c);
     return c.verdict;

@@ -61,6 +61,28 @@
  *                  may pass readers, and may pass one that waits to have it alone as long as
  *                  that one has not had the time to close it for readers. For slots there is one
  *                  queue: who wants one may not pass who wants several
+ * Latch (its calls; status and wait-bound count for them, too)
+ *   latch-early    a generation was open, for one who waited or asked, or in its row, when fewer
+ *                  than it takes could have counted in it: calls with OK, or without an answer,
+ *                  begun before; equal keys once
+ *   latch-fate     one generation was open for one, and broken for another; or somebody has
+ *                  counted in it, or joined it, when it was known to be broken
+ *   latch-broken   it was broken though no operator did that, and every member has counted, or was
+ *                  neither gone nor kept from renewing; or though all had counted by then
+ *   latch-set      a generation was given twice, in the wrong order, or when the one before was
+ *                  not settled by anything
+ *   latch-stuck    somebody waited for one in which all had counted; or the probe came to nothing:
+ *                  it sets, counts, waits, and waits for one of which a member dies
+ *   count-lost     counted with OK, and not in the table while the generation is armed
+ *   count-more     more counts in the table than may have been made
+ * Barrier
+ *   barrier-torn   of a generation that one has entered: fewer or more processes than it takes,
+ *                  by then; two with one place, or one with a place that there is not
+ *   barrier-twice  a process is in a generation twice, or in an earlier one later
+ *   barrier-early  one left though not every member had called leave
+ *   barrier-lost   leave said LOST though no member died, went before it was ready, or was kept
+ *                  from renewing, and nobody broke it
+ *   barrier-stuck  the probes, as many as it takes, did not come in and out again
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more

@@ -20,13 +20,14 @@ static void become(const crew *c, char *const argv[], int in)
     _exit(127);
 }
 
-/* A number: of slots. */
 static void put_mode(const plan *p, unsigned lock, char to[20])
 {
+    static const char *const words[PLAN_LOCKS] = {"lease", "row", "", "latch", "barrier"};
+    snprintf(to, 20, "%s", words[lock]);
     if (lock == PLAN_SLOTS)
         snprintf(to, 20, "%u", p->slots);
-    else
-        snprintf(to, 20, "%s", p->lease[lock] ? "lease" : "row");
+    if (lock == PLAN_BARRIER)
+        snprintf(to, 20, "barrier%u", p->members);
 }
 
 static void start(crew *c, member *m, bool probes)
@@ -74,7 +75,7 @@ static void start(crew *c, member *m, bool probes)
 void crew_begin(crew *c, world *w, const plan *p, const char *actor)
 {
     *c = (crew){.world = w, .plan = p, .actor = actor};
-    for (unsigned i = 0; i < p->actor_count; i++) {
+    for (unsigned i = p->alone ? PLAN_ACTORS_OF_TWO : 0; i < p->actor_count; i++) {
         c->members[i].plan = &p->actors[i];
         start(c, &c->members[i], false);
     }
@@ -100,7 +101,7 @@ void crew_tend(crew *c)
         member *m = &c->members[i];
         if (bury(c, m))
             m->replace_at = now + m->plan->respawn_ms * 1000;
-        if (m->pid == 0 && now >= m->replace_at)
+        if (m->plan && m->pid == 0 && now >= m->replace_at)
             start(c, m, false);
     }
 }
@@ -182,13 +183,20 @@ void crew_end(crew *c)
 
 void crew_probe(crew *c)
 {
-    static const planned_actor probes[PLAN_LOCKS] = {
-        {.lock = PLAN_LEASE}, {.lock = PLAN_ROW}, {.lock = PLAN_SLOTS}};
-    for (unsigned i = 0; i < PLAN_LOCKS; i++) {
-        if (i == PLAN_SLOTS && c->plan->slots == 0)
-            continue;
-        c->members[PLAN_ACTORS + i] = (member){.plan = &probes[i]};
-        start(c, &c->members[PLAN_ACTORS + i], true);
+    static const planned_actor probes[PLAN_LOCKS] = {{.lock = PLAN_LEASE},
+                                                     {.lock = PLAN_ROW},
+                                                     {.lock = PLAN_SLOTS},
+                                                     {.lock = PLAN_LATCH},
+                                                     {.lock = PLAN_BARRIER}};
+    const plan *p = c->plan;
+    member *next = &c->members[PLAN_ACTORS];
+    for (unsigned lock = 0; lock < PLAN_LOCKS; lock++) {
+        const bool is_there = lock < PLAN_SLOTS ? !p->alone : lock == p->third;
+        unsigned count = lock == PLAN_BARRIER ? p->members : 1;
+        for (; is_there && count > 0; count--) {
+            *next = (member){.plan = &probes[lock]};
+            start(c, next++, true);
+        }
     }
     await_end(c);
 }

@@ -7,13 +7,13 @@
 
 #include "world.h"
 
-enum { CREW_MAX = PLAN_ACTORS + PLAN_LOCKS };
+enum { CREW_MAX = PLAN_ACTORS + PLAN_SLOTS + PLAN_SLOTS_MOST };
 
 typedef struct member {
-    const planned_actor *plan;
-    pid_t pid;    /* 0: it does not live */
-    unsigned who; /* in the history; each life has its own */
-    int in;       /* its stdin: it is to end when that does; -1: it is to end */
+    const planned_actor *plan; /* NULL: there is none */
+    pid_t pid;                 /* 0: it does not live */
+    unsigned who;              /* in the history; each life has its own */
+    int in;                    /* its stdin: it is to end when that does; -1: it is to end */
     bool stopped;
     int64_t replace_at; /* microseconds; when there is to be another */
     unsigned lives;
@@ -38,7 +38,8 @@ bool crew_stop(crew *c, unsigned actor);
 void crew_continue(crew *c, unsigned actor);
 /* Everybody is told to end, and nobody is replaced. Who does not is killed. */
 void crew_end(crew *c);
-/* Takes every lock once more, straight from the server; of a name with slots all of them. */
+/* Takes every lock once more, straight from the server; of a name with slots all of them; a barrier
+ * with as many as it takes. */
 void crew_probe(crew *c);
 
 #endif

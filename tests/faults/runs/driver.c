@@ -3,7 +3,7 @@
  * checker reads what happened.
  *
  *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND] [--readers N]
- *               [--slots N] [--actor PROGRAM --expect RULE,...]
+ *               [--slots N | --latch | --barrier N] [--alone] [--actor PROGRAM --expect RULE,...]
  *   faults_runs --check DIR     a history that was kept
  *
  * Seeds S (1) to S + N - 1 (N: 1), J (1) at a time, each beside a private server of its own. A line
@@ -11,16 +11,18 @@
  * its schedule and what the checker says.
  * --fault: with this kind of fault alone, whatever the seed would have.
  * --readers: of 100 acquires N are shared, whatever the seed would have.
- * --slots: of the name that has some; 0: there is none.
+ * --slots, --latch, --barrier: the third name is this one, whatever the seed would have; --slots 0:
+ * there is none. --alone: nobody is at the other two, and the runs are shorter.
  * --expect: the actor is built on a broken lock; a run has passed if one of these rules
  * was found broken, and all the runs together pass if one did.
  *
  * From outside: ROWLOCK_TOOLS.
  */
 #include <getopt.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "faults/runs/checker.h"
+#include "faults/runs/checking.h"
 #include "faults/runs/faults.h"
 
 typedef struct options {
@@ -30,9 +32,8 @@ typedef struct options {
     char folder[300];
     char actor[400];
     const char *expect; /* NULL: nothing is to be found */
-    fault_kind fault;   /* FAULT_KINDS: as the seed has it */
-    unsigned readers;   /* AS_PLANNED: as the seed has it */
-    unsigned slots;     /* PLAN_BY_SEED */
+    schedule_choice choice;
+    unsigned readers; /* AS_PLANNED: as the seed has it */
 } options;
 
 enum { AS_PLANNED = 101 };
@@ -54,6 +55,9 @@ static outcome judge(const char *folder, FILE *out)
             result.verdict.violations++;
         for (size_t i = 0; i < m.hold_count; i++)
             result.acquired += hold_ok(&m.holds[i]);
+        for (size_t i = 0; i < m.call_count; i++)
+            result.acquired +=
+                call_is(&m.calls[i], "enter", "OK") || call_is(&m.calls[i], "wait", "OK");
         result.written = m.table_count;
     } else {
         result.verdict.violations = 1;
@@ -79,6 +83,7 @@ static void live_through(world *w, const plan *p, const options *o)
     }
     faults_end(&f);
     crew_end(&c);
+    world_look(w);
     crew_probe(&c);
 }
 
@@ -154,7 +159,7 @@ static void report(const options *o, const plan *p, const outcome *r, int64_t to
 static bool one_run(world *w, const options *o, uint64_t seed)
 {
     char folder[400];
-    plan p = schedule_with(seed, o->fault, o->slots);
+    plan p = schedule_with(seed, &o->choice);
     int64_t start = history_now();
     if (o->readers < AS_PLANNED)
         p.readers = o->readers;
@@ -169,19 +174,21 @@ static bool one_run(world *w, const options *o, uint64_t seed)
 }
 
 /* Every J-th seed, one after the other on the same server. Exit status 0: all have passed;
- * with --expect: one has. */
-static int work(const options *o, unsigned job)
+ * with --expect: one has. `found`: by any job, what was expected. */
+static int work(const options *o, unsigned job, atomic_bool *found)
 {
     world w;
     unsigned passed = 0;
     unsigned failed = 0;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     world_start(&w);
-    for (unsigned i = job; i < o->runs && !(o->expect && passed); i += o->jobs) {
+    for (unsigned i = job; i < o->runs && !atomic_load(found); i += o->jobs) {
         if (one_run(&w, o, o->seed + i))
             passed++;
         else
             failed++;
+        if (o->expect && passed)
+            atomic_store(found, true);
     }
     world_end(&w);
     return o->expect ? passed == 0 : failed > 0;
@@ -190,11 +197,14 @@ static int work(const options *o, unsigned job)
 static int run_all(const options *o)
 {
     unsigned good = 0;
+    atomic_bool *found =
+        mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(found != MAP_FAILED);
     for (unsigned job = 0; job < o->jobs; job++) {
         fflush(NULL);
         pid_t pid = fork();
         if (pid == 0)
-            exit(work(o, job));
+            exit(work(o, job, found));
     }
     for (int status; wait(&status) > 0 || errno == EINTR;)
         good += status == 0;
@@ -231,51 +241,68 @@ static void choose_folder(options *o)
         exit(73);
 }
 
+static void want_third(options *o, unsigned third, const char *count)
+{
+    o->choice.third = third;
+    o->choice.count = count ? (unsigned)strtoul(count, NULL, 10) : 0;
+    if (third == PLAN_SLOTS && o->choice.count == 0)
+        o->choice.third = PLAN_NONE;
+}
+
+static bool take_option(options *o, int c)
+{
+    if (c == 's')
+        o->seed = strtoull(optarg, NULL, 10);
+    else if (c == 'n')
+        o->runs = (unsigned)strtoul(optarg, NULL, 10);
+    else if (c == 'j')
+        o->jobs = (unsigned)strtoul(optarg, NULL, 10);
+    else if (c == 'f')
+        snprintf(o->folder, sizeof o->folder, "%s", optarg);
+    else if (c == 'a')
+        snprintf(o->actor, sizeof o->actor, "%s", optarg);
+    else if (c == 'e')
+        o->expect = optarg;
+    else if (c == 'r')
+        o->readers = (unsigned)strtoul(optarg, NULL, 10);
+    else if (c == 'l')
+        want_third(o, PLAN_SLOTS, optarg);
+    else if (c == 'L')
+        want_third(o, PLAN_LATCH, NULL);
+    else if (c == 'B')
+        want_third(o, PLAN_BARRIER, optarg);
+    else if (c == 'A')
+        o->choice.alone = true;
+    else if (c == 'k')
+        o->choice.fault = schedule_kind_of(optarg);
+    else
+        return false;
+    return c != 'k' || o->choice.fault != FAULT_KINDS;
+}
+
 int main(int argc, char **argv)
 {
     options o = {.seed = 1,
                  .runs = 1,
                  .jobs = 1,
-                 .fault = FAULT_KINDS,
-                 .readers = AS_PLANNED,
-                 .slots = PLAN_BY_SEED};
-    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
-                                          {"runs", required_argument, NULL, 'n'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"folder", required_argument, NULL, 'f'},
-                                          {"actor", required_argument, NULL, 'a'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"check", required_argument, NULL, 'c'},
-                                          {"fault", required_argument, NULL, 'k'},
-                                          {"readers", required_argument, NULL, 'r'},
-                                          {"slots", required_argument, NULL, 'l'},
-                                          {NULL, 0, NULL, 0}};
+                 .choice = {.fault = FAULT_KINDS, .third = PLAN_BY_SEED},
+                 .readers = AS_PLANNED};
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},    {"runs", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},    {"folder", required_argument, NULL, 'f'},
+        {"actor", required_argument, NULL, 'a'},   {"expect", required_argument, NULL, 'e'},
+        {"check", required_argument, NULL, 'c'},   {"fault", required_argument, NULL, 'k'},
+        {"readers", required_argument, NULL, 'r'}, {"slots", required_argument, NULL, 'l'},
+        {"latch", no_argument, NULL, 'L'},         {"barrier", required_argument, NULL, 'B'},
+        {"alone", no_argument, NULL, 'A'},         {NULL, 0, NULL, 0}};
     beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (c == 's')
-            o.seed = strtoull(optarg, NULL, 10);
-        else if (c == 'n')
-            o.runs = (unsigned)strtoul(optarg, NULL, 10);
-        else if (c == 'j')
-            o.jobs = (unsigned)strtoul(optarg, NULL, 10);
-        else if (c == 'f')
-            snprintf(o.folder, sizeof o.folder, "%s", optarg);
-        else if (c == 'a')
-            snprintf(o.actor, sizeof o.actor, "%s", optarg);
-        else if (c == 'e')
-            o.expect = optarg;
-        else if (c == 'r')
-            o.readers = (unsigned)strtoul(optarg, NULL, 10);
-        else if (c == 'l')
-            o.slots = (unsigned)strtoul(optarg, NULL, 10);
-        else if (c == 'k' && (o.fault = schedule_kind_of(optarg)) != FAULT_KINDS)
-            continue;
-        else if (c == 'c')
+        if (c == 'c')
             return check_kept(optarg);
-        else
+        if (!take_option(&o, c))
             return 64;
     }
-    if (o.slots != PLAN_BY_SEED && o.slots > PLAN_SLOTS_MOST)
+    if (o.choice.count > PLAN_SLOTS_MOST)
         return 64;
     if (!getenv("ROWLOCK_TOOLS") || o.jobs == 0) {
         fprintf(stderr, "set ROWLOCK_TOOLS\n");

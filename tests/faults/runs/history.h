@@ -9,7 +9,7 @@
  * that no other process of the run has; 0 is the driver. A value has no blank in it.
  *
  * Words of an actor (the lock is one name for its whole life)
- *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>]
+ *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>] [probe=0|1]
  *   acquire   wait=<us> [shared=0|1] [units=]          (called; 0: a try; < 0: for ever. units:
  *                                                       so many slots)
  *   slot      name=<NAME#i> token= owner=              (a slot that came back, each of them; then
@@ -25,6 +25,11 @@
  *   release, released status=                          (closing the client counts, too)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
+ * ... at a latch or a barrier (begin mode=latch, mode=barrier members=)
+ *   call      verb= ...          of a latch: get, set count=, down, done, join asked=<generation>
+ *                                key=, leave asked=, wait asked= wait=, break; of a barrier: enter
+ *                                wait=, leave asked= wait=, release asked=
+ *   back      status= [generation= place= state=]      (NONE: of a transaction, rolled back)
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
  *   healed    kind=                    ... until now (at once for those that are a moment)
@@ -35,6 +40,8 @@
  *   late      from=<us>                a thread that wanted to run then ran now
  *   row       from=<us> name= version= status= owner= remaining=<us>     (seen in the server;
  *             with status=reader it is one of the lock's readers)
+ *   counted   from=<us> name= generation= status= count= broken= of= key=     (the latch's row, and
+ *             one of its counts)
  *   written   id= name= token= owner= writer=<who> seq= kind=            (the table at the end)
  *   end                                the run was recorded to its end
  */

@@ -9,6 +9,7 @@ typedef struct builder {
     hold *hold_of[WHO_MAX];
     hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
     guarded_write *write_of[WHO_MAX];
+    call *call_of[WHO_MAX];
 } builder;
 
 static process *process_of(builder *b, unsigned who)
@@ -29,6 +30,9 @@ static bool on_begin(builder *b, const event *e)
     *p = (process){.who = e->who,
                    .slots = (unsigned)event_number(e, "slots"),
                    .lease = event_has(e, "mode", "lease"),
+                   .latch = event_has(e, "mode", "latch"),
+                   .members = (unsigned)event_number(e, "members"),
+                   .probe = event_number(e, "probe") == 1,
                    .polls = event_has(e, "polls", "1"),
                    .far = event_has(e, "far", "1"),
                    .ttl = event_number(e, "ttl"),
@@ -334,6 +338,59 @@ static bool on_written(builder *b, const event *e)
     return true;
 }
 
+static uint64_t unsigned_of(const event *e, const char *key)
+{
+    char text[24];
+    event_copy(e, key, text, sizeof text);
+    return strtoull(text, NULL, 10);
+}
+
+static bool on_call(builder *b, const event *e)
+{
+    const process *p = process_of(b, e->who);
+    if (!p || b->call_of[e->who])
+        return false;
+    call *made = &b->m->calls[b->m->call_count++];
+    *made = (call){.by = p,
+                   .at = e->at,
+                   .reply = TIME_NEVER,
+                   .wait = event_number(e, "wait"),
+                   .asked = unsigned_of(e, "asked"),
+                   .count = (unsigned)event_number(e, "count")};
+    event_copy(e, "verb", made->verb, sizeof made->verb);
+    event_copy(e, "key", made->key, sizeof made->key);
+    b->call_of[e->who] = made;
+    return true;
+}
+
+static bool on_back(builder *b, const event *e)
+{
+    call *made = process_of(b, e->who) ? b->call_of[e->who] : NULL;
+    if (!made)
+        return false;
+    made->reply = e->at;
+    made->generation = unsigned_of(e, "generation");
+    made->place = (unsigned)event_number(e, "place");
+    event_copy(e, "status", made->status, sizeof made->status);
+    event_copy(e, "state", made->state, sizeof made->state);
+    b->call_of[e->who] = NULL;
+    return true;
+}
+
+static bool on_counted(builder *b, const event *e)
+{
+    counted *seen = &b->m->counts[b->m->counted_count++];
+    *seen = (counted){.from = event_number(e, "from"),
+                      .to = e->at,
+                      .generation = unsigned_of(e, "generation"),
+                      .armed = event_has(e, "status", "held"),
+                      .count = (unsigned)event_number(e, "count"),
+                      .broken = unsigned_of(e, "broken"),
+                      .of = unsigned_of(e, "of")};
+    event_copy(e, "key", seen->key, sizeof seen->key);
+    return true;
+}
+
 static bool on_end(builder *b, const event *e)
 {
     (void)e;
@@ -353,7 +410,8 @@ static const struct word {
     {"fault", on_fault},        {"healed", on_healed},    {"kill", on_kill},
     {"stop", on_fault},         {"died", on_died},        {"continued", on_continued},
     {"hung", on_hung},          {"late", on_late},        {"row", on_row},
-    {"written", on_written},    {"end", on_end},
+    {"written", on_written},    {"call", on_call},        {"back", on_back},
+    {"counted", on_counted},    {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -374,10 +432,12 @@ static bool make_room(model *m, size_t most)
     m->writes = calloc(most, sizeof *m->writes);
     m->rows = calloc(most, sizeof *m->rows);
     m->table = calloc(most, sizeof *m->table);
+    m->calls = calloc(most, sizeof *m->calls);
+    m->counts = calloc(most, sizeof *m->counts);
     m->faults = calloc(most, sizeof *m->faults);
     m->lates = calloc(most, sizeof *m->lates);
-    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->faults &&
-           m->lates;
+    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->calls &&
+           m->counts && m->faults && m->lates;
 }
 
 bool model_build(model *m, const events *all)
@@ -405,6 +465,8 @@ void model_free(model *m)
     free(m->writes);
     free(m->rows);
     free(m->table);
+    free(m->calls);
+    free(m->counts);
     free(m->faults);
     free(m->lates);
     *m = (model){0};
@@ -421,6 +483,17 @@ bool model_disturbed(const model *m, const char *kind, span when, int64_t after)
         const fault *f = &m->faults[i];
         bool over = f->when.to != TIME_NEVER && f->when.to + after < when.from;
         if ((!kind || strcmp(kind, f->kind) == 0) && f->when.from <= when.to && !over)
+            return true;
+    }
+    return false;
+}
+
+bool model_troubled(const model *m, unsigned who, span when, int64_t after)
+{
+    for (size_t i = 0; i < m->fault_count; i++) {
+        const fault *f = &m->faults[i];
+        bool over = f->when.to != TIME_NEVER && f->when.to + after < when.from;
+        if ((f->target == 0 || f->target == who) && f->when.from <= when.to && !over)
             return true;
     }
     return false;

@@ -21,6 +21,9 @@ typedef struct process {
     char name[40];  /* of its lock */
     unsigned slots; /* of that name; 0: it has none */
     bool lease;
+    bool latch;
+    unsigned members; /* of the barrier; 0: it is none */
+    bool probe;
     bool polls;
     bool far; /* behind the proxy, where each answer takes its time */
     int64_t ttl;
@@ -107,6 +110,34 @@ typedef struct written {
     unsigned seq;
 } written;
 
+/* One call at a latch or a barrier, and what came back. */
+typedef struct call {
+    const process *by;
+    char verb[12];
+    int64_t at;
+    int64_t reply; /* TIME_NEVER: none */
+    int64_t wait;
+    uint64_t asked;      /* the generation; 0: whichever is */
+    uint64_t generation; /* that came back; 0: none */
+    unsigned count;      /* set: so many are to count */
+    unsigned place;
+    char key[64]; /* down, done; "": one of its own */
+    char state[12];
+    char status[16]; /* "" without a reply */
+} call;
+
+/* The latch, as the driver saw it, and one of its counts. */
+typedef struct counted {
+    int64_t from;
+    int64_t to;
+    uint64_t generation;
+    bool armed;
+    unsigned count;  /* so many are to count */
+    uint64_t broken; /* bit k: generation - k was */
+    uint64_t of;     /* the count is of that one; 0: there is none */
+    char key[64];
+} counted;
+
 typedef struct fault {
     char kind[20];
     unsigned target; /* 0: not a process */
@@ -126,6 +157,10 @@ typedef struct model {
     size_t row_count;
     written *table;
     size_t table_count;
+    call *calls; /* by the time of the call */
+    size_t call_count;
+    counted *counts; /* those of one look follow each other */
+    size_t counted_count;
     fault *faults;
     size_t fault_count;
     span *lates; /* a thread that wanted to run from .. ran only at .. */
@@ -141,6 +176,8 @@ bool hold_ok(const hold *h);
 
 /* Did anything of this kind (NULL: of any) touch the time? It counts for `after` longer. */
 bool model_disturbed(const model *m, const char *kind, span when, int64_t after);
+/* Did anything else than a signal to another process? */
+bool model_troubled(const model *m, unsigned who, span when, int64_t after);
 /* The latest end of what was broken before `at` (with `stops`: stopped processes, too); `at` where
  * it goes on then; INT64_MIN: nothing was. */
 int64_t model_calm_since(const model *m, int64_t at, bool stops);

@@ -50,10 +50,12 @@ static const char *const texts[] = {
     NULL,
     ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
      " shared_enter shared_open shared_close shared_take shared_join shared_begin"
-     " slots_take slots_keep set_take_quiet set_tokens"),
+     " slots_take slots_keep set_take_quiet set_tokens"
+     " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"),
     "lease_renew shared_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
-     " shared_leave shared_reopen shared_expire lease_expire set_release"),
+     " shared_leave shared_reopen shared_expire lease_expire set_release"
+     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit"),
     "row_lock row_try row_probe caller_row_lock caller_row_try row_share row_share_try",
     "row_commit",
     "caller_fence caller_fence_shared"};
@@ -131,32 +133,47 @@ static unsigned how_many(dice *d, const plan *p, fault_kind alone)
     return !p->mixed && often ? PLAN_FAULTS : some;
 }
 
-/* The name with slots, the processes that use it, and the faults that hit those: some of the
- * seed's. By dice of their own, too. */
-static void add_slots(plan *p, unsigned slots)
+/* Which name is the third: as wanted, or by these dice. */
+static void choose_third(plan *p, const schedule_choice *w, dice *d)
 {
-    static const unsigned seeds[] = {0, 0, 0, 2, 3, PLAN_SLOTS_MOST};
+    const unsigned slots = 2 + dice_roll(d, PLAN_SLOTS_MOST - 1);
+    const unsigned members = 2 + dice_roll(d, PLAN_SLOTS_MOST - 1);
+    const bool by_seed = w->third == PLAN_BY_SEED;
+    p->third = PLAN_SLOTS + dice_roll(d, PLAN_LOCKS - PLAN_SLOTS);
+    p->third = by_seed ? p->third : w->third;
+    if (p->third == PLAN_SLOTS)
+        p->slots = by_seed ? slots : w->count;
+    if (p->third == PLAN_BARRIER)
+        p->members = by_seed ? members : w->count;
+}
+
+/* The third name, the processes that use it, and the faults that hit those: some of the seed's. By
+ * dice of their own, too. */
+static void add_third(plan *p, const schedule_choice *w)
+{
+    static const unsigned actors[PLAN_LOCKS] = {
+        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6};
     dice d = dice_of(p->seed ^ 0x736c6f7473u);
-    p->slots = seeds[dice_roll(&d, sizeof seeds / sizeof seeds[0])];
-    if (slots != PLAN_BY_SEED)
-        p->slots = slots;
-    if (p->slots == 0)
+    choose_third(p, w, &d);
+    if (p->third == PLAN_NONE)
         return;
-    while (p->actor_count < PLAN_ACTORS)
-        p->actors[p->actor_count++] = plan_actor(&d, PLAN_SLOTS);
+    for (unsigned i = 0; i < actors[p->third]; i++)
+        p->actors[p->actor_count++] = plan_actor(&d, p->third);
     for (unsigned i = 0; i < p->fault_count; i++) {
-        if (dice_roll(&d, 5) >= 2)
+        const bool hits = dice_roll(&d, 5) < 2;
+        const unsigned actor = PLAN_ACTORS_OF_TWO + dice_roll(&d, actors[p->third]);
+        if (!hits && !p->alone)
             continue;
-        p->faults[i].lock = PLAN_SLOTS;
-        p->faults[i].actor = PLAN_ACTORS_OF_TWO + dice_roll(&d, PLAN_ACTORS - PLAN_ACTORS_OF_TWO);
+        p->faults[i].lock = p->third;
+        p->faults[i].actor = actor;
     }
 }
 
-static plan make(uint64_t seed, bool mixed, fault_kind alone, unsigned slots)
+static plan make(uint64_t seed, bool mixed, fault_kind alone, const schedule_choice *w)
 {
-    plan p = {.seed = seed, .mixed = mixed, .actor_count = PLAN_ACTORS_OF_TWO};
+    plan p = {.seed = seed, .mixed = mixed, .alone = w->alone, .actor_count = PLAN_ACTORS_OF_TWO};
     dice d = dice_of(seed);
-    p.active_ms = dice_between(&d, 4000, 6000);
+    p.active_ms = dice_between(&d, 4000, 6000) / (w->alone ? 2 : 1);
     p.readers = plan_readers(seed);
     for (unsigned i = 0; i < PLAN_LOCKS; i++)
         p.lease[i] = i != PLAN_ROW;
@@ -169,20 +186,20 @@ static plan make(uint64_t seed, bool mixed, fault_kind alone, unsigned slots)
         p.faults[i] = plan_fault(&d, kind, p.active_ms);
     }
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
-    add_slots(&p, slots);
+    add_third(&p, w);
     return p;
 }
 
 plan schedule(uint64_t seed)
 {
-    return schedule_with(seed, FAULT_KINDS, PLAN_BY_SEED);
+    return schedule_with(seed, &(schedule_choice){.fault = FAULT_KINDS, .third = PLAN_BY_SEED});
 }
 
-plan schedule_with(uint64_t seed, fault_kind kind, unsigned slots)
+plan schedule_with(uint64_t seed, const schedule_choice *w)
 {
-    if (kind != FAULT_KINDS)
-        return make(seed, false, kind, slots);
-    return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS), slots);
+    if (w->fault != FAULT_KINDS)
+        return make(seed, false, w->fault, w);
+    return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS), w);
 }
 
 fault_kind schedule_kind_of(const char *word)
@@ -195,9 +212,11 @@ fault_kind schedule_kind_of(const char *word)
 
 void schedule_print(const plan *p, FILE *out)
 {
-    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots"};
-    fprintf(out, "seed %" PRIu64 ", %s, %" PRId64 " ms, %u of 100 acquires are shared, %u slots\n",
-            p->seed, p->mixed ? "mixed" : "alone", p->active_ms, p->readers, p->slots);
+    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots", "latch", "barrier"};
+    fprintf(out,
+            "seed %" PRIu64 ", %s, %" PRId64
+            " ms, %u of 100 acquires are shared, %u slots, a barrier of %u\n",
+            p->seed, p->mixed ? "mixed" : "alone", p->active_ms, p->readers, p->slots, p->members);
     for (unsigned i = 0; i < p->actor_count; i++) {
         const planned_actor *a = &p->actors[i];
         fprintf(out,

@@ -1,7 +1,8 @@
 /*
  * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
  * use them, how many of those are readers, and which fault comes when. Three runs of four have one
- * kind of fault, the fourth has a mixture. In every other run there is a name with slots, too.
+ * kind of fault, the fourth has a mixture. Beside the lease and the row lock there is a third name,
+ * in turn one with slots, a latch or a barrier.
  */
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
@@ -73,17 +74,20 @@ typedef struct planned_fault {
 enum {
     PLAN_LEASE,
     PLAN_ROW,
-    PLAN_SLOTS, /* a name with slots, each a lease; not in every run */
-    PLAN_LOCKS
+    PLAN_SLOTS, /* a name with slots, each a lease; from here on each run has one of them */
+    PLAN_LATCH,
+    PLAN_BARRIER,
+    PLAN_LOCKS,
+    PLAN_NONE = PLAN_LOCKS /* as the third: there is none */
 };
 
 enum {
     PLAN_ACTORS_OF_TWO = 6,               /* at the lease and the row lock, the first ones */
-    PLAN_ACTORS = PLAN_ACTORS_OF_TWO + 4, /* and at the slots */
+    PLAN_ACTORS = PLAN_ACTORS_OF_TWO + 6, /* and at the third, at most */
     PLAN_FAULTS = 12,
-    PLAN_SLOTS_MOST = 4
+    PLAN_SLOTS_MOST = 4, /* and members of the barrier */
 };
-/* For how many slots there are: as the seed has it. */
+/* For the third name: as the seed has it. */
 #define PLAN_BY_SEED (~0U)
 
 typedef struct planned_actor {
@@ -101,7 +105,10 @@ typedef struct plan {
     bool mixed;
     int64_t active_ms;
     unsigned readers;       /* of 100 acquires; 0 in one run of four */
-    unsigned slots;         /* of PLAN_SLOTS; 0 in one run of two: there is no such name */
+    unsigned third;         /* PLAN_SLOTS ..., PLAN_NONE */
+    unsigned slots;         /* of PLAN_SLOTS; else 0 */
+    unsigned members;       /* of PLAN_BARRIER; else 0 */
+    bool alone;             /* nobody is at the first two */
     bool lease[PLAN_LOCKS]; /* else a row lock */
     planned_actor actors[PLAN_ACTORS];
     unsigned actor_count;
@@ -109,10 +116,17 @@ typedef struct plan {
     unsigned fault_count;
 } plan;
 
+/* What is to be other than the seed has it. */
+typedef struct schedule_choice {
+    fault_kind fault; /* this kind alone; FAULT_KINDS: as the seed has it */
+    unsigned third;   /* PLAN_BY_SEED */
+    unsigned count;   /* of its slots, or members */
+    bool alone;       /* nobody at the other names, and all faults for this one */
+} schedule_choice;
+
 plan schedule(uint64_t seed);
-/* The same processes with this kind of fault alone (FAULT_KINDS: as the seed has it), and with so
- * many slots (PLAN_BY_SEED). */
-plan schedule_with(uint64_t seed, fault_kind kind, unsigned slots);
+/* The same processes, but for that. */
+plan schedule_with(uint64_t seed, const schedule_choice *w);
 /* FAULT_KINDS: there is none of this name. */
 fault_kind schedule_kind_of(const char *word);
 void schedule_print(const plan *p, FILE *out);

@@ -2,9 +2,7 @@
  * The checker on histories written by hand: each breaks one rule, and has a neighbour that
  * just keeps it. And the schedule: every fault comes.
  */
-#include "faults/runs/checker.h"
 #include "faults/runs/schedule.h"
-#include "support/unit.h"
 
 /* Two users of a lease with a TTL of one second, two of a row lock, three of a name with two slots.
  */
@@ -17,43 +15,7 @@
     "1 6 begin name=s mode=lease ttl=1000000 slots=2\n"                                            \
     "1 7 begin name=s mode=lease ttl=1000000 slots=2\n"
 
-static verdict judge(const char *lines)
-{
-    events all;
-    model m;
-    char *said = NULL;
-    size_t size = 0;
-    char *text = NULL;
-    assert_true(asprintf(&text, "%s%s", WHO, lines) > 0);
-    assert_true(history_parse(&all, text));
-    assert_true(model_build(&m, &all));
-    FILE *out = open_memstream(&said, &size);
-    verdict v = check(&m, out);
-    fclose(out);
-    if (v.violations)
-        print_message("# %s", said);
-    free(said);
-    model_free(&m);
-    history_free(&all);
-    return v;
-}
-
-/* This rule, and no other. */
-static void breaks(const char *rule, const char *lines)
-{
-    char wanted[40];
-    verdict v = judge(lines);
-    snprintf(wanted, sizeof wanted, " %s ", rule);
-    assert_string_equal(v.rules, wanted);
-    assert_true(v.violations > 0);
-}
-
-static void keeps(const char *lines)
-{
-    verdict v = judge(lines);
-    assert_string_equal(v.rules, "");
-    assert_int_equal(v.violations, 0);
-}
+#include "faults/runs/test.h"
 
 #define GOT(at, who, wait, token)                                                                  \
 #at "000 " #who " acquire wait=" #wait "\n" #at "500 " #who                                    \
@@ -516,17 +478,22 @@ TS_ONCE(test_every_fault_comes)
 }
 
 /* In some runs, and some of the faults; and nothing else that a seed means depends on it. */
-TS_ONCE(test_slots_are_in_the_schedule)
+TS_ONCE(test_the_third_name_is_in_the_schedule)
 {
-    unsigned runs = 0;
+    static const schedule_choice none = {.fault = FAULT_KINDS, .third = PLAN_NONE};
+    static const schedule_choice slots = {
+        .fault = FAULT_KINDS, .third = PLAN_SLOTS, .count = PLAN_SLOTS_MOST};
+    unsigned runs[PLAN_LOCKS] = {0};
     bool hit[FAULT_KINDS] = {0};
     for (uint64_t seed = 1; seed <= 400; seed++) {
         const plan p = schedule(seed);
-        const plan without = schedule_with(seed, FAULT_KINDS, 0);
-        const plan with = schedule_with(seed, FAULT_KINDS, PLAN_SLOTS_MOST);
-        runs += p.slots > 0;
-        assert_true(p.slots <= PLAN_SLOTS_MOST && p.slots != 1);
-        assert_true(p.actor_count == (p.slots ? PLAN_ACTORS : PLAN_ACTORS_OF_TWO));
+        const plan without = schedule_with(seed, &none);
+        const plan with = schedule_with(seed, &slots);
+        runs[p.third]++;
+        assert_true(p.slots <= PLAN_SLOTS_MOST && (p.slots > 1) == (p.third == PLAN_SLOTS));
+        assert_true(p.members <= PLAN_SLOTS_MOST && (p.members > 1) == (p.third == PLAN_BARRIER));
+        assert_true(p.actor_count <= PLAN_ACTORS && p.actors[p.actor_count - 1].lock == p.third);
+        assert_true(without.actor_count == PLAN_ACTORS_OF_TWO && with.slots == PLAN_SLOTS_MOST);
         assert_true(with.fault_count == without.fault_count);
         for (unsigned i = 0; i < without.actor_count; i++)
             assert_true(with.actors[i].seed == without.actors[i].seed);
@@ -538,7 +505,8 @@ TS_ONCE(test_slots_are_in_the_schedule)
             hit[with.faults[i].kind] |= with.faults[i].lock == PLAN_SLOTS;
         }
     }
-    assert_true(runs > 100 && runs < 300);
+    for (unsigned third = PLAN_SLOTS; third < PLAN_LOCKS; third++)
+        assert_true(runs[third] > 100);
     for (int kind = FAULT_NONE + 1; kind < FAULT_KINDS; kind++)
         assert_true(hit[kind]);
 }

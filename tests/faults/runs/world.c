@@ -9,7 +9,7 @@ enum {
     TIMEOUT_S = 30
 };
 
-static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots"};
+static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier"};
 
 const char *world_lock(unsigned lock)
 {
@@ -99,11 +99,11 @@ pid_t world_holder(world *w, unsigned lock)
     char text[600];
     snprintf(text, sizeof text,
              "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX("
-             "IF(r.status = 'held', r.owner_label, g.owner_label), ' ', 2), ' ', -1)"
+             "COALESCE(g.owner_label, r.owner_label), ' ', 2), ' ', -1)"
              " FROM `%s`.resource r LEFT JOIN `%s`.lock_grant g"
              "   ON g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)"
              " WHERE (r.resource_name = '%s' OR r.resource_name LIKE '%s#%%')"
-             " AND (r.status = 'held' OR (r.status = 'shared' AND g.owner IS NOT NULL)) LIMIT 1",
+             " AND (r.status = 'held' OR g.owner IS NOT NULL) LIMIT 1",
              w->schema, w->schema, locks[lock], locks[lock]);
     return (pid_t)number_of(w, text);
 }
@@ -249,7 +249,31 @@ static bool look_for_readers(world *w, MYSQL **mysql)
     return look_for(w, mysql, text);
 }
 
-static bool look(world *w, MYSQL **mysql)
+/* Each count of the latch, and how that stands at the same moment; one line without a count, where
+ * there is none. */
+static bool look_for_counts(world *w, MYSQL **mysql)
+{
+    char text[500];
+    int64_t from = history_now();
+    snprintf(text, sizeof text,
+             "SELECT r.resource_name, r.version, r.status, r.slots, r.broken,"
+             " COALESCE(d.generation, 0), COALESCE(d.down_key, '')"
+             " FROM `%s`.resource r LEFT JOIN `%s`.latch_down d ON d.resource_id = r.id"
+             " WHERE r.kind = 'latch'",
+             w->schema, w->schema);
+    if (!query(w, mysql, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(*mysql);
+    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log,
+                    "counted from=%" PRId64
+                    " name=%s generation=%s status=%s count=%s broken=%s of=%s key=%s",
+                    from, row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
+    mysql_free_result(result);
+    return true;
+}
+
+static bool look_at_all(world *w, MYSQL **mysql)
 {
     char text[800];
     snprintf(text, sizeof text,
@@ -259,7 +283,23 @@ static bool look(world *w, MYSQL **mysql)
              "      r.lease_expires_at))), 0)"
              " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
              w->schema, w->schema);
-    return look_for(w, mysql, text) && look_for_readers(w, mysql);
+    return look_for(w, mysql, text) && look_for_readers(w, mysql) &&
+           (!w->latch || look_for_counts(w, mysql));
+}
+
+/* One look after the other: the lines of one stay together. */
+static bool look(world *w, MYSQL **mysql)
+{
+    static pthread_mutex_t looks = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&looks);
+    bool good = look_at_all(w, mysql);
+    pthread_mutex_unlock(&looks);
+    return good;
+}
+
+void world_look(world *w)
+{
+    assert_true(look(w, &w->admin));
 }
 
 /* A small commit; slow only because the machine is, or because we broke the server. */
@@ -339,6 +379,7 @@ void world_begin_run(world *w, const plan *p, const char *folder)
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->slots = p->slots;
+    w->latch = p->third == PLAN_LATCH;
     assert_int_equal(number_of(w, "SELECT @@global.read_only"), 0);
     make_schema(w);
     assert_true(mkdir(folder, 0777) == 0);
@@ -367,7 +408,7 @@ void world_end_run(world *w)
     atomic_store(&w->stop_watching, true);
     pthread_join(w->heart, NULL);
     pthread_join(w->observer, NULL);
-    assert_true(look(w, &w->admin));
+    world_look(w);
     write_table(w);
     history_log(&w->log, "end");
     close(w->log.fd);

@@ -26,6 +26,7 @@ typedef struct world {
     pthread_t heart;
     pthread_t observer;
     unsigned slots; /* of the name that has some, in this run */
+    bool latch;     /* there is one */
 } world;
 
 /* For any number of runs. */
@@ -34,6 +35,8 @@ void world_end(world *w);
 
 /* A fresh schema and an empty history in `folder`. */
 void world_begin_run(world *w, const plan *p, const char *folder);
+/* The driver looks at all rows, now. */
+void world_look(world *w);
 /* The last looks; then the schema is dropped. */
 void world_end_run(world *w);
 

@@ -231,7 +231,7 @@ b<
 = ERROR RLLST: 'team' (generation 1) will not open, because of a member
 a> CALL rowlock_latch_set('team', 1, @g);
 a> INSERT INTO latch_down SELECT id, version, 'k', 'm', UTC_TIMESTAMP(6) FROM resource WHERE resource_name = 'team';
-a> UPDATE lock_grant SET version = @g, expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND;
+a> UPDATE lock_grant SET version = @g, down_key = 'k', expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND;
 a> CALL rowlock_latch_wait('team', 0, NULL, @opened);
 a> CALL rowlock_latch_set('team', 1, @g);
 a> UPDATE lock_grant SET version = @g;
@@ -360,7 +360,8 @@ a> SELECT COUNT(*), MAX(acquired_at > '2020-01-01') FROM resource WHERE resource
 = 1 | 1
 close a
 
-# Killed while it waits: nothing is left of it, and the next one comes first.
+# Killed while it waits: the next one comes first. (Hit between two statements, where no handler runs, it leaves the bell to its
+# session: the next call of that gives it back.)
 a> CALL rowlock_latch_set('k', 1, @g);
 b& CALL rowlock_latch_wait('k', 60, NULL, @opened);
 until a> SELECT its_first = {b.id} FROM line WHERE name = 'k';
@@ -377,7 +378,8 @@ e> SELECT 1;
 a> KILL QUERY {b.id};
 b<
 = ERROR 70100 (1317)
-b> ROLLBACK;
+b> CALL rowlock_latch_wait('k', 0, NULL, @opened);
+= ERROR RLBSY: 'k' is closed: 0 of 1 have counted
 until a> SELECT its_first = {d.id} FROM line WHERE name = 'k';
 a> CALL rowlock_latch_down('k', NULL, NULL);
 d<

@@ -1,0 +1,56 @@
+/*
+ * runs/actor.h - one process of a run, and what it does at each kind of name.
+ */
+#ifndef RUNS_ACTOR_H
+#define RUNS_ACTOR_H
+
+#include <mysql.h>
+
+#include "faults/runs/history.h"
+#include "faults/runs/schedule.h"
+#include "rowlock/rowlock.h"
+
+typedef struct actor {
+    history log;
+    const char *socket;
+    const char *schema;
+    const char *lock;
+    bool lease;
+    bool latch;
+    unsigned members; /* of the barrier; 0: it is none */
+    unsigned slots;   /* 0: the name has none */
+    bool fenced;
+    bool poll;
+    bool slow_disk;
+    int64_t ttl_ms;
+    unsigned readers;
+    dice dice;
+    rowlock_client *client;
+    rowlock_hold *hold;
+    bool shared;    /* the hold is */
+    bool changes;   /* and may be changed */
+    uint64_t token; /* of the hold; of several slots, of the first ... */
+    char name[64];  /* ... and this is the one that writes are guarded by */
+    char owner[64];
+    MYSQL *table; /* NULL: not connected */
+    unsigned writes;
+} actor;
+
+void actor_pass_ms(int64_t ms);
+bool actor_told_to_stop(void);
+bool actor_open_client(actor *a);
+/* In the user's own transaction. True: it was begun. */
+bool actor_begin(actor *a);
+/* The status of what was done in it: "OK", "NONE" (rolled back), "UNKNOWN". */
+const char *actor_end(actor *a, bool commit);
+void actor_on_lost(void *data, rowlock_hold *hold, const char *reason);
+_Noreturn void actor_quit(actor *a);
+/* What came back from the call that was logged last. */
+void actor_back(actor *a, rowlock_status status, uint64_t generation);
+
+void latch_cycle(actor *a);
+void latch_probe(actor *a);
+void barrier_cycle(actor *a);
+void barrier_probe(actor *a);
+
+#endif

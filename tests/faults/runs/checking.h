@@ -1,0 +1,37 @@
+/*
+ * runs/checking.h - what the files of the checker share.
+ */
+#ifndef RUNS_CHECKING_H
+#define RUNS_CHECKING_H
+
+#include "checker.h"
+
+typedef struct checking {
+    const model *m;
+    FILE *out;
+    verdict verdict;
+} checking;
+
+__attribute__((format(printf, 3, 4))) void complain(checking *c, const char *rule,
+                                                    const char *format, ...);
+/* For so long the machine may have had no time for what was to happen then. */
+int64_t check_lateness(const checking *c, int64_t from, int64_t to);
+/* Was the server killed? */
+bool check_crashed(const checking *c, int64_t from, int64_t to);
+/* Could it not renew in this time, or was it slow to? */
+bool check_renewed_late(const checking *c, const process *p, int64_t from, int64_t to);
+/* Calls at latches and barriers: is there a reason for what they answered, and for how long it
+ * took? */
+void check_calls(checking *c);
+/* Each probe has to get this answer to this call. */
+void check_probes(checking *c, const char *rule, const char *verb, const char *status);
+
+static inline bool call_is(const call *a, const char *verb, const char *status)
+{
+    return strcmp(a->verb, verb) == 0 && strcmp(a->status, status) == 0;
+}
+
+void check_latch(checking *c);
+void check_barrier(checking *c);
+
+#endif

@@ -1,0 +1,102 @@
+/* The conversations of latches and barriers. (Their names go with that of the lock, which another
+ * client takes afterwards.) */
+#include "inside/talks.h"
+#include "rowlock/rowlock_barrier.h"
+#include "rowlock/rowlock_latch.h"
+
+typedef struct name {
+    char text[80];
+} name;
+
+static name name_of(const talk_state *state, const char *kind)
+{
+    name n;
+    snprintf(n.text, sizeof n.text, "%s-%s", state->name, kind);
+    return n;
+}
+
+/* Counts twice, as two would; and goes on. */
+rowlock_status talk_latch(talk_state *state)
+{
+    const rowlock_latch_options options = {.wait_ms = state->how.wait_ms};
+    const name latch = name_of(state, "latch");
+    rowlock_latch_info info;
+    uint64_t generation = 0;
+    rowlock_error *err = &state->err;
+    rowlock_status status = rowlock_latch_set(state->client, latch.text, 2, &generation, err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_down(state->client, latch.text, "first", generation, err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_get(state->client, latch.text, &info, err);
+    if (status == ROWLOCK_OK && info.down != 1)
+        talk_complain("one has counted, and %u are shown", info.down);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_down(state->client, latch.text, NULL, 0, err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_wait(state->client, latch.text, &options, &generation, err);
+    return status;
+}
+
+rowlock_status talk_latch_in_vain(talk_state *state)
+{
+    const rowlock_latch_options options = {.wait_ms = 60};
+    const name latch = name_of(state, "latch");
+    rowlock_status status = rowlock_latch_set(state->client, latch.text, 1, NULL, &state->err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_wait(state->client, latch.text, &options, NULL, &state->err);
+    return status == ROWLOCK_TIMEOUT ? ROWLOCK_OK : status;
+}
+
+rowlock_status talk_latch_member(talk_state *state)
+{
+    const rowlock_latch_join_options options = {.ttl_ms = state->how.ttl_ms, .key = "member"};
+    const name latch = name_of(state, "latch");
+    rowlock_hold *hold = NULL;
+    rowlock_status status = rowlock_latch_set(state->client, latch.text, 2, NULL, &state->err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_join(state->client, latch.text, &options, &hold, &state->err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_latch_done(hold, &state->err);
+    if (status != ROWLOCK_OK)
+        return status;
+    /* One that leaves without. */
+    status = rowlock_latch_join(state->client, latch.text, NULL, &hold, &state->err);
+    return status == ROWLOCK_OK ? rowlock_release(hold, &state->err) : status;
+}
+
+rowlock_status talk_latch_in_transaction(talk_state *state)
+{
+    const name latch = name_of(state, "latch");
+    rowlock_status status = rowlock_latch_set(state->client, latch.text, 1, NULL, &state->err);
+    if (status != ROWLOCK_OK)
+        return status;
+    talk_own_sql(state, "START TRANSACTION");
+    status = rowlock_tx_latch_down(state->client, state->own, latch.text, "key", 0, &state->err);
+    talk_own_sql(state, status == ROWLOCK_OK ? "COMMIT" : "ROLLBACK");
+    return status;
+}
+
+/* Of one alone: it is the first to enter, and the last. */
+rowlock_status talk_barrier(talk_state *state)
+{
+    const rowlock_barrier_options options = {.wait_ms = state->how.wait_ms,
+                                             .ttl_ms = state->how.ttl_ms};
+    const name barrier = name_of(state, "barrier");
+    rowlock_hold *hold = NULL;
+    rowlock_status status =
+        rowlock_barrier_enter(state->client, barrier.text, 1, &options, &hold, &state->err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rowlock_barrier_leave(hold, state->how.wait_ms, NULL, &state->err);
+    return talk_give_back(state, hold, status);
+}
+
+rowlock_status talk_barrier_in_vain(talk_state *state)
+{
+    const rowlock_barrier_options options = {.wait_ms = 60, .ttl_ms = state->how.ttl_ms};
+    const name barrier = name_of(state, "barrier");
+    rowlock_hold *hold = NULL;
+    rowlock_status status =
+        rowlock_barrier_enter(state->client, barrier.text, 2, &options, &hold, &state->err);
+    return status == ROWLOCK_TIMEOUT ? ROWLOCK_OK : status;
+}
