@@ -129,7 +129,7 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
-v.readers, v.slots, v.slots_held, v.wanted, v.come;
+v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -158,6 +158,15 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
             WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
      ELSE 0 END;
 
+-- Has its holder published a value (v, its lock_value), and is its time not over?
+-- clause: leads
+COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version AND v.value <> ''
+         AND {{expiry(r.version)}} > UTC_TIMESTAMP(6), 0);
+
+-- Is what is there of an earlier holder, or of this one and not later than what it publishes now?
+-- clause: published_before
+lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
+
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept
 expired leases stay in `rowlock ls`, the history and unused names grow; locks are right without it;
@@ -179,10 +188,12 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
-       IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come
+       IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
+       IF({{leads}}, v.value, '') AS value
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
-  LEFT JOIN lock_total t ON t.id = r.id;
+  LEFT JOIN lock_total t ON t.id = r.id
+  LEFT JOIN lock_value v ON v.resource_id = r.id;
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

@@ -54,10 +54,10 @@
  *
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
- *   and waiters; rowlock_latch.h has latches. rowlock_admin.h has the schema, the
- *   procedures, the history, the sweep, break, purge, fences on tables and the
- *   doctor; rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the
- *   calls on your own MYSQL *.
+ *   and waiters; rowlock_latch.h has latches, rowlock_leader.h leaders. rowlock_admin.h has the
+ * schema, the procedures, the history, the sweep, break, purge, fences on tables and the doctor;
+ * rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the calls on your own MYSQL
+ * *.
  *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
@@ -136,6 +136,7 @@ extern "C" {
 #define ROWLOCK_SLOTS_MAX      1000     /* slots of a name */
 #define ROWLOCK_UNITS_MAX      64       /* of them, in one acquire */
 #define ROWLOCK_SLOTS_AS_SET   (~0U)    /* for `slots`: as many as the name has */
+#define ROWLOCK_VALUE_MAX      1024     /* bytes of a leader's value */
 #define ROWLOCK_NO_SLOT        (~0U)    /* rowlock_hold_slot() of what is not one */
 
 /* ---------------------------------------------------------------- statuses */
@@ -434,7 +435,10 @@ typedef struct rowlock_acquire_options {
                           ROWLOCK_SLOTS_MAX, or ROWLOCK_SLOTS_AS_SET. 0: an ordinary lock */
     unsigned units;    /* how many slots to take, all or none; 0 counts as 1; at most
                           ROWLOCK_UNITS_MAX, and no more than the name has */
-    uint64_t reserved[6];
+    const char *value; /* lease: published for others to read while it is held (rowlock_leader.h):
+                          text as a name's, of at most ROWLOCK_VALUE_MAX bytes. Not of what is
+                          shared, re-entrant, a set, or has slots. NULL or "": none */
+    uint64_t reserved[5];
 } rowlock_acquire_options;
 
 /*
@@ -449,13 +453,15 @@ typedef struct rowlock_acquire_options {
  *   TIMEOUT      the wait ended before the lock was free
  *   CANCELLED    `cancel` was fired, before the call or while it waited
  *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
- *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first
+ *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first.
+ *                With `value`: the lease was lost before it was published
  *   MODE         the name is another kind of lock (lease, row lock, name with slots), or has
  *                another number of slots
  *   NOT_FOUND    slots is ROWLOCK_SLOTS_AS_SET, and the name has no slots yet
  *   UNAVAILABLE  no server could be reached until the wait ended, or for reconnect_ms (wait_ms 0:
  *                at the first attempt); or another server has replaced the one that granted the
- *                lock. Nothing is held (a lease on the old server ends there with its TTL)
+ *                lock; or `value` could not be published. Nothing is held (a lease on the old
+ *                server ends there with its TTL)
  *   UNKNOWN      the reply was lost and could not be looked up: a lease may be held, by nobody, for
  *                up to its TTL
  *   DAMAGED      also: the token is not above the one that this client has had for the name, so the
@@ -788,6 +794,7 @@ typedef struct rowlock_info {
     uint64_t count; /* latch, barrier: so many open it; else 0 */
     uint64_t down;  /* latch: so many have counted, 0 if it is broken; barrier: so many gather now,
                        of its members (`readers`), some of whom may be in; else 0 */
+    const char *value; /* lease: what its holder has published (rowlock_leader.h) */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

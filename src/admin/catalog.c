@@ -39,7 +39,8 @@ enum {
     COLUMN_SLOTS,
     COLUMN_SLOTS_HELD,
     COLUMN_COUNT,
-    COLUMN_DOWN
+    COLUMN_DOWN,
+    COLUMN_VALUE
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -180,6 +181,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .kind = kind->listed,
                        .count = cells[COLUMN_COUNT].u64,
                        .down = cells[COLUMN_DOWN].u64,
+                       .value = rl_list_keep(list, &cells[COLUMN_VALUE]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -8,6 +8,7 @@
 #include "engine/hold.h"
 #include "engine/reentrant.h"
 #include "kind/fence.h"
+#include "kind/leader.h"
 #include "kind/lease.h"
 #include "kind/parts.h"
 #include "kind/row.h"
@@ -44,6 +45,27 @@ static rowlock_status acquire_hold(rowlock_hold *hold, const rowlock_acquire_opt
     return rl_acquire(rl_lease_driver_of(hold), hold, options, budget, err);
 }
 
+static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_options *options,
+                                   rowlock_error *err);
+
+/* Nobody leads before that; who cannot be seen to lead does not. */
+static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options *options,
+                              rowlock_error *err)
+{
+    if (!options->value || !*options->value)
+        return ROWLOCK_OK;
+    rowlock_status status = rl_leader_publish(hold, options->value, options->cancel, err);
+    if (status == ROWLOCK_OK)
+        return ROWLOCK_OK;
+    hold->at_least_us = 0;
+    rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
+    if (status != ROWLOCK_UNKNOWN || released != ROWLOCK_OK)
+        return status;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s' was given back: it is not known whether its value was published",
+                   hold->locks[0].name);
+}
+
 static rowlock_status acquire_new(rowlock_client *client, const char *const names[], size_t count,
                                   const rowlock_acquire_options *options, rowlock_hold **out,
                                   rowlock_error *err)
@@ -57,6 +79,8 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
         return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
     RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
     rowlock_status status = acquire_hold(hold, options, &budget, err);
+    if (status == ROWLOCK_OK)
+        status = publish(hold, options, err);
     bool refused =
         status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
     if (refused && options->record_refused)
@@ -139,9 +163,12 @@ rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const nam
     if (asked.share && !is_any(asked.share, count))
         asked.share = NULL;
     RL_TRY(rl_options_acquire(&asked, &options, err));
-    if (options.reentrant || options.slots)
+    const bool has_value = options.value && *options.value;
+    if (options.reentrant || options.slots || has_value)
         return rl_fail(err, ROWLOCK_INVALID, "a set %s",
-                       options.slots ? "has no slots" : "cannot be re-entrant");
+                       options.slots ? "has no slots"
+                       : has_value   ? "has no value"
+                                     : "cannot be re-entrant");
     return named("acquiring the set of", names[0],
                  acquire_new(client, names, count, &options, hold, err), err);
 }

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/url.h"
+#include "kind/leader.h"
 #include "kind/row.h"
 
 #define SCHEMA_DEFAULT             "rowlock"
@@ -262,6 +263,21 @@ static rowlock_status check_slots(const rowlock_acquire_options *options, rowloc
     return ROWLOCK_OK;
 }
 
+/* One owner publishes it, under one version. */
+static rowlock_status check_value(const rowlock_acquire_options *options, rowlock_error *err)
+{
+    if (!options->value || !*options->value)
+        return ROWLOCK_OK;
+    if (options->mode == ROWLOCK_PESSIMISTIC)
+        return rl_fail(err, ROWLOCK_INVALID, "a row lock has no value; only a lease has");
+    if (options->shared || options->share || options->slots || options->reentrant)
+        return rl_fail(err, ROWLOCK_INVALID, "a value does not go with %s",
+                       options->slots       ? "slots"
+                       : options->reentrant ? "reentrant"
+                                            : "shared");
+    return rl_value_check(options->value, err);
+}
+
 rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
                                   rowlock_acquire_options *checked, rowlock_error *err)
 {
@@ -277,5 +293,6 @@ rowlock_status rl_options_acquire(const rowlock_acquire_options *options,
     checked->unfenced |=
         checked->mode == ROWLOCK_PESSIMISTIC && (checked->shared || checked->share);
     RL_TRY(check_slots(checked, err));
+    RL_TRY(check_value(checked, err));
     return check_lease_only(checked, err);
 }

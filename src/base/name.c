@@ -43,13 +43,13 @@ static bool is_space(unsigned c)
 }
 
 /* What a name and the beginning of one have in common. `what` it is; `last`: its last character. */
-static rowlock_status check_characters(const char *what, const char *text, unsigned *last,
-                                       rowlock_error *err)
+static rowlock_status check_characters(const char *what, const char *text, size_t most,
+                                       unsigned *last, rowlock_error *err)
 {
     size_t count = 0;
     if (!text || !*text)
-        return rl_fail(err, ROWLOCK_INVALID, "%s is empty; give one of 1 to %d characters", what,
-                       ROWLOCK_NAME_MAX);
+        return rl_fail(err, ROWLOCK_INVALID, "%s is empty; give one of 1 to %zu characters", what,
+                       most);
     for (const char *at = text; *at;) {
         size_t length = rl_utf8_decode(at, last);
         if (length == 0)
@@ -61,9 +61,8 @@ static rowlock_status check_characters(const char *what, const char *text, unsig
                            count + 1);
         if (count == 0 && is_space(*last))
             return rl_fail(err, ROWLOCK_INVALID, "%s '%s' begins with white space", what, text);
-        if (++count > ROWLOCK_NAME_MAX)
-            return rl_fail(err, ROWLOCK_INVALID, "%s is longer than %d characters", what,
-                           ROWLOCK_NAME_MAX);
+        if (++count > most)
+            return rl_fail(err, ROWLOCK_INVALID, "%s is longer than %zu characters", what, most);
         at += length;
     }
     return ROWLOCK_OK;
@@ -72,7 +71,7 @@ static rowlock_status check_characters(const char *what, const char *text, unsig
 rowlock_status rl_name_check(const char *name, rowlock_error *err)
 {
     unsigned last = 0;
-    RL_TRY(check_characters("the lock's name", name, &last, err));
+    RL_TRY(check_characters("the lock's name", name, ROWLOCK_NAME_MAX, &last, err));
     if (is_space(last))
         return rl_fail(err, ROWLOCK_INVALID, "the lock's name '%s' ends with white space", name);
     return ROWLOCK_OK;
@@ -81,7 +80,18 @@ rowlock_status rl_name_check(const char *name, rowlock_error *err)
 rowlock_status rl_prefix_check(const char *prefix, rowlock_error *err)
 {
     unsigned last = 0;
-    return check_characters("the prefix", prefix, &last, err);
+    return check_characters("the prefix", prefix, ROWLOCK_NAME_MAX, &last, err);
+}
+
+rowlock_status rl_text_check(const char *what, const char *text, size_t most, rowlock_error *err)
+{
+    unsigned last = 0;
+    if (strlen(text) > most)
+        return rl_fail(err, ROWLOCK_INVALID, "%s is longer than %zu bytes", what, most);
+    RL_TRY(check_characters(what, text, most, &last, err));
+    if (is_space(last))
+        return rl_fail(err, ROWLOCK_INVALID, "%s '%s' ends with white space", what, text);
+    return ROWLOCK_OK;
 }
 
 void rl_copy_label(char *to, size_t size, const char *from)

@@ -16,6 +16,10 @@ rowlock_status rl_name_check(const char *name, rowlock_error *err) RL_MUST_USE;
 /* The same for what names begin with, which may end with white space: 'two ' of 'two words'. */
 rowlock_status rl_prefix_check(const char *prefix, rowlock_error *err) RL_MUST_USE;
 
+/* The same for a text of 1 to `most` bytes; `what` it is. */
+rowlock_status rl_text_check(const char *what, const char *text, size_t most,
+                             rowlock_error *err) RL_MUST_USE;
+
 /*
  * Decodes one character of strict UTF-8 (no overlong forms, no surrogates). Returns its
  * length in bytes, 0 when there is none.

@@ -123,6 +123,7 @@ static const cli_column columns[] = {
     {"slots_held", CELL_COUNT, AT(slots_held)},
     {"count", CELL_COUNT, AT(count)},
     {"down", CELL_COUNT, AT(down)},
+    {"value", CELL_TEXT, AT(value)},
     {"owner", CELL_TEXT, AT(owner)},
     {"owner_label", CELL_TEXT, AT(owner_label)},
     {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2},
@@ -333,6 +334,7 @@ static void print_info(const rowlock_info *info)
     }
     print_member(held ? "holder" : "last holder", info->owner_label);
     print_member(held ? "owner" : "last owner", info->owner);
+    print_member("value", info->value);
     print_number("token", info->token);
     print_moment(held ? "since" : "was acquired", info->acquired_at, "", info->held_ms, " ago");
     print_end(info);

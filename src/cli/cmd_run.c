@@ -261,7 +261,8 @@ static bool prepare(run *self)
                                 &self->signals,
                                 self->options.pass_password,
                                 self->options.children,
-                                self->options.kill_after_ms * 1000};
+                                self->options.kill_after_ms * 1000,
+                                self->options.acquire.value};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
@@ -299,8 +300,12 @@ static int not_got(run *self)
 
 static void report(const run *self, bool began)
 {
+    const int64_t held_us = self->acquired_us ? supervisor_now_us() - self->acquired_us : 0;
     if (self->options.report)
-        *self->options.report = (run_report){.began = began, .status = self->status};
+        *self->options.report = (run_report){.began = began && !self->report.exec_error,
+                                             .not_executed = self->report.exec_error != 0,
+                                             .status = self->status,
+                                             .held_us = held_us};
 }
 
 static void guard_command(run *self)
@@ -337,8 +342,11 @@ static void guard_command(run *self)
         run_watch_command(self);
     run_signals_follow_no_more(&self->signals);
     run_judge(self);
+    if (run_was_lost(self))
+        self->status = ROWLOCK_LOST;
+    report(self, true);
     leave(self, run_was_lost(self));
-    report(self, !self->report.exec_error);
+    report(self, true);
     run_say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }

@@ -26,6 +26,8 @@ static const subcommand commands[] = {
     {"slots", &cli_slots, {"batch"}},
     {"latch", &cli_latch, {"batch"}},
     {"barrier", &cli_barrier, {"batch"}},
+    {"lead", &cli_lead, {"batch"}},
+    {"leader", &cli_leader, {"looker"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

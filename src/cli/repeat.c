@@ -14,21 +14,36 @@ typedef struct repeating {
     const repeat *r;
     run_report *report; /* the run's process writes it */
     sigset_t before, waited;
+    struct sigaction child_before;
     bool told; /* a signal was to end us */
 } repeating;
 
-static const int deadly[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* What is ignored (nohup) stays ignored. */
+/* What is ignored (nohup) stays ignored; but children that nobody waits for would vanish with their
+ * exit status. */
 static void block_signals(repeating *self)
 {
-    struct sigaction action;
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGCHLD, &action, &self->child_before);
     sigemptyset(&self->waited);
     sigaddset(&self->waited, SIGCHLD);
-    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
-        if (sigaction(deadly[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&self->waited, deadly[i]);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        if (sigaction(taken[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&self->waited, taken[i]);
     sigprocmask(SIG_BLOCK, &self->waited, &self->before);
+}
+
+static void give_signals_back(const repeating *self)
+{
+    sigaction(SIGCHLD, &self->child_before, NULL);
+    sigprocmask(SIG_SETMASK, &self->before, NULL);
+}
+
+static bool is_deadly(int number)
+{
+    return number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2;
 }
 
 /* The next signal; 0: none has come until then. */
@@ -44,11 +59,22 @@ static int await_signal(const repeating *self, siginfo_t *info, int64_t until_us
     return number < 0 ? 0 : number;
 }
 
-/* The kernel sends what is typed at a terminal to the run, too. */
+/* The kernel sends what is typed at a terminal to the run, too; that the terminal is gone, to the
+ * leader of the session alone. */
+static bool has_heard(const siginfo_t *info)
+{
+    const bool to_leader = info->si_signo == SIGHUP && getsid(0) == getpid();
+    return info->si_code == SI_KERNEL && !to_leader;
+}
+
+/* (A run that waits would be ended by any signal.) */
 static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
 {
-    self->told = true;
-    if (info->si_code != SI_KERNEL)
+    if (is_deadly(info->si_signo))
+        self->told = true;
+    else if (!self->report->began)
+        return;
+    if (!has_heard(info))
         kill(child, info->si_signo);
 }
 
@@ -70,17 +96,21 @@ static void pause_for(repeating *self, int64_t pause_us)
     siginfo_t info;
     int number;
     while (!self->told && (number = await_signal(self, &info, until_us)) != 0)
-        self->told = number != SIGCHLD;
+        self->told = is_deadly(number);
 }
 
 /* It ends with us, however we end. */
 _Noreturn static void be_run(const repeating *self, pid_t parent)
 {
+    static const char *const roles[] = {"batch", NULL};
+    const repeat *r = self->r;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    sigprocmask(SIG_SETMASK, &self->before, NULL);
+    give_signals_back(self);
     if (getppid() != parent)
         _exit(128 + SIGTERM);
-    exit(run_options_run(self->r->options));
+    const int exit_status = run_options_run(r->options);
+    cli_refused_explain(&r->options->context.client, r->command, roles);
+    exit(exit_status);
 }
 
 static bool run_once(repeating *self, int *status)
@@ -103,6 +133,14 @@ static int exit_status_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* A signal was to end us, and the run has ended. */
+static int told_status(const repeating *self, int status)
+{
+    if (!self->report->began)
+        return 0;
+    return WIFSIGNALED(status) ? exit_status_of(status) : rowlock_status_exit(self->report->status);
+}
+
 static int repeat_all(repeating *self)
 {
     int status = 0;
@@ -114,7 +152,7 @@ static int repeat_all(repeating *self)
             return rowlock_status_exit(ROWLOCK_SYSTEM);
         exit_status = exit_status_of(status);
         if (self->told)
-            return self->report->status == ROWLOCK_OK ? 0 : exit_status;
+            return told_status(self, status);
         if (!self->r->again(self->r->data, self->report, exit_status, &pause_us))
             return exit_status;
         pause_for(self, pause_us);
@@ -134,7 +172,7 @@ int repeat_runs(const repeat *r)
     r->options->report = self.report;
     block_signals(&self);
     const int exit_status = repeat_all(&self);
-    sigprocmask(SIG_SETMASK, &self.before, NULL);
+    give_signals_back(&self);
     munmap(self.report, sizeof *self.report);
     return exit_status;
 }

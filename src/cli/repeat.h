@@ -9,14 +9,18 @@
 
 typedef struct repeat {
     run_options *options;
+    const char *command; /* which one of ours, to say what rights it lacks */
     /* The run has ended, as its report and its exit status say. Is there to be another one, and
      * after which pause? */
     bool (*again)(void *data, const run_report *report, int exit_status, int64_t *pause_us);
     void *data;
 } repeat;
 
-/* The exit status of the last run. A signal that would end us ends the run, and there is no other;
- * 0, then, where it had ended its command and released the lock. */
+/*
+ * The exit status of the last run. A signal that would end us ends the run, and there is no other;
+ * 0, then, where nothing was held, or its command has ended and the lock was released. SIGUSR1 and
+ * SIGUSR2 are passed on to a command that runs.
+ */
 int repeat_runs(const repeat *r);
 
 #endif

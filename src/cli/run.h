@@ -15,7 +15,9 @@ typedef struct run run;
 /* What became of a run, for the process that it was started by (repeat.h). */
 typedef struct run_report {
     bool began;            /* COMMAND was started */
+    bool not_executed;     /* ... or would have been, but it cannot be run */
     rowlock_status status; /* of the lock: how it was got, then how it was released */
+    int64_t held_us;       /* for how long it was held */
 } run_report;
 
 /* What is not an ordinary lock: a member of a latch, or of a barrier. */
@@ -113,8 +115,8 @@ static inline int run_until(int64_t at_us)
 /* cmd_run.c: what cli_run does when the options (a run_options) are read. */
 int run_options_run(void *into);
 
-/* run_options.c: two operands, of which out->name is one, and then [--] COMMAND. */
-bool run_take_command(run_options *out, const run_role *role);
+/* run_options.c: so many operands, of which out->name is one, and then [--] COMMAND. */
+bool run_take_command(run_options *out, const run_role *role, int before);
 
 /*
  * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on

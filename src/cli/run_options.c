@@ -89,17 +89,18 @@ static bool take_operands(run_options *out)
 
 /* Without "--" the command's options would have been taken for ours. The operands end with no NULL
  * where options stood behind them. */
-bool run_take_command(run_options *out, const run_role *role)
+bool run_take_command(run_options *out, const run_role *role, int before)
 {
-    size_t count = (size_t)(out->context.operand_count - 2);
-    char **rest = out->context.operands + 2;
+    size_t count = (size_t)(out->context.operand_count - before);
+    char **rest = out->context.operands + before;
     /* It is still there when another one stood before NAME. */
     if (count > 0 && strcmp(*rest, "--") == 0) {
         rest++;
         count--;
     }
     if (count == 0)
-        return !cli_usage("no command to run as a member of '%s'", out->name);
+        return !cli_usage("no command to run %s '%s'", role ? "as a member of" : "while leading",
+                          out->name);
     if (!out->context.has_end)
         return !cli_usage("'--' is missing before the command '%s'", *rest);
     out->command = cli_need(calloc(count + 1, sizeof *out->command));

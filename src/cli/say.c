@@ -109,6 +109,17 @@ void cli_log(void *data, rowlock_log_level level, const char *line)
         cli_say("%s", line);
 }
 
+/* Of a write that failed before, when the buffer was full. What is missing is missing: one byte
+ * more finds out why. */
+static int why_output_failed(void)
+{
+    errno = 0;
+    clearerr(stdout);
+    if (putchar('\n') != EOF && fflush(stdout) == 0)
+        return EIO;
+    return errno ? errno : EIO;
+}
+
 int cli_flush(int status)
 {
     static bool told;
@@ -116,7 +127,7 @@ int cli_flush(int status)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     /* Who closed the pipe has seen enough and needs no line. */
-    int error = errno ? errno : EIO;
+    int error = errno ? errno : why_output_failed();
     if (error != EPIPE && !told)
         cli_say("cannot write the output: %s", strerror(error));
     told = true;

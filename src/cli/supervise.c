@@ -56,6 +56,10 @@ static void set_environment(const supervision *self)
         setenv("ROWLOCK_SLOT", self->go.slots, 1);
     else
         unsetenv("ROWLOCK_SLOT");
+    if (self->job->value && *self->job->value)
+        setenv("ROWLOCK_VALUE", self->job->value, 1);
+    else
+        unsetenv("ROWLOCK_VALUE");
     if (!self->job->pass_password)
         cli_secret_environment();
 }

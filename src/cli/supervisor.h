@@ -45,6 +45,7 @@ typedef struct supervisor_job {
     bool pass_password; /* in the command's environment */
     supervisor_children children;
     int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
+    const char *value;     /* a leader's; NULL or "": none */
 } supervisor_job;
 
 /* What is known when it is. */

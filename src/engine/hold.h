@@ -54,7 +54,8 @@ struct rowlock_hold {
     bool shared; /* together with others that ask for it so */
     bool slots;  /* its parts are slots of its name */
     _Atomic(rl_member) member;
-    char *key; /* with which a member of a latch counts; NULL: its owner id */
+    char *key;                      /* with which a member of a latch counts; NULL: its owner id */
+    atomic_uint_fast64_t published; /* how many values (kind/leader.h) */
     bool reentrant;
     uint64_t thread; /* that acquired it, by rl_this_thread() */
     unsigned depth;

@@ -2,7 +2,8 @@
  * The commands of a step:
  *
  *   acquire NAME lease|pessimistic [wait=MS|forever] [ttl=MS] [at_least=MS] [unfenced] [shared]
- *           [slots=N|as_set [units=N]]
+ *           [slots=N|as_set [units=N]] [value=TEXT]
+ *   set_value NAME TEXT                      observe NAME
  *   upgrade NAME [wait=...]                  downgrade NAME
  *   acquire_set NAME,NAME... [lease] [share=NAME] [wait=...]
  *   release NAME       check NAME
@@ -29,6 +30,7 @@
  * Tokens and versions are as they are: the tables were empty.
  */
 #include "session.h"
+#include "rowlock/rowlock_leader.h"
 
 #include <ctype.h>
 
@@ -121,6 +123,7 @@ static rowlock_acquire_options options_of(const words *w)
                                      .shared = flag(w, "shared"),
                                      .unfenced = flag(w, "unfenced"),
                                      .slots = slots_of(w),
+                                     .value = option(w, "value"),
                                      .units = (unsigned)number(w, "units", 0)};
 }
 
@@ -223,6 +226,24 @@ static void do_downgrade(session *s, const words *w, char *out)
     session_hold *slot = find_hold(s, argument(w, 1));
     if (slot)
         say(out, rowlock_hold_downgrade(slot->hold, NULL));
+}
+
+static void do_set_value(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    if (slot)
+        say(out, rowlock_hold_set_value(slot->hold, argument(w, 2), NULL));
+}
+
+static void do_observe(session *s, const words *w, char *out)
+{
+    rowlock_leader leader = {.leads = false};
+    rowlock_status status = rowlock_observe(s->client, argument(w, 1), NULL, &leader, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK && leader.leads)
+        snprintf(out, OUTCOME_MAX, "%.100s leads, token %" PRIu64, leader.value, leader.token);
+    else if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "nobody leads");
 }
 
 static void do_tx_acquire(session *s, const words *w, char *out)
@@ -674,6 +695,8 @@ static void run_command(session *s, const char *command, char *out)
         {"fence", do_fence},
         {"upgrade", do_upgrade},
         {"downgrade", do_downgrade},
+        {"set_value", do_set_value},
+        {"observe", do_observe},
         {"section", do_section},
         {"open", do_open},
         {"version_read", do_version_read},

@@ -3,6 +3,7 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
+#include "rowlock/rowlock_leader.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -200,6 +201,7 @@ static void attack_lease(MYSQL *mysql)
         {"via_latch_join(@me, 'm', 'k', 1000000, @id, @name, 0)", ANY},
         {"via_latch_open(@id, @v)", ANY},
         {"via_latch_break_member(@id, @v, @me)", ANY},
+        {"via_leader_publish('v', 2, @id, @v, @me)", ANY},
     };
     try_each(mysql, of, COUNT(of));
 }
@@ -210,6 +212,7 @@ TS_ONCE(test_a_lease_is_its_holders)
     const char *name = ts_name("mine");
     /* Its renewals, one after a third of that, would change the rows, too. */
     TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 600000);
+    WANT(OK, rowlock_hold_set_value(hold, "mine", &ts_err));
     for (size_t i = 0; i < COUNT(sessions); i++) {
         char *before = ts_dump(root, ts_schema());
         TS_MYSQL *mysql = session(i, name);
@@ -303,6 +306,8 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_latch_down('', @me, @id, @name, 0)", 1644},
         {"via_latch_down(REPEAT('k', 256), @me, @id, @name, 0)", 1644},
         {"via_latch_join(@me, 'm', 'k', 86400000001, @id, @name, 0)", 1644},
+        {"via_leader_publish(REPEAT('v', 1025), 1, @id, @v, @me)", 1644},
+        {"via_leader_publish(NULL, 1, @id, @v, @me)", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},

@@ -1,0 +1,127 @@
+/*
+ * cli/cmd_lead.c - lead: one instance of a command in a fleet.
+ *
+ * Each time in line is a `rowlock run` in a process of its own (repeat.h). When its command has
+ * ended, in whatever way, the lease is released, and the pause lets another host have it.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "repeat.h"
+
+enum {
+    PAUSE_FIRST_US = 1000000,
+    PAUSE_MOST_US = 60000000,
+    STEADY_US = 60000000,  /* a command that has run for so long does well */
+    CONNECT_MS = 86400000, /* it waits for the server, too */
+};
+
+typedef struct leading {
+    run_options run;
+    char host[256];
+    int64_t pause_us; /* the next one */
+} leading;
+
+/* What waiting does not mend. (A token that went back is mended by taking it again: DAMAGED.) */
+static bool is_final(const run_report *report)
+{
+    switch (report->status) {
+    case ROWLOCK_INVALID:
+    case ROWLOCK_DENIED:
+    case ROWLOCK_MODE:
+    case ROWLOCK_SCHEMA:
+    case ROWLOCK_UNSUPPORTED:
+        return !report->began;
+    case ROWLOCK_OK:
+    case ROWLOCK_BUSY:
+    case ROWLOCK_TIMEOUT:
+    case ROWLOCK_CONFLICT:
+    case ROWLOCK_CANCELLED:
+    case ROWLOCK_DEADLOCK:
+    case ROWLOCK_LOST:
+    case ROWLOCK_UNAVAILABLE:
+    case ROWLOCK_UNKNOWN:
+    case ROWLOCK_DAMAGED:
+    case ROWLOCK_READONLY:
+    case ROWLOCK_NOT_FOUND:
+    case ROWLOCK_FORKED:
+    case ROWLOCK_SYSTEM:
+    case ROWLOCK_SERVER:
+    case ROWLOCK_REPAIR:
+        break;
+    }
+    return report->not_executed;
+}
+
+static void say_again(const leading *l, const run_report *report, int exit_status)
+{
+    const char *name = l->run.name;
+    char pause[CLI_HUMANE];
+    cli_humane(l->pause_us / 1000, pause, sizeof pause);
+    if (report->began && report->status != ROWLOCK_LOST)
+        cli_say("%s: %s has ended (exit status %d); in line again in %s", name, l->run.command[0],
+                exit_status, pause);
+    else if (l->run.context.verbose > 0)
+        cli_say("%s: in line again in %s", name, pause);
+}
+
+static bool again(void *data, const run_report *report, int exit_status, int64_t *pause_us)
+{
+    leading *l = data;
+    if (is_final(report))
+        return false;
+    if (report->held_us >= STEADY_US)
+        l->pause_us = PAUSE_FIRST_US;
+    say_again(l, report, exit_status);
+    *pause_us = l->pause_us;
+    l->pause_us = between(0, 2 * l->pause_us, PAUSE_MOST_US);
+    return true;
+}
+
+static int lead(void *into)
+{
+    leading *l = into;
+    const repeat all = {.options = &l->run, .command = "lead", .again = again, .data = l};
+    return repeat_runs(&all);
+}
+
+static bool check(void *into)
+{
+    leading *l = into;
+    run_options *out = &l->run;
+    out->name = out->context.operands[0];
+    if (!out->acquire.value && gethostname(l->host, sizeof l->host - 1) == 0)
+        out->acquire.value = l->host;
+    if (out->context.client.retry_ms == 0)
+        out->context.client.retry_ms = CONNECT_MS;
+    return run_take_command(out, NULL, 1);
+}
+
+#define AT(member) CLI_AT(leading, run.member)
+static const cli_option options[] = {
+    {0, "value", CLI_TEXT, AT(acquire.value)},
+    {'t', "ttl", CLI_DURATION, AT(acquire.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
+     .most = ROWLOCK_TTL_MAX_MS, .wants = "is from 500ms to 24h"},
+    {0, "label", CLI_TEXT, AT(label)},
+    {0, "pass-password", CLI_FLAG, AT(pass_password)},
+    {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,
+     .wants = "is at most 24h"},
+    {0},
+};
+
+const cli_command cli_lead = {
+    .help = cli_help_lead,
+    .options = options,
+    .into = &(leading){.run = {.not_got = 1,
+                               .kill_after_ms = RUN_KILL_AFTER_MS,
+                               .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER,
+                                           .ttl_ms = ROWLOCK_TTL_DEFAULT_MS}},
+                       .pause_us = PAUSE_FIRST_US},
+    .least = 1,
+    .most = INT_MAX,
+    .operands = "the lock's NAME",
+    .check = check,
+    .run = lead,
+};

@@ -1,0 +1,157 @@
+/*
+ * Leaders when the request to publish, or its reply, is lost or late, or somebody stops it. After
+ * each: the value that is seen is the last that was said, and who could not publish does not hold.
+ */
+#include "faults/through.h"
+#include "rowlock/rowlock_leader.h"
+
+enum { STOPPED = 1317 /* KILL QUERY */, REFUSED = 1142, NO_ROW = 0 };
+
+static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+
+static rowlock_status lead(rowlock_client *client, const char *name, const char *value,
+                           rowlock_hold **hold)
+{
+    const rowlock_acquire_options options = {.ttl_ms = 30000, .value = value};
+    *hold = NULL;
+    return rowlock_acquire(client, name, &options, hold, &ts_err);
+}
+
+static void led_with(const char *name, const char *value)
+{
+    rowlock_leader leader;
+    WANT(OK, rowlock_observe(direct, name, NULL, &leader, &ts_err));
+    assert_string_equal(leader.value, value);
+}
+
+/* Both ways to publish; the client has the statements at hand. */
+static void publish(rowlock_client *client, bool later, const char *name, rowlock_hold **hold)
+{
+    rowlock_hold *warm = NULL;
+    WANT(OK, lead(client, ts_name("warm"), "warm", &warm));
+    WANT(OK, rowlock_release(warm, &ts_err));
+    if (later)
+        WANT(OK, lead(client, name, "before", hold));
+}
+
+TS_ONCE(test_a_lost_reply)
+{
+    for (int i = 0; i < 4; i++) {
+        TS_CLIENT *client = through_open();
+        const char *name = ts_name("lost");
+        rowlock_hold *hold = NULL;
+        publish(client, i >= 2, name, &hold);
+        ts_proxy_arm(proxy, lost[i % 2], "leader_publish", 1, false);
+        if (i < 2)
+            WANT(OK, lead(client, name, "value", &hold));
+        else
+            WANT(OK, rowlock_hold_set_value(hold, "value", &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        led_with(name, "value");
+        assert_held(hold);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        ts_proxy_flow(proxy);
+    }
+}
+
+/* The server says that it was stopped; or that nothing matched, though it is ours. */
+TS_ONCE(test_it_is_stopped)
+{
+    static const unsigned answers[] = {STOPPED, NO_ROW};
+    for (int i = 0; i < 4; i++) {
+        TS_CLIENT *client = through_open();
+        const char *name = ts_name("stopped");
+        rowlock_hold *hold = NULL;
+        publish(client, i >= 2, name, &hold);
+        ts_proxy_answer(proxy, answers[i % 2], "leader_publish", 1);
+        if (i < 2)
+            WANT(OK, lead(client, name, "value", &hold));
+        else
+            WANT(OK, rowlock_hold_set_value(hold, "value", &ts_err));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        led_with(name, "value");
+        WANT(OK, rowlock_release(hold, &ts_err));
+        ts_proxy_flow(proxy);
+    }
+}
+
+/* What cannot be published leaves nobody with the lease. */
+TS_ONCE(test_it_is_refused)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("refused");
+    rowlock_hold *hold = NULL;
+    publish(client, false, name, &hold);
+    ts_proxy_answer(proxy, REFUSED, "leader_publish", 1);
+    WANT(DENIED, lead(client, name, "value", &hold));
+    assert_null(hold);
+    ts_proxy_flow(proxy);
+    led_with(name, "");
+    WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+}
+
+/* Nobody can be asked any more: a lease may be held by nobody for its TTL; a hold is told the
+ * truth. */
+TS_ONCE(test_nobody_to_ask)
+{
+    for (int i = 0; i < 4; i++) {
+        TS_CLIENT *client = through_open_hasty();
+        const char *name = ts_name("nobody");
+        rowlock_hold *hold = NULL;
+        publish(client, i >= 2, name, &hold);
+        ts_proxy_arm(proxy, lost[i % 2], "leader_publish", 1, true);
+        if (i < 2)
+            WANT(UNKNOWN, lead(client, name, "value", &hold));
+        else
+            WANT(UNKNOWN, rowlock_hold_set_value(hold, "value", &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        led_with(name, lost[i % 2] == TS_LOSE_REPLY ? "value" : i < 2 ? "" : "before");
+        ts_proxy_flow(proxy);
+        if (hold)
+            WANT(OK, rowlock_hold_set_value(hold, "after", &ts_err));
+        if (hold)
+            led_with(name, "after");
+    }
+}
+
+/* A request that the server sees only when its caller has said something else. */
+TS_ONCE(test_a_late_request)
+{
+    TS_CLIENT *client = through_open_hasty();
+    const char *name = ts_name("late");
+    rowlock_hold *hold = NULL;
+    publish(client, true, name, &hold);
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "leader_publish", 1, false);
+    rowlock_status status = rowlock_hold_set_value(hold, "early", &ts_err);
+    assert_true(status == ROWLOCK_OK || status == ROWLOCK_UNKNOWN);
+    assert_true(ts_proxy_fired(proxy));
+    WANT(OK, rowlock_hold_set_value(hold, "later", &ts_err));
+    const uint64_t id = ts_id_of(mysql, name);
+    const char *set_at = "SELECT COUNT(*) FROM lock_value WHERE value = 'later' AND resource_id = ";
+    assert_int_equal(ts_sql_u64(mysql, "%s%" PRIu64, set_at, id), 1);
+    ts_proxy_flow(proxy);
+    for (int64_t end = ts_now_ms() + 500; ts_now_ms() < end; ts_pass_ms(20))
+        led_with(name, "later");
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* Who observes bears an outage. */
+TS_ONCE(test_an_observer)
+{
+    for (int i = 0; i < 2; i++) {
+        TS_CLIENT *client = through_open();
+        const char *name = ts_name("observer");
+        rowlock_leader seen = {.leads = false};
+        rowlock_hold *hold = NULL;
+        const rowlock_observe_options change = {.wait_ms = 30000, .after = &seen};
+        WANT(OK, lead(direct, name, "value", &hold));
+        ts_proxy_arm(proxy, lost[i], "leader_look", 1, false);
+        WANT(OK, rowlock_observe(client, name, &change, &seen, &ts_err));
+        assert_string_equal(seen.value, "value");
+        assert_true(ts_proxy_fired(proxy));
+        ts_proxy_flow(proxy);
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+}
+
+TS_MAIN("leaders", through_begin, through_end)
