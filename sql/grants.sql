@@ -46,7 +46,7 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
--- also `rowlock break` one: both write the same row.
+-- also `rowlock break` one: both write the same row. So it may `rowlock ask` for one.
 GRANT SELECT,
       INSERT (resource_name, kind, version, update_time),
       UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
@@ -63,6 +63,7 @@ GRANT INSERT ON `rowlock`.`lock_event` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_total` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`lock_grant` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`latch_down` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -79,6 +80,7 @@ GRANT SELECT, INSERT, DELETE ON `rowlock`.`lock_event` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_total` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_grant` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`latch_down` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -91,6 +93,7 @@ GRANT SELECT ON `rowlock`.`lock_event` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_total` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_grant` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`latch_down` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';
