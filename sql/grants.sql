@@ -42,7 +42,7 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
 -- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
--- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait.
+-- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _ask, _asked.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may

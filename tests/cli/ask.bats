@@ -170,7 +170,7 @@ asked_for() {
     reason=$'\e[31mred\e]0;title\a \u202e %s'
     rl ask --reason="$reason" "$L"
     poll grep -q "asked to stop" err
-    ! grep -q $'\e' err
+    run ! grep -q $'\e' err
     all_harmless 0 'show "$L"' 'ls' 'history "$L"' 'ask --reason="$reason" "$L"'
     touch let_go
     ends_with 8
