@@ -31,7 +31,7 @@ END;
 -- Was the holder of a lease asked to stop? p_left: NULL: it was not; else so many seconds are left, below 0: the time is over. For a
 -- job to look at now and then, outside a transaction. RLLST: it is not held with that token any more.
 CREATE PROCEDURE rowlock_asked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
-                               OUT p_left DECIMAL(20, 6), OUT p_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+                               OUT p_left DECIMAL(40, 6), OUT p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_token BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
@@ -42,7 +42,7 @@ BEGIN
 END;
 
 CREATE PROCEDURE rl_ask_read(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
-                             OUT p_left DECIMAL(20, 6), OUT p_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+                             OUT p_left DECIMAL(40, 6), OUT p_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_left = NULL, p_reason = NULL;
