@@ -29,6 +29,8 @@ function demand(p) {
     if (p == "slots") return "p_slots BETWEEN 1 AND 1000"
     if (p == "count") return "p_count BETWEEN 1 AND 10000"
     if (p == "down_key") return "CHAR_LENGTH(p_down_key) BETWEEN 1 AND 255"
+    if (p == "reason") return "CHAR_LENGTH(p_reason) <= 255"
+    if (p == "grace_us") return "p_grace_us <= 86400000000"
     if (p == "member") return "LENGTH(p_member) <= 63"
     if (p == "value") return "LENGTH(p_value) <= 1024"
     if (p == "limit") return "p_limit <= 100000"

@@ -129,12 +129,21 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.expires_at),
 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
-v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value;
+v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
+TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6));
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
 IF(r.status = 'shared' OR r.kind = 'barrier',
    (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
+
+-- Does anybody still hold it who was in when it was asked? For lists, too.
+-- clause: holder_asked
+(r.status = 'held'
+ OR (r.status = 'shared'
+     AND a.asked_at >= (SELECT MIN(g.acquired_at)
+                          FROM lock_grant g
+                         WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))));
 
 -- How many slots of a name are held: leases of its name and a number. For lists, too.
 -- clause: slots_held
@@ -189,11 +198,13 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
-       IF({{leads}}, v.value, '') AS value
+       IF({{leads}}, v.value, '') AS value,
+       a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id
-  LEFT JOIN lock_value v ON v.resource_id = r.id;
+  LEFT JOIN lock_value v ON v.resource_id = r.id
+  LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}};
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

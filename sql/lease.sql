@@ -89,11 +89,12 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
 
 -- Which of them are still their holder's, renewed or not: a row for each, with its place in the list. MariaDB
 -- (10.11, 11.8) ends a scan of JSON_TABLE that a KILL QUERY meets, and says OK: a row that does not come says nothing.
+-- `asked`: the number of the last ask (sql/ask.sql); 0: none.
 -- name: lease_renewed
 -- via: own
 -- params: leases text
--- columns: place u64, held u64
-SELECT k.place, r.id IS NOT NULL
+-- columns: place u64, held u64, asked u64
+SELECT k.place, r.id IS NOT NULL, COALESCE(a.number, 0)
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            place FOR ORDINALITY,
            id BIGINT UNSIGNED PATH '$[0]',
@@ -101,7 +102,8 @@ SELECT k.place, r.id IS NOT NULL
            owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
   LEFT JOIN lease_renewal l FORCE INDEX (PRIMARY) ON l.id = k.id AND l.version <= k.version
   LEFT JOIN resource r FORCE INDEX (PRIMARY)
-    ON r.id = l.id AND r.version = k.version AND r.owner = k.owner AND r.status = 'held';
+    ON r.id = l.id AND r.version = k.version AND r.owner = k.owner AND r.status = 'held'
+  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id AND a.version = r.version;
 
 -- Gives up a version in the server's memory, and rings. What is said stays true for ever: nobody
 -- else was ever the holder of that version. The name it says it by is made of the row, so that only

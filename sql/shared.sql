@@ -81,8 +81,8 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
 -- name: shared_renewed
 -- via: own
 -- params: leases text
--- columns: place u64, held u64
-SELECT k.place, g.owner IS NOT NULL
+-- columns: place u64, held u64, asked u64
+SELECT k.place, g.owner IS NOT NULL, COALESCE(a.number, 0)
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            place FOR ORDINALITY,
            id BIGINT UNSIGNED PATH '$[0]',
@@ -90,7 +90,9 @@ SELECT k.place, g.owner IS NOT NULL
            owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
   LEFT JOIN lock_grant g FORCE INDEX (PRIMARY)
     ON g.resource_id = k.id AND g.owner = k.owner AND g.version = k.version
-   AND g.expires_at > UTC_TIMESTAMP(6);
+   AND g.expires_at > UTC_TIMESTAMP(6)
+  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY)
+    ON a.resource_id = g.resource_id AND a.version = g.version AND a.asked_at >= g.acquired_at;
 
 -- ---------------------------------------------------------------------------------- the next writer
 
@@ -182,7 +184,7 @@ UPDATE resource r
 -- via: own
 -- params: label text, ttl_us u64, id u64, version u64, owner text
 INSERT INTO lock_grant (resource_id, owner, owner_label, version, acquired_at, expires_at)
-SELECT r.id, r.owner, :label, r.version, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+SELECT r.id, r.owner, :label, r.version, r.acquired_at, UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
   FROM resource r
  WHERE r.id = :id
    AND r.version = :version

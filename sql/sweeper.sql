@@ -121,7 +121,7 @@ DELETE d
 -- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
-DELETE r, l, q, t, g, v
+DELETE r, l, q, t, g, v, a
   FROM (SELECT r.id
           FROM JSON_TABLE(:names, '$[*]' COLUMNS (
                    id BIGINT UNSIGNED PATH '$[0]',
@@ -137,12 +137,13 @@ DELETE r, l, q, t, g, v
   LEFT JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
   LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id
   LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id
-  LEFT JOIN lock_value v FORCE INDEX (PRIMARY) ON v.resource_id = r.id;
+  LEFT JOIN lock_value v FORCE INDEX (PRIMARY) ON v.resource_id = r.id
+  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
 -- name: purge_row_locks
 -- params: names text, unused_us u64
-DELETE r, q, t
+DELETE r, q, t, a
   FROM (SELECT r.id
           FROM {{batch}}
           STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
@@ -152,7 +153,8 @@ DELETE r, q, t
            FOR UPDATE /*!80000 OF r, q */ SKIP LOCKED) AS x
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = x.id
   STRAIGHT_JOIN resource_lock q FORCE INDEX (PRIMARY) ON q.id = r.id
-  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id;
+  LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id
+  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id;
 
 -- Of a batch, those that are still there.
 -- name: purge_left

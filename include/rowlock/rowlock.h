@@ -414,6 +414,28 @@ typedef enum rowlock_mode {
  */
 typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
 
+/*
+ * Somebody asks the holder to stop (rowlock_ask() in rowlock_admin.h). Nothing follows from it but
+ * what the holder does: who ignores it keeps the lock.
+ */
+typedef struct rowlock_asked {
+    const char *name;               /* which one, of a set or of slots; valid until the release */
+    char by[ROWLOCK_LABEL_MAX + 1]; /* the label of who asks */
+    char reason[ROWLOCK_LABEL_MAX + 1]; /* "": none was given */
+    char asked_at[32];                  /* by the server's clock, UTC */
+    char stop_by[32];
+    int64_t left_ms; /* until then; 0: it is past */
+    uint64_t reserved[4];
+} rowlock_asked;
+
+/*
+ * Called once for each ask that is heard, as rowlock_lost_fn is, on the same thread, with the same
+ * rules. A lease's holder hears of an ask with its next renewal (TTL/3); of two asks within that
+ * time, of the last one. Of a set, or of slots: once for each name that is asked. `what` is valid
+ * during the call.
+ */
+typedef void (*rowlock_ask_fn)(void *data, rowlock_hold *hold, const rowlock_asked *what);
+
 typedef struct rowlock_acquire_options {
     rowlock_mode mode;
     int64_t wait_ms;     /* 0: try once; < 0: for ever; else at most this long */
@@ -438,7 +460,11 @@ typedef struct rowlock_acquire_options {
     const char *value; /* lease: published for others to read while it is held (rowlock_leader.h):
                           text as a name's, of at most ROWLOCK_VALUE_MAX bytes. Not of what is
                           shared, re-entrant, a set, or has slots. NULL or "": none */
-    uint64_t reserved[5];
+    rowlock_ask_fn on_ask; /* a row lock, which must not be unfenced, looks for asks only where this
+                              is set, every TTL/3 or 10 s. Never called for a member of a latch or
+                              of a barrier */
+    void *on_ask_data;
+    uint64_t reserved[3];
 } rowlock_acquire_options;
 
 /*
@@ -637,6 +663,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_check(const rowlock_hol
  * read or close it; it ends with the hold. -1 when none can be had.
  */
 ROWLOCK_API int rowlock_hold_fd(rowlock_hold *hold);
+/*
+ * Was the holder asked to stop? Without a round trip: the last ask that was heard (rowlock_ask_fn
+ * says when). False: none, or `hold` is NULL; then `asked`, which may be NULL, is not written.
+ */
+ROWLOCK_API bool rowlock_hold_asked(rowlock_hold *hold, rowlock_asked *asked);
 
 /* ------------------------------------------------------------------ cancel */
 
@@ -795,6 +826,12 @@ typedef struct rowlock_info {
     uint64_t down;  /* latch: so many have counted, 0 if it is broken; barrier: so many gather now,
                        of its members (`readers`), some of whom may be in; else 0 */
     const char *value; /* lease: what its holder has published (rowlock_leader.h) */
+    const char *asked_at; /* when its holder, or one of its readers, was asked to stop
+                             (rowlock_ask()), last ... */
+    const char *asked_by; /* ... by whom, by the label, ... */
+    const char *asked_why;
+    const char *stop_by; /* ... and by when */
+    int64_t asked_ms;    /* since asked_at, by the server's clock; -1: nobody was asked */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

@@ -77,6 +77,10 @@ rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences,
 rowlock_status rl_break(rowlock_client *client, const char *name,
                         const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
 
+/* Its holder is asked to stop; nothing is taken. `options` are filled in. */
+rowlock_status rl_ask_to_stop(rowlock_client *client, const char *name,
+                              const rowlock_ask_options *options, rowlock_error *err) RL_MUST_USE;
+
 /* The defaults, in place of 0. */
 void rl_sweep_fill_in(rowlock_sweep_options *options);
 

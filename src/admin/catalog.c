@@ -40,7 +40,12 @@ enum {
     COLUMN_SLOTS_HELD,
     COLUMN_COUNT,
     COLUMN_DOWN,
-    COLUMN_VALUE
+    COLUMN_VALUE,
+    COLUMN_ASKED_AT,
+    COLUMN_ASKED_BY,
+    COLUMN_ASKED_WHY,
+    COLUMN_STOP_BY,
+    COLUMN_ASKED_US
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -182,6 +187,11 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .count = cells[COLUMN_COUNT].u64,
                        .down = cells[COLUMN_DOWN].u64,
                        .value = rl_list_keep(list, &cells[COLUMN_VALUE]),
+                       .asked_at = rl_list_keep(list, &cells[COLUMN_ASKED_AT]),
+                       .asked_by = rl_list_keep(list, &cells[COLUMN_ASKED_BY]),
+                       .asked_why = rl_list_keep(list, &cells[COLUMN_ASKED_WHY]),
+                       .stop_by = rl_list_keep(list, &cells[COLUMN_STOP_BY]),
+                       .asked_ms = milliseconds(&cells[COLUMN_ASKED_US]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

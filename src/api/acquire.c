@@ -374,6 +374,11 @@ int rowlock_hold_fd(rowlock_hold *hold)
     return made;
 }
 
+bool rowlock_hold_asked(rowlock_hold *hold, rowlock_asked *asked)
+{
+    return hold && hold->client->pid == getpid() && rl_hold_asked(hold, asked);
+}
+
 /* ------------------------------------------------------------------- the caller's own */
 
 rowlock_status rowlock_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,

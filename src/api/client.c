@@ -156,8 +156,9 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
     RL_TRY(rl_bells_init(&client->bells, &client->pool, &client->log, err));
     *done = OPENED_BELLS;
     RL_TRY(reach_server(client, options->cancel, err));
-    RL_TRY(rl_keeper_start(&client->keeper, &client->pool, &client->journal, rl_lease_renew,
-                           client->log, err));
+    static const rl_keeping keeping = {rl_lease_renew, rl_asks_look_at, rl_ask_read_one};
+    RL_TRY(rl_keeper_start(&client->keeper, &client->pool, &client->journal, &keeping, client->log,
+                           err));
     *done = OPENED_KEEPER;
     return ROWLOCK_OK;
 }

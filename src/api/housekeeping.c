@@ -4,11 +4,14 @@
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
+#include "engine/hold.h"
 #include "kind/slots.h"
 #include "migrate/migrate.h"
 
 #define SWEEP_MOST_MS    (INT64_MAX / 2000)
 #define EVERY_DEFAULT_MS 60000
+#define GRACE_DEFAULT_MS 60000
+#define GRACE_MOST_MS    86400000
 #define EVERY_MOST_MS    86400000
 #define IDENTIFIER_MAX   64 /* characters; both flavours */
 
@@ -63,6 +66,24 @@ rowlock_status rowlock_break(rowlock_client *client, const char *name, const cha
 {
     const rowlock_break_options options = {.reason = reason};
     return rowlock_break_with(client, name, &options, err);
+}
+
+rowlock_status rowlock_ask(rowlock_client *client, const char *name,
+                           const rowlock_ask_options *given, rowlock_error *err)
+{
+    rowlock_ask_options options = given ? *given : (rowlock_ask_options){0};
+    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_name_check(name, err));
+    if (options.grace_ms == 0)
+        options.grace_ms = GRACE_DEFAULT_MS;
+    RL_TRY(rl_range_check("a grace", options.grace_ms, 1, GRACE_MOST_MS, err));
+    char text[RL_LABEL_IN_DETAIL];
+    rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
+    options.reason = text;
+    rowlock_status status = rl_ask_to_stop(client, name, &options, err);
+    if (status == ROWLOCK_DENIED)
+        rl_error_prefix(err, "asking for '%s': ", name);
+    return status;
 }
 
 rowlock_status rowlock_purge(rowlock_client *client, const char *name, rowlock_error *err)

@@ -100,6 +100,18 @@ static const char *mode_of(const void *row, char *text)
     return info->kind >= ROWLOCK_KIND_LATCH ? kinds[info->kind].word : cli_modes[info->mode].word;
 }
 
+/* "held, asked 3m12s ago" */
+static const char *state_in_table(const void *row, char *text)
+{
+    const rowlock_info *info = &((const lock_row *)row)->info;
+    char ago[CLI_HUMANE];
+    if (info->asked_ms < 0)
+        return states[info->state].word;
+    snprintf(text, CELL_TEXT_MAX, "%s, asked %s ago", states[info->state].word,
+             cli_humane(info->asked_ms, ago, sizeof ago));
+    return text;
+}
+
 /* Nothing to say once its time is over. */
 static const char *remaining_of(const void *row, char *text)
 {
@@ -116,7 +128,8 @@ static const cli_column columns[] = {
     {"kind", CELL_NAMED, AT(kind), .names = kinds},
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3,
      .text = mode_of},
-    {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2},
+    {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2,
+     .text = state_in_table},
     {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7},
     {"readers", CELL_COUNT, AT(readers)},
     {"slots", CELL_COUNT, AT(slots)},
@@ -132,6 +145,10 @@ static const cli_column columns[] = {
     {"held_ms", CELL_MS, AT(held_ms), .title = "SINCE", .place = 5},
     {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6,
      .text = remaining_of},
+    {"asked_at", CELL_TIME, AT(asked_at)},
+    {"asked_by", CELL_TEXT, AT(asked_by)},
+    {"reason", CELL_TEXT, AT(asked_why)},
+    {"stop_by", CELL_TIME, AT(stop_by)},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"holds", CELL_COUNT, AT(totals.holds)},
@@ -274,6 +291,16 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
+static void print_ask(const rowlock_info *info)
+{
+    if (info->asked_ms < 0)
+        return;
+    print_moment("asked", info->asked_at, "", info->asked_ms, " ago");
+    print_member("asked by", info->asked_by);
+    print_member("reason", info->asked_why);
+    print_moment("to stop by", info->stop_by, "", -1, "");
+}
+
 static const char *brief(int64_t us, char *buffer, size_t size)
 {
     if (us >= 10000000)
@@ -338,6 +365,7 @@ static void print_info(const rowlock_info *info)
     print_number("token", info->token);
     print_moment(held ? "since" : "was acquired", info->acquired_at, "", info->held_ms, " ago");
     print_end(info);
+    print_ask(info);
     if (info->connection_id != 0)
         print_number("connection", info->connection_id);
     print_member("description", info->description);

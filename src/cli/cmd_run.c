@@ -48,6 +48,17 @@ static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
     pthread_mutex_unlock(&self->mutex);
 }
 
+/* COMMAND hears of it from the first thread, once it runs. */
+static void say_asked(void *data, rowlock_hold *hold, const rowlock_asked *what)
+{
+    run *self = data;
+    char left[CLI_HUMANE];
+    (void)hold;
+    cli_say("%s: asked to stop by %s, within %s%s%s", what->name, what->by,
+            cli_humane(what->left_ms, left, sizeof left), *what->reason ? ": " : "", what->reason);
+    atomic_fetch_add(&self->asks, 1);
+}
+
 static rowlock_status acquire_lock(run *self, const rowlock_acquire_options *how)
 {
     const run_options *options = &self->options;
@@ -66,6 +77,8 @@ static void *get_lock(void *data)
     acquire.cancel = self->cancel;
     acquire.on_lost = remember_loss;
     acquire.on_lost_data = self;
+    acquire.on_ask = say_asked;
+    acquire.on_ask_data = self;
     if (self->options.also)
         acquire.share = self->options.share;
     self->status = rowlock_client_open(&self->options.context.client, &self->client, &self->err);

@@ -28,6 +28,7 @@ static const subcommand commands[] = {
     {"barrier", &cli_barrier, {"batch"}},
     {"lead", &cli_lead, {"batch"}},
     {"leader", &cli_leader, {"looker"}},
+    {"ask", &cli_ask, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

@@ -37,6 +37,7 @@ typedef struct run_options {
     bool leave_children, wait_children; /* as given */
     supervisor_children children;       /* what they come to */
     int64_t kill_after_ms;
+    int on_ask;                         /* the signal for COMMAND; 0: none */
     unsigned not_got;                   /* exit status when somebody else has it */
     const char *names[ROWLOCK_SET_MAX]; /* the first is NAME, the others --also */
     bool share[ROWLOCK_SET_MAX];        /* which of them are shared */
@@ -78,6 +79,7 @@ struct run {
     rowlock_error err;
 
     pthread_mutex_t mutex;
+    atomic_uint asks;       /* heard of */
     char lost_because[256]; /* guarded by it: the keeper's thread writes */
 
     /* What ended a wait for the second thread. */
@@ -88,6 +90,7 @@ struct run {
     int64_t grace_us;
     int64_t acquired_us;
     int64_t kill_at_us;
+    unsigned asks_told; /* to COMMAND */
     bool own_group;
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */

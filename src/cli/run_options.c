@@ -130,6 +130,20 @@ static bool check(void *into)
     return take_operands(out);
 }
 
+/* What COMMAND may be sent when its holder is asked to stop. */
+static const cli_word ask_signals[] = {
+    {"none", 0, false},           {"HUP", SIGHUP, true},
+    {"SIGHUP", SIGHUP, true},     {"INT", SIGINT, true},
+    {"SIGINT", SIGINT, true},     {"QUIT", SIGQUIT, true},
+    {"SIGQUIT", SIGQUIT, true},   {"USR1", SIGUSR1, true},
+    {"SIGUSR1", SIGUSR1, true},   {"USR2", SIGUSR2, true},
+    {"SIGUSR2", SIGUSR2, true},   {"ALRM", SIGALRM, true},
+    {"SIGALRM", SIGALRM, true},   {"TERM", SIGTERM, true},
+    {"SIGTERM", SIGTERM, true},   {"CONT", SIGCONT, true},
+    {"SIGCONT", SIGCONT, true},   {"WINCH", SIGWINCH, true},
+    {"SIGWINCH", SIGWINCH, true}, {0},
+};
+
 #define AT(member) CLI_AT(run_options, member)
 static const cli_option options[] = {
     {'n', "nonblock", CLI_OWN_FLAG, .take = take_nonblock},
@@ -152,6 +166,8 @@ static const cli_option options[] = {
     {0, "also-shared", CLI_OWN, .take = take_also_shared},
     {0, "unfenced", CLI_FLAG, AT(acquire.unfenced)},
     {0, "record-refused", CLI_FLAG, AT(acquire.record_refused)},
+    {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
+     .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,
@@ -167,6 +183,7 @@ const cli_command cli_run = {
     .into =
         &(run_options){
             .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
+            .on_ask = SIGTERM,
             .not_got = 1, /* of ROWLOCK_BUSY */
             .kill_after_ms = -1,
         },

@@ -104,6 +104,14 @@ static void pass_signals_on(run *self)
     }
 }
 
+/* Once for each. */
+static void pass_asks_on(run *self)
+{
+    for (const unsigned asks = atomic_load(&self->asks); self->asks_told != asks; self->asks_told++)
+        if (self->options.on_ask)
+            supervisor_ask(&self->supervisor, self->options.on_ask);
+}
+
 static bool reap(void *data)
 {
     (void)data;
@@ -168,6 +176,7 @@ void run_watch_command(run *self)
         int64_t overdue = overdue_at(self, lost_at);
         poll(fds, sizeof fds / sizeof fds[0], run_until(next < overdue ? next : overdue));
         pass_signals_on(self);
+        pass_asks_on(self);
         if (fds[0].revents && hear_supervisor(self))
             return;
         move_deadline(self);

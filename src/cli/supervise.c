@@ -360,6 +360,10 @@ static void obey(supervision *self)
     case ORDER_SIGNAL:
         pass_on(self, &order);
         break;
+    case ORDER_ASK:
+        if (self->begun && !self->reaped && self->command > 0)
+            kill(self->command, order.number);
+        break;
     case ORDER_KILL:
         kill_all(self);
         send_report(self);

@@ -106,6 +106,11 @@ void supervisor_signal(supervisor *self, int number, bool heard)
     send_order(self, order, NULL, 0);
 }
 
+void supervisor_ask(supervisor *self, int number)
+{
+    send_order(self, (supervisor_order){.kind = ORDER_ASK, .number = number}, NULL, 0);
+}
+
 void supervisor_kill(supervisor *self)
 {
     send_order(self, (supervisor_order){.kind = ORDER_KILL}, NULL, 0);

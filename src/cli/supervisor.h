@@ -62,12 +62,12 @@ typedef struct supervisor_go {
 
 enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */
 
-typedef enum order_kind { ORDER_BEGIN, ORDER_SIGNAL, ORDER_KILL } order_kind;
+typedef enum order_kind { ORDER_BEGIN, ORDER_SIGNAL, ORDER_ASK, ORDER_KILL } order_kind;
 
 typedef struct supervisor_order {
     order_kind kind;
     supervisor_go go; /* ORDER_BEGIN; sockets may come beside it */
-    int number;       /* ORDER_SIGNAL; `heard`: the command has had it already */
+    int number;       /* ORDER_SIGNAL, ORDER_ASK; `heard`: the command has had it already */
     bool heard;
 } supervisor_order;
 
@@ -105,6 +105,9 @@ void supervisor_set_deadline(supervisor *self, int64_t kill_at_us);
 
 /* Passes a signal to the command, SIGTERM to all; `heard`: the command has had it already. */
 void supervisor_signal(supervisor *self, int number, bool heard);
+
+/* A signal for the command alone, of which nothing follows. */
+void supervisor_ask(supervisor *self, int number);
 
 /* Ends the command and all that descends from it; a report follows. */
 void supervisor_kill(supervisor *self);

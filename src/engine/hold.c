@@ -26,11 +26,11 @@ static void sort_locks(rowlock_hold *hold)
     hold->count = kept;
 }
 
-/* One block: the hold, its locks, their names. */
+/* One block: the hold, its locks, what is asked of them, their names. */
 static rowlock_hold *make_hold(const char *const names[], size_t count,
                                const rowlock_acquire_options *options)
 {
-    size_t size = sizeof(rowlock_hold) + count * sizeof(rl_lock);
+    size_t size = sizeof(rowlock_hold) + count * (sizeof(rl_lock) + sizeof(rl_askable));
     for (size_t i = 0; i < count; i++)
         size += strlen(names[i]) + 1;
     rowlock_hold *hold = calloc(1, size);
@@ -38,7 +38,8 @@ static rowlock_hold *make_hold(const char *const names[], size_t count,
         return NULL;
     hold->count = count;
     hold->locks = (rl_lock *)(hold + 1);
-    char *at = (char *)(hold->locks + count);
+    hold->held.asks = (rl_askable *)(hold->locks + count);
+    char *at = (char *)(hold->held.asks + count);
     for (size_t i = 0; i < count; i++) {
         hold->locks[i].name = at;
         hold->locks[i].shared = options->share ? options->share[i] : options->shared;
@@ -178,7 +179,7 @@ void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options
     tell_end(hold, "lost", options, reason);
 }
 
-/* ---------------------------------------------------------------------------- a hold */
+/* ---------------------------------------------------------------------------- a loss */
 
 static void tell_holder(rl_held *held, const char *reason)
 {
@@ -194,6 +195,74 @@ static void tell_holder(rl_held *held, const char *reason)
     if (hold->on_lost)
         hold->on_lost(hold->on_lost_data, hold, reason);
 }
+
+/* ------------------------------------------------------------------------ to be asked */
+
+static bool keep_asked(rowlock_hold *hold, const char *name, const rl_ask *ask)
+{
+    pthread_mutex_lock(&hold->client->mutex);
+    if (!hold->asked)
+        hold->asked = malloc(sizeof *hold->asked);
+    if (hold->asked) {
+        *hold->asked = *ask;
+        hold->asked_name = name;
+    }
+    bool kept = hold->asked != NULL;
+    pthread_mutex_unlock(&hold->client->mutex);
+    return kept;
+}
+
+static void describe_ask(const char *name, const rl_ask *ask, rowlock_asked *out)
+{
+    const int64_t left_us = ask->stop_us - rl_now_us();
+    *out = (rowlock_asked){.name = name, .left_ms = left_us > 0 ? left_us / 1000 : 0};
+    memcpy(out->by, ask->by, sizeof out->by);
+    memcpy(out->reason, ask->reason, sizeof out->reason);
+    memcpy(out->asked_at, ask->asked_at, sizeof out->asked_at);
+    memcpy(out->stop_by, ask->stop_by, sizeof out->stop_by);
+}
+
+/* Of what is held as one, the whole is asked, once the caller has it. */
+static bool tell_asked(rl_held *held, size_t i, const rl_ask *ask)
+{
+    rowlock_hold *part = (rowlock_hold *)held;
+    rowlock_hold *hold = part->whole ? part->whole : part;
+    const char *name = part->locks[i].name;
+    const bool early = hold->parts && atomic_load(&hold->parts->state) < RL_PARTS_HELD;
+    if (early || !keep_asked(hold, name, ask))
+        return false;
+    rowlock_asked asked;
+    describe_ask(name, ask, &asked);
+    if (hold->on_ask)
+        hold->on_ask(hold->on_ask_data, hold, &asked);
+    else
+        rl_log_line(&hold->client->log, ROWLOCK_LOG_INFO, "'%s' is asked to stop, by %s%s%s", name,
+                    ask->by, *ask->reason ? ": " : "", ask->reason);
+    return true;
+}
+
+bool rl_hold_asked(rowlock_hold *hold, rowlock_asked *asked)
+{
+    pthread_mutex_lock(&hold->client->mutex);
+    const bool is_asked = hold->asked != NULL;
+    if (is_asked && asked)
+        describe_ask(hold->asked_name, hold->asked, asked);
+    pthread_mutex_unlock(&hold->client->mutex);
+    return is_asked;
+}
+
+/* Who asked for another token has asked another hold. */
+static void can_be_asked(rowlock_hold *hold)
+{
+    rl_held *held = &hold->held;
+    held->ask_count = hold->count;
+    for (size_t i = 0; i < hold->count; i++)
+        if (held->asks[i].version != hold->locks[i].version)
+            held->asks[i] =
+                (rl_askable){.id = hold->locks[i].id, .version = hold->locks[i].version};
+}
+
+/* ---------------------------------------------------------------------------- a hold */
 
 /* A lease is granted for no longer than it may be held; margin and renewals go by that, too. */
 static int64_t ttl_us_of(const rowlock_acquire_options *options)
@@ -221,9 +290,13 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->at_least_us = options->at_least_ms * 1000;
     hold->on_lost = options->on_lost;
     hold->on_lost_data = options->on_lost_data;
+    hold->on_ask = options->on_ask;
+    hold->on_ask_data = options->on_ask_data;
     hold->held.ttl_us = ttl_us_of(options);
     hold->held.end_us = RL_NEVER;
     hold->held.long_at_us = RL_NEVER;
+    hold->held.look_at_us = RL_NEVER;
+    hold->held.on_ask = tell_asked;
     hold->held.on_long = tell_long;
     hold->held.on_lost = tell_holder;
     atomic_store(&hold->held.event_fd, -1);
@@ -252,6 +325,9 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *take
     note_begin(hold, budget, taken_over);
     hold->held.resource_id = hold->locks[0].id;
     hold->held.version = hold->locks[0].version;
+    can_be_asked(hold);
+    if (hold->held.conn && hold->on_ask && !hold->unfenced)
+        hold->held.look_at_us = rl_held_next_look(&hold->held, hold->acquired_us);
     pthread_mutex_lock(&client->mutex);
     hold->next = client->holds;
     if (client->holds)
@@ -286,6 +362,7 @@ void rl_hold_changed(rowlock_hold *hold, int64_t sent_us)
     rl_hold_leave_alone(hold);
     hold->held.shared = hold->shared;
     hold->held.version = hold->locks[0].version;
+    can_be_asked(hold);
     if (!rl_hold_lost(hold))
         rl_held_extend(&hold->held, sent_us, hold->held.ttl_us);
     rl_hold_keep_again(hold);
@@ -328,6 +405,7 @@ void rl_hold_free(rowlock_hold *hold)
         close(fd);
     free(hold->parts);
     free(hold->key);
+    free(hold->asked);
     free(hold);
 }
 

@@ -72,6 +72,11 @@ struct rowlock_hold {
     atomic_bool begin_told; /* the history says that it began */
     rowlock_lost_fn on_lost;
     void *on_lost_data;
+    rowlock_ask_fn on_ask;
+    void *on_ask_data;
+    /* The last ask that was heard, and of which name; guarded by the client's mutex. */
+    rl_ask *asked;
+    const char *asked_name;
     rl_parts *parts; /* several leases that are held as one: each is a hold of its own; or NULL */
     rowlock_hold *whole; /* this one is a part of that; or NULL */
 };
@@ -110,6 +115,9 @@ void rl_hold_end(rowlock_hold *hold);
 void rl_hold_free(rowlock_hold *hold);
 
 bool rl_hold_lost(const rowlock_hold *hold);
+
+/* The last ask for it, or for what it is a part of. False: it was not asked. */
+bool rl_hold_asked(rowlock_hold *hold, rowlock_asked *asked);
 
 /* What became of it, into the history and the totals. */
 void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options);

@@ -2,6 +2,7 @@
 
 #define MARGIN_MIN_US 20000
 #define MARGIN_MAX_US 1000000
+#define LOOK_MOST_US  10000000
 #define DRIFT_PART    2000 /* two clocks may differ by one part in so many: 500 ppm */
 
 int64_t rl_margin_us(int64_t ttl_us)
@@ -23,6 +24,11 @@ void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
     atomic_store(&held->deadline_us, deadline_of(held, sent_us, ttl_us));
     held->next_beat_us = sent_us + held->ttl_us / 3;
+}
+
+int64_t rl_held_next_look(const rl_held *held, int64_t now)
+{
+    return now + rl_earlier(held->ttl_us / 3, LOOK_MOST_US);
 }
 
 /* Either its holder finds it over, or the keeper prolongs it: the one who comes first decides. */

@@ -8,6 +8,24 @@
 
 typedef struct rl_held rl_held;
 
+/* One of the names that a hold has, and what is known of its being asked to stop (sql/ask.sql). */
+typedef struct rl_askable {
+    uint64_t id;
+    uint64_t version;
+    uint64_t heard; /* the number of the last ask that was told; 0: none */
+    bool due;       /* there is another one, to be read and told */
+} rl_askable;
+
+/* An ask. */
+typedef struct rl_ask {
+    uint64_t number;
+    int64_t stop_us; /* until when, by the local clock */
+    char by[ROWLOCK_LABEL_MAX + 1];
+    char reason[ROWLOCK_LABEL_MAX + 1];
+    char asked_at[32]; /* and by the server's, as text */
+    char stop_by[32];
+} rl_ask;
+
 typedef struct rl_held_list {
     rl_held *first;
     rl_held *last;
@@ -30,6 +48,7 @@ struct rl_held {
     rl_conn *conn;
     int64_t ping_sent_us;
     int64_t watch_from_us; /* before, its socket is not looked at */
+    int64_t look_at_us;    /* when it is looked at for asks; RL_NEVER: it is not */
     /* both */
     uint64_t identity; /* of the server that granted it (rl_server) */
     int64_t ttl_us;
@@ -41,6 +60,10 @@ struct rl_held {
     _Atomic int event_fd; /* -1 until somebody asked for it */
     void (*on_long)(rl_held *held);
     void (*on_lost)(rl_held *held, const char *reason);
+    rl_askable *asks; /* so many names */
+    size_t ask_count;
+    /* False: nobody can be told yet. Told or not, it may be released by then. */
+    bool (*on_ask)(rl_held *held, size_t i, const rl_ask *ask);
 };
 
 /* How far ahead of the server's deadline the holder is told. */
@@ -54,6 +77,9 @@ bool rl_held_prolong(rl_held *held, int64_t sent_us, int64_t ttl_us);
 
 /* Is its deadline past? Then for good: whoever has been told so is not told otherwise later. */
 bool rl_held_over(rl_held *held);
+
+/* After a look at `now`, when a row lock is looked at for asks the next time. */
+int64_t rl_held_next_look(const rl_held *held, int64_t now);
 
 void rl_held_put_first(rl_held_list *list, rl_held *held);
 void rl_held_put_last(rl_held_list *list, rl_held *held);

@@ -36,6 +36,14 @@ static void mark_moved(rl_keeper *keeper)
     }
 }
 
+/* While a statement runs it has to wait: then it is no reason to wake. */
+static int64_t serve_look(rl_keeper *keeper, const rl_held *held)
+{
+    const bool busy = keeper->aside || keeper->renewing.under_way;
+    keeper->look_at_us = rl_earlier(keeper->look_at_us, held->look_at_us);
+    return busy ? RL_NEVER : held->look_at_us;
+}
+
 /* With the mutex. Its own part of what is due next; RL_NEVER when it is lost. */
 static int64_t serve_held(rl_keeper *keeper, rl_held *held, int64_t now)
 {
@@ -55,6 +63,8 @@ static int64_t serve_held(rl_keeper *keeper, rl_held *held, int64_t now)
         return RL_NEVER;
     if (!held->conn)
         keeper->renew_at_us = rl_earlier(keeper->renew_at_us, due);
+    else
+        due = rl_earlier(due, serve_look(keeper, held));
     return rl_earlier(rl_earlier(due, held->long_at_us), atomic_load(&held->deadline_us));
 }
 
@@ -64,7 +74,7 @@ static void serve_due(rl_keeper *keeper, int64_t now)
     int64_t due = RL_NEVER;
     if (now < keeper->due_us)
         return;
-    keeper->renew_at_us = RL_NEVER;
+    keeper->renew_at_us = keeper->look_at_us = RL_NEVER;
     for (rl_held *next, *held = keeper->leases.first; held; held = next) {
         next = held->next;
         due = rl_earlier(due, serve_held(keeper, held, now));
@@ -117,7 +127,7 @@ static rl_waited serve_while(void *self, int fd, short events, short *revents, i
 {
     rl_keeper *keeper = self;
     for (;;) {
-        bool ends_early = keeper->writing || keeper->renewing.under_way;
+        bool ends_early = keeper->aside || keeper->renewing.under_way;
         int64_t end_us = ends_early ? rl_earlier(until_us, keeper->renew_at_us) : until_us;
         serve_once(keeper, fd, events, end_us);
         if (keeper->watch.fds[0].revents) {
@@ -137,9 +147,9 @@ static void write_history(rl_keeper *keeper)
 {
     rowlock_error err = {0};
     rl_io io = {.wait = serve_while, .self = keeper, .deadline_us = rl_now_us() + WRITE_LIMIT_US};
-    keeper->writing = true;
+    keeper->aside = true;
     rowlock_status status = rl_journal_write(keeper->journal, keeper->pool, &io, &err);
-    keeper->writing = false;
+    keeper->aside = false;
     keeper->write_again_us = 0;
     rl_journal_log_dropped(keeper->journal, &keeper->log);
     if (status == ROWLOCK_OK)
@@ -168,10 +178,12 @@ static void *run(void *arg)
         int64_t now = rl_now_us();
         if (now >= keeper->renew_at_us)
             rl_renew_now(keeper, &in_statement);
+        else if (now >= keeper->look_at_us)
+            rl_asks_look(keeper, &in_statement);
         else if (now >= write_at)
             write_history(keeper);
         else
-            serve_once(keeper, -1, 0, write_at);
+            serve_once(keeper, -1, 0, rl_earlier(write_at, keeper->look_at_us));
     }
     return NULL;
 }
@@ -199,16 +211,17 @@ static rowlock_status begin(rl_keeper *keeper, rowlock_error *err)
 }
 
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,
-                               rl_renew renew, rl_log log, rowlock_error *err)
+                               const rl_keeping *keeping, rl_log log, rowlock_error *err)
 {
     *keeper = (rl_keeper){.pool = pool,
                           .journal = journal,
-                          .renew = renew,
+                          .keeping = *keeping,
                           .log = log,
                           .identity = atomic_load(&pool->identity),
                           .node = atomic_load(&pool->node),
                           .due_us = RL_NEVER,
-                          .renew_at_us = RL_NEVER};
+                          .renew_at_us = RL_NEVER,
+                          .look_at_us = RL_NEVER};
     pool->moved_data = keeper;
     pool->moved = wake_for_move;
     pthread_mutex_init(&keeper->mutex, NULL);

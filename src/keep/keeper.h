@@ -1,7 +1,8 @@
 /*
  * keep/keeper.h - the thread that keeps what a client holds: renews all leases in one
  * statement (keep/renew.c), pings held connections and watches their sockets (keep/watch.c), marks
- * every loss in time and has it told (keep/teller.c), writes the history (keep/journal.c).
+ * every loss in time and has it told (keep/teller.c), and what is asked of a holder (keep/asks.c);
+ * writes the history (keep/journal.c).
  *
  * It never trusts a reply for longer than its own deadline: the time before the request
  * was sent, plus the TTL, less a margin.
@@ -22,9 +23,10 @@ typedef struct rl_renewal {
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     bool shared;
-    bool held;    /* out: still ours */
-    bool renewed; /* out: and renewed for sure */
-    bool moved;   /* out: not asked for, since another server answers */
+    bool held;      /* out: still ours */
+    bool renewed;   /* out: and renewed for sure */
+    uint64_t asked; /* out: the number of the last ask for it; 0: none */
+    bool moved;     /* out: not asked for, since another server answers */
 } rl_renewal;
 
 /* Why a lock is lost when the server that granted it is not the one that answers. */
@@ -34,13 +36,25 @@ typedef struct rl_renewal {
 typedef rowlock_status (*rl_renew)(rl_pool *pool, rl_renewal *renewals, size_t count,
                                    const rl_io *io, rowlock_error *err);
 
+/* What it is that is asked; DAMAGED, NOT_FOUND ...: nothing is known. */
+typedef rowlock_status (*rl_ask_read)(rl_pool *pool, uint64_t id, uint64_t version, const rl_io *io,
+                                      rl_ask *ask, rowlock_error *err);
+
+/* The lock protocol's part. */
+typedef struct rl_keeping {
+    rl_renew renew;
+    rl_renew look; /* of row locks: sets `asked` alone */
+    rl_ask_read read_ask;
+} rl_keeping;
+
 /*
- * The callbacks of losses run in a second thread, the teller, which is there only while
- * there are losses to tell: a host's slow callback delays the callbacks after it, and
+ * The callbacks of losses and asks run in a second thread, the teller, which is there only while
+ * there is something to tell: a host's slow callback delays the callbacks after it, and
  * nothing else.
  */
 typedef struct rl_teller {
     rl_held_list losses; /* not yet told, the first one first */
+    bool asks;           /* there may be some that are due */
     pthread_cond_t told;
     uint64_t telling; /* key of the hold whose callback is running now; 0: none */
     pthread_t telling_thread;
@@ -89,18 +103,20 @@ typedef struct rl_keeper {
     atomic_bool stop;
     rl_pool *pool;
     rl_journal *journal;
-    rl_renew renew;
+    rl_keeping keeping;
     rl_log log;
     /* the thread's own */
     rl_watch watch;
     rl_renewing renewing;
     int64_t renew_at_us;    /* as found when last something was due */
-    bool writing;           /* the history is being written */
+    int64_t look_at_us;     /* the same of row locks that are to be looked at for asks */
+    bool aside;             /* what runs now gives way to a renewal */
     int64_t write_again_us; /* it could not be: not before */
 } rl_keeper;
 
 rowlock_status rl_keeper_start(rl_keeper *keeper, rl_pool *pool, rl_journal *journal,
-                               rl_renew renew, rl_log log, rowlock_error *err) RL_MUST_USE;
+                               const rl_keeping *keeping, rl_log log,
+                               rowlock_error *err) RL_MUST_USE;
 /* `forked`: the threads are not in this process. */
 void rl_keeper_stop(rl_keeper *keeper, bool forked);
 

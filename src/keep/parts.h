@@ -27,6 +27,20 @@ void rl_teller_join(rl_keeper *keeper);
 /* pthread_create(); a host's signal handlers are not to run in a thread of ours. */
 int rl_thread_make(pthread_t *thread, void *(*function)(void *), void *arg);
 
+/* Around the callback of a hold: see the .c file. */
+void rl_teller_begin(rl_keeper *keeper, const rl_held *held);
+void rl_teller_end(rl_keeper *keeper);
+
+/* --------------------------------------------------------------------------- asks.c */
+
+/* This is the number of the last ask for it; 0: there is none. Whoever was not told of it is to be.
+ */
+void rl_ask_note(rl_keeper *keeper, rl_askable *name, uint64_t number);
+/* The teller's: tells of one that is due, or finds out that there is none: false. */
+bool rl_ask_tell(rl_keeper *keeper);
+/* Looks at row locks for asks. Without the mutex; the statement waits in `wait`. */
+void rl_asks_look(rl_keeper *keeper, const rl_io *how);
+
 /* -------------------------------------------------------------------------- watch.c */
 
 /* Begins its ping if that is due; when it is due next, or to be watched. It may be lost then. */

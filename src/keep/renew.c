@@ -77,6 +77,8 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
 static void apply(rl_keeper *keeper, rl_held *held, int64_t sent_us)
 {
     const rl_renewal *renewal = &keeper->renewing.list[held->slot];
+    if (renewal->held)
+        rl_ask_note(keeper, &held->asks[0], renewal->asked);
     if (renewal->held && renewal->renewed)
         rl_extend_in_time(keeper, held, sent_us, renewal->ttl_us);
     else if (!renewal->held)
@@ -176,7 +178,8 @@ void rl_renew_now(rl_keeper *keeper, const rl_io *how)
     rowlock_error err = {0};
     rl_io io = *how;
     io.deadline_us = now + part_of(first_deadline_us - now, 2);
-    rowlock_status status = keeper->renew(keeper->pool, keeper->renewing.list, count, &io, &err);
+    rowlock_status status =
+        keeper->keeping.renew(keeper->pool, keeper->renewing.list, count, &io, &err);
     if (status == ROWLOCK_OK)
         apply_renewals(keeper, now);
     note_renewal(keeper, status, first_deadline_us, &err);

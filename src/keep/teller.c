@@ -33,31 +33,47 @@ void rl_extend_in_time(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_
         rl_mark_expired(keeper, held, rl_now_us());
 }
 
-/*
- * With the mutex, which it gives up during the callback. The hold is out of our care then
- * and may be gone when the callback returns; rl_keeper_remove() waits for `telling`.
- */
-static void tell_one(rl_keeper *keeper, rl_held *held)
+/* With the mutex, which it gives up until the callback has ended. The hold may be gone by then;
+ * rl_keeper_remove() waits for `telling`. */
+void rl_teller_begin(rl_keeper *keeper, const rl_held *held)
 {
-    rl_teller *teller = &keeper->teller;
+    keeper->teller.telling = held->key;
+    keeper->teller.telling_thread = pthread_self();
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+void rl_teller_end(rl_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->teller.telling = 0;
+    pthread_cond_broadcast(&keeper->teller.told);
+}
+
+static void tell_loss(rl_keeper *keeper, rl_held *held)
+{
     rl_held_take_out(held);
-    teller->telling = held->key;
-    teller->telling_thread = pthread_self();
     char reason[sizeof held->reason];
     snprintf(reason, sizeof reason, "%s", held->reason);
-    pthread_mutex_unlock(&keeper->mutex);
+    rl_teller_begin(keeper, held);
     held->on_lost(held, reason);
-    pthread_mutex_lock(&keeper->mutex);
-    teller->telling = 0;
-    pthread_cond_broadcast(&teller->told);
+    rl_teller_end(keeper);
+}
+
+/* Losses first. False: there is nothing to tell. */
+static bool tell_one(rl_keeper *keeper)
+{
+    if (!keeper->teller.losses.first)
+        return keeper->teller.asks && rl_ask_tell(keeper);
+    tell_loss(keeper, keeper->teller.losses.first);
+    return true;
 }
 
 static void *tell_all(void *arg)
 {
     rl_keeper *keeper = arg;
     pthread_mutex_lock(&keeper->mutex);
-    while (keeper->teller.losses.first && !keeper->teller.silent)
-        tell_one(keeper, keeper->teller.losses.first);
+    while (!keeper->teller.silent && tell_one(keeper))
+        ;
     keeper->teller.busy = false;
     pthread_mutex_unlock(&keeper->mutex);
     return NULL;
@@ -83,7 +99,7 @@ int rl_thread_make(pthread_t *thread, void *(*function)(void *), void *arg)
 bool rl_teller_missing(rl_keeper *keeper)
 {
     rl_teller *teller = &keeper->teller;
-    bool missing = teller->losses.first && !teller->silent && !teller->busy;
+    bool missing = (teller->losses.first || teller->asks) && !teller->silent && !teller->busy;
     if (missing)
         teller->busy = true;
     return missing;

@@ -1,4 +1,6 @@
 /* The renewal of leases: all that a client holds in one statement, from its keeper's thread. */
+#include <stdio.h>
+
 #include "base/text.h"
 #include "kind/lease.h"
 
@@ -41,7 +43,8 @@ static bool renewals_json(rl_buffer *json, const batch *b)
 }
 
 /* The rows come in the order of the list, so that each search is a step; `place` counts from 1. */
-static void mark_held(const batch *b, uint64_t place, uint64_t *at_place, size_t *at)
+static void mark_held(const batch *b, uint64_t place, uint64_t asked, uint64_t *at_place,
+                      size_t *at)
 {
     if (place == 0)
         return;
@@ -49,8 +52,10 @@ static void mark_held(const batch *b, uint64_t place, uint64_t *at_place, size_t
         *at_place = *at = 0;
     for (; *at < b->count && *at_place < place; ++*at)
         *at_place += is_in(b, *at);
-    if (*at_place == place)
-        b->renewals[*at - 1].held = true;
+    if (*at_place != place)
+        return;
+    b->renewals[*at - 1].held = true;
+    b->renewals[*at - 1].asked = asked;
 }
 
 /* With fewer rows than were asked for, the statement was stopped (sql/lease.sql), and nothing is
@@ -66,7 +71,7 @@ static rowlock_status which_are_held(rl_conn *conn, const batch *b, const rl_val
                     &rows, err));
     for (; rl_next(&rows); answers++)
         if (rows.cells[1].u64 != 0)
-            mark_held(b, rows.cells[0].u64, &at_place, &at);
+            mark_held(b, rows.cells[0].u64, rows.cells[2].u64, &at_place, &at);
     if (answers < b->asked)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "somebody stopped the statement that looks after the renewal");
@@ -115,16 +120,78 @@ static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count
     return ROWLOCK_OK;
 }
 
+/* Not on one whose bell a release may want to ring meanwhile. */
+static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
+
 rowlock_status rl_lease_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
                               rowlock_error *err)
 {
-    /* Not on one whose bell a release may want to ring meanwhile. */
-    static const rl_request aside = {.pins = RL_PINS_NOT_LONG};
     rl_conn *conn = NULL;
     RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
     rowlock_status status = renew_on(conn, renewals, count, io, err);
     rl_pool_give(pool, conn);
     if (status == ROWLOCK_OK)
         rl_pool_touch_pinned(pool, rl_now_us() - TOUCH_AFTER_US, io);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------- asks */
+
+static rowlock_status look_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
+                              rowlock_error *err)
+{
+    batch b = {.renewals = renewals, .count = count};
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
+    rl_rows rows;
+    uint64_t at_place = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        renewals[i].moved = renewals[i].identity != conn->server.identity;
+        b.asked += is_in(&b, i);
+    }
+    if (b.asked == 0)
+        return ROWLOCK_OK;
+    if (!renewals_json(&json, &b))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    const rl_value value = rl_text_n(json.text, json.length);
+    RL_TRY(rl_query(conn, RL_SQL_ROW_ASKED, &value, io, &rows, err));
+    while (rl_next(&rows))
+        mark_held(&b, rows.cells[0].u64, rows.cells[1].u64, &at_place, &at);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_asks_look_at(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
+                               rowlock_error *err)
+{
+    rl_conn *conn = NULL;
+    RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
+    rowlock_status status = look_on(conn, renewals, count, io, err);
+    rl_pool_give(pool, conn);
+    return status;
+}
+
+static void keep_ask(const rl_cell *cells, rl_ask *ask)
+{
+    *ask = (rl_ask){.number = cells[0].u64, .stop_us = rl_time_add(rl_now_us(), cells[5].i64)};
+    rl_copy_label(ask->by, sizeof ask->by, cells[1].text);
+    rl_copy_label(ask->reason, sizeof ask->reason, cells[2].text);
+    snprintf(ask->asked_at, sizeof ask->asked_at, "%s", cells[3].text);
+    snprintf(ask->stop_by, sizeof ask->stop_by, "%s", cells[4].text);
+}
+
+rowlock_status rl_ask_read_one(rl_pool *pool, uint64_t id, uint64_t version, const rl_io *io,
+                               rl_ask *ask, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(id), rl_u64(version)};
+    rl_conn *conn = NULL;
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_pool_take(pool, &aside, io, &conn, err));
+    rowlock_status status = rl_query_one(conn, RL_SQL_ASK_READ, values, io, &found, &rows, err);
+    if (status == ROWLOCK_OK && found)
+        keep_ask(rows.cells, ask);
+    rl_pool_give(pool, conn);
+    if (status == ROWLOCK_OK && !found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "nothing is asked");
     return status;
 }

@@ -471,6 +471,37 @@ TS_ONCE(test_a_latch_is_purged)
     }
 }
 
+/* ------------------------------------------------------------------------------ asks */
+
+/* The last ask for a name goes with the name. */
+TS_ONCE(test_asks_are_purged)
+{
+    for (unsigned event = 0; event < 2; event++) {
+        begin(event ? "asks2" : "asks1", false);
+        if (event)
+            install_event();
+        static const char *const names[] = {"lease", "row", "held", "purged"};
+        rowlock_hold *holds[4];
+        for (size_t i = 0; i < 4; i++) {
+            holds[i] =
+                ts_take(client, names[i], i == 1 ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC, 0);
+            WANT(OK, rowlock_ask(client, names[i], NULL, &ts_err));
+        }
+        assert_int_equal(count("lock_ask"), 4);
+        for (size_t i = 0; i < 4; i++)
+            if (i != 2)
+                WANT(OK, rowlock_release(holds[i], &ts_err));
+        WANT(OK, rowlock_purge(client, "purged", &ts_err));
+        assert_int_equal(count("lock_ask"), 3);
+        ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
+        sweep_until(event, "resource", 1);
+        assert_int_equal(count("lock_ask"), 1);
+        assert_int_equal(count("lock_ask a JOIN resource r ON r.id = a.resource_id"), 1);
+        WANT(OK, rowlock_release(holds[2], &ts_err));
+        end();
+    }
+}
+
 /* Two names that a program of later days may have made: one that nobody has used for long, and one
  * whose time is over and whose connection is ours. Each has what goes with either kind. */
 static void add_unknown(void)

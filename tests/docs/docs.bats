@@ -30,7 +30,7 @@ declarations() {
 }
 
 functions() {
-    declarations | sed -E 's/\(.*//; s/.*(rowlock_version|rowlock_status_[a-z]+)$/\1/; s/^(rowlock_status|void|int64_t|uint64_t|size_t|unsigned|int|rowlock_mode|const[a-z_]+\*)(rowlock_)/\2/'
+    declarations | sed -E 's/\(.*//; s/.*(rowlock_version|rowlock_status_[a-z]+)$/\1/; s/^(rowlock_status|void|bool|int64_t|uint64_t|size_t|unsigned|int|rowlock_mode|const[a-z_]+\*)(rowlock_)/\2/'
 }
 
 # NAME number exit-status, from the table of statuses.

@@ -57,6 +57,9 @@ program() {
     [ -z "${ROWLOCK_SANITIZE:-}" ] || sanitize=(-fsanitize="$ROWLOCK_SANITIZE")
     {
         cat <<'C'
+#include <time.h>
+
+#include <rowlock/rowlock_admin.h>
 #include <rowlock/rowlock_barrier.h>
 #include <rowlock/rowlock_latch.h>
 #include <rowlock/rowlock_leader.h>
@@ -200,6 +203,10 @@ recipe() {
 
 @test "recipes.md: 11. one instance in the fleet" {
     recipe 11
+}
+
+@test "recipes.md: 12. ask a holder to give way" {
+    recipe 12
 }
 
 @test "recipes.md: no block leaves a lock behind" {

@@ -16,6 +16,14 @@ enum { DUE_MS = TTL * 9 / 10 - TTL / 3 };
 
 static const char *user;
 static rowlock_hold *holds[LEASES];
+static atomic_int asks_heard[LEASES];
+
+static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
+{
+    (void)hold;
+    (void)what;
+    atomic_fetch_add((atomic_int *)data, 1);
+}
 
 static rowlock_client *open_holder(void)
 {
@@ -29,7 +37,11 @@ static void take_all(rowlock_client *client)
     char name[32];
     for (int i = 0; i < LEASES; i++) {
         snprintf(name, sizeof name, "many-%04d", i);
-        holds[i] = ts_take(client, name, ROWLOCK_OPTIMISTIC, TTL);
+        holds[i] = ts_take_with(client, name,
+                                (rowlock_acquire_options){.wait_ms = 10000,
+                                                          .ttl_ms = TTL,
+                                                          .on_ask = count_ask,
+                                                          .on_ask_data = &asks_heard[i]});
     }
 }
 
@@ -91,6 +103,28 @@ static bool all_have(int64_t least_ms)
     return true;
 }
 
+/* Every third, in one statement: there is no time for many. */
+static void ask_some(int round)
+{
+    ts_sql(mysql,
+           "INSERT INTO lock_ask SELECT id, version, %d, 'them', 'them', '', UTC_TIMESTAMP(6),"
+           " UTC_TIMESTAMP(6) FROM resource WHERE resource_name LIKE 'many-%%'"
+           " AND SUBSTRING(resource_name, 6) %% 3 = 0"
+           " ON DUPLICATE KEY UPDATE number = number + 1",
+           round + 1);
+}
+
+/* Each that was asked, as often as it was; no other. */
+static bool all_heard(int times)
+{
+    for (int i = 0; i < LEASES; i++)
+        assert_true(atomic_load(&asks_heard[i]) <= (i % 3 ? 0 : times));
+    for (int i = 0; i < LEASES; i += 3)
+        if (atomic_load(&asks_heard[i]) < times)
+            return false;
+    return true;
+}
+
 TS_ONCE(test_renewals_are_stopped)
 {
     TS_CLIENT *client = open_holder();
@@ -98,12 +132,14 @@ TS_ONCE(test_renewals_are_stopped)
     take_all(client);
     for (int round = 0; round < ROUNDS; round++) {
         assert_true(POLL_UNTIL(!all_have(DUE_MS + 100), 10000));
+        ask_some(round);
         stopped += storm();
         expect_no_more_than_granted();
         for (int i = 0; i < LEASES; i++)
             assert_held(holds[i]);
         assert_true(POLL_UNTIL(all_have(DUE_MS + 200), 10000));
         expect_no_more_than_granted();
+        assert_true(POLL_UNTIL(all_heard(round + 1), 20000));
     }
     print_message("# %u statements were stopped\n", stopped);
     assert_true(stopped > 0);

@@ -63,11 +63,11 @@ static bool is_working(const session *s, bool with_logins)
     return working;
 }
 
-/* True: done. False: it waits. What waits for time itself (told) is waited for. */
+/* True: done. False: it waits. What waits for time itself (told, asked) is waited for. */
 static bool settle(session *s, const race_step *step, char *outcome)
 {
     int64_t end = ts_now_ms() + STEP_MOST_MS;
-    if (strncmp(step->command, "told ", 5) == 0)
+    if (strncmp(step->command, "told ", 5) == 0 || strncmp(step->command, "asked ", 6) == 0)
         return POLL_UNTIL(session_done(s, outcome), STEP_MOST_MS);
     for (unsigned looks = 0; looks < LOOKS && ts_now_ms() < end;) {
         if (POLL_UNTIL(session_done(s, outcome), LOOK_APART_MS))
@@ -138,7 +138,7 @@ static bool any_running(void)
 static void empty_tables(void)
 {
     static const char *const tables[] = {"resource",   "resource_lock", "lease_renewal",
-                                         "lock_grant", "latch_down",    "lock_value",
+                                         "lock_grant", "latch_down",    "lock_value",    "lock_ask",
                                          "lock_event"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         ts_sql(admin, "DELETE FROM %s", tables[i]);

@@ -10,6 +10,7 @@
  *   which NAME         of a set or of slots: the locks, and their tokens
  *   slots_get NAME     slots_set NAME N      purge NAME
  *   told NAME          waits until the holder has been told of the loss
+ *   ask NAME           asked NAME: was the holder, who has renewed it since, asked to stop?
  *   tx_acquire NAME [wait=...]               fence NAME
  *   section NAME [gated]                     version_read NAME   version_bump NAME
  *   open SESSION       lets the work of that session's gated section go on
@@ -200,6 +201,33 @@ static void do_told(session *s, const words *w, char *out)
     session_hold *slot = find_hold(s, argument(w, 1));
     if (slot && POLL_UNTIL(rowlock_hold_check(slot->hold) == ROWLOCK_LOST, 10000))
         snprintf(out, OUTCOME_MAX, "done");
+}
+
+static void do_ask(session *s, const words *w, char *out)
+{
+    say(out, rowlock_ask(s->client, argument(w, 1), NULL, NULL));
+}
+
+/* It jumps up with each renewal. */
+static bool renewed(const rowlock_hold *hold, int64_t *left)
+{
+    const int64_t before = *left;
+    *left = rowlock_hold_remaining_ms(hold);
+    return *left > before;
+}
+
+/* What it is told is read after the renewal. */
+static void do_asked(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    for (int times = 0; slot && times < 2; times++) {
+        int64_t left = rowlock_hold_remaining_ms(slot->hold);
+        if (!POLL_UNTIL(renewed(slot->hold, &left), 10000))
+            return;
+    }
+    if (slot)
+        snprintf(out, OUTCOME_MAX, "%s",
+                 rowlock_hold_asked(slot->hold, NULL) ? "asked" : "not asked");
 }
 
 static void do_fence(session *s, const words *w, char *out)
@@ -691,6 +719,8 @@ static void run_command(session *s, const char *command, char *out)
         {"release", do_release},
         {"check", do_check},
         {"told", do_told},
+        {"ask", do_ask},
+        {"asked", do_asked},
         {"tx_acquire", do_tx_acquire},
         {"fence", do_fence},
         {"upgrade", do_upgrade},

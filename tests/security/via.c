@@ -202,6 +202,8 @@ static void attack_lease(MYSQL *mysql)
         {"via_latch_open(@id, @v)", ANY},
         {"via_latch_break_member(@id, @v, @me)", ANY},
         {"via_leader_publish('v', 2, @id, @v, @me)", ANY},
+        {"via_ask_put(@me, 'm', 'r', 1, @name, @v + 1)", ANY},
+        {"via_ask_put(CONCAT(REPEAT('a', 26), '-x'), 'm', 'r', 1, @name, @v)", 1644},
     };
     try_each(mysql, of, COUNT(of));
 }
@@ -308,6 +310,13 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_latch_join(@me, 'm', 'k', 86400000001, @id, @name, 0)", 1644},
         {"via_leader_publish(REPEAT('v', 1025), 1, @id, @v, @me)", 1644},
         {"via_leader_publish(NULL, 1, @id, @v, @me)", 1644},
+        {"via_ask_put(@me, 'm', REPEAT('r', 256), 1, 'other', 1)", 1644},
+        {"via_ask_put(@me, 'm', NULL, 1, 'other', 1)", 1644},
+        {"via_ask_put(@me, 'm', 'r', 86400000001, 'other', 1)", 1644},
+        {"via_ask_put(@me, REPEAT('l', 256), 'r', 1, 'other', 1)", 1644},
+        {"via_row_asked('[')", 1644},
+        {"via_ask_read(NULL, 1)", 1644},
+        {"via_ask_pending(NULL, 'other')", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},

@@ -9,7 +9,7 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
        DECLARE state CHAR(5);
        DECLARE said TEXT DEFAULT '';
        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION GET DIAGNOSTICS CONDITION 1 state = RETURNED_SQLSTATE;
-       WHILE step < 21 DO
+       WHILE step < 23 DO
            SET state = '00000';
            CASE step
                WHEN 0 THEN CALL rowlock_acquire(name, 30, 0, token);
@@ -33,6 +33,8 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
                WHEN 18 THEN CALL rowlock_latch_wait(name, 0, NULL, token);
                WHEN 19 THEN CALL rowlock_set_value(name, 1, 'v');
                WHEN 20 THEN CALL rowlock_leader(name, value, token);
+               WHEN 21 THEN CALL rowlock_ask(name, NULL, NULL);
+               WHEN 22 THEN CALL rowlock_asked(name, 1, token, reader);
            END CASE;
            SET said = CONCAT(said, ' ', state);
            SET step = step + 1;
@@ -80,13 +82,13 @@ a> CALL every('NULL');
 a> CALL every('ключ');
 a> CALL every(_utf8mb4 X'F09F9492');
 a> CALL all_of_them();
-= 9 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok | 1 | 1
+= 9 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
 
 # The longest ones; a name with slots leaves room for their numbers.
 a> CALL every(REPEAT('a', 255));
 a> CALL every(REPEAT(_utf8mb4 X'F09F9092', 255));
 a> CALL all_of_them();
-= 255 a, 255 🐒 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLINV RLMOD RLMOD RLMOD RLLST ok | 1 | 1
+= 255 a, 255 🐒 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLINV RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
 
 # What is another text is another lock: case, accents, composed or not.
 a> CALL every('Nightly');
@@ -94,7 +96,7 @@ a> CALL every('nightly');
 a> CALL every('nightlý');
 a> CALL every(_utf8mb4 X'6E696768746C79CC81');
 a> CALL all_of_them();
-= 4 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok | 1 | 1
+= 4 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
 a> SELECT COUNT(*), COUNT(DISTINCT CAST(resource_name AS BINARY)) FROM resource;
 = 15 | 15
 

@@ -1,0 +1,120 @@
+-- Asks the holder of a lock to stop: what src/admin/ask.c does. The grace is in seconds, NULL: 60; the reason may be NULL. Of a name
+-- with slots each slot that is held is asked.
+CREATE PROCEDURE rowlock_ask(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                             IN p_grace DECIMAL(40, 6), IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_slots, v_asked BIGINT UNSIGNED;
+    DECLARE v_one BOOLEAN;
+    CALL rl_name_check(p_name);
+    IF COALESCE(p_grace, 60) NOT BETWEEN 0.001 AND 86400 THEN
+        CALL rl_signal('RLINV', p_name, CONCAT('the grace for %s is ', p_grace + 0e0, '; give 0.001 to 86400 seconds'));
+    END IF;
+    CALL rl_alone('asking for', p_name);
+    CALL rl_writable_for(p_name);
+    CALL rl_ask_slots(p_name, v_slots);
+    IF v_slots = 0 THEN
+        CALL rl_ask(p_name, COALESCE(p_grace, 60) * 1000000, p_reason, v_one);
+        SET v_asked = v_one;
+    ELSE
+        SET v_asked = 0;
+        WHILE v_slots > 0 DO
+            SET v_slots = v_slots - 1;
+            CALL rl_ask(CONCAT(p_name, '#', v_slots), COALESCE(p_grace, 60) * 1000000, p_reason, v_one);
+            SET v_asked = v_asked + v_one;
+        END WHILE;
+    END IF;
+    IF v_asked = 0 THEN
+        CALL rl_signal('RLNOF', p_name, 'nobody holds %s (as far as is published)');
+    END IF;
+END;
+
+-- Was the holder of a lease asked to stop? p_left: NULL: it was not; else so many seconds are left, below 0: the time is over. For a
+-- job to look at now and then, outside a transaction. RLLST: it is not held with that token any more.
+CREATE PROCEDURE rowlock_asked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
+                               OUT p_left DECIMAL(40, 6), OUT p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_token BIGINT UNSIGNED;
+    CALL rl_name_check(p_name);
+    CALL rl_token_check('token', p_name, p_token, v_token);
+    CALL rl_alone('looking whether somebody asks for', p_name);
+    CALL rl_check_alone(p_name, v_token);
+    CALL rl_ask_read(p_name, v_token, p_left, p_reason);
+END;
+
+CREATE PROCEDURE rl_ask_read(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
+                             OUT p_left DECIMAL(40, 6), OUT p_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_left = NULL, p_reason = NULL;
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT TIMESTAMPDIFF(MICROSECOND, v_now, a.stop_by) / 1e6, a.reason INTO p_left, p_reason
+      FROM resource r
+      JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version
+     WHERE r.resource_name = p_name AND r.version = p_token;
+    COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
+END;
+
+-- How many slots the name has; 0: it is another lock. RLNOF: it is none; RLMOD: one that has no holder.
+CREATE PROCEDURE rl_ask_slots(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_slots BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT kind, slots INTO v_kind, p_slots FROM resource WHERE resource_name = p_name;
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF v_kind IS NULL THEN
+        CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF v_kind IN ('latch', 'barrier') THEN
+        CALL rl_signal('RLMOD', p_name, CONCAT('%s is a ', v_kind, ', which has no holder to ask'));
+    ELSEIF v_kind IN ('optimistic', 'pessimistic') THEN
+        SET p_slots = 0;
+    ELSEIF v_kind <> 'slots' THEN
+        CALL rl_wrong_kind(p_name, v_kind, v_kind);
+    END IF;
+END;
+
+-- Each statement by itself: nothing stays locked for others where somebody stops the call in between.
+CREATE PROCEDURE rl_ask(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_grace_us BIGINT UNSIGNED,
+                        IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_asked BOOLEAN)
+BEGIN
+    DECLARE v_now, v_acquired DATETIME(6);
+    DECLARE v_version BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_holder VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_held_by VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_reason VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT LEFT(COALESCE(p_reason, ''), 250);
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
+    DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
+    CALL rl_login(v_login);
+    CALL rl_now(v_now);
+    SET p_asked = FALSE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT r.kind, r.version, IF(r.status = 'shared', '', r.owner), IF(r.status = 'shared', '', r.owner_label), r.acquired_at
+      INTO v_kind, v_version, v_holder, v_held_by, v_acquired
+      FROM resource r
+      LEFT JOIN lease_renewal l ON l.id = r.id
+     WHERE r.resource_name = p_name
+       AND (   (r.status = 'held' AND (r.kind = 'pessimistic' OR {{expiry(r.version)}} > v_now))
+            OR (r.status = 'shared'
+                AND (SELECT COUNT(*) FROM lock_grant g
+                      WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > v_now) > 0));
+    COMMIT AND NO CHAIN NO RELEASE;
+    IF v_kind IS NOT NULL THEN
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{ask_put(owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16)))), label = v_label, reason = v_reason, grace_us = p_grace_us,
+                  name = p_name, seen = v_version, now = v_now)}};
+        SET p_asked = ROW_COUNT() > 0;
+        COMMIT AND NO CHAIN NO RELEASE;
+    END IF;
+    IF p_asked THEN
+        CALL rl_event(p_name, v_kind, 'asked', v_version, v_holder, v_held_by, v_now, NULL,
+                      IF(v_holder = '', NULL, TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000),
+                      CONCAT('by ', v_label, ', within ', p_grace_us / 1e6, 's', IF(v_reason = '', '', ': '), v_reason));
+        COMMIT AND NO CHAIN NO RELEASE;
+    END IF;
+    SET v_last = LAST_INSERT_ID(v_last);
+END;

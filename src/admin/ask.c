@@ -1,0 +1,287 @@
+/* Asks the holder of a lock to stop, and waits until it has. See sql/ask.sql. */
+#include "admin/admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/hold.h"
+#include "engine/kind.h"
+#include "wait/backoff.h"
+
+#define TRIES         3 /* where the reply was lost, or the lock changed hands just then */
+#define LOOK_FIRST_US 20000
+#define LOOK_MOST_US  1000000
+#define PREFIX_MAX    (ROWLOCK_NAME_MAX * 4 + 2)
+
+/* One lock. */
+typedef struct asking {
+    rowlock_client *client;
+    const char *name;
+    const rowlock_ask_options *options;
+    rl_budget budget;
+    uint64_t version; /* of the holder that was asked */
+    bool of_connection;
+} asking;
+
+static rowlock_status nobody(const char *name, bool of_connection, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "nobody holds '%s'%s", name,
+                   of_connection
+                       ? ", as far as is published; an unfenced holder is not, and cannot "
+                         "be asked"
+                       : "");
+}
+
+static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_MODE,
+                   "'%s' is a %s, which has no holder to ask; `rowlock break` "
+                   "ends it",
+                   info->name, info->kind == ROWLOCK_KIND_LATCH ? "latch" : "barrier");
+}
+
+/* ------------------------------------------------------------------------------ the ask */
+
+/* Once more after a reply that was lost: with the same owner it is the same ask. */
+static rowlock_status put(const asking *a, uint64_t seen, bool *done, rowlock_error *err)
+{
+    char owner[ROWLOCK_OWNER_MAX + 1];
+    rl_client_owner(a->client, owner);
+    const rl_value values[] = {rl_text(owner),
+                               rl_text(a->client->label),
+                               rl_text(a->options->reason),
+                               rl_u64((uint64_t)a->options->grace_ms * 1000),
+                               rl_text(a->name),
+                               rl_u64(seen)};
+    rowlock_status status = ROWLOCK_OK;
+    bool unsure = false;
+    for (int i = 0; i < TRIES; i++) {
+        rl_done rows = {0};
+        status = rl_client_run(a->client, &a->budget, RL_SQL_ASK_PUT, values, &rows, err);
+        *done = rows.rows > 0;
+        unsure |= status == ROWLOCK_UNKNOWN;
+        if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
+            status != ROWLOCK_DEADLOCK)
+            return status;
+    }
+    if (unsure && err)
+        err->status = ROWLOCK_UNKNOWN;
+    return unsure ? ROWLOCK_UNKNOWN : status;
+}
+
+/* "1m30s", "250ms" */
+static void say_grace(char *text, size_t size, int64_t ms)
+{
+    if (ms % 1000)
+        snprintf(text, size, "%" PRId64 "ms", ms);
+    else if (ms % 60000)
+        snprintf(text, size, "%" PRId64 "s", ms / 1000);
+    else
+        snprintf(text, size, "%" PRId64 "m", ms / 60000);
+}
+
+static void record(const asking *a, const rowlock_info *info)
+{
+    char label[RL_LABEL_IN_DETAIL];
+    char grace[32];
+    char detail[2 * RL_LABEL_IN_DETAIL + 64];
+    rl_copy_label(label, sizeof label, a->client->label);
+    say_grace(grace, sizeof grace, a->options->grace_ms);
+    snprintf(detail, sizeof detail, "by %s, within %s%s%s", label, grace,
+             *a->options->reason ? ": " : "", a->options->reason);
+    const rl_event event = {.name = a->name,
+                            .kind = a->of_connection ? RL_KIND_ROW : RL_KIND_LEASE,
+                            .event = "asked",
+                            .version = a->version,
+                            .owner = info->owner,
+                            .label = info->owner_label,
+                            .waited_ms = RL_UNKNOWN_MS,
+                            .held_ms = info->held_ms,
+                            .detail = detail};
+    rl_client_record(a->client, &event);
+}
+
+/* *done: who was seen to hold it was asked, and nobody else. */
+static rowlock_status ask_holder(asking *a, const rowlock_info *info, bool *done,
+                                 rowlock_error *err)
+{
+    a->version = info->token;
+    a->of_connection = info->kind == ROWLOCK_KIND_ROW;
+    if (info->state != ROWLOCK_HELD)
+        return nobody(a->name, a->of_connection, err);
+    RL_TRY(put(a, info->token, done, err));
+    if (*done)
+        record(a, info);
+    return ROWLOCK_OK;
+}
+
+/* ----------------------------------------------------------------------------- the wait */
+
+static void keep_held(void *data, const rl_cell *cells)
+{
+    *(bool *)data = cells[0].u64 != 0;
+}
+
+/* A row lock whose connection has ended is published all the same: the list looks at its row. */
+static rowlock_status look_at_row(const asking *a, bool *held, rowlock_error *err)
+{
+    static const rowlock_list_options any = {0};
+    rowlock_list *list = NULL;
+    rowlock_status status = rl_catalog_list(a->client, a->name, &any, &list, err);
+    if (status == ROWLOCK_NOT_FOUND)
+        return ROWLOCK_OK;
+    RL_TRY(status);
+    const rowlock_info *info = rowlock_list_at(list, 0);
+    *held = info->token == a->version && info->state == ROWLOCK_HELD;
+    rowlock_list_free(list);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status look_at_lease(const asking *a, bool *held, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(a->version), rl_text(a->name)};
+    bool found = false;
+    RL_TRY(rl_client_read(a->client, &a->budget, RL_SQL_ASK_PENDING, values, keep_held, held,
+                          &found, err));
+    return found ? ROWLOCK_OK
+                 : rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the look at '%s'", a->name);
+}
+
+static rowlock_status has_ended(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    const asking *a = data;
+    bool held = false;
+    (void)hint_us;
+    RL_TRY(a->of_connection ? look_at_row(a, &held, err) : look_at_lease(a, &held, err));
+    if (!held)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_BUSY, "who was asked still holds '%s'", a->name);
+}
+
+static rowlock_status await_end(asking *a, const rl_budget *budget, rowlock_error *err)
+{
+    a->budget = *budget;
+    const rl_attempts how = {.budget = budget,
+                             .outage_us = a->client->outage_us,
+                             .backoff = {.first_us = LOOK_FIRST_US, .most_us = LOOK_MOST_US}};
+    return rl_attempt_until(&how, has_ended, a, err);
+}
+
+/* ---------------------------------------------------------------------------- altogether */
+
+typedef struct found {
+    rowlock_list *list;
+    const rowlock_info *info;
+} found;
+
+static rowlock_status find(rowlock_client *client, const char *name, found *it, rowlock_error *err)
+{
+    static const rowlock_list_options any = {0};
+    rowlock_list_free(it->list);
+    it->list = NULL;
+    RL_TRY(rl_catalog_list(client, name, &any, &it->list, err));
+    it->info = rowlock_list_at(it->list, 0);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status ask_one(asking *a, found *it, rowlock_error *err)
+{
+    bool done = false;
+    for (int i = 0; i < TRIES; i++) {
+        RL_TRY(ask_holder(a, it->info, &done, err));
+        if (done)
+            return ROWLOCK_OK;
+        RL_TRY(find(a->client, a->name, it, err));
+    }
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", a->name);
+}
+
+/* Each slot is a lock of its own. */
+static bool is_slot(const rowlock_info *info, size_t prefix_length)
+{
+    const char *number = info->name + prefix_length;
+    const bool is_lock = info->kind == ROWLOCK_KIND_LEASE || info->kind == ROWLOCK_KIND_ROW;
+    return is_lock && *number && strspn(number, "0123456789") == strlen(number);
+}
+
+static rowlock_status ask_slots(asking *all, const rowlock_list *slots, size_t prefix_length,
+                                size_t *asked, rowlock_error *err)
+{
+    for (size_t i = 0; i < rowlock_list_count(slots); i++) {
+        const rowlock_info *info = rowlock_list_at(slots, i);
+        asking *a = &all[i];
+        bool done = false;
+        if (!is_slot(info, prefix_length) || info->state != ROWLOCK_HELD)
+            continue;
+        a->name = info->name;
+        /* Who has let it go meanwhile has stopped. */
+        RL_TRY(ask_holder(a, info, &done, err));
+        if (!done)
+            a->version = 0;
+        *asked += done;
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status ask_all(const asking *whole, const rowlock_list *slots, size_t prefix_length,
+                              const rl_budget *budget, rowlock_error *err)
+{
+    const size_t count = rowlock_list_count(slots);
+    asking *all = calloc(count + 1, sizeof *all);
+    size_t asked = 0;
+    if (!all)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        all[i] =
+            (asking){.client = whole->client, .options = whole->options, .budget = whole->budget};
+    rowlock_status status = ask_slots(all, slots, prefix_length, &asked, err);
+    if (status == ROWLOCK_OK && asked == 0)
+        status = rl_fail(err, ROWLOCK_NOT_FOUND, "nobody holds a slot of '%s'", whole->name);
+    for (size_t i = 0; i < count && status == ROWLOCK_OK && budget; i++)
+        if (all[i].version)
+            status = await_end(&all[i], budget, err);
+    free(all);
+    return status;
+}
+
+/* Those with too high a number, too: they are held as long as nobody lets them go. */
+static rowlock_status ask_name_with_slots(const asking *whole, const rl_budget *budget,
+                                          rowlock_error *err)
+{
+    char prefix[PREFIX_MAX];
+    rowlock_list *slots = NULL;
+    const size_t length = (size_t)snprintf(prefix, sizeof prefix, "%s#", whole->name);
+    const rowlock_list_options options = {.prefix = prefix, .limit = 100 * ROWLOCK_SLOTS_MAX};
+    RL_TRY(rl_catalog_list(whole->client, NULL, &options, &slots, err));
+    rowlock_status status = ask_all(whole, slots, length, budget, err);
+    rowlock_list_free(slots);
+    return status;
+}
+
+/* `wait` NULL: the end is not waited for. */
+static rowlock_status ask(asking *a, found *it, const rl_budget *wait, rowlock_error *err)
+{
+    RL_TRY(find(a->client, a->name, it, err));
+    if (it->info->kind == ROWLOCK_KIND_SLOTS)
+        return ask_name_with_slots(a, wait, err);
+    if (it->info->kind == ROWLOCK_KIND_LATCH || it->info->kind == ROWLOCK_KIND_BARRIER)
+        return cannot_be_asked(it->info, err);
+    RL_TRY(ask_one(a, it, err));
+    return wait ? await_end(a, wait, err) : ROWLOCK_OK;
+}
+
+rowlock_status rl_ask_to_stop(rowlock_client *client, const char *name,
+                              const rowlock_ask_options *options, rowlock_error *err)
+{
+    rl_budget wait = rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
+    asking a = {.client = client,
+                .name = name,
+                .options = options,
+                .budget = rl_budget_start(0, client->limit_ms, NULL)};
+    found it = {0};
+    rowlock_status status = ask(&a, &it, options->wait_ms ? &wait : NULL, err);
+    rowlock_list_free(it.list);
+    return status;
+}
