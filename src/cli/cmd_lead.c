@@ -5,6 +5,7 @@
  * ended, in whatever way, the lease is released, and the pause lets another host have it.
  */
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,6 +117,7 @@ const cli_command cli_lead = {
     .options = options,
     .into = &(leading){.run = {.not_got = 1,
                                .kill_after_ms = RUN_KILL_AFTER_MS,
+                               .on_ask = SIGTERM,
                                .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER,
                                            .ttl_ms = ROWLOCK_TTL_DEFAULT_MS}},
                        .pause_us = PAUSE_FIRST_US},

@@ -264,6 +264,18 @@ is_led() {
     rl leader "$L"
 }
 
+@test "asked to stop: its command ends by SIGTERM, another one leads, and it is in line again" {
+    two_lead
+    rl ask -w 20 --reason='a deploy' "$L"
+    poll leader_is two
+    grep -q "asked to stop by .*: a deploy" "$D/err.one"
+    stops two
+    poll leader_is one
+    poll got runs 3
+    stops one
+    ran 3
+}
+
 @test "SIGUSR1 and SIGUSR2 are the command's; without one they are nobody's" {
     hold --ttl=60s
     background lead "$L" -- sh -c 'trap "echo one >>\"$D/heard\"" USR1; trap "echo two >>\"$D/heard\"" USR2
