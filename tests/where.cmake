@@ -92,7 +92,7 @@ set(ROWLOCK_WHERE
   "faults_gather                              all  shared servers,asan,tsan,coverage  30      1"
   "faults_asks                                all  shared servers,asan,tsan,coverage  40      1"
   "faults_renewals                            all  own    servers                     12      1"
-  "faults_runs                                all  itself asan                        75      2"
+  "faults_runs                                all  itself asan                        90      2"
   "faults_runs_.*                             all  itself -                           40      2"
   "faults_bytes                               all  shared -                           120     1"
   "faults_refusals                            all  own    coverage                    60      1"
