@@ -134,7 +134,8 @@ static const struct {
               {"lock_event", false, 1, "id"},
               {"lock_total", false, 3, "id"},
               {"lock_grant", false, 5, "resource_id,owner"},
-              {"latch_down", false, 6, "resource_id,generation,down_key"}};
+              {"latch_down", false, 6, "resource_id,generation,down_key"},
+              {"once_run", false, 8, "resource_id,period_start"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,
