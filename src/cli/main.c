@@ -26,6 +26,7 @@ static const subcommand commands[] = {
     {"slots", &cli_slots, {"batch"}},
     {"latch", &cli_latch, {"batch"}},
     {"barrier", &cli_barrier, {"batch"}},
+    {"once", &cli_once, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

@@ -99,9 +99,8 @@ bool run_take_command(run_options *out, const run_role *role)
     return out->command[0][0] || !cli_usage("the command is empty");
 }
 
-static bool check(void *into)
+bool run_options_settle(run_options *out)
 {
-    run_options *out = into;
     const int64_t max_hold_ms = out->acquire.max_hold_ms;
     out->context.starts_command = true;
     /* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
@@ -115,7 +114,12 @@ static bool check(void *into)
     out->children = out->leave_children  ? CHILDREN_LEAVE
                     : out->wait_children ? CHILDREN_WAIT
                                          : CHILDREN_END;
-    return take_operands(out);
+    return true;
+}
+
+static bool check(void *into)
+{
+    return run_options_settle(into) && take_operands(into);
 }
 
 #define AT(member) CLI_AT(run_options, member)
