@@ -3,6 +3,7 @@
  * library, and cannot do by calling the procedures himself with whatever values and session
  * variables.
  */
+#include "rowlock/rowlock_once.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -200,6 +201,11 @@ static void attack_lease(MYSQL *mysql)
         {"via_latch_join(@me, 'm', 1000000, @id, @name, 0)", ANY},
         {"via_latch_open(@id, @v)", ANY},
         {"via_latch_break_member(@id, @v, @me)", ANY},
+        {"via_once_insert(0, 1000000, @id, @v, @me)", ANY},
+        {"via_once_take(1000000, 1, @id, @v, @me, 0, 0, 1000000)", ANY},
+        {"via_once_take(1000000, 1, @id, @v + 1, @me, 0, @v, 1000000)", ANY},
+        {"via_once_end(1, 0, @id, @v, @me)", ANY},
+        {"via_caller_once_done(@id, @v + 1, '" KEY "')", ANY},
     };
     try_each(mysql, of, COUNT(of));
 }
@@ -210,6 +216,8 @@ TS_ONCE(test_a_lease_is_its_holders)
     const char *name = ts_name("mine");
     /* Its renewals, one after a third of that, would change the rows, too. */
     TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 600000);
+    rowlock_once_result begun;
+    WANT(OK, rowlock_once_begin(hold, 0, 1000000, NULL, &begun, &ts_err));
     for (size_t i = 0; i < COUNT(sessions); i++) {
         char *before = ts_dump(root, ts_schema());
         TS_MYSQL *mysql = session(i, name);
@@ -303,6 +311,12 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_latch_down('', @me, @id, @name, 0)", 1644},
         {"via_latch_down(REPEAT('k', 256), @me, @id, @name, 0)", 1644},
         {"via_latch_join(@me, 'm', 86400000001, @id, @name, 0)", 1644},
+        {"via_once_insert(0, 253402300800000000, @id, @v, @me)", 1644},
+        {"via_once_insert(NULL, 1, @id, @v, @me)", 1644},
+        {"via_once_take(1, 0, @id, @v, @me, 0, 0, 1000001)", 1644},
+        {"via_once_end(0, 256, @id, @v, @me)", 1644},
+        {"via_once_list(@name, 253402300800000000, 1)", 1644},
+        {"via_once_list_all('', 100001)", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},
