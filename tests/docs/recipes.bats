@@ -60,6 +60,7 @@ program() {
 #include <rowlock/rowlock_barrier.h>
 #include <rowlock/rowlock_latch.h>
 #include <rowlock/rowlock_mysql.h>
+#include <rowlock/rowlock_once.h>
 
 #include "example.h"
 
@@ -143,9 +144,9 @@ recipe() {
 }
 
 @test "recipes.md: each recipe has all three languages, and what Redisson and Curator call it" {
-    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 10 ]
-    [ "$(grep -c '^## ' "$PAGE")" -eq 10 ]
-    for number in 1 2 3 4 5 6 7 8 9 10; do
+    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 11 ]
+    [ "$(grep -c '^## ' "$PAGE")" -eq 11 ]
+    for number in 1 2 3 4 5 6 7 8 9 10 11; do
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
@@ -193,6 +194,10 @@ recipe() {
 
 @test "recipes.md: 10. begin together, end together" {
     recipe 10
+}
+
+@test "recipes.md: 11. once in a period" {
+    recipe 11
 }
 
 @test "recipes.md: no block leaves a lock behind" {
