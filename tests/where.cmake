@@ -53,7 +53,7 @@ set(ROWLOCK_WHERE
   "cli_run_death                              test shared -                           100     1"
   "cli_run.*                                  test shared asan                        50      1"
   "cli_waiters                                test shared asan,coverage               30      1"
-  "cli_(connect|commands|locks|slots|latch|barrier) test shared asan                        30      1"
+  "cli_(connect|commands|locks|slots|latch|barrier|once) test shared asan                        30      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_event                                  test itself servers,asan,coverage       30      1"
   "cli_doctor                                 test itself servers,asan,coverage       18      1"
