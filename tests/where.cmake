@@ -86,6 +86,7 @@ set(ROWLOCK_WHERE
   "faults_bell                                all  shared servers,tsan,coverage       40      1"
   "faults_shared                              all  shared servers,asan,tsan,coverage  80      1"
   "faults_gather                              all  shared servers,asan,tsan,coverage  30      1"
+  "faults_once                                all  shared servers,asan,coverage       40      1"
   "faults_renewals                            all  own    servers                     12      1"
   "faults_runs                                all  itself asan                        75      2"
   "faults_runs_.*                             all  itself -                           40      2"
