@@ -7,6 +7,11 @@ load run_helpers
 
 YEAR=--per=12month
 
+teardown() {
+    run_teardown
+    [ -z "${CLOCK:-}" ] || rm -rf "$CLOCK"
+}
+
 # once_in [OPTION...]: notes in $D/runs which period and attempt it is; exits with $D/status, if that is there.
 once_in() {
     # shellcheck disable=SC2016
@@ -292,4 +297,48 @@ $((Y - 2)) 2" ]
 @test "the name may be 'status'" {
     is_silent 0 rl once $YEAR status -- touch "$D/ran"
     [ -e "$D/ran" ]
+}
+
+# server_clock SECONDS: that of a server of the test's own is so far ahead. Never half written: it is read at each look.
+server_clock() {
+    echo "$1" >"$CLOCK/new"
+    chmod 644 "$CLOCK/new"
+    mv "$CLOCK/new" "$CLOCK/now"
+}
+
+@test "the server's clock is put forward and back: it says which period it is, when the lock is granted" {
+    local preload
+    preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
+    CLOCK=$(mktemp -d /tmp/rowlock-clock.XXXXXX)
+    chmod 711 "$CLOCK" # the server's user is another one
+    server_clock +0
+    ROWLOCK_TEST_SOCKET=$(LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start | tail -n 1)
+    TEST_OPTIONS=$D/own.cnf
+    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
+    rl init -q
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 1
+    server_clock +31622400
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 2
+    [ "$(tail -n 1 "$D/runs")" = "$(($(this_year) + 1))-01-01T00:00:00Z 1" ]
+    server_clock +0
+    is_silent 0 once_in $YEAR
+    has_run 2
+    # One that waits for the lock over the end of a period.
+    L="$L late"
+    hold
+    # shellcheck disable=SC2016
+    (rl_exec once $YEAR "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START" >"$D/late"') </dev/null >"$D/said" 2>&1 3>&- &
+    NEXT=$!
+    poll waiter_is_there
+    server_clock +31622400
+    touch "$D/let_go"
+    poll test -s "$D/late"
+    [ "$(cat "$D/late")" = "$(($(this_year) + 1))-01-01T00:00:00Z" ]
+    ends_with 0 "$NEXT"
+    rl once status --json "$L" | json 'length == 1'
+    own_server remove
 }

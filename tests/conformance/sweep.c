@@ -577,12 +577,13 @@ static void make_ledger(void)
     ts_sql(mysql, "UPDATE resource SET resource_name = CONCAT('n', id), kind = 'optimistic'");
     ts_sql(mysql, "DELETE FROM resource_lock");
     ts_sql(mysql, "INSERT IGNORE INTO lease_renewal (id) SELECT id FROM resource");
-    ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = 2");
+    ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id IN (2, 4)");
     add_period(1, 400, -1, "done"); /* not over */
     for (unsigned old = 60; old >= 20; old -= 10)
         add_period(2, old, old - 1, "failed"); /* its name is in use */
     add_period(3, 300, 200, "running");        /* over for long, and unused */
     add_period(3, 400, 300, "done");
+    add_period(4, 300, 200, "done"); /* the only one of a name that is in use */
 }
 
 TS_ONCE(test_the_ledger)
@@ -592,14 +593,14 @@ TS_ONCE(test_the_ledger)
         make_ledger();
         if (event)
             install_event();
-        sweep_until(event, "resource", 2);
-        sweep_until(event, "once_run", 3);
-        periods_are("n1:400 n2:30 n2:20");
+        sweep_until(event, "resource", 3);
+        sweep_until(event, "once_run", 4);
+        periods_are("n1:400 n2:30 n2:20 n4:300");
         WANT(BUSY, rowlock_purge(client, "n1", &ts_err));
         assert_non_null(strstr(ts_err.message, "a period that is not over"));
         ts_sql(mysql, "UPDATE once_run SET period_end = UTC_TIMESTAMP(6)");
         WANT(OK, rowlock_purge(client, "n1", &ts_err));
-        periods_are("n2:30 n2:20");
+        periods_are("n2:30 n2:20 n4:300");
         end();
     }
 }

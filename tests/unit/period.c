@@ -107,6 +107,15 @@ TS_ONCE(daylight_saving_in_new_york)
            "2026-11-02T06:30:00Z");
 }
 
+/* At one minute past midnight, back to the day before: that has ended all the same. */
+TS_ONCE(daylight_saving_in_newfoundland)
+{
+    expect("America/St_Johns", "1d", NULL, "2010-11-07T02:29:00Z", "2010-11-06T02:30:00Z",
+           "2010-11-07T02:30:00Z");
+    expect("America/St_Johns", "1d", NULL, "2010-11-07T02:40:00Z", "2010-11-07T02:30:00Z",
+           "2010-11-08T03:30:00Z");
+}
+
 /* By half an hour: 2026-04-04 15:00 UTC 02:00 becomes 01:30; 2026-10-03 15:30 UTC 02:00 becomes
  * 02:30. */
 TS_ONCE(daylight_saving_on_lord_howe)
