@@ -33,11 +33,14 @@ function demand(p) {
     if (p == "grace_us") return "p_grace_us <= 86400000000"
     if (p == "member") return "LENGTH(p_member) <= 63"
     if (p == "value") return "LENGTH(p_value) <= 1024"
+    if (p ~ /^(start|end|ends_after)$/) return "p_" p " BETWEEN 0 AND 253402300799999999"
+    if (p == "attempts") return "p_attempts <= 1000000"
+    if (p == "exit_status") return "p_exit_status <= 255"
     if (p == "limit") return "p_limit <= 100000"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|all|connection_id|expected|fenced|generation|id|kind|lease|name|number|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|again|all|connection_id|done|expected|fenced|generation|id|kind|lease|name|number|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 

@@ -41,11 +41,11 @@ SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALES
                FROM information_schema.statistics s
               WHERE s.table_schema = DATABASE()
                 AND s.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor',
-                                     'lock_event', 'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask')
+                                     'lock_event', 'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask', 'once_run')
               GROUP BY s.table_name) k ON k.of_table = t.table_name
  WHERE t.table_schema = DATABASE()
    AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
-                        'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask');
+                        'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask', 'once_run');
 
 -- Refused to a user that may not read the table, of which information_schema then knows nothing.
 -- name: schema_see

@@ -88,6 +88,20 @@ SELECT r.id, r.version, CONVERT(UNHEX(:down_key) USING utf8mb4), :owner, UTC_TIM
     ON DUPLICATE KEY UPDATE
        down_at = latch_down.down_at + INTERVAL 1 MICROSECOND;
 
+-- The token proves whose attempt it is; whoever retries the period waits until the transaction has ended.
+-- name: caller_once_done
+-- via: by hand
+-- kind: text
+-- params: id u64, version u64, key text
+UPDATE {schema}.once_run
+   SET state = 'done',
+       ended_at = UTC_TIMESTAMP(6),
+       exit_status = 0
+ WHERE resource_id = :id
+   AND token = :version
+   AND state = 'running'
+   AND :key IS NOT NULL;
+
 -- name: caller_nothing
 -- kind: text
 DO 0;

@@ -109,15 +109,21 @@ r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
--- slots a name has stays. Not NOT EXISTS: a KILL QUERY that meets it may make that true.)
+-- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many slots a name has stays.) Nor does
+-- what was done in a period that is not over: without the name it would be done again. (Asked for so that a KILL QUERY, which MariaDB may
+-- turn into a NULL, keeps the name.)
 -- clause: unused
 r.status = 'free'
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')
 AND (r.kind <> 'barrier'
      OR (SELECT COUNT(*) FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)) = 0)
 AND {{open(r.)}}
-AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND;
+AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
+AND (SELECT COALESCE(o.period_end, CAST('1970-01-01' AS DATETIME(6)))
+       FROM (SELECT 1 AS one) p
+       LEFT JOIN once_run o ON o.resource_id = r.id
+      ORDER BY o.period_start DESC
+      LIMIT 1) <= UTC_TIMESTAMP(6);
 
 -- What a list shows of the names that a derived table v chooses, which has these columns.
 -- clause: shown
@@ -175,6 +181,25 @@ COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version A
 -- Is what is there of an earlier holder, or of this one and not later than what it publishes now?
 -- clause: published_before
 lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
+
+-- A time that came as microseconds since 1970.
+-- clause: at_us(us)
+(CAST('1970-01-01' AS DATETIME(6)) + INTERVAL {us} MICROSECOND);
+
+-- Periods of the ledger, and what a list shows of those that a derived table v has. `alive`: whoever runs it still has the lease.
+-- clause: once_chosen
+SELECT r.resource_name, o.period_start, o.period_end, o.state, o.token, o.owner_label, o.attempts, o.started_at, o.ended_at,
+       o.exit_status,
+       o.state = 'running' AND r.version = o.token AND r.status = 'held' AND NOT ({{expired}}) AS alive
+  FROM once_run o
+  JOIN resource r ON r.id = o.resource_id
+  JOIN lease_renewal l ON l.id = r.id;
+
+-- clause: once_shown
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), COALESCE(v.resource_name, ''),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', v.period_start), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', v.period_end),
+COALESCE(v.state, ''), COALESCE(v.alive, 0), COALESCE(v.token, 0), COALESCE(v.owner_label, ''), COALESCE(v.attempts, 0),
+v.started_at, v.ended_at, TIMESTAMPDIFF(MICROSECOND, v.started_at, COALESCE(v.ended_at, UTC_TIMESTAMP(6))), v.exit_status;
 
 -- What follows where no event sweeps (doctor_event).
 -- clause: not_swept

@@ -42,7 +42,8 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
 -- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
--- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked.
+-- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked, _once_begin, _once_done,
+-- _once_failed, _once_status.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
@@ -65,6 +66,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`lock_grant` TO 'batch'@'local
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`latch_down` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -83,6 +85,7 @@ GRANT SELECT, DELETE ON `rowlock`.`lock_grant` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`latch_down` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -97,6 +100,7 @@ GRANT SELECT ON `rowlock`.`lock_grant` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`latch_down` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

@@ -121,7 +121,7 @@ DELETE d
 -- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
-DELETE r, l, q, t, g, v, a
+DELETE r, l, q, t, g, v, a, o
   FROM (SELECT r.id
           FROM JSON_TABLE(:names, '$[*]' COLUMNS (
                    id BIGINT UNSIGNED PATH '$[0]',
@@ -138,7 +138,8 @@ DELETE r, l, q, t, g, v, a
   LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id
   LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id
   LEFT JOIN lock_value v FORCE INDEX (PRIMARY) ON v.resource_id = r.id
-  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id;
+  LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id
+  LEFT JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = r.id;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
 -- name: purge_row_locks
@@ -225,6 +226,19 @@ DELETE g
          LIMIT :limit
            FOR UPDATE /*!80000 OF g, r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = x.resource_id AND g.owner = x.owner;
+
+-- Periods of the ledger that ended longer ago than the history goes back, and were worked at no later; not the newest of a name.
+-- name: sweep_once
+-- params: age_us u64, limit u64
+DELETE o
+  FROM (SELECT o.resource_id, o.period_start
+          FROM once_run o
+         WHERE o.period_end <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+           AND COALESCE(o.ended_at, o.started_at) <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+           AND EXISTS (SELECT 1 FROM once_run n WHERE n.resource_id = o.resource_id AND n.period_start > o.period_start)
+         LIMIT :limit
+           FOR UPDATE /*!80000 OF o */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = x.resource_id AND o.period_start = x.period_start;
 
 -- A name that nobody uses any more; its slots' own rows went before.
 -- name: purge_slots

@@ -154,6 +154,31 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_latch_down(rowlock_client
                                                                   uint64_t generation,
                                                                   rowlock_error *err);
 
+/*
+ * rowlock_once_done() (rowlock_once.h) inside the caller's open transaction, by the token of
+ * whoever has begun the period (of `rowlock once`: ROWLOCK_TOKEN). It is done when that commits,
+ * and not at all when it is rolled back. From OK until the transaction ends nobody begins another
+ * attempt; so the work of one attempt alone is committed, whatever has become of its lease. Call it
+ * once.
+ *
+ * After BUSY the transaction is still open, and after LOST, too, unless the client works through
+ * procedures: they have rolled it back.
+ *
+ *   LOST         no period is running with this token: it is done already (by an earlier call,
+ * too), has failed, or a later attempt has begun; roll back BUSY         somebody else has the
+ * period's row and did not let it go within connect_timeout_ms (or the session's own limit), or
+ * somebody stopped the statement DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   NOT_FOUND    there is no such name
+ *   MODE         the name is another kind of lock
+ *   INVALID      also: the connection is not in a transaction
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client *client,
+                                                                 MYSQL *mysql, const char *name,
+                                                                 uint64_t token,
+                                                                 rowlock_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -235,6 +235,7 @@ BEGIN
         WHEN 'release' THEN CALL rl_release(p_name, p_token);
         WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
         WHEN 'down' THEN CALL rl_latch_down(p_name, p_token, p_key);
+        WHEN 'once_done' THEN CALL rl_once_done(p_name, p_token);
     END CASE;
     RELEASE SAVEPOINT rowlock_call;
 END;

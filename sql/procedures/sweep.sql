@@ -28,6 +28,7 @@ BEGIN
         CALL rl_sweep_shared(v_readers);
         CALL rl_sweep_rows(v_rows);
         CALL rl_sweep_history(p_history_us, p_history_rows, v_events);
+        CALL rl_sweep_once(p_history_us, v_events);
         IF p_unused_us > 0 THEN
             CALL rl_sweep_names(p_unused_us, v_purged);
         END IF;
@@ -287,6 +288,21 @@ BEGIN
     SET p_all = TRUE;
     WHILE v_rows = v_size DO
         {{sweep_events_delete(upto = p_upto, limit = v_size)}};
+        SET v_rows = ROW_COUNT();
+        SET p_forgotten = p_forgotten + v_rows;
+    END WHILE;
+END;
+
+-- Old periods of what is done once in each.
+CREATE PROCEDURE rl_sweep_once(IN p_age_us BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_size, v_rows INT DEFAULT 100;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101 ROLLBACK AND NO CHAIN NO RELEASE;
+    WHILE p_age_us > 0 AND v_rows = v_size DO
+        CALL rl_now(v_now);
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{sweep_once(age_us = p_age_us, limit = v_size, now = v_now)}};
         SET v_rows = ROW_COUNT();
         SET p_forgotten = p_forgotten + v_rows;
     END WHILE;

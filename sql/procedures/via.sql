@@ -393,6 +393,21 @@ BEGIN
     SELECT v_rows, 0;
 END;
 
+CREATE PROCEDURE rl_via_caller_once_done(p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
+                                         p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        DO RELEASE_LOCK(p_key);
+        RESIGNAL;
+    END;
+    CALL rl_caller_begin(p_key);
+    CALL rl_now(v_now);
+    {{caller_once_done(id = p_id, version = p_version, key = p_key, now = v_now)}};
+    CALL rl_caller_end(p_key, ROW_COUNT());
+END;
+
 CREATE PROCEDURE rl_via_caller_section_swap(p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                             p_id BIGINT UNSIGNED, p_expected BIGINT UNSIGNED,
                                             p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "engine/client.h"
 #include "rowlock/rowlock_admin.h"
+#include "rowlock/rowlock_once.h"
 
 /* ------------------------------------------------------------------------------ lists */
 
@@ -51,6 +52,11 @@ struct rowlock_fences {
     rl_list all;
 };
 
+struct rowlock_once_runs {
+    rl_list all;
+    int64_t now_us; /* the server's */
+};
+
 /* `name` NULL: all that fit the options. */
 rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
                                const rowlock_list_options *options, rowlock_list **list,
@@ -60,6 +66,9 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
 /* Who waits for a lock, as the server knows it. */
 rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_options *options,
                               rowlock_waiters **waiters, rowlock_error *err) RL_MUST_USE;
+
+rowlock_status rl_once_list(rowlock_client *client, const rowlock_once_get_options *options,
+                            rowlock_once_runs **runs, rowlock_error *err) RL_MUST_USE;
 
 /* ------------------------------------- fences: triggers that want to be shown the token */
 

@@ -207,26 +207,44 @@ static rowlock_status free_shared(sweep *s, rl_conn *conn, const rl_io *io, rowl
     return status;
 }
 
+/* Runs a DELETE again and again; its last value is how many rows it deletes at most. */
+static rowlock_status delete_all(sweep *s, rl_sql_id id, rl_value *values, size_t limit_at,
+                                 uint64_t *deleted, rowlock_error *err)
+{
+    size_t size = PACE_FIRST;
+    for (bool last = false; !last;) {
+        rl_done gone = {0};
+        int64_t start = rl_now_us();
+        values[limit_at] = rl_u64(size);
+        rowlock_status status =
+            rl_no_effect(rl_client_run(s->client, s->budget, id, values, &gone, err), err);
+        if (left_to_others(status))
+            break;
+        RL_TRY(status);
+        last = gone.rows < size;
+        *deleted += gone.rows;
+        size = rl_sweep_pace(size, (size_t)gone.rows, rl_now_us() - start);
+    }
+    return ROWLOCK_OK;
+}
+
 /* Who is gone; then the names that nobody shares any more. */
 static rowlock_status sweep_shared(sweep *s, rowlock_error *err)
 {
     static const part shared = {.find = find_shared, .work = free_shared};
     uint64_t freed = 0;
-    size_t size = PACE_FIRST;
-    for (bool last = false; !last;) {
-        const rl_value values[] = {rl_u64(size)};
-        rl_done gone = {0};
-        int64_t start = rl_now_us();
-        rowlock_status status = rl_no_effect(
-            rl_client_run(s->client, s->budget, RL_SQL_SWEEP_READERS, values, &gone, err), err);
-        if (left_to_others(status))
-            break;
-        RL_TRY(status);
-        last = gone.rows < size;
-        s->done.expired += gone.rows;
-        size = rl_sweep_pace(size, (size_t)gone.rows, rl_now_us() - start);
-    }
+    rl_value limit;
+    RL_TRY(delete_all(s, RL_SQL_SWEEP_READERS, &limit, 0, &s->done.expired, err));
     return in_batches(s, &shared, &freed, err);
+}
+
+/* Old periods of what is done once in each. */
+static rowlock_status sweep_once(sweep *s, const rowlock_sweep_options *options, rowlock_error *err)
+{
+    rl_value values[] = {rl_u64((uint64_t)options->history_ms * 1000), rl_u64(0)};
+    if (options->history_ms < 0)
+        return ROWLOCK_OK;
+    return delete_all(s, RL_SQL_SWEEP_ONCE, values, 1, &s->done.events, err);
 }
 
 /* -------------------------------------------------------------------- dead row locks */
@@ -401,6 +419,7 @@ static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, 
     RL_TRY(sweep_shared(s, err));
     RL_TRY(free_rows(s, err));
     RL_TRY(bound_history(s, options, err));
+    RL_TRY(sweep_once(s, options, err));
     if (options->unused_ms >= 0)
         RL_TRY(in_batches(s, &unused_names, &s->done.purged, err));
     return ROWLOCK_OK;
@@ -528,6 +547,7 @@ rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error 
     free(s);
     rl_resource_forget(client, name);
     if (left_to_others(status))
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use", name);
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' is in use, or was used in a period that is not over", name);
     return status;
 }

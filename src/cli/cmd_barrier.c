@@ -40,7 +40,7 @@ static bool check(void *into)
     if (!cli_number(out->context.operands[1], 1, ROWLOCK_BARRIER_MAX, &out->members))
         return !cli_usage("'%s' is not how many enter together, 1 to %d", out->context.operands[1],
                           ROWLOCK_BARRIER_MAX);
-    return run_take_command(out, &member, 2);
+    return run_take_command(out, &member, 2, "as a member of");
 }
 
 #define AT(member) CLI_AT(run_options, member)

@@ -194,7 +194,7 @@ static bool take_command(latching *l)
     run_options *out = &l->run;
     if (out->acquire.ttl_ms == 0)
         out->acquire.ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
-    return run_take_command(out, &member, 2);
+    return run_take_command(out, &member, 2, "as a member of");
 }
 
 static bool take_operands(latching *l)

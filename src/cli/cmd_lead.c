@@ -97,7 +97,7 @@ static bool check(void *into)
         out->acquire.value = l->host;
     if (out->context.client.retry_ms == 0)
         out->context.client.retry_ms = CONNECT_MS;
-    return run_take_command(out, NULL, 1);
+    return run_take_command(out, NULL, 1, "while leading");
 }
 
 #define AT(member) CLI_AT(leading, run.member)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "once.h"
 #include "table.h"
 
 enum { PAGE = 1000 };
@@ -411,9 +412,10 @@ static rowlock_status show_found(const rowlock_info *info, const rowlock_waiters
     const bool is_latch = info->kind == ROWLOCK_KIND_LATCH;
     rowlock_status status =
         is_latch ? rowlock_latch_get(client, info->name, &latch, err) : ROWLOCK_OK;
-    if (status == ROWLOCK_OK)
-        print_one(info, is_latch ? &latch : NULL, waiters);
-    return status;
+    if (status != ROWLOCK_OK)
+        return status;
+    print_one(info, is_latch ? &latch : NULL, waiters);
+    return info->kind == ROWLOCK_KIND_LEASE ? once_show(client, info->name, err) : ROWLOCK_OK;
 }
 
 static void print_json(const rowlock_info *info, const rowlock_waiters *waiters)

@@ -161,6 +161,7 @@ static bool await_worker(run *self, int64_t say_at, int64_t until_us)
             hurried = true;
             fds[2].fd = -1;
             until_us = supervisor_now_us() + (atomic_load(&self->connected) ? PATIENCE_US : 0);
+            atomic_store(&self->hurried, true);
             rowlock_cancel_fire(self->cancel);
         }
         if (supervisor_now_us() >= say_at && !self->deadly) {
@@ -323,6 +324,8 @@ static void report(const run *self, bool began)
 
 static void guard_command(run *self)
 {
+    if (self->options.begin)
+        self->options.begin(&self->options);
     if (!start_worker(self, get_lock)) {
         self->exit_status = system_error("cannot start a thread");
         return;

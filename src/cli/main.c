@@ -29,6 +29,7 @@ static const subcommand commands[] = {
     {"lead", &cli_lead, {"batch"}},
     {"leader", &cli_leader, {"looker"}},
     {"ask", &cli_ask, {"batch"}},
+    {"once", &cli_once, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

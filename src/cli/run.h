@@ -50,6 +50,9 @@ typedef struct run_options {
     uint64_t members;     /* barrier: how many */
     void *role_data;      /* of other roles: what is theirs */
     run_report *report;   /* NULL: nobody wants it */
+    /* May be NULL. What it changes of this process COMMAND does not see, whose own is there
+     * already; nor a thread, since there is none yet. */
+    void (*begin)(const struct run_options *options);
 } run_options;
 
 enum { RUN_KILL_AFTER_MS = 10000 }; /* where it is not given */
@@ -75,6 +78,7 @@ struct run {
     pthread_t worker;
     int done;
     atomic_bool connected;
+    atomic_bool hurried; /* the second thread is to come to an end: `cancel` was fired */
     rowlock_status status;
     rowlock_error err;
 
@@ -86,6 +90,7 @@ struct run {
     int deadly; /* a signal */
     bool unsupervised;
 
+    supervisor_period period;
     int64_t margin_us;
     int64_t grace_us;
     int64_t acquired_us;
@@ -118,8 +123,12 @@ static inline int run_until(int64_t at_us)
 /* cmd_run.c: what cli_run does when the options (a run_options) are read. */
 int run_options_run(void *into);
 
-/* run_options.c: so many operands, of which out->name is one, and then [--] COMMAND. */
-bool run_take_command(run_options *out, const run_role *role, int before);
+/* run_options.c: how the job is run: what excludes each other, and the defaults. */
+bool run_options_settle(run_options *out);
+
+/* run_options.c: so many operands, of which out->name is one, and then -- COMMAND, which runs
+ * `how` ("while leading") that name. */
+bool run_take_command(run_options *out, const run_role *role, int before, const char *how);
 
 /*
  * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on

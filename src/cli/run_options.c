@@ -89,7 +89,7 @@ static bool take_operands(run_options *out)
 
 /* Without "--" the command's options would have been taken for ours. The operands end with no NULL
  * where options stood behind them. */
-bool run_take_command(run_options *out, const run_role *role, int before)
+bool run_take_command(run_options *out, const run_role *role, int before, const char *how)
 {
     size_t count = (size_t)(out->context.operand_count - before);
     char **rest = out->context.operands + before;
@@ -99,8 +99,7 @@ bool run_take_command(run_options *out, const run_role *role, int before)
         count--;
     }
     if (count == 0)
-        return !cli_usage("no command to run %s '%s'", role ? "as a member of" : "while leading",
-                          out->name);
+        return !cli_usage("no command to run %s '%s'", how, out->name);
     if (!out->context.has_end)
         return !cli_usage("'--' is missing before the command '%s'", *rest);
     out->command = cli_need(calloc(count + 1, sizeof *out->command));
@@ -111,9 +110,8 @@ bool run_take_command(run_options *out, const run_role *role, int before)
     return out->command[0][0] || !cli_usage("the command is empty");
 }
 
-static bool check(void *into)
+bool run_options_settle(run_options *out)
 {
-    run_options *out = into;
     const int64_t max_hold_ms = out->acquire.max_hold_ms;
     out->context.starts_command = true;
     /* A lease that ends with --max-hold needs no TTL beyond that; and what is derived from the
@@ -127,7 +125,12 @@ static bool check(void *into)
     out->children = out->leave_children  ? CHILDREN_LEAVE
                     : out->wait_children ? CHILDREN_WAIT
                                          : CHILDREN_END;
-    return take_operands(out);
+    return true;
+}
+
+static bool check(void *into)
+{
+    return run_options_settle(into) && take_operands(into);
 }
 
 /* What COMMAND may be sent when its holder is asked to stop. */

@@ -66,6 +66,7 @@ bool run_begin_command(run *self)
         .own_group = self->own_group = !has_terminal(),
         .is_job = !self->own_group && is_job(),
         .grace_us = self->grace_us,
+        .period = self->period,
     };
     uint64_t token = token_of(self->hold, self->name);
     if (token > 0)

@@ -43,23 +43,25 @@ static const process_list none;
 
 /* -------------------------------------------------------------- the command */
 
+/* A lock around ours may have left its own there. */
+static void set_or_unset(const char *name, const char *value)
+{
+    if (*value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
 static void set_environment(const supervision *self)
 {
     setenv("ROWLOCK_NAME", self->job->name, 1);
     setenv("ROWLOCK_OWNER", self->go.owner, 1);
-    /* A lock around ours may have left its token there. */
-    if (self->go.token[0])
-        setenv("ROWLOCK_TOKEN", self->go.token, 1);
-    else
-        unsetenv("ROWLOCK_TOKEN");
-    if (self->go.slots[0])
-        setenv("ROWLOCK_SLOT", self->go.slots, 1);
-    else
-        unsetenv("ROWLOCK_SLOT");
-    if (self->job->value && *self->job->value)
-        setenv("ROWLOCK_VALUE", self->job->value, 1);
-    else
-        unsetenv("ROWLOCK_VALUE");
+    set_or_unset("ROWLOCK_TOKEN", self->go.token);
+    set_or_unset("ROWLOCK_SLOT", self->go.slots);
+    set_or_unset("ROWLOCK_PERIOD_START", self->go.period.start);
+    set_or_unset("ROWLOCK_PERIOD_END", self->go.period.end);
+    set_or_unset("ROWLOCK_ATTEMPT", self->go.period.attempt);
+    set_or_unset("ROWLOCK_VALUE", self->job->value ? self->job->value : "");
     if (!self->job->pass_password)
         cli_secret_environment();
 }

@@ -48,6 +48,13 @@ typedef struct supervisor_job {
     const char *value;     /* a leader's; NULL or "": none */
 } supervisor_job;
 
+/* Of `rowlock once`; "": there is none. */
+typedef struct supervisor_period {
+    char start[28];
+    char end[28];
+    char attempt[12];
+} supervisor_period;
+
 /* What is known when it is. */
 typedef struct supervisor_go {
     /* The command gets a process group of its own; else it is in its grandparent's, where the
@@ -58,6 +65,7 @@ typedef struct supervisor_go {
     char token[24];   /* "": none */
     char slots[5 * ROWLOCK_UNITS_MAX]; /* their numbers; "": it has none */
     char owner[ROWLOCK_OWNER_MAX + 1];
+    supervisor_period period;
 } supervisor_go;
 
 enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */

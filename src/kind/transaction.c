@@ -1,5 +1,6 @@
 #include "kind/transaction.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -175,4 +176,36 @@ rowlock_status rl_tx_latch_down(rowlock_client *client, MYSQL *mysql, const char
     if (status != ROWLOCK_OK || rows > 0)
         return status;
     return rl_latch_not_counted(client, &budget, name, id, generation, err);
+}
+
+/* ------------------------------------------------------------------------- a period */
+
+rowlock_status rl_tx_once_done(rowlock_client *client, MYSQL *mysql, const char *name,
+                               uint64_t token, rowlock_error *err)
+{
+    const rl_caller caller = rl_tx_caller(client, mysql);
+    const rl_budget budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL);
+    const rl_io io = rl_budget_lock_io(&budget);
+    rowlock_error spare = {0};
+    uint64_t id = 0;
+    uint64_t rows = 0;
+    err = rl_error_or(err, &spare);
+    RL_TRY(rl_resource_known(client, &budget, name, RL_KIND_LEASE, &id, err));
+    const rl_value values[] = {rl_u64(id), rl_u64(token), rl_text(caller.key)};
+    rowlock_status status =
+        rl_caller_run(&caller, RL_SQL_CALLER_ONCE_DONE, values, &io, &rows, NULL, 0, err);
+    /* Its procedure has rolled back what did not match. */
+    if (status != ROWLOCK_OK || rows > 0 || !caller.via)
+        status = rl_tx_outcome(&caller, name, status, err);
+    /* Without a number it is not the server that says BUSY: somebody has stopped the statement. */
+    if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_BUSY && err->server_errno))
+        return rl_fail(err, ROWLOCK_BUSY, "'%s': somebody else has the period's row", name);
+    if (status == ROWLOCK_UNKNOWN)
+        return rl_tx_gone(name, err);
+    if (status != ROWLOCK_OK || rows > 0)
+        return status;
+    return rl_fail(err, ROWLOCK_LOST,
+                   "'%s': no period is running with token %" PRIu64
+                   " any more; roll back (it was done already, or a later attempt has begun)",
+                   name, token);
 }

@@ -26,6 +26,9 @@ rowlock_status rl_tx_latch_down(rowlock_client *client, MYSQL *mysql, const char
                                 const char *key, uint64_t generation,
                                 rowlock_error *err) RL_MUST_USE;
 
+rowlock_status rl_tx_once_done(rowlock_client *client, MYSQL *mysql, const char *name,
+                               uint64_t token, rowlock_error *err) RL_MUST_USE;
+
 /* UNAVAILABLE: the caller's connection was lost. */
 rowlock_status rl_tx_gone(const char *name, rowlock_error *err);
 

@@ -136,7 +136,8 @@ static const struct {
               {"lock_grant", false, 5, "resource_id,owner"},
               {"latch_down", false, 6, "resource_id,generation,down_key"},
               {"lock_value", false, 9, "resource_id"},
-              {"lock_ask", false, 10, "resource_id"}};
+              {"lock_ask", false, 10, "resource_id"},
+              {"once_run", false, 8, "resource_id,period_start"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,

@@ -586,6 +586,62 @@ static void refused_by_each_procedure(const char *name, unsigned token)
     refused_by_procedures(inside, true);
 }
 
+/* A period of the ledger that began so many days ago, and ended so many days ago. */
+static void add_period(unsigned id, double began, double ended, const char *state)
+{
+    ts_sql(mysql,
+           "INSERT INTO once_run VALUES (%u, UTC_TIMESTAMP(6) - INTERVAL %.0f HOUR,"
+           " UTC_TIMESTAMP(6) - INTERVAL %.0f HOUR, '%s', %.0f, 'me', 'me', 1,"
+           " UTC_TIMESTAMP(6) - INTERVAL %.0f HOUR, NULL, NULL)",
+           id, began * 24, ended * 24, state, 10000 - began, began * 24);
+}
+
+static void periods_are(const char *wanted)
+{
+    char *got = ts_sql_text(
+        mysql, "SELECT COALESCE(GROUP_CONCAT(CONCAT(r.resource_name, ':', 10000 - o.token)"
+               " ORDER BY r.id, o.period_start SEPARATOR ' '), '')"
+               " FROM once_run o JOIN resource r ON r.id = o.resource_id");
+    assert_string_equal(got, wanted);
+    free(got);
+}
+
+/* The ledger: what is old goes, the newest period of a name stays; and a name whose period is not
+ * over stays, or its work would be done again. */
+static void make_ledger(void)
+{
+    add_unused(6);
+    ts_sql(mysql, "UPDATE resource SET resource_name = CONCAT('n', id), kind = 'optimistic'");
+    ts_sql(mysql, "DELETE FROM resource_lock");
+    ts_sql(mysql, "INSERT IGNORE INTO lease_renewal (id) SELECT id FROM resource");
+    ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id IN (2, 4)");
+    add_period(1, 400, -1, "done"); /* not over */
+    for (unsigned old = 60; old >= 20; old -= 10)
+        add_period(2, old, old - 1, "failed"); /* its name is in use */
+    add_period(3, 300, 200, "running");        /* over for long, and unused */
+    add_period(3, 400, 300, "done");
+    add_period(4, 300, 200, "done"); /* the only one of a name that is in use */
+}
+
+TS_ONCE(test_the_ledger)
+{
+    for (int event = 0; event < 2; event++) {
+        begin(event ? "ledger2" : "ledger1", false);
+        make_ledger();
+        if (event)
+            install_event();
+        sweep_until(event, "resource", 3);
+        sweep_until(event, "once_run", 4);
+        periods_are("n1:400 n2:30 n2:20 n4:300");
+        WANT(BUSY, rowlock_purge(client, "n1", &ts_err));
+        assert_non_null(strstr(ts_err.message, "a period that is not over"));
+        ts_sql(mysql, "UPDATE once_run SET period_end = UTC_TIMESTAMP(6)");
+        WANT(OK, rowlock_purge(client, "n1", &ts_err));
+        periods_are("n2:30 n2:20 n4:300");
+        end();
+    }
+}
+
 static void keep_kinds(void *data, const rowlock_finding *finding)
 {
     if (strcmp(finding->check, "kinds") == 0 && finding->level == ROWLOCK_BROKEN &&

@@ -64,6 +64,7 @@ program() {
 #include <rowlock/rowlock_latch.h>
 #include <rowlock/rowlock_leader.h>
 #include <rowlock/rowlock_mysql.h>
+#include <rowlock/rowlock_once.h>
 
 #include "example.h"
 
@@ -207,6 +208,10 @@ recipe() {
 
 @test "recipes.md: 12. ask a holder to give way" {
     recipe 12
+}
+
+@test "recipes.md: 13. once in a period" {
+    recipe 13
 }
 
 @test "recipes.md: no block leaves a lock behind" {

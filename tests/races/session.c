@@ -13,6 +13,8 @@
  *   ask NAME           asked NAME: was the holder, who has renewed it since, asked to stop?
  *   tx_acquire NAME [wait=...]               fence NAME
  *   section NAME [gated]                     version_read NAME   version_bump NAME
+ *   once_begin NAME [wait=...] [attempts=N] [again]     the period that begins in 1970
+ *   once_done NAME     once_failed NAME      tx_once_done NAME
  *   open SESSION       lets the work of that session's gated section go on
  *   break NAME [now]   sweep [unused=MS]     show NAME           history NAME
  *   expire NAME        a lease's time into the past; the end of a row lock's connection
@@ -38,6 +40,8 @@
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
 #include "stmt/stmt.h"
+
+#include "rowlock/rowlock_once.h"
 
 typedef struct words {
     char text[COMMAND_MAX];
@@ -341,6 +345,42 @@ static void do_version_bump(session *s, const words *w, char *out)
     say(out, status);
     if (status == ROWLOCK_OK)
         snprintf(out, OUTCOME_MAX, "OK, version %" PRIu64, s->version);
+}
+
+static void do_once_begin(session *s, const words *w, char *out)
+{
+    static const char *const states[] = {[ROWLOCK_ONCE_BEGUN] = "begun",
+                                         [ROWLOCK_ONCE_DONE] = "done",
+                                         [ROWLOCK_ONCE_USED_UP] = "used up"};
+    const rowlock_once_options options = {.attempts = (unsigned)number(w, "attempts", 0),
+                                          .again = flag(w, "again"),
+                                          .wait_ms = number(w, "wait", 0)};
+    rowlock_once_result result = {.attempt = 0};
+    session_hold *slot = find_hold(s, argument(w, 1));
+    rowlock_status status = rowlock_once_begin(slot ? slot->hold : NULL, 0, INT64_C(3600000000),
+                                               &options, &result, NULL);
+    say(out, status);
+    if (status == ROWLOCK_OK)
+        snprintf(out, OUTCOME_MAX, "%s, attempt %u", states[result.state], result.attempt);
+}
+
+static void do_once_done(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    say(out, rowlock_once_done(slot ? slot->hold : NULL, NULL));
+}
+
+static void do_once_failed(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    say(out, rowlock_once_failed(slot ? slot->hold : NULL, 1, NULL));
+}
+
+static void do_tx_once_done(session *s, const words *w, char *out)
+{
+    session_hold *slot = find_hold(s, argument(w, 1));
+    say(out, rowlock_tx_once_done(s->client, s->mysql, argument(w, 1),
+                                  slot ? rowlock_hold_token(slot->hold) : 0, NULL));
 }
 
 static void do_slots_get(session *s, const words *w, char *out)
@@ -731,6 +771,10 @@ static void run_command(session *s, const char *command, char *out)
         {"open", do_open},
         {"version_read", do_version_read},
         {"version_bump", do_version_bump},
+        {"once_begin", do_once_begin},
+        {"once_done", do_once_done},
+        {"once_failed", do_once_failed},
+        {"tx_once_done", do_tx_once_done},
         {"slots_get", do_slots_get},
         {"slots_set", do_slots_set},
         {"purge", do_purge},

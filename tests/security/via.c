@@ -4,6 +4,7 @@
  * variables.
  */
 #include "rowlock/rowlock_leader.h"
+#include "rowlock/rowlock_once.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -204,6 +205,11 @@ static void attack_lease(MYSQL *mysql)
         {"via_leader_publish('v', 2, @id, @v, @me)", ANY},
         {"via_ask_put(@me, 'm', 'r', 1, @name, @v + 1)", ANY},
         {"via_ask_put(CONCAT(REPEAT('a', 26), '-x'), 'm', 'r', 1, @name, @v)", 1644},
+        {"via_once_insert(0, 1000000, @id, @v, @me)", ANY},
+        {"via_once_take(1000000, 1, @id, @v, @me, 0, 0, 1000000)", ANY},
+        {"via_once_take(1000000, 1, @id, @v + 1, @me, 0, @v, 1000000)", ANY},
+        {"via_once_end(1, 0, @id, @v, @me)", ANY},
+        {"via_caller_once_done(@id, @v + 1, '" KEY "')", ANY},
     };
     try_each(mysql, of, COUNT(of));
 }
@@ -215,6 +221,8 @@ TS_ONCE(test_a_lease_is_its_holders)
     /* Its renewals, one after a third of that, would change the rows, too. */
     TS_HOLD *hold = ts_take(victim, name, ROWLOCK_OPTIMISTIC, 600000);
     WANT(OK, rowlock_hold_set_value(hold, "mine", &ts_err));
+    rowlock_once_result begun;
+    WANT(OK, rowlock_once_begin(hold, 0, 1000000, NULL, &begun, &ts_err));
     for (size_t i = 0; i < COUNT(sessions); i++) {
         char *before = ts_dump(root, ts_schema());
         TS_MYSQL *mysql = session(i, name);
@@ -317,6 +325,12 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_row_asked('[')", 1644},
         {"via_ask_read(NULL, 1)", 1644},
         {"via_ask_pending(NULL, 'other')", 1644},
+        {"via_once_insert(0, 253402300800000000, @id, @v, @me)", 1644},
+        {"via_once_insert(NULL, 1, @id, @v, @me)", 1644},
+        {"via_once_take(1, 0, @id, @v, @me, 0, 0, 1000001)", 1644},
+        {"via_once_end(0, 256, @id, @v, @me)", 1644},
+        {"via_once_list(@name, 253402300800000000, 1)", 1644},
+        {"via_once_list_all('', 100001)", 1644},
         {"via_list_names('', NULL, 1, 1000, 1)", 1644},
         {"via_list_names('', REPEAT('a', 1021), 1, 1000, 1)", 1644},
         {"via_resource_create_lock('other', 0, @id)", ANY},

@@ -534,9 +534,9 @@ static void dump_table(MYSQL *mysql, FILE *out, const char *schema, const char *
 
 char *ts_dump(MYSQL *mysql, const char *schema)
 {
-    static const char *const tables[] = {"resource",      "resource_lock",
-                                         "lease_renewal", "version_floor",
-                                         "lock_value",    "rowlock_schema_version"};
+    static const char *const tables[] = {
+        "resource",   "resource_lock", "lease_renewal",         "version_floor",
+        "lock_value", "once_run",      "rowlock_schema_version"};
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

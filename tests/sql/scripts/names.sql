@@ -7,9 +7,10 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
        DECLARE reader VARCHAR(63);
        DECLARE value LONGTEXT;
        DECLARE state CHAR(5);
+       DECLARE said_of VARCHAR(8);
        DECLARE said TEXT DEFAULT '';
        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION GET DIAGNOSTICS CONDITION 1 state = RETURNED_SQLSTATE;
-       WHILE step < 23 DO
+       WHILE step < 26 DO
            SET state = '00000';
            CASE step
                WHEN 0 THEN CALL rowlock_acquire(name, 30, 0, token);
@@ -35,6 +36,9 @@ a> CREATE PROCEDURE every(name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bi
                WHEN 20 THEN CALL rowlock_leader(name, value, token);
                WHEN 21 THEN CALL rowlock_ask(name, NULL, NULL);
                WHEN 22 THEN CALL rowlock_asked(name, 1, token, reader);
+               WHEN 23 THEN CALL rowlock_once_begin(name, 1, '2026-11-23', '2026-11-24', 3, FALSE, said_of, token);
+               WHEN 24 THEN CALL rowlock_once_done(name, 1);
+               WHEN 25 THEN CALL rowlock_once_failed(name, 1, 1);
            END CASE;
            SET said = CONCAT(said, ' ', state);
            SET step = step + 1;
@@ -65,7 +69,7 @@ a> CALL every(_utf8mb4 X'C2A078');
 a> CALL every(REPEAT('a', 256));
 a> CALL every(REPEAT(_utf8mb4 X'F09F9092', 256));
 a> CALL all_of_them();
-= 11 |  RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV | 0 | -
+= 11 |  RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV RLINV | 0 | -
 a> SELECT COUNT(*) FROM resource;
 = 0
 a> SELECT COUNT(*) FROM lock_event;
@@ -82,13 +86,13 @@ a> CALL every('NULL');
 a> CALL every('ключ');
 a> CALL every(_utf8mb4 X'F09F9492');
 a> CALL all_of_them();
-= 9 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
+= 9 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST RLLST RLLST RLLST | 1 | 1
 
 # The longest ones; a name with slots leaves room for their numbers.
 a> CALL every(REPEAT('a', 255));
 a> CALL every(REPEAT(_utf8mb4 X'F09F9092', 255));
 a> CALL all_of_them();
-= 255 a, 255 🐒 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLINV RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
+= 255 a, 255 🐒 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLINV RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST RLLST RLLST RLLST | 1 | 1
 
 # What is another text is another lock: case, accents, composed or not.
 a> CALL every('Nightly');
@@ -96,7 +100,7 @@ a> CALL every('nightly');
 a> CALL every('nightlý');
 a> CALL every(_utf8mb4 X'6E696768746C79CC81');
 a> CALL all_of_them();
-= 4 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST | 1 | 1
+= 4 |  ok ok ok ok ok ok ok ok RLMOD RLMOD RLLST RLLST ok ok ok RLMOD RLMOD RLMOD RLMOD RLLST ok RLNOF RLLST RLLST RLLST RLLST | 1 | 1
 a> SELECT COUNT(*), COUNT(DISTINCT CAST(resource_name AS BINARY)) FROM resource;
 = 15 | 15
 

@@ -1,0 +1,113 @@
+-- Once in a period. The ledger's row decides, not the lease: each statement that changes it compares what it was and swaps it. Whoever
+-- begins is the lease's holder, and has its row locked in share mode meanwhile; whoever ends names the token, which no later attempt
+-- has. Periods come and go as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c, rl_call_may_have_changed().
+
+-- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
+-- `elsewhere`: it has begun another period.
+-- name: once_look
+-- via: own
+-- params: version u64, owner text, start u64, id u64, name text
+-- columns: holds u64, state text(8), token u64, attempts u64, mine u64, label text(1024), elsewhere u64
+SELECT r.version = :version AND r.owner = :owner AND r.status = 'held' AND r.kind = 'optimistic',
+       COALESCE(o.state, ''), COALESCE(o.token, 0), COALESCE(o.attempts, 0),
+       COALESCE(o.token = :version AND o.owner = :owner, 0), COALESCE(o.owner_label, ''), m.token IS NOT NULL
+  FROM resource r
+  LEFT JOIN once_run o FORCE INDEX (PRIMARY)
+    ON o.resource_id = r.id AND o.period_start = {{at_us(:start)}}
+  LEFT JOIN once_run m FORCE INDEX (by_token)
+    ON m.resource_id = r.id AND m.token = :version AND m.period_start <> {{at_us(:start)}}
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
+-- The first attempt. A period that is there stays as it is, and so does another one with this token.
+-- name: once_insert
+-- via: own
+-- params: start u64, end u64, id u64, version u64, owner text
+INSERT INTO once_run (resource_id, period_start, period_end, state, token, owner, owner_label, attempts, started_at)
+SELECT r.id, {{at_us(:start)}}, {{at_us(:end)}}, 'running', LAST_INSERT_ID(r.version), r.owner, r.owner_label, 1, UTC_TIMESTAMP(6)
+  FROM resource r
+ WHERE r.id = :id
+   AND r.version = :version
+   AND r.owner = :owner
+   AND r.status = 'held'
+   AND r.kind = 'optimistic'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       resource_id = r.id;
+
+-- A further attempt, from the one that was `seen`. `again`: whatever became of that, and the attempts are counted anew.
+-- name: once_take
+-- via: own
+-- params: end u64, again u64, id u64, version u64, owner text, start u64, seen u64, attempts u64
+UPDATE resource r
+  STRAIGHT_JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = r.id
+   SET o.period_end = {{at_us(:end)}},
+       o.state = 'running',
+       o.token = LAST_INSERT_ID(r.version),
+       o.owner = r.owner,
+       o.owner_label = r.owner_label,
+       o.attempts = IF(:again <> 0, 1, o.attempts + 1),
+       o.started_at = UTC_TIMESTAMP(6),
+       o.ended_at = NULL,
+       o.exit_status = NULL
+ WHERE r.id = :id
+   AND r.version = :version
+   AND r.owner = :owner
+   AND r.status = 'held'
+   AND r.kind = 'optimistic'
+   AND o.period_start = {{at_us(:start)}}
+   AND o.token = :seen
+   AND o.token < r.version
+   AND (:again <> 0 OR (o.state <> 'done' AND o.attempts < :attempts));
+
+-- name: once_end
+-- via: own
+-- params: done u64, exit_status u64, id u64, version u64, owner text
+UPDATE once_run
+   SET state = IF(:done <> 0, 'done', 'failed'),
+       token = LAST_INSERT_ID(token),
+       ended_at = UTC_TIMESTAMP(6),
+       exit_status = :exit_status
+ WHERE resource_id = :id
+   AND token = :version
+   AND owner = :owner
+   AND state = 'running';
+
+-- What became of the attempt with this token: one row as long as the name is there. '': no period has it any more.
+-- name: once_state
+-- via: own
+-- params: version u64, id u64
+-- columns: state text(8)
+SELECT COALESCE(o.state, '')
+  FROM resource r
+  LEFT JOIN once_run o FORCE INDEX (by_token) ON o.resource_id = r.id AND o.token = :version
+ WHERE r.id = :id;
+
+-- The newest periods of a name that end later than `ends_after`. A row in any case, for the server's time: without a period its
+-- name is ''.
+-- name: once_list
+-- via: own
+-- params: name text, ends_after u64, limit u64
+-- columns: now_us i64, name text(1020), start_us i64, end_us i64, state text(8), alive u64, token u64, label text(1024), attempts u64, started_at text(32), ended_at text(32), took_us i64, exit_status i64
+SELECT {{once_shown}}
+  FROM (SELECT 1 AS one) x
+  LEFT JOIN ({{once_chosen}}
+              WHERE r.resource_name = :name
+                AND o.period_end > {{at_us(:ends_after)}}
+              ORDER BY o.period_start DESC
+              LIMIT :limit) v ON TRUE
+ ORDER BY v.period_start DESC;
+
+-- The newest period of each name.
+-- name: once_list_all
+-- via: own
+-- params: after text, limit u64
+-- columns: now_us i64, name text(1020), start_us i64, end_us i64, state text(8), alive u64, token u64, label text(1024), attempts u64, started_at text(32), ended_at text(32), took_us i64, exit_status i64
+SELECT {{once_shown}}
+  FROM (SELECT 1 AS one) x
+  LEFT JOIN ({{once_chosen}}
+              WHERE r.resource_name > :after
+                AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id)
+              ORDER BY r.resource_name
+              LIMIT :limit) v ON TRUE
+ ORDER BY v.resource_name;

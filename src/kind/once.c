@@ -1,0 +1,258 @@
+/*
+ * Once in a period. Each call looks at the ledger's row, changes it by a statement that compares
+ * what was seen, and looks again: what the row says then is the answer, whatever became of the
+ * statement (a lost reply, a KILL QUERY, somebody else who was faster).
+ */
+#include "kind/once.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "engine/settle.h"
+#include "wait/backoff.h"
+
+typedef struct once {
+    const rowlock_hold *hold;
+    rowlock_client *client;
+    const rl_budget *budget;
+    const char *name;
+    rl_trace request; /* the last one that changes the row ... */
+    bool open;        /* ... whose reply was lost */
+} once;
+
+static once once_of(const rowlock_hold *hold, const rl_budget *budget)
+{
+    return (once){
+        .hold = hold, .client = hold->client, .budget = budget, .name = hold->locks[0].name};
+}
+
+static rowlock_status lease_lost(const once *o, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")", o->name,
+                   o->hold->locks[0].version);
+}
+
+/* OK: it is over, and the row says what became of it. */
+static rowlock_status settle(once *o, rowlock_error *err)
+{
+    if (!o->open)
+        return ROWLOCK_OK;
+    RL_TRY(rl_settle(o->client, o->budget, &o->request, err));
+    o->open = false;
+    return ROWLOCK_OK;
+}
+
+/* OK: it may have changed the row. */
+static rowlock_status change(once *o, rl_sql_id id, const rl_value *values, rowlock_error *err)
+{
+    rl_done done = {0};
+    rowlock_status status =
+        rl_client_change(o->client, o->budget, NULL, false, id, values, &o->request, &done, err);
+    o->open = status == ROWLOCK_UNKNOWN;
+    if (o->open)
+        return ROWLOCK_UNAVAILABLE;
+    if (status == ROWLOCK_TIMEOUT)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s': a transaction that has done it is still open",
+                       o->name);
+    return status;
+}
+
+static bool is_open(const void *data)
+{
+    return ((const once *)data)->open;
+}
+
+/* `data` begins with *o. */
+static rowlock_status until(once *o, rl_attempt attempt, void *data, rowlock_error *err)
+{
+    const rl_attempts how = {.budget = o->budget,
+                             .outage_us = o->client->outage_us,
+                             .backoff = RL_BACKOFF_USUAL,
+                             .unsettled = is_open};
+    rowlock_status status = rl_attempt_until(&how, attempt, data, err);
+    if (status == ROWLOCK_OK || !o->open)
+        return status;
+    return rl_fail(err, ROWLOCK_UNKNOWN,
+                   "the reply was lost and the server could not be asked again: the period of '%s' "
+                   "may have been changed",
+                   o->name);
+}
+
+/* ----------------------------------------------------------------------------------- begin */
+
+typedef struct beginning {
+    once o; /* first */
+    rl_period period;
+    unsigned attempts;
+    bool again;
+    rowlock_once_result *result;
+} beginning;
+
+typedef struct ledger_look {
+    bool holds;     /* the lease is this hold's */
+    char state[9];  /* of the period; "": nobody has begun it */
+    uint64_t token; /* of its last attempt ... */
+    unsigned made;  /* ... which was the first, second, ... */
+    bool mine;      /* ... and is this hold's */
+    bool elsewhere; /* this hold has begun another period */
+    char label[ROWLOCK_LABEL_MAX * 4 + 1];
+} ledger_look;
+
+static void keep_look(void *data, const rl_cell *cells)
+{
+    ledger_look *seen = data;
+    seen->holds = cells[0].u64 != 0;
+    snprintf(seen->state, sizeof seen->state, "%s", cells[1].text);
+    seen->token = cells[2].u64;
+    seen->made = (unsigned)cells[3].u64;
+    seen->mine = cells[4].u64 != 0;
+    snprintf(seen->label, sizeof seen->label, "%s", cells[5].text);
+    seen->elsewhere = cells[6].u64 != 0;
+}
+
+static rowlock_status look(const beginning *b, ledger_look *seen, rowlock_error *err)
+{
+    const rl_lock *lock = &b->o.hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->version), rl_text(b->o.hold->owner),
+                               rl_u64((uint64_t)b->period.start_us), rl_u64(lock->id),
+                               rl_text(lock->name)};
+    bool found = false;
+    RL_TRY(rl_client_read(b->o.client, b->o.budget, RL_SQL_ONCE_LOOK, values, keep_look, seen,
+                          &found, err));
+    /* Held, it cannot have been purged: the read was stopped, or the hold has been lost for long.
+     */
+    return found ? ROWLOCK_OK : lease_lost(&b->o, err);
+}
+
+static rowlock_status answer(const beginning *b, const ledger_look *seen, rowlock_once_begun state)
+{
+    b->result->state = state;
+    b->result->attempt = seen->made;
+    rl_copy_label(b->result->owner_label, sizeof b->result->owner_label, seen->label);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status insert(beginning *b, rowlock_error *err)
+{
+    const rl_lock *lock = &b->o.hold->locks[0];
+    const rl_value values[] = {rl_u64((uint64_t)b->period.start_us),
+                               rl_u64((uint64_t)b->period.end_us), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(b->o.hold->owner)};
+    return change(&b->o, RL_SQL_ONCE_INSERT, values, err);
+}
+
+static rowlock_status take(beginning *b, uint64_t seen, rowlock_error *err)
+{
+    const rl_lock *lock = &b->o.hold->locks[0];
+    const rl_value values[] = {rl_u64((uint64_t)b->period.end_us),
+                               rl_u64(b->again),
+                               rl_u64(lock->id),
+                               rl_u64(lock->version),
+                               rl_text(b->o.hold->owner),
+                               rl_u64((uint64_t)b->period.start_us),
+                               rl_u64(seen),
+                               rl_u64(b->attempts)};
+    return change(&b->o, RL_SQL_ONCE_TAKE, values, err);
+}
+
+/* What can be said without a change. BUSY: it is to be begun. */
+static rowlock_status decide(const beginning *b, const ledger_look *seen, rowlock_error *err)
+{
+    const bool done = strcmp(seen->state, "done") == 0;
+    if (seen->mine && strcmp(seen->state, "running") == 0)
+        return answer(b, seen, ROWLOCK_ONCE_BEGUN);
+    if (seen->elsewhere || seen->mine)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "'%s': this hold (token %" PRIu64 ") has %s; acquire it again for the next",
+                       b->o.name, b->o.hold->locks[0].version,
+                       seen->elsewhere ? "begun another period" : "ended this attempt");
+    if (done && !b->again)
+        return answer(b, seen, ROWLOCK_ONCE_DONE);
+    if (!seen->holds)
+        return lease_lost(&b->o, err);
+    if (*seen->state && !b->again && seen->made >= b->attempts)
+        return answer(b, seen, ROWLOCK_ONCE_USED_UP);
+    if (seen->token > b->o.hold->locks[0].version)
+        return rl_fail(err, ROWLOCK_DAMAGED,
+                       "'%s': the period was begun with token %" PRIu64 ", which is yet to come",
+                       b->o.name, seen->token);
+    return ROWLOCK_BUSY;
+}
+
+static rowlock_status attempt_begin(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    beginning *b = data;
+    ledger_look seen;
+    RL_TRY(settle(&b->o, err));
+    RL_TRY(look(b, &seen, err));
+    rowlock_status status = decide(b, &seen, err);
+    if (status != ROWLOCK_BUSY)
+        return status;
+    RL_TRY(*seen.state ? take(b, seen.token, err) : insert(b, err));
+    *hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s': the period changed just now", b->o.name);
+}
+
+rowlock_status rl_once_begin(rowlock_hold *hold, const rl_budget *budget, const rl_period *period,
+                             const rowlock_once_options *options, rowlock_once_result *result,
+                             rowlock_error *err)
+{
+    beginning b = {.o = once_of(hold, budget),
+                   .period = *period,
+                   .attempts = options->attempts,
+                   .again = options->again,
+                   .result = result};
+    return until(&b.o, attempt_begin, &b, err);
+}
+
+/* ------------------------------------------------------------------------------------- end */
+
+typedef struct ending {
+    once o; /* first */
+    bool done;
+    int exit_status;
+} ending;
+
+static void keep_state(void *data, const rl_cell *cells)
+{
+    snprintf(data, sizeof((ledger_look *)NULL)->state, "%s", cells[0].text);
+}
+
+/* OK: it has ended. BUSY: it is running. */
+static rowlock_status look_for_end(const ending *e, rowlock_error *err)
+{
+    const rl_lock *lock = &e->o.hold->locks[0];
+    const rl_value values[] = {rl_u64(lock->version), rl_u64(lock->id)};
+    char state[sizeof((ledger_look *)NULL)->state] = "";
+    bool found = false;
+    RL_TRY(rl_client_read(e->o.client, e->o.budget, RL_SQL_ONCE_STATE, values, keep_state, state,
+                          &found, err));
+    if (strcmp(state, "running") == 0)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s': the period was not ended", e->o.name);
+    if (strcmp(state, "done") == 0 || (!e->done && *state))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_LOST, "'%s': the attempt with token %" PRIu64 " is over: %s",
+                   e->o.name, lock->version,
+                   *state ? "it has failed" : "a later one has begun, or there was none");
+}
+
+static rowlock_status attempt_end(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    ending *e = data;
+    const rl_lock *lock = &e->o.hold->locks[0];
+    const rl_value values[] = {rl_u64(e->done), rl_u64((uint64_t)e->exit_status), rl_u64(lock->id),
+                               rl_u64(lock->version), rl_text(e->o.hold->owner)};
+    RL_TRY(settle(&e->o, err));
+    RL_TRY(change(&e->o, RL_SQL_ONCE_END, values, err));
+    *hint_us = RL_AT_ONCE;
+    return look_for_end(e, err);
+}
+
+rowlock_status rl_once_end(rowlock_hold *hold, const rl_budget *budget, bool done, int exit_status,
+                           rowlock_error *err)
+{
+    ending e = {.o = once_of(hold, budget), .done = done, .exit_status = exit_status};
+    return until(&e.o, attempt_end, &e, err);
+}

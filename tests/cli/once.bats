@@ -1,0 +1,344 @@
+# rowlock once: a command once in a period. (Of a year, where it does not matter: no test runs at its end.)
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load run_helpers
+
+YEAR=--per=12month
+
+teardown() {
+    run_teardown
+    [ -z "${CLOCK:-}" ] || rm -rf "$CLOCK"
+}
+
+# once_in [OPTION...]: notes in $D/runs which period and attempt it is; exits with $D/status, if that is there.
+once_in() {
+    # shellcheck disable=SC2016
+    rl once "$@" "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START $ROWLOCK_ATTEMPT" >>"$D/runs"; exit $(cat "$D/status" 2>/dev/null || echo 0)'
+}
+
+# has_run N
+has_run() {
+    touch "$D/runs"
+    [ "$(wc -l <"$D/runs")" -eq "$1" ] || { cat "$D/runs" && false; }
+}
+
+# status FILTER [NAME]: of the newest period.
+status() {
+    rl once status --json "${2:-$L}" | jq -es ".[0][0] | $1"
+}
+
+# earlier YEARS: what is in the ledger was so long ago.
+earlier() {
+    sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET period_start = period_start - INTERVAL $1 YEAR,
+        period_end = period_end - INTERVAL $1 YEAR WHERE resource_name = '$L'"
+}
+
+this_year() {
+    date -u +%Y
+}
+
+@test "once: who comes later finds it done and runs nothing" {
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 1
+    [ "$(cat "$D/runs")" = "$(this_year)-01-01T00:00:00Z 1" ]
+    run --separate-stderr rl -v once $YEAR "$L" -- touch "$D/never"
+    [ "$status" -eq 0 ]
+    [[ $stderr == "rowlock: $L: the period from $(this_year)-01-01T00:00:00Z was done already, by "* ]]
+    [ ! -e "$D/never" ]
+    # Nothing was held, and no token was used, to find that out.
+    rl show --json "$L" | json '.token == 1 and .state == "free"'
+    status '.state == "done" and .attempts == 1 and .exit_status == 0 and .token == 1 and .ended_at != null'
+}
+
+@test "what fails is attempted again, until its attempts are used up; --again" {
+    echo 3 >"$D/status"
+    is_silent 3 once_in $YEAR --attempts=2
+    status '.state == "failed" and .exit_status == 3'
+    is_silent 3 once_in $YEAR --attempts=2
+    fails 1 "$L: the period from * was attempted 2 times and is not done; --again makes another attempt" once_in $YEAR --attempts=2
+    has_run 2
+    is_silent 3 once_in $YEAR
+    fails 1 "*was attempted 3 times*" once_in $YEAR
+    # Not even with -E 0, which is for somebody else's lock.
+    fails 1 "*was attempted 3 times*" once_in $YEAR -E 0
+    echo 0 >"$D/status"
+    is_silent 0 once_in $YEAR --again
+    [ "$(tail -n 1 "$D/runs")" = "$(this_year)-01-01T00:00:00Z 1" ]
+    is_silent 0 once_in $YEAR --again
+    has_run 5
+    : >"$D/nothing"
+    fails 126 "cannot run *" rl once $YEAR "$L x" -- "$D/nothing"
+    status '.state == "failed" and .exit_status == 126' "$L x"
+}
+
+@test "COMMAND's environment: the period, the attempt, the token; its zone stays as it is" {
+    # shellcheck disable=SC2016
+    run -0 env TZ=Asia/Tokyo bash -c 'rl once --per=1d --tz=America/New_York --at=02:00 "$L" -- sh -c '\''
+        echo "$TZ $ROWLOCK_TOKEN $ROWLOCK_ATTEMPT"; date -u -d "$ROWLOCK_PERIOD_START" +%s; date -u -d "$ROWLOCK_PERIOD_END" +%s
+        TZ=America/New_York date -d "$ROWLOCK_PERIOD_START" +%H:%M'\'
+    [ "${lines[0]}" = "Asia/Tokyo 1 1" ]
+    [ $((lines[2] - lines[1])) -ge 82800 ]
+    [ $((lines[2] - lines[1])) -le 90000 ]
+    [ "${lines[3]}" = 02:00 ]
+    # Of one around it nothing is left.
+    # shellcheck disable=SC2016
+    run -0 rl once $YEAR "$L y" -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L z" -- \
+        sh -c 'echo "<$ROWLOCK_PERIOD_START$ROWLOCK_PERIOD_END$ROWLOCK_ATTEMPT>"'
+    [ "$output" = "<>" ]
+}
+
+# For once_at_work: until $D/go is there; then it ends as that says.
+# shellcheck disable=SC2016
+WORKS='echo run >>"$D/runs"; until [ -s "$D/go" ]; do sleep 0.05; done; exit $(cat "$D/go")'
+
+# at_work OPTION...: somebody is.
+at_work() {
+    background once $YEAR "$@" "$L" -- sh -c "$WORKS"
+    FIRST=$BACK
+    poll has_run 1
+}
+
+# waits_for_it OPTION...: the next one, whose command notes that it ran.
+waits_for_it() {
+    # shellcheck disable=SC2016
+    background once $YEAR "$@" "$L" -- sh -c 'echo run >>"$D/runs"'
+    NEXT=$BACK
+    poll waiter_is_there
+}
+
+waiter_is_there() {
+    [ "$(rl show --json "$L" | jq '.waiters | length')" -eq 1 ]
+}
+
+@test "who comes while another one is at it waits, and finds it done" {
+    at_work
+    waits_for_it
+    status '.state == "running" and .attempts == 1 and .ended_at == null and .exit_status == null'
+    fails 1 "*held by*" rl once $YEAR -n "$L" -- touch "$D/never"
+    is_silent 0 rl once $YEAR -n -E 0 "$L" -- touch "$D/never"
+    fails 7 "*held by*" rl once $YEAR -w 0.2 -E 7 "$L" -- touch "$D/never"
+    echo 0 >"$D/go"
+    ends_with 0 "$FIRST"
+    ends_with 0 "$NEXT"
+    has_run 1
+    [ ! -e "$D/never" ]
+    status '.state == "done" and .attempts == 1'
+}
+
+@test "who waits makes the next attempt, if the one before fails" {
+    at_work
+    waits_for_it
+    echo 5 >"$D/go"
+    ends_with 5 "$FIRST"
+    ends_with 0 "$NEXT"
+    has_run 2
+    status '.state == "done" and .attempts == 2'
+}
+
+@test "who is killed has done nothing: the next attempt follows" {
+    at_work -t 1s
+    kill -KILL "$FIRST"
+    poll status '.state == "died"'
+    is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
+    has_run 2
+    status '.state == "done" and .attempts == 2'
+}
+
+@test "whose lock is taken away: its command is ended, and it has said nothing" {
+    at_work -t 1s
+    rl break "$L"
+    ends_with 75 "$FIRST"
+    status '.state == "died" and .exit_status == null'
+    is_silent 0 rl once $YEAR -w 60 "$L" -- true
+    status '.state == "done" and .attempts == 2'
+}
+
+@test "a signal ends it: failed, with 128 and its number" {
+    at_work
+    kill -TERM "$FIRST"
+    ends_with 143 "$FIRST"
+    status '.state == "failed" and .exit_status == 143'
+}
+
+@test "hosts whose clocks are an hour apart mean the same period" {
+    local preload
+    preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
+    for offset in +61m -61m +0; do
+        # shellcheck disable=SC2016
+        run -0 env LD_PRELOAD="$preload" FAKETIME="$offset" FAKETIME_DONT_FAKE_MONOTONIC=1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" \
+            -D "$TEST_SCHEMA" once --per=12h --at=06:30 "$L" -- sh -c 'echo run >>"$D/runs"; unset LD_PRELOAD FAKETIME; date +%s >>"$D/dates"'
+    done
+    has_run 1
+}
+
+@test "--catch-up: what was missed since the last one in the ledger, the oldest first" {
+    Y=$(this_year)
+    once_in $YEAR --catch-up=all
+    has_run 1 # a name that never ran has missed nothing
+    earlier 4
+    once_in $YEAR
+    has_run 2 # skip
+    earlier 1
+    once_in $YEAR --catch-up=last
+    has_run 3 # the last one was there
+    earlier 3
+    : >"$D/runs"
+    once_in $YEAR --catch-up=last
+    [ "$(cut -c 1-4 <"$D/runs" | tr '\n' ' ')" = "$((Y - 1)) $Y " ]
+    earlier 5
+    : >"$D/runs"
+    once_in $YEAR --catch-up=all
+    [ "$(cut -c 1-4 <"$D/runs" | tr '\n' ' ')" = "$((Y - 4)) $((Y - 3)) $((Y - 2)) $((Y - 1)) $Y " ]
+    earlier 10
+    : >"$D/runs"
+    once_in $YEAR --catch-up=all --catch-up-most=2
+    [ "$(cut -c 1-4 <"$D/runs" | tr '\n' ' ')" = "$((Y - 2)) $((Y - 1)) $Y " ]
+    is_silent 0 once_in $YEAR --catch-up=all
+    has_run 3
+}
+
+@test "--catch-up: one that fails stops the others; the next call tries it again, and goes on when its attempts are used up" {
+    Y=$(this_year)
+    once_in $YEAR
+    earlier 3
+    : >"$D/runs"
+    echo 4 >"$D/status"
+    is_silent 4 once_in $YEAR --catch-up=all --attempts=2
+    is_silent 4 once_in $YEAR --catch-up=all --attempts=2
+    [ "$(cut -c 1-4,21- <"$D/runs")" = "$((Y - 2)) 1
+$((Y - 2)) 2" ]
+    echo 0 >"$D/status"
+    once_in $YEAR --catch-up=all --attempts=2
+    [ "$(tail -n 2 "$D/runs" | cut -c 1-4 | tr '\n' ' ')" = "$((Y - 1)) $Y " ]
+    has_run 4
+}
+
+@test "--after: only when the other one was done in a period that overlaps" {
+    fails 75 "$L: $L other, after which it comes, was not done yet in the period from $(this_year)-01-01T00:00:00Z" \
+        once_in $YEAR --after="$L other"
+    is_silent 9 rl once $YEAR "$L other" -- sh -c 'exit 9'
+    fails 75 "*was not done yet*" once_in $YEAR -w 1.2 --after="$L other"
+    has_run 0
+    run rl once status "$L"
+    [ "$status" -eq 66 ] # a refusal leaves nothing in the ledger
+    background once $YEAR -w 60 --after="$L other" "$L" -- sh -c 'echo run >>"$D/runs"'
+    FIRST=$BACK
+    is_silent 0 rl once --per=1month "$L other" -- true
+    ends_with 0 "$FIRST"
+    has_run 1
+    # It has waited without holding anything, and a signal ends such a wait.
+    background -v once --per=1d -w 60 --after="$L none" "$L third" -- true
+    FIRST=$BACK
+    poll grep -q "waiting for" "$D/err"
+    kill -TERM "$FIRST"
+    ends_with 143 "$FIRST"
+    rl ls --all --json | jq -e --arg name "$L third" 'map(select(.name == $name)) == []'
+}
+
+@test "once status, show" {
+    is_silent 0 once_in $YEAR
+    earlier 1
+    echo 6 >"$D/status"
+    is_silent 6 once_in $YEAR
+    run -0 rl once status "$L"
+    echo "$output"
+    [[ ${lines[0]} =~ ^NAME\ +PERIOD\ +STATE\ +ATTEMPTS\ +BY\ +STARTED\ +TOOK\ +EXIT$ ]]
+    [[ ${lines[1]} == "$L "*" $(this_year)-01-01 00:00 36"[56]"d00h  failed "*" 6" ]]
+    [[ ${lines[2]} == "$L "*" $(($(this_year) - 1))-01-01 00:00 "*" done "*" 0" ]]
+    [ "${#lines[@]}" -eq 3 ]
+    rl once status --json "$L" | json 'length == 2 and .[0].state == "failed" and .[1].state == "done"
+        and (.[0] | keys) == (["name","period_start","period_end","state","attempts","token","owner_label","started_at","ended_at","took_ms","exit_status"] | sort)'
+    rl once status --json | jq -es --arg name "$L" '.[0] | map(select(.name == $name)) | length == 1 and .[0].state == "failed"'
+    run -0 rl show "$L"
+    [[ $output == *"last period  $(this_year)-01-01 00:00 36"[56]"d00h, failed, attempt 1"* ]]
+    [[ $output == *"next period  from $(($(this_year) + 1))-01-01 00:00:00 UTC"* ]]
+    fails 66 "nothing was done once in a period as '$L none'" rl once status "$L none"
+}
+
+@test "what is none: one line, nothing is run, nothing is changed" {
+    misused "once wants --per*" rl once "$L" -- touch "$D/never"
+    for per in 0d 7m 5h 1y d '' 5month 1.5d; do
+        misused "--per is a number*" rl once --per="$per" "$L" -- touch "$D/never"
+    done
+    misused "--at does not go with*" rl once --per=15m --at=:05 "$L" -- touch "$D/never"
+    misused "--at is a time of the day*" rl once --per=1d --at=25:00 "$L" -- touch "$D/never"
+    misused "--at is a day and a time*" rl once --per=1w --at='Mo 02:00' "$L" -- touch "$D/never"
+    for zone in Europe/Atlantis ../zoneinfo/UTC /etc/localtime '' CET-1CEST; do
+        misused "--tz=$zone is no time zone*" rl once --per=1d --tz="$zone" "$L" -- touch "$D/never"
+    done
+    misused "*" rl once --per=1d --catch-up=some "$L" -- touch "$D/never"
+    misused "*" rl once --per=1d --catch-up-most=0 "$L" -- touch "$D/never"
+    misused "*" rl once --per=1d --attempts=0 "$L" -- touch "$D/never"
+    misused "--again is for the present period*" rl once --per=1d --again --catch-up=all "$L" -- touch "$D/never"
+    misused "--leave-children and --wait-children*" rl once --per=1d --leave-children --wait-children "$L" -- touch "$D/never"
+    misused "--json is for*" rl once --per=1d --json "$L" -- touch "$D/never"
+    misused "no command*" rl once --per=1d "$L"
+    misused "the command is empty" rl once --per=1d "$L" -- ''
+    misused "*" rl once status a b
+    fails 64 "*" rl once --per=1d '' -- touch "$D/never"
+    fails 64 "*" rl once --per=1d --after='' "$L" -- touch "$D/never"
+    is_silent 0 rl run --mode=pessimistic "$L row" -- true
+    fails 65 "*" rl once --per=1d "$L row" -- touch "$D/never"
+    [ ! -e "$D/never" ]
+    rl ls --all --json | jq -e --arg name "$L" 'map(select(.name == $name)) == []'
+}
+
+@test "a name of hostile text" {
+    L="x'; DROP TABLE once_run; -- %s%n \\ \" *"
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 1
+    rl once status --json "$L" | jq -es --arg name "$L" '.[0][0].name == $name'
+}
+
+@test "the name may be 'status'" {
+    is_silent 0 rl once $YEAR status -- touch "$D/ran"
+    [ -e "$D/ran" ]
+}
+
+# server_clock SECONDS: that of a server of the test's own is so far ahead. Never half written: it is read at each look.
+server_clock() {
+    echo "$1" >"$CLOCK/new"
+    chmod 644 "$CLOCK/new"
+    mv "$CLOCK/new" "$CLOCK/now"
+}
+
+@test "the server's clock is put forward and back: it says which period it is, when the lock is granted" {
+    local preload
+    preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
+    CLOCK=$(mktemp -d /tmp/rowlock-clock.XXXXXX)
+    chmod 711 "$CLOCK" # the server's user is another one
+    server_clock +0
+    ROWLOCK_TEST_SOCKET=$(LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start | tail -n 1)
+    TEST_OPTIONS=$D/own.cnf
+    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
+    rl init -q
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 1
+    server_clock +31622400
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 2
+    [ "$(tail -n 1 "$D/runs")" = "$(($(this_year) + 1))-01-01T00:00:00Z 1" ]
+    server_clock +0
+    is_silent 0 once_in $YEAR
+    has_run 2
+    # One that waits for the lock over the end of a period.
+    L="$L late"
+    hold
+    # shellcheck disable=SC2016
+    (rl_exec once $YEAR "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START" >"$D/late"') </dev/null >"$D/said" 2>&1 3>&- &
+    NEXT=$!
+    poll waiter_is_there
+    server_clock +31622400
+    touch "$D/let_go"
+    poll test -s "$D/late"
+    [ "$(cat "$D/late")" = "$(($(this_year) + 1))-01-01T00:00:00Z" ]
+    ends_with 0 "$NEXT"
+    rl once status --json "$L" | json 'length == 1'
+    own_server remove
+}
