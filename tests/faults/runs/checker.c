@@ -781,13 +781,27 @@ static int64_t was_queued_until(const hold *waiter)
     return waiter->reply - (hold_ok(waiter) ? 0 : QUEUED);
 }
 
+/* Who comes while a transaction that has fenced the lease has its row cannot look at that, and
+ * stands in the queue only afterwards. */
+static int64_t was_queued_from(const checking *c, const hold *waiter)
+{
+    int64_t from = waiter->call;
+    for (size_t i = 0; i < c->m->write_count; i++) {
+        const guarded_write *w = &c->m->writes[i];
+        if (w->fence && same_lock(w->hold, waiter) && w->call < from && w->reply > from)
+            from = w->reply;
+    }
+    return from + QUEUED;
+}
+
 static void check_order_of_waiters(checking *c, const hold *waiter)
 {
+    const int64_t from = was_queued_from(c, waiter);
     const int64_t until = was_queued_until(waiter);
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *b = &c->m->holds[i];
-        if (hold_ok(b) && same_lock(b, waiter) && b->call > waiter->call + QUEUED &&
-            b->reply < until && !may_pass(c, waiter, b) && orderly(c, waiter, b->reply))
+        if (hold_ok(b) && same_lock(b, waiter) && b->call > from && b->reply < until &&
+            !may_pass(c, waiter, b) && orderly(c, waiter, b->reply))
             complain(c, "wait-order",
                      "%s: %u waited since %" PRId64 "; %u asked at %" PRId64
                      " and got it at %" PRId64,

@@ -377,6 +377,13 @@ TS_ONCE(test_the_queue)
            GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
     /* It had asked hardly later. */
     keeps(GOT(100, 2, 0, 1) WAITS GAVE(300, 2) GOT(310, 2, 0, 2) GAVE(2900, 2) GETS);
+    /* It came while a transaction had fenced it, which ended just now; or long before. */
+    keeps(GOT(100, 2, 0, 1) "105000 2 write kind=fence seq=1\n" WAITS
+                            "1400000 2 wrote seq=1 status=unknown\n" GAVE(1500, 2)
+                                GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
+    breaks("wait-order", GOT(100, 2, 0, 1) "105000 2 write kind=fence seq=1\n" WAITS
+                                           "1000000 2 wrote seq=1 status=unknown\n" GAVE(1500, 2)
+                                               GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
     /* Readers pass one that waits to have it alone, long after it could have closed it; or before.
      */
     breaks("wait-order",
