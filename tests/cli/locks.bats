@@ -255,7 +255,7 @@ an_event() {
     a_lock busy
     fails 1 "*" rl run -n busy true
     fails 1 "*" rl run -n --record-refused busy true
-    fails 1 "*" rl run -w 0.1 --record-refused busy true
+    fails 1 "*" rl run -w 1 --record-refused busy true
     [ "$(rl history --json busy |& jq -c '[.[] | [.event, .token, .held_ms]]')" = '[["refused",0,null],["gave_up",0,null]]' ]
     rl history --json --event=gave_up |& json '.[0] | .waited_ms >= 100 and (.detail | contains("batch@db1 4711 close.sh"))'
 }
@@ -438,7 +438,7 @@ an_event() {
     a_lock "plain" 10 3600 "$evil"
     an_event "$evil" acquired 5 "$evil"
     all_harmless 0 ls "ls --json" "show plain" "show plain --json" history "history --json"
-    all_harmless 1 "run -n plain -- true" "-v run -w 0.2 plain -- true"
+    all_harmless 1 "run -n plain -- true" "-v run -w 1 plain -- true"
     [ "$(rl ls | wc -l)" -eq 3 ]
     [[ "$(rl ls)" == *'esc\x1b[31m nl\nret\r tab\t del\x7f c1\u009b31m rlo\u202e end'* ]]
     # For programs it is the very same text.
