@@ -438,7 +438,7 @@ an_event() {
     a_lock "plain" 10 3600 "$evil"
     an_event "$evil" acquired 5 "$evil"
     all_harmless 0 ls "ls --json" "show plain" "show plain --json" history "history --json"
-    all_harmless 1 "run -n plain -- true" "-v run -w 1 plain -- true"
+    all_harmless 1 "run -n plain -- true" "-v run -w 0.2 plain -- true"
     [ "$(rl ls | wc -l)" -eq 3 ]
     [[ "$(rl ls)" == *'esc\x1b[31m nl\nret\r tab\t del\x7f c1\u009b31m rlo\u202e end'* ]]
     # For programs it is the very same text.
