@@ -255,7 +255,7 @@ an_event() {
     a_lock busy
     fails 1 "*" rl run -n busy true
     fails 1 "*" rl run -n --record-refused busy true
-    fails 1 "*" rl run -w 0.1 --record-refused busy true
+    fails 1 "*" rl run -w 1 --record-refused busy true
     [ "$(rl history --json busy |& jq -c '[.[] | [.event, .token, .held_ms]]')" = '[["refused",0,null],["gave_up",0,null]]' ]
     rl history --json --event=gave_up |& json '.[0] | .waited_ms >= 100 and (.detail | contains("batch@db1 4711 close.sh"))'
 }

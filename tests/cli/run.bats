@@ -104,7 +104,7 @@ CASES
         refused 1 "$L" rl run $option "$L" touch marker
     done
     refused 9 "$L" rl run -n -E 9 "$L" touch marker
-    refused 200 "$L" rl run -w 0.1 --conflict-exit-code=200 "$L" touch marker
+    refused 200 "$L" rl run -w 1 --conflict-exit-code=200 "$L" touch marker
     is_silent 0 rl run -n -E 0 "$L" touch marker
     [ ! -e marker ]
     for wait in 0.5 500ms 0.5s; do
