@@ -31,6 +31,16 @@ static rowlock_status wait_for(rowlock_client *client, const char *name, int64_t
     return rowlock_latch_wait(client, name, &options, NULL, &ts_err);
 }
 
+/* A busy machine may take its time to end a connection: what became of a lost reply is asked for as
+ * long as that. */
+static rowlock_client *open_patient(void)
+{
+    rowlock_client_options options = through_options();
+    options.connect_timeout_ms = 10000;
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
+}
+
 /* A name whose statements the client has at hand. */
 static void warm_up(rowlock_client *client)
 {
@@ -43,7 +53,7 @@ static void warm_up(rowlock_client *client)
 /* With a key and without: once. */
 TS_ONCE(test_a_count)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     warm_up(client);
     for (int i = 0; i < 4; i++) {
         const char *name = set_latch("count", 3);
@@ -57,7 +67,7 @@ TS_ONCE(test_a_count)
 
 TS_ONCE(test_a_count_that_is_stopped)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     warm_up(client);
     const char *name = set_latch("stopped", 2);
     ts_proxy_answer(proxy, STOPPED, "latch_down", 1);
@@ -72,7 +82,7 @@ TS_ONCE(test_a_count_that_is_stopped)
 TS_ONCE(test_a_set)
 {
     for (int i = 0; i < 2; i++) {
-        TS_CLIENT *client = through_open();
+        TS_CLIENT *client = open_patient();
         warm_up(client);
         const char *name = ts_name("set");
         WANT(BUSY, wait_for(client, name, 0));
@@ -90,7 +100,7 @@ TS_ONCE(test_a_set)
 /* Who sees that all have counted settles it, whatever becomes of that. */
 TS_ONCE(test_it_opens)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     warm_up(client);
     for (int i = 0; i < 6; i++) {
         const char *name = set_latch("opens", 1);
@@ -112,7 +122,7 @@ TS_ONCE(test_it_opens)
 TS_ONCE(test_a_member)
 {
     static const char *const steps[] = {"latch_join", "latch_down", "shared_leave"};
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     warm_up(client);
     for (int i = 0; i < 6; i++) {
         const char *name = set_latch("member", 1);
@@ -130,7 +140,7 @@ TS_ONCE(test_a_member)
 
 TS_ONCE(test_a_member_leaves)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     warm_up(client);
     for (int i = 0; i < 2; i++) {
         const char *name = set_latch("leaves", 1);
@@ -159,7 +169,7 @@ TS_ONCE(test_a_member_whose_key_was_counted)
     static const char *const steps[] = {"latch_down", "shared_leave"};
     for (int i = 0; i < 6; i++) {
         const bool stays = i >= 4;
-        TS_CLIENT *client = stays ? through_open_hasty() : through_open();
+        TS_CLIENT *client = stays ? through_open_hasty() : open_patient();
         warm_up(client);
         const char *name = set_latch("key", 2);
         rowlock_hold *hold = NULL;
@@ -312,7 +322,7 @@ TS_ONCE(test_entering)
     static member first;
     static member second;
     for (size_t i = 0; i < 4 * sizeof steps / sizeof steps[0]; i++) {
-        TS_CLIENT *client = through_open();
+        TS_CLIENT *client = open_patient();
         const char *name = ts_name("enter");
         const bool last = i % 4 >= 2;
         const char *step = steps[i / 4];
@@ -343,7 +353,7 @@ TS_ONCE(test_entering_anew)
 {
     static member first;
     static member second;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("anew");
     start(&first, client, name);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
@@ -373,7 +383,7 @@ TS_ONCE(test_entering_anew)
 TS_ONCE(test_entering_anew_in_vain)
 {
     static member first;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("in-vain");
     first = (member){.from = client, .name = name, .count = 2, .wait_ms = 800};
     assert_int_equal(pthread_create(&first.thread, NULL, enter, &first), 0);
@@ -402,7 +412,7 @@ TS_ONCE(test_entering_is_stopped)
                                         "barrier_enter", "barrier_complete"};
     static member first;
     static member second;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const char *name = ts_name("stop");
         start(&first, direct, name);
@@ -426,7 +436,7 @@ TS_ONCE(test_the_dead_are_not_counted)
     static member first;
     static member second;
     static member third;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("dead");
     start_of(&first, direct, name, 3);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
@@ -456,7 +466,7 @@ TS_ONCE(test_its_own_row_is_not_another)
 {
     static member first;
     static member second;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("own");
     first.ttl_ms = ROWLOCK_TTL_MIN_MS;
     start(&first, client, name);
@@ -486,7 +496,7 @@ TS_ONCE(test_its_own_row_is_not_another)
 /* So was the one that deletes its own row: it is done again. */
 TS_ONCE(test_going_is_stopped)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("goes");
     const rowlock_barrier_options options = {.ttl_ms = 60000};
     rowlock_hold *hold = NULL;
@@ -524,7 +534,7 @@ static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t
 /* Somebody who enters has the row locked meanwhile. */
 TS_ONCE(test_withdrawing_waits)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("locked");
     ts_proxy_answer(proxy, 1205, "barrier_withdraw", 2);
     enter_and_withdraw(client, name, 30000);
@@ -538,7 +548,7 @@ TS_ONCE(test_withdrawing_beside_the_last_one)
 {
     static member first;
     static member second;
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     TS_CANCEL *cancel = ts_cancel();
     const char *name = ts_name("beside");
     first.cancel = cancel;
@@ -559,7 +569,7 @@ TS_ONCE(test_withdrawing_beside_the_last_one)
 /* Stopped, and answered as if it had found nothing. */
 TS_ONCE(test_withdrawing_is_stopped)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = ts_name("again");
     ts_proxy_answer(proxy, 0, "barrier_withdraw", 2);
     enter_and_withdraw(client, name, 30000);
@@ -573,7 +583,7 @@ TS_ONCE(test_withdrawing)
     static member first;
     static member second;
     for (int i = 0; i < 2; i++) {
-        TS_CLIENT *client = through_open();
+        TS_CLIENT *client = open_patient();
         const char *name = ts_name("withdraw");
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
         enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
