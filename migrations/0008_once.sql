@@ -2,8 +2,8 @@
 -- rowlock: breaking
 -- rowlock: resumable
 --
--- The lease keeps two from working at the same time; whether a period's work was done, its row says alone. Each attempt has a token
--- of its own, so a row changes only for whoever has the token that it carries, or for a later holder of the lease.
+-- The lease keeps two from working at the same time; whether a period's work was done, its row says alone. Each attempt has a
+-- token of its own, so a row changes only for whoever has the token that it carries, or for a later holder of the lease.
 CREATE TABLE IF NOT EXISTS once_run (
     resource_id  BIGINT UNSIGNED NOT NULL,
     -- UTC

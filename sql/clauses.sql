@@ -109,9 +109,9 @@ r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many slots a name has stays.) Nor does
--- what was done in a period that is not over: without the name it would be done again. (Asked for so that a KILL QUERY, which MariaDB may
--- turn into a NULL, keeps the name.)
+-- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
+-- slots a name has stays.) And so is one that was used in a period that is not over: without it the work would be done again.
+-- (Asked for so that a KILL QUERY, which MariaDB may turn into a NULL, keeps the name.)
 -- clause: unused
 r.status = 'free'
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')

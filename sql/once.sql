@@ -1,6 +1,7 @@
--- Once in a period. The ledger's row decides, not the lease: each statement that changes it compares what it was and swaps it. Whoever
--- begins is the lease's holder, and has its row locked in share mode meanwhile; whoever ends names the token, which no later attempt
--- has. Periods come and go as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c, rl_call_may_have_changed().
+-- Once in a period. The ledger's row decides, not the lease: each statement that changes it compares what it was and swaps it.
+-- Whoever begins is the lease's holder, and has its row locked in share mode meanwhile; whoever ends names the token, which no
+-- later attempt has. Periods come and go as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c,
+-- rl_call_may_have_changed().
 
 -- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
 -- `elsewhere`: it has begun another period.

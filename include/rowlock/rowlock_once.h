@@ -80,11 +80,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_once_begin(rowlock_hold *hol
 /*
  * What this hold has begun is done, or has failed: `exit_status`, 0 to 255, is kept for people.
  * Committed when it returns. OK also if it is done already, by rowlock_tx_once_done() or an earlier
- * call; what is done stays so. Before rowlock_release(). An attempt that nobody ends counts as
+ * call; what is done stays so. A server that cannot be reached is tried for reconnect_ms. Before
+ * rowlock_release(). An attempt that nobody ends counts as
  * failed when the next one begins.
  *
  *   LOST     a later attempt has begun, or this hold has begun nothing
- *   TIMEOUT  a transaction that has done it is still open after connect_timeout_ms
+ *   TIMEOUT  a transaction that has done it is still open after the client's reconnect_ms
  *   UNKNOWN  the reply was lost and could not be looked up
  *   INVALID  as of rowlock_once_begin()
  */

@@ -1,8 +1,9 @@
--- Once in a period: what src/kind/once.c does, for who holds the name's lease by SQL (rowlock_acquire), or works for who holds it.
+-- Once in a period: what src/kind/once.c does, for who holds the name's lease by SQL (rowlock_acquire), or works for its
+-- holder.
 
--- Begins the period under the lease with that token. p_state: begun; done: it was done already; used_up: there were as many attempts
--- as there may be (p_attempts; NULL: 3). p_attempt: begun: the first, second, ...; else how many there were. p_again: whatever has become of
--- it. Times are UTC.
+-- Begins the period under the lease with that token. p_state: begun; done: it was done already; used_up: there were as many
+-- attempts as there may be (p_attempts; NULL: 3). p_attempt: begun: the first, second, ...; else how many there were.
+-- p_again: whatever has become of it. Times are UTC.
 CREATE PROCEDURE rowlock_once_begin(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_token DECIMAL(40, 6), IN p_start DATETIME(6), IN p_end DATETIME(6),
                                     IN p_attempts DECIMAL(40, 6), IN p_again BOOLEAN,
@@ -156,8 +157,9 @@ BEGIN
         WHEN v_mine AND p_state = 'running' THEN
             SET p_state = 'begun';
         WHEN v_mine OR v_elsewhere THEN
-            CALL rl_signal('RLINV', p_name, CONCAT('token ', p_token, ' of %s has ', IF(v_mine, 'ended this attempt', 'begun another period'),
-                                                   '; acquire it again'));
+            CALL rl_signal('RLINV', p_name,
+                           CONCAT('token ', p_token, ' of %s has ', IF(v_mine, 'ended this attempt', 'begun another period'),
+                                  '; acquire it again'));
         WHEN p_state = 'done' AND NOT p_again THEN
             SET p_state = 'done';
         WHEN p_state <> '' AND NOT p_again AND p_attempt >= p_attempts THEN
@@ -210,8 +212,8 @@ BEGIN
     END IF;
 END;
 
--- Outside of one: a statement that commits by itself. (The COMMIT is for autocommit=0.) Library and command have owner ids with a dot there:
--- whoever knows their token works for them; a token of SQL's is its login's.
+-- Outside of one: a statement that commits by itself. (The COMMIT is for autocommit=0.) Library and command have owner ids
+-- with a dot there: whoever knows their token works for them; a token of SQL's is its login's.
 CREATE PROCEDURE rl_once_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                              IN p_done BOOLEAN, IN p_exit_status INT)
 BEGIN

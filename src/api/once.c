@@ -60,8 +60,9 @@ static rowlock_status end(rowlock_hold *hold, bool done, int exit_status, rowloc
     if (exit_status < 0 || exit_status > ROWLOCK_ONCE_EXIT_STATUS_MAX)
         return rl_fail(err, ROWLOCK_INVALID, "'%s': an exit status is 0 to %d, not %d",
                        hold->locks[0].name, ROWLOCK_ONCE_EXIT_STATUS_MAX, exit_status);
-    const int64_t limit_ms = hold->client->limit_ms;
-    const rl_budget budget = rl_budget_start(limit_ms, limit_ms, NULL);
+    /* It bears an outage as long as a waiting call does: what was done is not to be done again. */
+    const rl_budget budget =
+        rl_budget_start(hold->client->outage_us / 1000, hold->client->limit_ms, NULL);
     return rl_once_end(hold, &budget, done, exit_status, err);
 }
 

@@ -412,10 +412,16 @@ static rowlock_status show_found(const rowlock_info *info, const rowlock_waiters
     const bool is_latch = info->kind == ROWLOCK_KIND_LATCH;
     rowlock_status status =
         is_latch ? rowlock_latch_get(client, info->name, &latch, err) : ROWLOCK_OK;
-    if (status != ROWLOCK_OK)
-        return status;
-    print_one(info, is_latch ? &latch : NULL, waiters);
-    return info->kind == ROWLOCK_KIND_LEASE ? once_show(client, info->name, err) : ROWLOCK_OK;
+    const rowlock_once_get_options newest = {.name = info->name, .limit = 1};
+    rowlock_once_runs *runs = NULL;
+    if (status == ROWLOCK_OK && info->kind == ROWLOCK_KIND_LEASE)
+        status = rowlock_once_get(client, &newest, &runs, err);
+    if (status == ROWLOCK_OK) {
+        print_one(info, is_latch ? &latch : NULL, waiters);
+        once_print_last(runs);
+    }
+    rowlock_once_free(runs);
+    return status;
 }
 
 static void print_json(const rowlock_info *info, const rowlock_waiters *waiters)

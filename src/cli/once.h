@@ -3,11 +3,12 @@
 #define RL_CLI_ONCE_H
 
 #include "cli.h"
+#include "rowlock/rowlock_once.h"
 
 /* `once status`: of one name, or (NULL) of all. Returns the exit status. */
 int once_status(const cli_context *context, const char *name);
 
-/* Of a name that is shown: its newest period; nothing where it has none. */
-rowlock_status once_show(rowlock_client *client, const char *name, rowlock_error *err);
+/* For `show`: the first of them, and when the next one begins; nothing where there is none. */
+void once_print_last(const rowlock_once_runs *runs);
 
 #endif

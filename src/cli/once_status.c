@@ -4,7 +4,6 @@
 
 #include "once.h"
 #include "period.h"
-#include "rowlock/rowlock_once.h"
 #include "table.h"
 
 enum { PAGE = 1000 };
@@ -128,19 +127,14 @@ int once_status(const cli_context *context, const char *name)
     return unknown ? rowlock_status_exit(ROWLOCK_NOT_FOUND) : 0;
 }
 
-rowlock_status once_show(rowlock_client *client, const char *name, rowlock_error *err)
+void once_print_last(const rowlock_once_runs *runs)
 {
-    const rowlock_once_get_options options = {.name = name, .limit = 1};
-    rowlock_once_runs *runs = NULL;
-    char next[CELL_TEXT_MAX];
-    char last[CELL_TEXT_MAX];
-    rowlock_status status = rowlock_once_get(client, &options, &runs, err);
     const rowlock_once_run *run = rowlock_once_at(runs, 0);
-    if (run) {
-        cli_line("%-12s %s, %s, attempt %u", "last period", period_cell(run, last),
-                 states[run->state].word, run->attempts);
-        cli_line("%-12s from %s UTC", "next period", moment(run->end_us, next));
-    }
-    rowlock_once_free(runs);
-    return status;
+    char last[CELL_TEXT_MAX];
+    char next[CELL_TEXT_MAX];
+    if (!run)
+        return;
+    cli_line("%-12s %s, %s, attempt %u", "last period", period_cell(run, last),
+             states[run->state].word, run->attempts);
+    cli_line("%-12s from %s UTC", "next period", moment(run->end_us, next));
 }

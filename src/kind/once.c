@@ -1,7 +1,8 @@
 /*
- * Once in a period. Each call looks at the ledger's row, changes it by a statement that compares
- * what was seen, and looks again: what the row says then is the answer, whatever became of the
- * statement (a lost reply, a KILL QUERY, somebody else who was faster).
+ * Once in a period. To begin is to look at the ledger's row, to change it by a statement that
+ * compares what was seen, and to look again: what the row says then is the answer, whatever became
+ * of the statement (a lost reply, a KILL QUERY, somebody else who was faster). To end is one
+ * statement, and a look where it found nothing to change.
  */
 #include "kind/once.h"
 
@@ -12,6 +13,8 @@
 #include "base/name.h"
 #include "engine/settle.h"
 #include "wait/backoff.h"
+
+enum { STATE_SIZE = 9 }; /* "running" */
 
 typedef struct once {
     const rowlock_hold *hold;
@@ -44,12 +47,14 @@ static rowlock_status settle(once *o, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* OK: it may have changed the row. */
-static rowlock_status change(once *o, rl_sql_id id, const rl_value *values, rowlock_error *err)
+/* OK: *rows were there to be changed. */
+static rowlock_status change(once *o, rl_sql_id id, const rl_value *values, uint64_t *rows,
+                             rowlock_error *err)
 {
     rl_done done = {0};
     rowlock_status status =
         rl_client_change(o->client, o->budget, NULL, false, id, values, &o->request, &done, err);
+    *rows = done.rows;
     o->open = status == ROWLOCK_UNKNOWN;
     if (o->open)
         return ROWLOCK_UNAVAILABLE;
@@ -92,7 +97,7 @@ typedef struct beginning {
 
 typedef struct ledger_look {
     bool holds;     /* the lease is this hold's */
-    char state[9];  /* of the period; "": nobody has begun it */
+    char state[STATE_SIZE];  /* of the period; "": nobody has begun it */
     uint64_t token; /* of its last attempt ... */
     unsigned made;  /* ... which was the first, second, ... */
     bool mine;      /* ... and is this hold's */
@@ -140,7 +145,8 @@ static rowlock_status insert(beginning *b, rowlock_error *err)
     const rl_value values[] = {rl_u64((uint64_t)b->period.start_us),
                                rl_u64((uint64_t)b->period.end_us), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(b->o.hold->owner)};
-    return change(&b->o, RL_SQL_ONCE_INSERT, values, err);
+    uint64_t ignored = 0; /* one that is there already counts, too */
+    return change(&b->o, RL_SQL_ONCE_INSERT, values, &ignored, err);
 }
 
 static rowlock_status take(beginning *b, uint64_t seen, rowlock_error *err)
@@ -154,7 +160,8 @@ static rowlock_status take(beginning *b, uint64_t seen, rowlock_error *err)
                                rl_u64((uint64_t)b->period.start_us),
                                rl_u64(seen),
                                rl_u64(b->attempts)};
-    return change(&b->o, RL_SQL_ONCE_TAKE, values, err);
+    uint64_t ignored = 0;
+    return change(&b->o, RL_SQL_ONCE_TAKE, values, &ignored, err);
 }
 
 /* What can be said without a change. BUSY: it is to be begun. */
@@ -204,6 +211,8 @@ rowlock_status rl_once_begin(rowlock_hold *hold, const rl_budget *budget, const 
                    .attempts = options->attempts,
                    .again = options->again,
                    .result = result};
+    if (rl_hold_lost(hold))
+        return lease_lost(&b.o, err);
     return until(&b.o, attempt_begin, &b, err);
 }
 
@@ -217,7 +226,7 @@ typedef struct ending {
 
 static void keep_state(void *data, const rl_cell *cells)
 {
-    snprintf(data, sizeof((ledger_look *)NULL)->state, "%s", cells[0].text);
+    snprintf(data, STATE_SIZE, "%s", cells[0].text);
 }
 
 /* OK: it has ended. BUSY: it is running. */
@@ -225,7 +234,7 @@ static rowlock_status look_for_end(const ending *e, rowlock_error *err)
 {
     const rl_lock *lock = &e->o.hold->locks[0];
     const rl_value values[] = {rl_u64(lock->version), rl_u64(lock->id)};
-    char state[sizeof((ledger_look *)NULL)->state] = "";
+    char state[STATE_SIZE] = "";
     bool found = false;
     RL_TRY(rl_client_read(e->o.client, e->o.budget, RL_SQL_ONCE_STATE, values, keep_state, state,
                           &found, err));
@@ -244,10 +253,11 @@ static rowlock_status attempt_end(void *data, int64_t *hint_us, rowlock_error *e
     const rl_lock *lock = &e->o.hold->locks[0];
     const rl_value values[] = {rl_u64(e->done), rl_u64((uint64_t)e->exit_status), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(e->o.hold->owner)};
+    uint64_t rows = 0;
     RL_TRY(settle(&e->o, err));
-    RL_TRY(change(&e->o, RL_SQL_ONCE_END, values, err));
+    RL_TRY(change(&e->o, RL_SQL_ONCE_END, values, &rows, err));
     *hint_us = RL_AT_ONCE;
-    return look_for_end(e, err);
+    return rows > 0 ? ROWLOCK_OK : look_for_end(e, err);
 }
 
 rowlock_status rl_once_end(rowlock_hold *hold, const rl_budget *budget, bool done, int exit_status,

@@ -2,6 +2,7 @@
 
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
+#include "rowlock/rowlock_once.h"
 
 void test_turns_from_every_node(void)
 {
@@ -446,6 +447,82 @@ void test_latches_and_barriers_from_every_node(void)
         assert_int_equal(pthread_join(all[i].thread, &why), 0);
         if (why)
             fail_msg("%s", (char *)why);
+        rowlock_client_close(all[i].client);
+    }
+}
+
+/* Every third period fails at first, and is done by the next one to come. */
+enum { PERIODS = 15 };
+
+typedef struct once_workers {
+    const char *name;
+    atomic_uint begun[PERIODS];
+} once_workers;
+
+typedef struct once_worker {
+    once_workers *all;
+    rowlock_client *client;
+    pthread_t thread;
+} once_worker;
+
+static rowlock_status work_in_period(once_worker *w, rowlock_hold *hold, int i, rowlock_error *err)
+{
+    const rowlock_once_options options = {.attempts = 2, .wait_ms = 60000};
+    rowlock_once_result result = {.attempt = 0};
+    rowlock_status status = rowlock_once_begin(hold, i * 1000, i * 1000 + 1000, &options, &result, err);
+    if (status != ROWLOCK_OK || result.state != ROWLOCK_ONCE_BEGUN)
+        return status;
+    atomic_fetch_add(&w->all->begun[i], 1);
+    if (i % 3 == 0 && result.attempt == 1)
+        return rowlock_once_failed(hold, 1, err);
+    return rowlock_once_done(hold, err);
+}
+
+static void *work_once(void *arg)
+{
+    const rowlock_acquire_options options = {.wait_ms = 120000, .ttl_ms = 60000};
+    once_worker *w = arg;
+    rowlock_error err;
+    for (int i = 0; i < PERIODS; i++) {
+        rowlock_hold *hold = NULL;
+        if (rowlock_acquire(w->client, w->all->name, &options, &hold, &err) != ROWLOCK_OK ||
+            work_in_period(w, hold, i, &err) != ROWLOCK_OK ||
+            rowlock_release(hold, &err) != ROWLOCK_OK)
+            return strdup(err.message);
+    }
+    return NULL;
+}
+
+static bool all_are_done(rowlock_client *client, const char *name)
+{
+    const rowlock_once_get_options options = {.name = name};
+    rowlock_once_runs *runs = NULL;
+    WANT(OK, rowlock_once_get(client, &options, &runs, &ts_err));
+    bool all = rowlock_once_count(runs) == PERIODS;
+    for (size_t i = 0; i < rowlock_once_count(runs); i++)
+        all = all && rowlock_once_at(runs, i)->state == ROWLOCK_ONCE_RUN_DONE;
+    rowlock_once_free(runs);
+    return all;
+}
+
+void test_once_from_every_node(void)
+{
+    once_workers where = {.name = ts_name("once")};
+    once_worker all[TAKERS];
+    for (int i = 0; i < TAKERS; i++) {
+        all[i] = (once_worker){.all = &where, .client = cluster_open(1 + i % CLUSTER_NODES)};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, work_once, &all[i]), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        void *why = NULL;
+        assert_int_equal(pthread_join(all[i].thread, &why), 0);
+        if (why)
+            fail_msg("%s", (char *)why);
+    }
+    for (int i = 0; i < PERIODS; i++)
+        assert_int_equal(atomic_load(&where.begun[i]), i % 3 == 0 ? 2 : 1);
+    for (int i = 0; i < TAKERS; i++) {
+        SOON(all_are_done(all[i].client, where.name));
         rowlock_client_close(all[i].client);
     }
 }

@@ -13,6 +13,7 @@
 #include "engine/hold.h"
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
+#include "rowlock/rowlock_once.h"
 #include "support/own_server.h"
 
 enum {
@@ -700,6 +701,37 @@ static cost barrier_enter(void)
     return c;
 }
 
+/* The client has the statements at hand. */
+static rowlock_hold *warm_once(void)
+{
+    const char *name = ts_name("once");
+    rowlock_once_result result;
+    rowlock_hold *hold = ts_take(holder.client, name, ROWLOCK_OPTIMISTIC, 30000);
+    WANT(OK, rowlock_once_begin(hold, 0, 1, NULL, &result, &ts_err));
+    WANT(OK, rowlock_once_done(hold, &ts_err));
+    let_go(hold);
+    return ts_take(holder.client, name, ROWLOCK_OPTIMISTIC, 30000);
+}
+
+static cost once_begin(void)
+{
+    rowlock_once_result result;
+    rowlock_hold *hold = warm_once();
+    cost c = COST_OF(WANT(OK, rowlock_once_begin(hold, 1, 2, NULL, &result, &ts_err)));
+    let_go(hold);
+    return c;
+}
+
+static cost once_done(void)
+{
+    rowlock_once_result result;
+    rowlock_hold *hold = warm_once();
+    WANT(OK, rowlock_once_begin(hold, 1, 2, NULL, &result, &ts_err));
+    cost c = COST_OF(WANT(OK, rowlock_once_done(hold, &ts_err)));
+    let_go(hold);
+    return c;
+}
+
 static cost tx_section_run(void)
 {
     const char *name = warm_section();
@@ -835,6 +867,8 @@ static const row rows[] = {
     {"`rowlock_latch_down()`", .measure = latch_down},
     {"`rowlock_latch_wait()`, it is open", .measure = latch_pass},
     {"`rowlock_barrier_enter()`, the last one to come", .measure = barrier_enter},
+    {"`rowlock_once_begin()`", .measure = once_begin},
+    {"`rowlock_once_done()`", .measure = once_done},
     {"`rowlock_tx_acquire()`", tx_acquire, .how = &unfenced},
     {"`rowlock_fence()`", fence, .how = &lease},
     {"`rowlock_hold_check()`, `_remaining_ms()`, `_token()`", looking_at_hold, .how = &lease},
