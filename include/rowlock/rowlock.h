@@ -472,7 +472,8 @@ typedef struct rowlock_acquire_options {
  * and no white space at either end. On every status but OK the lock is not (newly) held.
  *
  * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). A try whose
- * reply was lost asks what became of it, for at most connect_timeout_ms.
+ * reply was lost asks what became of it, for at most connect_timeout_ms; and `value` is
+ * published after the wait, for as long.
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
  *                waiter, or a transaction that fenced it is still open

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -59,7 +60,12 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
         return ROWLOCK_OK;
     hold->at_least_us = 0;
     rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
-    if (status != ROWLOCK_UNKNOWN || released != ROWLOCK_OK)
+    if (released != ROWLOCK_OK && released != ROWLOCK_LOST)
+        return rl_fail(err, ROWLOCK_UNKNOWN,
+                       "its value could not be published, nor the lease be given back: it may be "
+                       "held, by nobody, for up to %" PRId64 " ms",
+                       hold->held.ttl_us / 1000);
+    if (status != ROWLOCK_UNKNOWN)
         return status;
     return rl_fail(err, ROWLOCK_UNAVAILABLE,
                    "'%s' was given back: it is not known whether its value was published",

@@ -13,6 +13,7 @@
 #include "engine/hold.h"
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
+#include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_once.h"
 #include "support/own_server.h"
 
@@ -732,6 +733,35 @@ static cost once_done(void)
     return c;
 }
 
+/* A leader's, whose value was published before. */
+static rowlock_hold *lead(const char *name)
+{
+    const rowlock_acquire_options options = {.value = "warm"};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_acquire(holder.client, name, &options, &hold, &ts_err));
+    return hold;
+}
+
+static cost set_value(void)
+{
+    let_go(lead(ts_name("lead")));
+    rowlock_hold *hold = lead(ts_name("lead"));
+    cost c = COST_OF(WANT(OK, rowlock_hold_set_value(hold, "value", &ts_err)));
+    let_go(hold);
+    return c;
+}
+
+static cost observe(void)
+{
+    const char *name = ts_name("lead");
+    rowlock_leader leader;
+    rowlock_hold *hold = lead(name);
+    WANT(OK, rowlock_observe(holder.client, name, NULL, &leader, &ts_err));
+    cost c = COST_OF(WANT(OK, rowlock_observe(holder.client, name, NULL, &leader, &ts_err)));
+    let_go(hold);
+    return c;
+}
+
 static cost tx_section_run(void)
 {
     const char *name = warm_section();
@@ -869,6 +899,8 @@ static const row rows[] = {
     {"`rowlock_barrier_enter()`, the last one to come", .measure = barrier_enter},
     {"`rowlock_once_begin()`", .measure = once_begin},
     {"`rowlock_once_done()`", .measure = once_done},
+    {"`rowlock_hold_set_value()`", .measure = set_value},
+    {"`rowlock_observe()`", .measure = observe},
     {"`rowlock_tx_acquire()`", tx_acquire, .how = &unfenced},
     {"`rowlock_fence()`", fence, .how = &lease},
     {"`rowlock_hold_check()`, `_remaining_ms()`, `_token()`", looking_at_hold, .how = &lease},

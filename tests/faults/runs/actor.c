@@ -24,6 +24,7 @@
 
 #include "actor.h"
 #include "engine/client.h"
+#include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_mysql.h"
 
 void actor_pass_ms(int64_t ms)
@@ -191,11 +192,34 @@ static void log_slots(const actor *a)
                     rowlock_hold_name_at(a->hold, i), rowlock_hold_token_at(a->hold, i), a->owner);
 }
 
+/* What it will publish, no other's; "": nothing. */
+static void choose_value(actor *a, bool shared, char value[40])
+{
+    value[0] = '\0';
+    if (a->lease && a->slots == 0 && !shared && dice_roll(&a->leading, 3) == 0)
+        snprintf(value, 40, "v%u.%u", a->log.who, ++a->values);
+}
+
+static void maybe_observe(actor *a)
+{
+    rowlock_leader leader = {.leads = false};
+    rowlock_error err = {0};
+    if (!a->lease || a->slots > 0 || dice_roll(&a->leading, 4) > 0)
+        return;
+    history_log(&a->log, "observe");
+    rowlock_status status = rowlock_observe(a->client, a->lock, NULL, &leader, &err);
+    history_log(&a->log, "observed status=%s leads=%d token=%" PRIu64 " value=%s",
+                rowlock_status_name(status), leader.leads, leader.token, leader.value);
+}
+
 /* `units`: of its slots; 0 where it has none. */
 static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned units)
 {
+    char value[40];
+    choose_value(a, shared, value);
     const rowlock_acquire_options options = {.mode = a->lease ? ROWLOCK_OPTIMISTIC
                                                               : ROWLOCK_PESSIMISTIC,
+                                             .value = value,
                                              .wait_ms = wait_ms,
                                              .ttl_ms = a->ttl_ms,
                                              .shared = shared,
@@ -206,8 +230,8 @@ static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned u
                                              .on_lost_data = a};
     rowlock_error err = {0};
     take_disk_for_slow(a);
-    history_log(&a->log, "acquire wait=%" PRId64 " shared=%d units=%u", wait_ms * 1000, shared,
-                units);
+    history_log(&a->log, "acquire wait=%" PRId64 " shared=%d units=%u value=%s", wait_ms * 1000,
+                shared, units, value);
     rowlock_status status = rowlock_acquire(a->client, a->lock, &options, &a->hold, &err);
     if (status != ROWLOCK_OK) {
         history_log(&a->log, "acquired status=%s server=%u", rowlock_status_name(status),
@@ -365,6 +389,7 @@ static void cycle(actor *a)
         actor_pass_ms(100);
         return;
     }
+    maybe_observe(a);
     const bool shared = wants_to_share(a);
     const unsigned units = how_many_slots(a);
     if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {
@@ -445,6 +470,7 @@ int main(int argc, char **argv)
     if (is_work && argc == 13) {
         a.ttl_ms = strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
+        a.leading = dice_of(strtoull(argv[9], NULL, 10) + 1);
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
         a.readers = (unsigned)strtoul(argv[12], NULL, 10);

@@ -25,6 +25,8 @@ typedef struct actor {
     int64_t ttl_ms;
     unsigned readers;
     dice dice;
+    dice leading;    /* whether it leads, and observes: all else stays as it is */
+    unsigned values; /* that it has published */
     rowlock_client *client;
     rowlock_hold *hold;
     bool shared;    /* the hold is */

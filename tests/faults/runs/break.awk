@@ -33,6 +33,10 @@
 #   slot-line         who asks anew passes those who wait
 #   slot-version      whoever takes a slot gets the token of the one before
 #
+# Of leaders.
+#
+#   leader-version    whoever has the lease leads with the value of the one before
+#
 # Of a latch.
 #
 #   latch-down        a count that comes when it was broken is taken
@@ -93,6 +97,7 @@ BEGIN {
     wanted["slot-for-ever"] = part == "source" ? 1 : 0
     wanted["slot-line"] = part == "source" ? 1 : 0
     wanted["slot-version"] = 2
+    wanted["leader-version"] = 1
     wanted["latch-down"] = 1
     wanted["latch-generation"] = 1
     wanted["latch-key"] = 1
@@ -170,6 +175,7 @@ guard == "slot-for-ever" && part == "source" { change("c->free_count < c->units 
 guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", "return a->client ||") }
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
+guard == "leader-version" && name == "leader_look" { change("AND v.version = r.version", "") }
 guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
 guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }
 guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }

@@ -504,7 +504,8 @@ static void check_wait_bound(checking *c, const hold *h)
 {
     if (h->reply == TIME_NEVER || h->wait < 0)
         return;
-    int64_t slack = h->wait > 0 ? SLACK_WAIT : SLACK_TRY;
+    /* A value is published after the wait, and what cannot be is given back. */
+    int64_t slack = (h->wait > 0 ? SLACK_WAIT : SLACK_TRY) + (*h->value ? SLACK_TRY : 0);
     int64_t allowed = h->wait + slack + check_lateness(c, h->call, h->reply) +
                       model_stopped(c->m, h->by->who, (span){h->call, h->reply});
     if (h->reply - h->call > allowed)
@@ -841,6 +842,11 @@ static bool explained(const model *m, const char *status, int64_t took, int64_t 
     return false;
 }
 
+bool check_explained(const checking *c, const char *status, int64_t took)
+{
+    return explained(c->m, status, took, SECOND);
+}
+
 /* It says how the latch is: not set, or not that often; open, so that there is nothing to join.
  * Closing tells no status: UNKNOWN. */
 static bool is_answer(const call *a)
@@ -946,6 +952,7 @@ verdict check(const model *m, FILE *out)
     check_waits(&c);
     check_latch(&c);
     check_barrier(&c);
+    check_leaders(&c);
     check_calls(&c);
     check_statuses(&c);
     check_ends(&c);

@@ -83,6 +83,12 @@
  *   barrier-lost   leave said LOST though no member died, went before it was ready, or was kept
  *                  from renewing, and nobody broke it
  *   barrier-stuck  the probes, as many as it takes, did not come in and out again
+ * Leaders (who holds a lease alone, and has published a value)
+ *   leader-value   somebody was seen to lead with a value that no acquire with that token had, or
+ *                  that was asked for later
+ *   leader-two     ... when somebody with a higher token had been told that the lease is his, or
+ *                  when the release of that one had come back
+ *   leader-back    ... with a lower token than one who was seen before
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more

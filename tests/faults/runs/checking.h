@@ -31,7 +31,11 @@ static inline bool call_is(const call *a, const char *verb, const char *status)
     return strcmp(a->verb, verb) == 0 && strcmp(a->status, status) == 0;
 }
 
+/* Is there a reason for this status of a call that took so long? */
+bool check_explained(const checking *c, const char *status, int64_t took);
+
 void check_latch(checking *c);
+void check_leaders(checking *c);
 void check_barrier(checking *c);
 
 #endif

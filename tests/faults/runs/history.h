@@ -10,8 +10,8 @@
  *
  * Words of an actor (the lock is one name for its whole life)
  *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>] [probe=0|1]
- *   acquire   wait=<us> [shared=0|1] [units=]          (called; 0: a try; < 0: for ever. units:
- *                                                       so many slots)
+ *   acquire   wait=<us> [shared=0|1] [units=] [value=] (called; 0: a try; < 0: for ever. units:
+ *                                                       so many slots; value: what it publishes)
  *   slot      name=<NAME#i> token= owner=              (a slot that came back, each of them; then
  *                                                       `acquired`, whose token counts for none)
  *   acquired  status= token= owner= fenced=0|1         (came back)
@@ -23,6 +23,7 @@
  *   write     kind=token|fence seq=                    (begun)
  *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
  *   release, released status=                          (closing the client counts, too)
+ *   observe, observed status= leads=0|1 token= value=  (who leads?)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
  * ... at a latch or a barrier (begin mode=latch, mode=barrier members=)

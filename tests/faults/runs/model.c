@@ -10,6 +10,7 @@ typedef struct builder {
     hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
     guarded_write *write_of[WHO_MAX];
     call *call_of[WHO_MAX];
+    observation *seen_by[WHO_MAX];
 } builder;
 
 static process *process_of(builder *b, unsigned who)
@@ -70,6 +71,7 @@ static bool on_acquire(builder *b, const event *e)
     hold *h = add_hold(b, e, kind);
     if (p->slots)
         h->units = (unsigned)event_number(e, "units");
+    event_copy(e, "value", h->value, sizeof h->value);
     b->hold_of[e->who] = h;
     return h->units > 0 && h->units <= HOLD_PARTS;
 }
@@ -377,6 +379,30 @@ static bool on_back(builder *b, const event *e)
     return true;
 }
 
+static bool on_observe(builder *b, const event *e)
+{
+    const process *p = process_of(b, e->who);
+    if (!p)
+        return false;
+    observation *o = &b->m->seen[b->m->seen_count++];
+    *o = (observation){.by = p, .at = e->at, .reply = TIME_NEVER};
+    b->seen_by[e->who] = o;
+    return true;
+}
+
+static bool on_observed(builder *b, const event *e)
+{
+    observation *o = process_of(b, e->who) ? b->seen_by[e->who] : NULL;
+    if (!o || o->reply != TIME_NEVER)
+        return false;
+    o->reply = e->at;
+    o->leads = event_number(e, "leads") == 1;
+    o->token = unsigned_of(e, "token");
+    event_copy(e, "status", o->status, sizeof o->status);
+    event_copy(e, "value", o->value, sizeof o->value);
+    return true;
+}
+
 static bool on_counted(builder *b, const event *e)
 {
     counted *seen = &b->m->counts[b->m->counted_count++];
@@ -402,16 +428,37 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},        {"acquire", on_acquire},  {"acquired", on_acquired},
-    {"checked", on_checked},    {"write", on_write},      {"wrote", on_wrote},
-    {"upgrade", on_change},     {"upgraded", on_changed}, {"downgrade", on_change},
-    {"downgraded", on_changed}, {"release", on_release},  {"released", on_released},
-    {"slot", on_slot},          {"quit", on_nothing},     {"lost", on_nothing},
-    {"fault", on_fault},        {"healed", on_healed},    {"kill", on_kill},
-    {"stop", on_fault},         {"died", on_died},        {"continued", on_continued},
-    {"hung", on_hung},          {"late", on_late},        {"row", on_row},
-    {"written", on_written},    {"call", on_call},        {"back", on_back},
-    {"counted", on_counted},    {"end", on_end},
+    {"begin", on_begin},
+    {"acquire", on_acquire},
+    {"acquired", on_acquired},
+    {"checked", on_checked},
+    {"write", on_write},
+    {"wrote", on_wrote},
+    {"upgrade", on_change},
+    {"upgraded", on_changed},
+    {"downgrade", on_change},
+    {"downgraded", on_changed},
+    {"release", on_release},
+    {"released", on_released},
+    {"slot", on_slot},
+    {"quit", on_nothing},
+    {"lost", on_nothing},
+    {"fault", on_fault},
+    {"healed", on_healed},
+    {"kill", on_kill},
+    {"stop", on_fault},
+    {"died", on_died},
+    {"continued", on_continued},
+    {"hung", on_hung},
+    {"late", on_late},
+    {"row", on_row},
+    {"written", on_written},
+    {"call", on_call},
+    {"back", on_back},
+    {"counted", on_counted},
+    {"observe", on_observe},
+    {"observed", on_observed},
+    {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -432,12 +479,13 @@ static bool make_room(model *m, size_t most)
     m->writes = calloc(most, sizeof *m->writes);
     m->rows = calloc(most, sizeof *m->rows);
     m->table = calloc(most, sizeof *m->table);
+    m->seen = calloc(most, sizeof *m->seen);
     m->calls = calloc(most, sizeof *m->calls);
     m->counts = calloc(most, sizeof *m->counts);
     m->faults = calloc(most, sizeof *m->faults);
     m->lates = calloc(most, sizeof *m->lates);
-    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->calls &&
-           m->counts && m->faults && m->lates;
+    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->seen &&
+           m->calls && m->counts && m->faults && m->lates;
 }
 
 bool model_build(model *m, const events *all)
@@ -465,6 +513,7 @@ void model_free(model *m)
     free(m->writes);
     free(m->rows);
     free(m->table);
+    free(m->seen);
     free(m->calls);
     free(m->counts);
     free(m->faults);

@@ -64,6 +64,7 @@ typedef struct hold {
     bool fenced;
     uint64_t token;
     char owner[64];
+    char value[40];     /* that it publishes; "": none */
     int64_t first_sure; /* the first and the last moment for which it was told OK */
     int64_t last_sure;
     int64_t given_up; /* the release was called, or whatever may release it began */
@@ -109,6 +110,17 @@ typedef struct written {
     unsigned writer;
     unsigned seq;
 } written;
+
+/* "Who leads?", and the answer. */
+typedef struct observation {
+    const process *by;
+    int64_t at;
+    int64_t reply; /* TIME_NEVER: none */
+    char status[16];
+    bool leads;
+    uint64_t token;
+    char value[40];
+} observation;
 
 /* One call at a latch or a barrier, and what came back. */
 typedef struct call {
@@ -157,6 +169,8 @@ typedef struct model {
     size_t row_count;
     written *table;
     size_t table_count;
+    observation *seen; /* by the time of the call */
+    size_t seen_count;
     call *calls; /* by the time of the call */
     size_t call_count;
     counted *counts; /* those of one look follow each other */

@@ -179,6 +179,33 @@ TS_ONCE(test_row_locks)
                                     STILL(130, 4, 1) STILL(1940, 3, 1) STILL(1950, 4, 1));
 }
 
+#define LEADS(at, who, token, value)                                                               \
+#at "000 " #who " acquire wait=0 value=" #value "\n" #at "500 " #who                           \
+        " acquired status=OK token=" #token " owner=o" #who " fenced=1\n"
+#define SEES(at, who, token, value)                                                                \
+#at "000 " #who " observe\n" #at "500 " #who " observed status=OK leads=1 token=" #token       \
+        " value=" #value "\n"
+
+TS_ONCE(test_leaders)
+{
+    keeps(LEADS(100, 1, 5, a) SEES(110, 2, 5, a) GAVE(120, 1) LEADS(130, 2, 6, b) SEES(140, 1, 6, b)
+              GAVE(150, 2));
+    /* A value that is another one's, nobody's, or asked for later. */
+    breaks("leader-value",
+           LEADS(100, 1, 5, a) GAVE(120, 1) GOT(130, 2, 0, 6) SEES(140, 1, 6, a) GAVE(150, 2));
+    breaks("leader-value", GOT(100, 1, 0, 5) SEES(110, 2, 5, x) GAVE(120, 1));
+    breaks("leader-value", SEES(90, 2, 5, a) LEADS(100, 1, 5, a) GAVE(120, 1));
+    /* After its release, and beside a later one. */
+    breaks("leader-two", LEADS(100, 1, 5, a) GAVE(110, 1) SEES(120, 2, 5, a));
+    breaks("leader-two", LEADS(100, 1, 5, a) "200000 0 died target=1 status=0\n" GOT(2000, 2, 0, 6)
+                             SEES(2010, 2, 5, a));
+    /* Whose acquire got no answer may lead; but not when a later one was seen to. */
+    keeps("100000 1 acquire wait=0 value=a\n" SEES(110, 2, 5, a));
+    breaks("leader-back",
+           "100000 1 acquire wait=0 value=a\n"
+           "100001 2 acquire wait=0 value=b\n" SEES(110, 2, 6, b) SEES(120, 2, 5, a));
+}
+
 #define ROW(at, version, status, owner, remaining)                                                 \
 #at "100 0 row from=" #at "000 name=l version=" #version " status=" #status " owner=" #owner   \
         " remaining=" #remaining "\n"
