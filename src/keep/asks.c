@@ -64,9 +64,8 @@ static rl_waited wait_unless_stopped(void *self, int fd, short events, short *re
 /* With the mutex, which it gives up meanwhile. */
 static bool read_ask(rl_keeper *keeper, const rl_askable *name, rl_ask *ask)
 {
-    const rl_io io = {.wait = wait_unless_stopped,
-                      .self = keeper,
-                      .deadline_us = rl_now_us() + READ_LIMIT_US};
+    const rl_io io = {
+        .wait = wait_unless_stopped, .self = keeper, .deadline_us = rl_now_us() + READ_LIMIT_US};
     pthread_mutex_unlock(&keeper->mutex);
     rowlock_status status =
         keeper->keeping.read_ask(keeper->pool, name->id, name->version, &io, ask, NULL);

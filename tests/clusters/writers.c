@@ -475,10 +475,9 @@ void test_an_ask_from_another_node(void)
     const char *name = ts_name("asked");
     atomic_int released = -1;
     const rowlock_ask_options options = {.wait_ms = 60000};
-    (void)ts_take_with(
-        holder, name,
-        (rowlock_acquire_options){
-            .ttl_ms = 6000, .on_ask = release_asked, .on_ask_data = &released});
+    (void)ts_take_with(holder, name,
+                       (rowlock_acquire_options){
+                           .ttl_ms = 6000, .on_ask = release_asked, .on_ask_data = &released});
     WANT(OK, ask_soon(asker, name, &options));
     assert_true(POLL_UNTIL(atomic_load(&released) == ROWLOCK_OK, SOON_MS));
 }

@@ -49,7 +49,6 @@ static rowlock_hold *take(rowlock_client *from, const char *name, rowlock_mode m
     return ts_take_with(from, name, listening(mode, h));
 }
 
-
 static void ask(const char *name, const char *reason)
 {
     const rowlock_ask_options options = {.reason = reason};
@@ -262,8 +261,7 @@ TS_BOTH(test_slots)
     const char *name = ts_name("slots");
     heard h[2] = {0};
     char slot[300];
-    rowlock_acquire_options options = {
-        .mode = mode, .slots = 3, .ttl_ms = TTL, .on_ask = on_ask};
+    rowlock_acquire_options options = {.mode = mode, .slots = 3, .ttl_ms = TTL, .on_ask = on_ask};
     rowlock_hold *holds[2];
     for (int i = 0; i < 2; i++) {
         options.on_ask_data = &h[i];
@@ -292,7 +290,7 @@ TS_BOTH(test_sets)
     const char *names[] = {ts_name("set-a"), ts_name("set-b")};
     heard h = {0};
     rowlock_acquire_options options = listening(mode, &h);
-        rowlock_hold *hold = NULL;
+    rowlock_hold *hold = NULL;
     WANT(OK, rowlock_acquire_set(client, names, 2, &options, &hold, &ts_err));
     ask(names[1], "b");
     assert_true(hears(&h, 1));

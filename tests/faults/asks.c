@@ -18,13 +18,12 @@ static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
 static rowlock_hold *hold_by(rowlock_client *client, const char *name, rowlock_mode mode,
                              atomic_int *heard)
 {
-    return ts_take_with(
-        client, name,
-        (rowlock_acquire_options){.mode = mode,
-                                  .wait_ms = 10000,
-                                  .ttl_ms = TTL,
-                                  .on_ask = count_ask,
-                                  .on_ask_data = heard});
+    return ts_take_with(client, name,
+                        (rowlock_acquire_options){.mode = mode,
+                                                  .wait_ms = 10000,
+                                                  .ttl_ms = TTL,
+                                                  .on_ask = count_ask,
+                                                  .on_ask_data = heard});
 }
 
 static uint64_t number_of(const char *name)
