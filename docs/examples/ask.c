@@ -52,7 +52,7 @@ int main(int argc, char **argv)
            "nobody holds it");
 
     /* A short TTL for the example's sake: it is heard of within a third of it. */
-    const rowlock_acquire_options how = {.wait_ms = 5000, .ttl_ms = 1000, .on_ask = on_ask};
+    const rowlock_acquire_options how = {.wait_ms = 5000, .ttl_ms = 3000, .on_ask = on_ask};
     must(rowlock_acquire(client, "example nightly", &how, &hold, &err), &err);
     expect(!rowlock_hold_asked(hold, NULL), "nobody has asked yet");
     expect(pthread_create(&other, NULL, ask, client) == 0, "a thread");

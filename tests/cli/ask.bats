@@ -14,7 +14,7 @@ until [ -e let_go ]; do sleep 0.05; done
 exit 8
 SH
     rm -f held heard
-    background run --ttl=1s "$@" "$L" -- sh worker
+    background run --ttl=4s "$@" "$L" -- sh worker
     HOLDER=$BACK
     poll test -e held
 }
@@ -29,7 +29,7 @@ asked_for() {
 }
 
 @test "ask: the command gets SIGTERM, and its end is an ordinary release" {
-    background run --ttl=1s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=4s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     asked_for --reason="a deploy" --grace=90s
     [[ $output == *"within 1m30s" ]]
@@ -92,7 +92,7 @@ asked_for() {
 }
 
 @test "run: what the command started does not get the signal" {
-    background run --ttl=1s --wait-children "$L" -- sh -c 'trap "exit 6" TERM
+    background run --ttl=4s --wait-children "$L" -- sh -c 'trap "exit 6" TERM
         sh -c "trap \"touch child\" TERM; touch held; until [ -e let_go ]; do sleep 0.05; done" & wait'
     poll test -e held
     asked_for
@@ -103,7 +103,7 @@ asked_for() {
 }
 
 @test "ask -w: until it has ended" {
-    background run --ttl=1s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=4s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     works rl ask -w 20 "$L"
     [[ $output == "$L: held no longer by "*", who was asked to stop" ]]

@@ -527,6 +527,38 @@ void test_once_from_every_node(void)
     }
 }
 
+/* What is written at one node arrives at the others in its time. */
+static rowlock_status ask_soon(rowlock_client *client, const char *name,
+                               const rowlock_ask_options *options)
+{
+    rowlock_status status = rowlock_ask(client, name, options, &ts_err);
+    for (int64_t end = ts_now_ms() + SOON_MS; status == ROWLOCK_NOT_FOUND && ts_now_ms() < end;) {
+        ts_pass_ms(10);
+        status = rowlock_ask(client, name, options, &ts_err);
+    }
+    return status;
+}
+
+static void release_asked(void *data, rowlock_hold *hold, const rowlock_asked *what)
+{
+    (void)what;
+    atomic_store((atomic_int *)data, (int)rowlock_release(hold, NULL));
+}
+
+void test_an_ask_from_another_node(void)
+{
+    TS_CLIENT *holder = cluster_open(1);
+    TS_CLIENT *asker = cluster_open(2);
+    const char *name = ts_name("asked");
+    atomic_int released = -1;
+    const rowlock_ask_options options = {.wait_ms = 60000};
+    (void)ts_take_with(holder, name,
+                       (rowlock_acquire_options){
+                           .ttl_ms = 6000, .on_ask = release_asked, .on_ask_data = &released});
+    WANT(OK, ask_soon(asker, name, &options));
+    assert_true(POLL_UNTIL(atomic_load(&released) == ROWLOCK_OK, SOON_MS));
+}
+
 /* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
  * at the others in its time. */
 static rowlock_client *open_via(const char *user, int node)

@@ -4,7 +4,7 @@
  */
 #include "faults/through.h"
 
-enum { STOPPED = 1317 /* KILL QUERY */, TTL = 1200, ROW_TTL = 2000 };
+enum { STOPPED = 1317 /* KILL QUERY */, TTL = 2000 };
 
 static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
 
@@ -18,13 +18,12 @@ static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
 static rowlock_hold *hold_by(rowlock_client *client, const char *name, rowlock_mode mode,
                              atomic_int *heard)
 {
-    return ts_take_with(
-        client, name,
-        (rowlock_acquire_options){.mode = mode,
-                                  .wait_ms = 10000,
-                                  .ttl_ms = mode == ROWLOCK_PESSIMISTIC ? ROW_TTL : TTL,
-                                  .on_ask = count_ask,
-                                  .on_ask_data = heard});
+    return ts_take_with(client, name,
+                        (rowlock_acquire_options){.mode = mode,
+                                                  .wait_ms = 10000,
+                                                  .ttl_ms = TTL,
+                                                  .on_ask = count_ask,
+                                                  .on_ask_data = heard});
 }
 
 static uint64_t number_of(const char *name)
@@ -39,7 +38,7 @@ static uint64_t number_of(const char *name)
 static void is_heard_once(rowlock_hold *hold, atomic_int *heard)
 {
     assert_true(POLL_UNTIL(atomic_load(heard) > 0, 20000));
-    for (int64_t end = ts_now_ms() + ROW_TTL; ts_now_ms() < end; ts_pass_ms(20))
+    for (int64_t end = ts_now_ms() + TTL * 3 / 4; ts_now_ms() < end; ts_pass_ms(20))
         assert_held(hold);
     assert_int_equal(atomic_load(heard), 1);
 }

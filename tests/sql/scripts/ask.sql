@@ -39,13 +39,13 @@ a> CALL rowlock_asked('x', @t, @left, @why);
 a> CALL rowlock_release('x', @t2);
 
 # Who holds it by the library is told, a row lock's holder, too; and each slot that is held.
-s$& rowlock run --ttl=1s y -- sh -c 'trap "echo stopped; exit 3" TERM; while :; do sleep 0.05; done' 2>/dev/null
+s$& rowlock run --ttl=4s y -- sh -c 'trap "echo stopped; exit 3" TERM; while :; do sleep 0.05; done' 2>/dev/null
 until a> SELECT COUNT(*) FROM resource WHERE resource_name = 'y' AND status = 'held';
 b> CALL rowlock_ask('y', 5, NULL);
 s<
 = stopped
 = exit status 3
-s$& rowlock run --mode=pessimistic --ttl=1s r -- sh -c 'trap "echo stopped; exit 3" TERM; while :; do sleep 0.05; done' 2>/dev/null
+s$& rowlock run --mode=pessimistic --ttl=4s r -- sh -c 'trap "echo stopped; exit 3" TERM; while :; do sleep 0.05; done' 2>/dev/null
 until a> SELECT COUNT(*) FROM resource WHERE resource_name = 'r' AND status = 'held';
 b> CALL rowlock_ask('r', 5, NULL);
 s<
