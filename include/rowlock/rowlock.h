@@ -826,7 +826,7 @@ typedef struct rowlock_info {
     uint64_t count; /* latch, barrier: so many open it; else 0 */
     uint64_t down;  /* latch: so many have counted, 0 if it is broken; barrier: so many gather now,
                        of its members (`readers`), some of whom may be in; else 0 */
-    const char *value; /* lease: what its holder has published (rowlock_leader.h) */
+    const char *value;    /* lease: what its holder has published (rowlock_leader.h) */
     const char *asked_at; /* when its holder, or one of its readers, was asked to stop
                              (rowlock_ask()), last ... */
     const char *asked_by; /* ... by whom, by the label, ... */

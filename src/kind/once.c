@@ -96,12 +96,12 @@ typedef struct beginning {
 } beginning;
 
 typedef struct ledger_look {
-    bool holds;     /* the lease is this hold's */
-    char state[STATE_SIZE];  /* of the period; "": nobody has begun it */
-    uint64_t token; /* of its last attempt ... */
-    unsigned made;  /* ... which was the first, second, ... */
-    bool mine;      /* ... and is this hold's */
-    bool elsewhere; /* this hold has begun another period */
+    bool holds;             /* the lease is this hold's */
+    char state[STATE_SIZE]; /* of the period; "": nobody has begun it */
+    uint64_t token;         /* of its last attempt ... */
+    unsigned made;          /* ... which was the first, second, ... */
+    bool mine;              /* ... and is this hold's */
+    bool elsewhere;         /* this hold has begun another period */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
 } ledger_look;
 

@@ -14,7 +14,7 @@ until [ -e let_go ]; do sleep 0.05; done
 exit 8
 SH
     rm -f held heard
-    background run --ttl=4s "$@" "$L" -- sh worker
+    background run --ttl=8s "$@" "$L" -- sh worker
     HOLDER=$BACK
     poll test -e held
 }
@@ -29,7 +29,7 @@ asked_for() {
 }
 
 @test "ask: the command gets SIGTERM, and its end is an ordinary release" {
-    background run --ttl=4s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=8s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     asked_for --reason="a deploy" --grace=90s
     [[ $output == *"within 1m30s" ]]
@@ -92,18 +92,18 @@ asked_for() {
 }
 
 @test "run: what the command started does not get the signal" {
-    background run --ttl=4s --wait-children "$L" -- sh -c 'trap "exit 6" TERM
+    background run --ttl=8s --wait-children "$L" -- sh -c 'trap "touch got; exit 6" TERM
         sh -c "trap \"touch child\" TERM; touch held; until [ -e let_go ]; do sleep 0.05; done" & wait'
     poll test -e held
     asked_for
-    poll grep -q "asked to stop" err
+    poll test -e got
     touch let_go
     ends_with 6
     [ ! -e child ]
 }
 
 @test "ask -w: until it has ended" {
-    background run --ttl=4s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=8s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     works rl ask -w 20 "$L"
     [[ $output == "$L: held no longer by "*", who was asked to stop" ]]
@@ -136,6 +136,7 @@ asked_for() {
     works rl ask "$L"
     [[ $output == *"held by 1 of 2 slots"* ]]
     poll heard 'TERM '
+    cat err
     [[ $(cat err) == "rowlock: $L#0: asked to stop by "* ]]
     works rl ask "$L#0"
     poll heard 'TERM TERM '
@@ -147,6 +148,7 @@ asked_for() {
     works_on --also="$L other"
     works rl ask "$L other"
     poll heard 'TERM '
+    cat err
     [[ $(cat err) == "rowlock: $L other: asked to stop by "* ]]
     touch let_go
     ends_with 8

@@ -469,7 +469,8 @@ static rowlock_status work_in_period(once_worker *w, rowlock_hold *hold, int i, 
 {
     const rowlock_once_options options = {.attempts = 2, .wait_ms = 60000};
     rowlock_once_result result = {.attempt = 0};
-    rowlock_status status = rowlock_once_begin(hold, i * 1000, i * 1000 + 1000, &options, &result, err);
+    rowlock_status status =
+        rowlock_once_begin(hold, i * 1000, i * 1000 + 1000, &options, &result, err);
     if (status != ROWLOCK_OK || result.state != ROWLOCK_ONCE_BEGUN)
         return status;
     atomic_fetch_add(&w->all->begun[i], 1);

@@ -375,7 +375,7 @@ static void install_event(void)
 
 static uint64_t count_after_call(const char *what)
 {
-    ts_sql(mysql, "CALL rl_sweep(0, 1000000, 7776000000000)");
+    ts_sql(mysql, "CALL rl_sweep(2592000000000, 1000000, 7776000000000)");
     return count(what);
 }
 

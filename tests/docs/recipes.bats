@@ -150,9 +150,9 @@ recipe() {
 }
 
 @test "recipes.md: each recipe has all three languages, and what Redisson and Curator call it" {
-    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 11 ]
-    [ "$(grep -c '^## ' "$PAGE")" -eq 11 ]
-    for number in 1 2 3 4 5 6 7 8 9 10 11; do
+    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 13 ]
+    [ "$(grep -c '^## ' "$PAGE")" -eq 13 ]
+    for number in {1..13}; do
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
