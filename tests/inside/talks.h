@@ -35,6 +35,13 @@ rowlock_status talk_latch_in_transaction(talk_state *state);
 rowlock_status talk_barrier(talk_state *state);
 rowlock_status talk_barrier_in_vain(talk_state *state);
 
+/* In lease_talks.c. */
+rowlock_status talk_leader(talk_state *state);
+rowlock_status talk_once(talk_state *state);
+rowlock_status talk_once_in_transaction(talk_state *state);
+rowlock_status talk_ask(talk_state *state);
+rowlock_status talk_asked(talk_state *state);
+
 /* In sql_talks.c. */
 void sql_talks_begin(void);
 rowlock_status talk_migrations(talk_state *state);
