@@ -5,7 +5,7 @@
 -- name: list_names
 -- via: own
 -- params: after text, begin text, all u64, limit u64, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name > :after
@@ -20,7 +20,7 @@ SELECT {{shown}}
 -- name: list_name
 -- via: own
 -- params: name text, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name = :name) v;
@@ -40,12 +40,10 @@ SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALES
                         AND s.seq_in_index = 1 AND s.column_name = 'resource_name') AS name_unique
                FROM information_schema.statistics s
               WHERE s.table_schema = DATABASE()
-                AND s.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor',
-                                     'lock_event', 'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask', 'once_run')
+                AND s.table_name IN ({{lock_tables}})
               GROUP BY s.table_name) k ON k.of_table = t.table_name
  WHERE t.table_schema = DATABASE()
-   AND t.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
-                        'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask', 'once_run');
+   AND t.table_name IN ({{lock_tables}});
 
 -- Refused to a user that may not read the table, of which information_schema then knows nothing.
 -- name: schema_see

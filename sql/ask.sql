@@ -1,7 +1,8 @@
 -- Somebody asks the holder of a lock to stop. It is the holder's to do so: nothing here ends a lock.
 
 -- An ask is of the version that was seen, so it counts for nobody who comes after. Once more with the same owner, after a reply
--- that was lost, it is the same ask. No row: somebody else holds the name, or nobody.
+-- that was lost, it is the same ask. It reads the name's row without a lock, and may come late: what a later holder was asked stays.
+-- Those columns are set in this order. No row: somebody else holds the name, or nobody.
 -- name: ask_put
 -- via: own
 -- params: owner text, label text, reason text, grace_us u64, name text, seen u64
@@ -13,13 +14,13 @@ SELECT r.id, r.version, 1, :owner, :label, :reason, UTC_TIMESTAMP(6), UTC_TIMEST
    AND r.kind IN ('optimistic', 'pessimistic')
    AND r.status IN ('held', 'shared')
     ON DUPLICATE KEY UPDATE
-       number = lock_ask.number + (lock_ask.owner <> :owner),
-       version = r.version,
-       owner = :owner,
-       owner_label = :label,
-       reason = :reason,
-       asked_at = UTC_TIMESTAMP(6),
-       stop_by = UTC_TIMESTAMP(6) + INTERVAL :grace_us MICROSECOND;
+       number = lock_ask.number + ({{asked_before}} AND lock_ask.owner <> :owner),
+       owner = IF({{asked_before}}, :owner, lock_ask.owner),
+       owner_label = IF({{asked_before}}, :label, lock_ask.owner_label),
+       reason = IF({{asked_before}}, :reason, lock_ask.reason),
+       asked_at = IF({{asked_before}}, UTC_TIMESTAMP(6), lock_ask.asked_at),
+       stop_by = IF({{asked_before}}, UTC_TIMESTAMP(6) + INTERVAL :grace_us MICROSECOND, lock_ask.stop_by),
+       version = GREATEST(lock_ask.version, r.version);
 
 -- For the one who waits: does anybody who was asked still hold it, and who? A row in any case; no row says nothing.
 -- name: ask_pending

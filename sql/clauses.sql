@@ -136,7 +136,7 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
 v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
-TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6));
+TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -182,15 +182,23 @@ COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version A
 -- clause: published_before
 lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
 
+-- Is what is there of an earlier holder's ask, or of this one's?
+-- clause: asked_before
+lock_ask.version <= r.version;
+
 -- A time that came as microseconds since 1970.
 -- clause: at_us(us)
 (CAST('1970-01-01' AS DATETIME(6)) + INTERVAL {us} MICROSECOND);
+
+-- Does whoever runs the period still have the lease?
+-- clause: period_alive
+r.version = o.token AND r.status = 'held' AND NOT ({{expired}});
 
 -- Periods of the ledger, and what a list shows of those that a derived table v has. `alive`: whoever runs it still has the lease.
 -- clause: once_chosen
 SELECT r.resource_name, o.period_start, o.period_end, o.state, o.token, o.owner_label, o.attempts, o.started_at, o.ended_at,
        o.exit_status,
-       o.state = 'running' AND r.version = o.token AND r.status = 'held' AND NOT ({{expired}}) AS alive
+       o.state = 'running' AND {{period_alive}} AS alive
   FROM once_run o
   JOIN resource r ON r.id = o.resource_id
   JOIN lease_renewal l ON l.id = r.id;
@@ -209,6 +217,11 @@ expired leases stay in `rowlock ls`, the history and unused names grow; locks ar
 -- clause: fence_marker
 SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1);
 
+-- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
+-- clause: lock_tables
+'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
+'lock_value', 'lock_ask', 'once_run';
+
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
@@ -224,12 +237,15 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
-       a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by
+       a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by,
+       o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id
   LEFT JOIN lock_value v ON v.resource_id = r.id
-  LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}};
+  LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}}
+  LEFT JOIN once_run o ON o.resource_id = r.id
+   AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id);
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

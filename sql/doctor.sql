@@ -345,8 +345,7 @@ SHOW EVENTS LIKE 'rowlock_sweep';
 SELECT c.table_name, c.column_name, c.privileges
   FROM information_schema.columns c
  WHERE c.table_schema = DATABASE()
-   AND c.table_name IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
-                        'lock_total', 'lock_grant', 'latch_down', 'lock_value', 'lock_ask', 'once_run', 'rowlock_schema_version');
+   AND c.table_name IN ({{lock_tables}}, 'rowlock_schema_version');
 
 -- The same of all schemas, and of a whole one, with the roles that are active.
 -- name: doctor_grants

@@ -8,9 +8,7 @@
 -- columns: table_schema text(256), table_name text(256), table_type text(64), is_own u64
 SELECT t.table_schema, t.table_name, t.table_type,
        t.table_schema = DATABASE()
-       AND CAST(t.table_name AS BINARY) IN ('resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event',
-                                            'lock_total', 'lock_grant', 'latch_down', 'lock_ask', 'rowlock_schema_version',
-                                            'sweep_event')
+       AND CAST(t.table_name AS BINARY) IN ({{lock_tables}}, 'rowlock_schema_version', 'sweep_event')
   FROM information_schema.tables t
  WHERE t.table_schema = :table_schema
    AND t.table_name = :table_name

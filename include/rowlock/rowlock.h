@@ -54,10 +54,11 @@
  *
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
- *   and waiters; rowlock_latch.h has latches, rowlock_leader.h leaders. rowlock_admin.h has the
- * schema, the procedures, the history, the sweep, break, purge, fences on tables and the doctor;
- * rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the calls on your own MYSQL
- * *.
+ *   and waiters; rowlock_latch.h has latches, rowlock_barrier.h barriers, rowlock_leader.h
+ *   leaders, rowlock_once.h what is done once in a period. rowlock_admin.h has the schema, the
+ *   procedures, the history, the sweep, break, ask, purge, fences on tables and the doctor;
+ *   rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the calls on a
+ *   connection of your own.
  *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
@@ -831,8 +832,13 @@ typedef struct rowlock_info {
                              (rowlock_ask()), last ... */
     const char *asked_by; /* ... by whom, by the label, ... */
     const char *asked_why;
-    const char *stop_by; /* ... and by when */
-    int64_t asked_ms;    /* since asked_at, by the server's clock; -1: nobody was asked */
+    const char *stop_by;      /* ... and by when */
+    int64_t asked_ms;         /* since asked_at, by the server's clock; -1: nobody was asked */
+    const char *period_start; /* lease: the last period of the name in the ledger (rowlock_once.h);
+                                 "": there is none ... */
+    const char *period_end;   /* ... and its end, when the next one begins */
+    const char
+        *period_state; /* "running", "done", "failed", or "died": its attempt lost the lease */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

@@ -165,9 +165,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_latch_down(rowlock_client
  * procedures: they have rolled it back.
  *
  *   LOST         no period is running with this token: it is done already (by an earlier call,
- * too), has failed, or a later attempt has begun; roll back BUSY         somebody else has the
- * period's row and did not let it go within connect_timeout_ms (or the session's own limit), or
- * somebody stopped the statement DEADLOCK     the server has rolled the transaction back
+ *                too), has failed, or a later attempt has begun; roll back
+ *   BUSY         somebody else has the period's row and did not let it go within
+ *                connect_timeout_ms (or the session's own limit), or somebody stopped the
+ *                statement
+ *   DEADLOCK     the server has rolled the transaction back
  *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
  *                connections do not reach the server, and the transaction is still open
  *   NOT_FOUND    there is no such name

@@ -83,7 +83,8 @@ BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_holder VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_held_by VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-    DECLARE v_reason VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT LEFT(COALESCE(p_reason, ''), 250);
+    DECLARE v_reason VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT LEFT(REGEXP_REPLACE(COALESCE(p_reason, ''), '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]', '?'), 250);
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
         DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;

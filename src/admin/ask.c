@@ -61,6 +61,11 @@ static rowlock_status put(const asking *a, uint64_t seen, bool *done, rowlock_er
         rl_done rows = {0};
         status = rl_client_run(a->client, &a->budget, RL_SQL_ASK_PUT, values, &rows, err);
         *done = rows.rows > 0;
+        if (status == ROWLOCK_OK && unsure && !*done)
+            return rl_fail(err, ROWLOCK_UNKNOWN,
+                           "the reply was lost, and '%s' has changed hands since: its holder may "
+                           "have been asked",
+                           a->name);
         unsure |= status == ROWLOCK_UNKNOWN;
         if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
             status != ROWLOCK_DEADLOCK)

@@ -45,7 +45,10 @@ enum {
     COLUMN_ASKED_BY,
     COLUMN_ASKED_WHY,
     COLUMN_STOP_BY,
-    COLUMN_ASKED_US
+    COLUMN_ASKED_US,
+    COLUMN_PERIOD_START,
+    COLUMN_PERIOD_END,
+    COLUMN_PERIOD_STATE
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -192,6 +195,9 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .asked_why = rl_list_keep(list, &cells[COLUMN_ASKED_WHY]),
                        .stop_by = rl_list_keep(list, &cells[COLUMN_STOP_BY]),
                        .asked_ms = milliseconds(&cells[COLUMN_ASKED_US]),
+                       .period_start = rl_list_keep(list, &cells[COLUMN_PERIOD_START]),
+                       .period_end = rl_list_keep(list, &cells[COLUMN_PERIOD_END]),
+                       .period_state = rl_list_keep(list, &cells[COLUMN_PERIOD_STATE]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -18,8 +18,7 @@ static void tell(const asking *self, const rowlock_info *info)
     char grace[CLI_HUMANE];
     char holder[CELL_TEXT_MAX] = "";
     if (self->how.wait_ms)
-        cli_line("%s: held no longer by %s, who was asked to stop", info->name,
-                 cli_holder(info, holder));
+        cli_line("%s: let go; it was held by %s", info->name, cli_holder(info, holder));
     else
         cli_line("asked for %s: held by %s, to stop within %s", info->name,
                  cli_holder(info, holder), cli_humane(self->how.grace_ms, grace, sizeof grace));

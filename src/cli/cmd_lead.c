@@ -84,7 +84,8 @@ static bool again(void *data, const run_report *report, int exit_status, int64_t
 static int lead(void *into)
 {
     leading *l = into;
-    const repeat all = {.options = &l->run, .command = "lead", .again = again, .data = l};
+    const repeat all = {
+        .options = &l->run, .command = "lead", .again = again, .data = l, .hands_over = true};
     return repeat_runs(&all);
 }
 

@@ -1,9 +1,13 @@
 /* cli/cmd_leader.c - leader: the value that the leader of a name has published. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rowlock/rowlock_leader.h"
 #include "table.h"
+
+enum { LOOK_AT_READER_MS = 2000 };
 
 typedef struct asked {
     cli_context context;
@@ -54,14 +58,22 @@ static void print(const asked *a, const seen *now)
         cli_line("%s", now->leader.value);
 }
 
+/* The other end of a pipe tells of it without being written to. */
+static bool somebody_reads(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 0;
+}
+
 /* A line at each change, for as long as somebody reads them. */
 static rowlock_status watch(const asked *a, seen *now, rowlock_client *client, rowlock_error *err)
 {
-    const rowlock_observe_options change = {.wait_ms = ROWLOCK_WAIT_FOREVER, .after = &now->leader};
+    const rowlock_observe_options change = {.wait_ms = LOOK_AT_READER_MS, .after = &now->leader};
     rowlock_status status = rowlock_observe(client, now->name, NULL, &now->leader, err);
-    while (status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND) {
-        print(a, now);
-        if (fflush(stdout) != 0)
+    while (status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_TIMEOUT) {
+        if (status != ROWLOCK_TIMEOUT)
+            print(a, now);
+        if (fflush(stdout) != 0 || !somebody_reads())
             return ROWLOCK_OK;
         status = rowlock_observe(client, now->name, &change, &now->leader, err);
     }

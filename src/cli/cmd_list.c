@@ -101,15 +101,20 @@ static const char *mode_of(const void *row, char *text)
     return info->kind >= ROWLOCK_KIND_LATCH ? kinds[info->kind].word : cli_modes[info->mode].word;
 }
 
-/* "held, asked 3m12s ago" */
+/* "held, value db1:3306, asked 3m12s ago"; "free, done (until 2026-11-25 02:00)" */
 static const char *state_in_table(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
     char ago[CLI_HUMANE];
-    if (info->asked_ms < 0)
-        return states[info->state].word;
-    snprintf(text, CELL_TEXT_MAX, "%s, asked %s ago", states[info->state].word,
-             cli_humane(info->asked_ms, ago, sizeof ago));
+    char asked[CLI_HUMANE + 16] = "";
+    char period[64] = "";
+    if (info->asked_ms >= 0)
+        snprintf(asked, sizeof asked, ", asked %s ago",
+                 cli_humane(info->asked_ms, ago, sizeof ago));
+    if (*info->period_state)
+        snprintf(period, sizeof period, ", %s (until %.16s)", info->period_state, info->period_end);
+    snprintf(text, CELL_TEXT_MAX, "%s%s%s%s%s", states[info->state].word,
+             *info->value ? ", value " : "", info->value, asked, period);
     return text;
 }
 
@@ -129,7 +134,7 @@ static const cli_column columns[] = {
     {"kind", CELL_NAMED, AT(kind), .names = kinds},
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3,
      .text = mode_of},
-    {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2,
+    {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2, .cut = 1,
      .text = state_in_table},
     {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7},
     {"readers", CELL_COUNT, AT(readers)},
@@ -150,6 +155,9 @@ static const cli_column columns[] = {
     {"asked_by", CELL_TEXT, AT(asked_by)},
     {"reason", CELL_TEXT, AT(asked_why)},
     {"stop_by", CELL_TIME, AT(stop_by)},
+    {"period_start", CELL_TIME, AT(period_start)},
+    {"period_end", CELL_TIME, AT(period_end)},
+    {"period_state", CELL_TEXT, AT(period_state)},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"holds", CELL_COUNT, AT(totals.holds)},

@@ -136,5 +136,9 @@ void once_print_last(const rowlock_once_runs *runs)
         return;
     cli_line("%-12s %s, %s, attempt %u", "last period", period_cell(run, last),
              states[run->state].word, run->attempts);
-    cli_line("%-12s from %s UTC", "next period", moment(run->end_us, next));
+    if (run->end_us > rowlock_once_now_us(runs))
+        cli_line("%-12s from %s UTC", "next period", moment(run->end_us, next));
+    else
+        cli_line("%-12s may begin: the last one ended %s UTC", "next period",
+                 moment(run->end_us, next));
 }

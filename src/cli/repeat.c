@@ -70,12 +70,13 @@ static bool has_heard(const siginfo_t *info)
 /* (A run that waits would be ended by any signal.) */
 static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
 {
-    if (is_deadly(info->si_signo))
+    const bool deadly = is_deadly(info->si_signo);
+    if (deadly)
         self->told = true;
     else if (!self->report->began)
         return;
     if (!has_heard(info))
-        kill(child, info->si_signo);
+        kill(child, deadly && self->r->hands_over ? SIGTERM : info->si_signo);
 }
 
 static int await_run(repeating *self, pid_t child)
@@ -136,6 +137,8 @@ static int exit_status_of(int status)
 /* A signal was to end us, and the run has ended. */
 static int told_status(const repeating *self, int status)
 {
+    if (!self->r->hands_over)
+        return exit_status_of(status);
     if (!self->report->began)
         return 0;
     return WIFSIGNALED(status) ? exit_status_of(status) : rowlock_status_exit(self->report->status);
@@ -157,7 +160,7 @@ static int repeat_all(repeating *self)
             return exit_status;
         pause_for(self, pause_us);
     } while (!self->told);
-    return 0;
+    return self->r->hands_over ? 0 : exit_status;
 }
 
 int repeat_runs(const repeat *r)

@@ -14,12 +14,14 @@ typedef struct repeat {
      * after which pause? */
     bool (*again)(void *data, const run_report *report, int exit_status, int64_t *pause_us);
     void *data;
+    bool hands_over; /* any signal that would end us is SIGTERM for the command, so that another
+                        host takes over; and to be ended so is no failure */
 } repeat;
 
 /*
  * The exit status of the last run. A signal that would end us ends the run, and there is no other;
- * 0, then, where nothing was held, or its command has ended and the lock was released. SIGUSR1 and
- * SIGUSR2 are passed on to a command that runs.
+ * who hands over exits with 0, then, where nothing was held, or its command has ended and the lock
+ * was released. SIGUSR1 and SIGUSR2 are passed on to a command that runs.
  */
 int repeat_runs(const repeat *r);
 

@@ -106,7 +106,7 @@ asked_for() {
     background run --ttl=8s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     works rl ask -w 20 "$L"
-    [[ $output == "$L: held no longer by "*", who was asked to stop" ]]
+    [[ $output == "$L: let go; it was held by "* ]]
     is_free
     ends_with 5
     works_on --on-ask=none

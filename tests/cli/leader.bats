@@ -111,8 +111,18 @@ two_lead() {
     stops three
     nobody_leads
     ran 2
+    cat err.one
     [ ! -s err.one ]
     [ ! -s err.two ]
+}
+
+@test "SIGHUP ends it, also where COMMAND takes that for something else" {
+    (exec env --default-signal=HUP "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" lead --value=one "$L" -- sh -c '
+        trap "echo again >>reloads" HUP; trap "exit 7" TERM; touch held; while :; do sleep 0.05; done') 2>err </dev/null 3>&- &
+    PIDS[one]=$!
+    poll test -e held
+    stops one HUP
+    [ ! -e reloads ]
 }
 
 @test "lead is killed: its command is ended, its lease released, another one leads" {
@@ -347,6 +357,9 @@ STAYER
     stops two
     kill "$watcher"
     poll is_dead "$watcher"
+    # Nobody reads any more: it ends without another change.
+    timeout 30 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" leader --watch "$L" | head -n 1
+    [ "${PIPESTATUS[0]}" -eq 0 ]
     timeout 3 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" leader --watch --json "$L" >json || [ $? -eq 124 ]
     json '.leads == false' json
 }

@@ -200,6 +200,19 @@ waiter_is_there() {
     has_run 3
 }
 
+@test "--catch-up: a signal ends it as it ends a single run" {
+    background once $YEAR --catch-up=all "$L" -- sh -c 'touch held; exec sleep 60'
+    poll test -e held
+    kill -TERM "$BACK"
+    ends_with 143
+    rm held
+    hold
+    background once $YEAR --catch-up=all "$L" -- touch held
+    poll somebody_waits
+    kill -TERM "$BACK"
+    ends_with 143
+}
+
 @test "--catch-up: one that fails stops the others; the next call tries it again, and goes on when its attempts are used up" {
     Y=$(this_year)
     once_in $YEAR
@@ -255,6 +268,9 @@ $((Y - 2)) 2" ]
     run -0 rl show "$L"
     [[ $output == *"last period  $(this_year)-01-01 00:00 36"[56]"d00h, failed, attempt 1"* ]]
     [[ $output == *"next period  from $(($(this_year) + 1))-01-01 00:00:00 UTC"* ]]
+    rl show --json "$L" | jq -es --arg year "$(this_year)" '.[0] | .period_state == "failed" and (.period_start | startswith($year))
+        and (.period_end | startswith("\(($year | tonumber) + 1)-01-01T00:00:00"))'
+    rl ls -a | grep -qE "^$L +free, failed \(until $(($(this_year) + 1))-01-01 00:00\) +lease"
     fails 66 "nothing was done once in a period as '$L none'" rl once status "$L none"
 }
 

@@ -76,6 +76,28 @@ static uint64_t asks_in_table(const char *name)
 
 /* ------------------------------------------------------------------------ one holder */
 
+/* An ask that was under way for long, and comes when a later holder was asked. */
+TS_ONCE(test_a_late_ask_changes_nothing)
+{
+    const char *name = ts_name("late");
+    rowlock_hold *hold = take(client, name, ROWLOCK_OPTIMISTIC, NULL);
+    ask(name, "first");
+    ts_sql(
+        watch,
+        "UPDATE lock_ask a JOIN resource r ON r.id = a.resource_id"
+        " SET a.version = r.version + 1, a.reason = 'of the next one' WHERE r.resource_name = %s",
+        ts_quote(name));
+    ask(name, "late");
+    char *got = ts_sql_text(watch,
+                            "SELECT CONCAT(a.version - r.version, ' ', a.number, ' ', a.reason)"
+                            " FROM lock_ask a JOIN resource r ON r.id = a.resource_id"
+                            " WHERE r.resource_name = %s",
+                            ts_quote(name));
+    assert_string_equal(got, "1 1 of the next one");
+    free(got);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
 /* Told once, by whom and why, with the time that is left; and it keeps the lock. */
 TS_BOTH(test_a_holder_hears_of_it)
 {

@@ -371,6 +371,28 @@ TS_ONCE(test_what_cannot_be_fenced)
     ts_sql(mysql, "DROP TEMPORARY TABLE passing");
 }
 
+/* Whichever migration made it. */
+TS_ONCE(test_none_of_our_own_tables)
+{
+    for (uint64_t i = 0;; i++) {
+        char *table =
+            ts_sql_text(watch,
+                        "SELECT COALESCE((SELECT table_name FROM information_schema.tables"
+                        " WHERE table_schema = '%s' AND table_comment LIKE 'rowlock: %%'"
+                        " ORDER BY table_name LIMIT %" PRIu64 ", 1), '')",
+                        ts_schema(), i);
+        const bool any = *table != '\0';
+        if (any) {
+            WANT(INVALID, rowlock_fence_install(client, NULL, table, ts_name("own"), &ts_err));
+            assert_non_null(strstr(ts_err.message, "own tables"));
+        }
+        free(table);
+        assert_true(any || i > 10);
+        if (!any)
+            return;
+    }
+}
+
 /* Also the longest that there are, in the widest characters: the message still fits. */
 TS_ONCE(test_hostile_names)
 {

@@ -119,6 +119,9 @@ b> CALL rowlock_ask('l', NULL, NULL);
 b> CALL rowlock_ask('f', NULL, CONCAT('\'; DROP TABLE lock_ask; -- %s ', REPEAT(_utf8mb4 X'F09F9092', 1000)));
 b> SELECT LEFT(reason, 28), CHAR_LENGTH(reason) FROM asks WHERE name = 'f';
 = '; DROP TABLE lock_ask; -- % | 250
+b> CALL rowlock_ask('f', NULL, CONCAT('one', CHAR(27, 10, 0 USING utf8mb4), 'line'));
+b> SELECT reason FROM asks WHERE name = 'f';
+= one???line
 
 # By a login that may EXECUTE alone; its name stands behind the label.
 login e as app
