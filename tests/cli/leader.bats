@@ -111,9 +111,8 @@ two_lead() {
     stops three
     nobody_leads
     ran 2
-    cat err.one
-    [ ! -s err.one ]
-    [ ! -s err.two ]
+
+    ! grep -h rowlock: err.one err.two # (a shell may say that its sleep was terminated)
 }
 
 @test "SIGHUP ends it, also where COMMAND takes that for something else" {
