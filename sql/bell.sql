@@ -12,10 +12,11 @@
 -- params: bell text, seconds u64, resource_id u64, waited_ms u64, owner text, label text
 SELECT GET_LOCK(:bell, :seconds), 'rowlock-waiter', :resource_id, :waited_ms, :owner, :label;
 
--- For a lease that was taken without it. Nobody waits for it: no matter if it is not got.
+-- For a lease that was taken without it. It is not got where somebody who waits has come to it by then.
 -- name: bell_take
 -- params: bell text, id u64
-DO GET_LOCK(CONCAT(:bell, :id), 0);
+-- columns: got u64
+SELECT COALESCE(GET_LOCK(CONCAT(:bell, :id), 0), 0);
 
 -- The first of those who wait has it now.
 -- name: bell_ring

@@ -125,14 +125,15 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
 -- commits, which is before the log is flushed. So the flushes of both go together.
+-- connection_id is 0 still where the bell came to the holder after the lease had; now it has been rung.
 -- name: lease_release
 -- via: own
 -- params: at_least_us u64, id u64, version u64, owner text, bell text
 UPDATE resource
    SET status = 'free',
+       connection_id = IF(COALESCE(RELEASE_LOCK(CONCAT(:bell, id)), 0) = 1, GREATEST(connection_id, 1), connection_id),
        not_before = {{cooling}},
-       update_time = IF(RELEASE_LOCK(CONCAT(:bell, id)) IS NULL,
-                        UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
+       update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
 -- The same on another connection than the one that has the bell (it is busy: `own`, or `due`

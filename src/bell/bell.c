@@ -62,7 +62,9 @@ rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource
                             const rl_io *io)
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id)};
-    return rl_run(conn, RL_SQL_BELL_TAKE, values, io, NULL, NULL);
+    uint64_t got = 0;
+    RL_TRY(rl_query_number(conn, RL_SQL_BELL_TAKE, values, io, &got, NULL));
+    return got ? ROWLOCK_OK : ROWLOCK_BUSY;
 }
 
 static void hexadecimal(const char *text, char *hex, size_t size)

@@ -135,7 +135,7 @@ bool rl_bell_refused(rl_bells *bells, rowlock_status status, const rowlock_error
 rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource_id,
                             const rl_io *io) RL_MUST_USE;
 
-/* Takes one for this connection if nobody has it. */
+/* Takes one for this connection if nobody has it. BUSY: somebody has. */
 rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
                             const rl_io *io) RL_MUST_USE;
 

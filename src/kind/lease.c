@@ -71,7 +71,8 @@ static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
     return status;
 }
 
-/* From the holder that had it on that connection, if it has; for the next one who waits. */
+/* From the holder that had it on that connection, if it has; for the next one who waits. One who
+ * waits may have it already (behind readers nobody has it before): it stays the first in line. */
 static void take_bell_too(rl_acquisition *a, rl_conn *conn, uint64_t from_connection)
 {
     rowlock_client *client = a->hold->client;

@@ -272,6 +272,47 @@ TS_ONCE(test_nobody_passes_who_was_woken)
     }
 }
 
+static bool has_next_writer(const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND next_owner <> ''",
+                      ts_quote(name)) == 1;
+}
+
+/* Nor where the lease had been taken from its readers, for whom nobody has a bell: whoever waited
+ * for them to leave has taken it afterwards; or the next one in line had it by then. */
+TS_ONCE(test_nobody_passes_who_waits_behind_a_writer)
+{
+    const rowlock_acquire_options together = {.shared = true, .ttl_ms = LONG_TTL};
+    TS_CLIENT *quiet = open_as(NULL, NULL, ROWLOCK_WAITING_AUTO);
+    TS_CLIENT *tries = open_as(NULL, NULL, ROWLOCK_WAITING_AUTO);
+    TS_CLIENT *slow = open_through(ROWLOCK_WAITING_AUTO);
+    for (unsigned before = 0; before < 2; before++) {
+        const char *name = ts_name("behind-a-writer");
+        rowlock_hold *reader = NULL;
+        WANT(OK, rowlock_acquire(tries, name, &together, &reader, &ts_err));
+        ts_waiter writer = waiter_of(quiet, name);
+        ts_waiter_start(&writer);
+        assert_true(POLL_UNTIL(has_next_writer(name), 10000));
+        ts_proxy_arm(proxy, TS_STALL_REPLY, "bell_wait", 1, false);
+        ts_waiter waiter = waiter_of(slow, name);
+        if (before) {
+            ts_waiter_start(&waiter);
+            assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != 0, 10000));
+        }
+        WANT(OK, rowlock_release(reader, &ts_err));
+        WANT(OK, ts_waiter_join(&writer, 10000));
+        if (!before)
+            waiter = queue_up(slow, name, 1);
+        int64_t released = ts_now_ms();
+        WANT(OK, rowlock_release(writer.hold, &ts_err));
+        (void)passes_by(tries, name, released);
+        ts_proxy_flow(proxy);
+        WANT(OK, ts_waiter_join(&waiter, 10000));
+        finish(waiter.hold, name);
+    }
+}
+
 TS_ONCE(test_a_try_after_a_release)
 {
     const char *name = ts_name("after");

@@ -24,6 +24,7 @@
 
 #include "actor.h"
 #include "engine/client.h"
+#include "kind/shared.h"
 #include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_mysql.h"
 
@@ -177,6 +178,37 @@ static void take_disk_for_slow(actor *a)
 {
     if (a->slow_disk)
         atomic_store(&a->client->bells.commit_us, INT64_MAX / 2);
+}
+
+/* The waiter of this process, of which only the library knows when it asks for its place in the
+ * queue and when it has closed a lease for readers: two of its functions go through here
+ * (CMakeLists.txt). */
+static const actor *waiter;
+
+rowlock_status __real_rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *w,
+                                   uint64_t seconds, const rl_io *io, bool *got,
+                                   rowlock_error *err);
+rowlock_status __wrap_rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *w,
+                                   uint64_t seconds, const rl_io *io, bool *got,
+                                   rowlock_error *err);
+rowlock_status __real_rl_shared_drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);
+rowlock_status __wrap_rl_shared_drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);
+
+rowlock_status __wrap_rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *w,
+                                   uint64_t seconds, const rl_io *io, bool *got, rowlock_error *err)
+{
+    if (waiter->lease)
+        history_log(&waiter->log, "place is=queue");
+    return __real_rl_bell_wait(conn, bells, w, seconds, io, got, err);
+}
+
+rowlock_status __wrap_rl_shared_drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    const bool was_closed = a->draining;
+    rowlock_status status = __real_rl_shared_drain(a, seen, err);
+    if (!was_closed && a->draining && a->stage != RL_STAGE_SETTLE)
+        history_log(&waiter->log, "place is=first");
+    return status;
 }
 
 static bool is_fenced(const actor *a)
@@ -464,6 +496,7 @@ int main(int argc, char **argv)
         return 74;
     a.socket = argv[4];
     a.schema = argv[5];
+    waiter = &a;
     bool is_work = strcmp(argv[1], "work") == 0;
     a.lock = argv[6];
     const char *mode = take_mode(&a, argv[7]);

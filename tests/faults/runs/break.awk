@@ -137,7 +137,7 @@ guard == "release" && name ~ /^lease_release/ {
     change("AND version = :version", "AND (version = :version OR 1 = 1)")
     change("AND owner = :owner", "AND (owner = :owner OR 1 = 1)")
 }
-guard == "bell-release" && name == "lease_release" { change("RELEASE_LOCK\\(CONCAT\\(:bell, id\\)\\)", "CONCAT(:bell, id)") }
+guard == "bell-release" && name == "lease_release" { change("RELEASE_LOCK\\(CONCAT\\(:bell, id\\)\\)", "LENGTH(CONCAT(:bell, id))") }
 guard == "bell-swap" && name == "lease_acquire" { change("GET_LOCK\\(CONCAT\\(:bell, id\\), 0\\) = 1", "TRUE") }
 guard == "row" && name ~ /^(row_lock|row_try)$/ {
     change(" FOR UPDATE NOWAIT", "")

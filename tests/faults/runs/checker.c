@@ -698,10 +698,13 @@ static void check_served(checking *c, const hold *h)
                  h->name, h->by->who, h->call, h->status, h->reply, since);
 }
 
-/* Its lease ended without a word: whoever waits then finds out by itself, in any order. */
-static bool died_holding(const hold *h, int64_t from, int64_t to)
+/* Its lease ended without a word, since it died or its time was over: whoever waits then, or asks
+ * just then, finds out by itself, in any order. */
+static bool ended_silently(const hold *h, int64_t from, int64_t to)
 {
     int64_t died = h->by->died;
+    if (strcmp(h->release_status, "LOST") == 0)
+        return h->call < to && h->released > from;
     return h->call < died && h->released > died && died > from - 3 * SECOND && died < to;
 }
 
@@ -718,36 +721,8 @@ static bool orderly(const checking *c, const hold *waiter, int64_t at)
         const hold *h = &m->holds[i];
         if (!same_lock(h, waiter))
             continue;
-        /* The slots of the dead are for the first in the queue, as all others. */
-        if (h->by->polls || (!is_of_slots(h) && died_holding(h, waiter->call, at)))
-            return false;
-    }
-    return true;
-}
-
-/* When it had it no more, or had given up to get it. */
-static int64_t over_at(const hold *h)
-{
-    return hold_ok(h) ? h->released : h->reply;
-}
-
-/* Was the waiter the first who could close the lease for readers, long enough before that reader
- * came? Not while another one has it alone or wants to, nor while a transaction has fenced it. */
-static bool had_closed(const checking *c, const hold *waiter, const hold *reader)
-{
-    const model *m = c->m;
-    const int64_t since = reader->call - CLOSES;
-    if (waiter->call + QUEUED > since)
-        return false;
-    for (size_t i = 0; i < m->hold_count; i++) {
-        const hold *h = &m->holds[i];
-        if (h != waiter && !is_reader(h) && same_lock(h, waiter) && h->call < reader->reply &&
-            over_at(h) > since)
-            return false;
-    }
-    for (size_t i = 0; i < m->write_count; i++) {
-        const guarded_write *w = &m->writes[i];
-        if (w->fence && same_lock(w->hold, waiter) && w->call < reader->reply && w->reply > since)
+        /* The slots of those are for the first in the queue, as all others. */
+        if (h->by->polls || (!is_of_slots(h) && ended_silently(h, waiter->call, at)))
             return false;
     }
     return true;
@@ -768,41 +743,40 @@ static bool may_pass(const checking *c, const hold *waiter, const hold *b)
 {
     if (is_of_slots(waiter))
         return makes_slots(c, waiter);
-    if (waiter->before || b->before || together(waiter->kind, b->kind))
-        return true;
-    return is_reader(b) && !had_closed(c, waiter, b);
+    return waiter->before || b->before || together(waiter->kind, b->kind);
+}
+
+/* Since when nobody like `b` who comes later may pass: from then on it stood in the queue, or it
+ * had closed the lease; readers pass it until it has. How long it took to come to the queue is
+ * another matter: it connects for that, and where a machine is busy each answer takes its time. */
+static int64_t stood_since(const checking *c, const hold *waiter, const hold *b)
+{
+    int64_t queued = waiter->queues;
+    if (is_reader(b) || queued == TIME_NEVER)
+        return waiter->closed;
+    queued += QUEUED + check_lateness(c, queued, queued + QUEUED);
+    return queued < waiter->closed ? queued : waiter->closed;
 }
 
 /* Who left the queue, whatever became of it, may have done so long before it heard of that; where
  * only one can have the lock, who has got it had left last. */
-static int64_t was_queued_until(const hold *waiter)
+static int64_t stood_until(const checking *c, const hold *waiter)
 {
-    if (is_of_slots(waiter))
-        return waiter->reply - 2 * QUEUED;
-    return waiter->reply - (hold_ok(waiter) ? 0 : QUEUED);
-}
-
-/* Who comes while a transaction that has fenced the lease has its row cannot look at that, and
- * stands in the queue only afterwards. */
-static int64_t was_queued_from(const checking *c, const hold *waiter)
-{
-    int64_t from = waiter->call;
-    for (size_t i = 0; i < c->m->write_count; i++) {
-        const guarded_write *w = &c->m->writes[i];
-        if (w->fence && same_lock(w->hold, waiter) && w->call < from && w->reply > from)
-            from = w->reply;
-    }
-    return from + QUEUED;
+    const int64_t unsure = is_of_slots(waiter) ? 2 * QUEUED : hold_ok(waiter) ? 0 : QUEUED;
+    const int64_t until = waiter->reply - unsure;
+    if (unsure == 0 || waiter->reply == TIME_NEVER)
+        return until;
+    return until - check_lateness(c, until, waiter->reply);
 }
 
 static void check_order_of_waiters(checking *c, const hold *waiter)
 {
-    const int64_t from = was_queued_from(c, waiter);
-    const int64_t until = was_queued_until(waiter);
+    const int64_t until = stood_until(c, waiter);
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *b = &c->m->holds[i];
-        if (hold_ok(b) && same_lock(b, waiter) && b->call > from && b->reply < until &&
-            !may_pass(c, waiter, b) && orderly(c, waiter, b->reply))
+        if (hold_ok(b) && same_lock(b, waiter) && b->reply < until &&
+            b->call > stood_since(c, waiter, b) && !may_pass(c, waiter, b) &&
+            orderly(c, waiter, b->reply))
             complain(c, "wait-order",
                      "%s: %u waited since %" PRId64 "; %u asked at %" PRId64
                      " and got it at %" PRId64,

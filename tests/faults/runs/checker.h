@@ -56,11 +56,11 @@
  * Waiting
  *   wait-bound     an acquire took longer than its wait
  *   wait-served    a waiter did not get in though the lock had been free
- *   wait-order     a lease went to one who had asked later than a waiter in the queue (only
+ *   wait-order     a lease went to one who had asked later than a waiter stood in the queue (only
  *                  where nothing was broken, nobody polls, and all holders released). A reader
  *                  may pass readers, and may pass one that waits to have it alone as long as
- *                  that one has not had the time to close it for readers. For slots there is one
- *                  queue: who wants one may not pass who wants several
+ *                  that one has not closed it for readers. For slots there is one queue: who
+ *                  wants one may not pass who wants several
  * Latch (its calls; status and wait-bound count for them, too)
  *   latch-early    a generation was open, for one who waited or asked, or in its row, when fewer
  *                  than it takes could have counted in it: calls with OK, or without an answer,
@@ -112,9 +112,8 @@ enum {
     SERVED = 3000000,         /* wait-served, where nothing is broken */
     SERVED_STOPPED = 5000000, /* more, where somebody in the queue was stopped: the others look
                                  every 4 s */
-    QUEUED = 250000,          /* after so long a waiter is in the queue */
-    CLOSES = 500000,          /* ... and the first of it has closed a lease for readers */
-    REOPENS = 250000,         /* ... and who gives up tries for no longer to open it again */
+    QUEUED = 250000,          /* so long after it asked for its place a waiter is in the queue */
+    REOPENS = 250000,         /* who gives up tries for no longer to open it for readers again */
     CLOSED = 10000000,        /* for so long at most, if it is not heard of again */
     CLOCK_RATE = 2000         /* the clocks of server and client agree to 1 in so many */
 };

@@ -12,6 +12,9 @@
  *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>] [probe=0|1]
  *   acquire   wait=<us> [shared=0|1] [units=] [value=] (called; 0: a try; < 0: for ever. units:
  *                                                       so many slots; value: what it publishes)
+ *   place     is=queue                                 (asks for a place in the queue, now)
+ *   place     is=first                                 (has closed the lease for readers, and waits
+ *                                                       for those that are in)
  *   slot      name=<NAME#i> token= owner=              (a slot that came back, each of them; then
  *                                                       `acquired`, whose token counts for none)
  *   acquired  status= token= owner= fenced=0|1         (came back)

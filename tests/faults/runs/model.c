@@ -52,6 +52,8 @@ static hold *add_hold(builder *b, const event *e, holder_kind kind)
                 .call = e->at,
                 .reply = TIME_NEVER,
                 .wait = event_number(e, "wait"),
+                .queues = TIME_NEVER,
+                .closed = TIME_NEVER,
                 .first_sure = TIME_NEVER,
                 .last_sure = INT64_MIN,
                 .given_up = TIME_NEVER,
@@ -94,6 +96,21 @@ static bool on_slot(builder *b, const event *e)
     event_copy(e, "name", part->name, sizeof part->name);
     event_copy(e, "owner", part->owner, sizeof part->owner);
     whole->parts[whole->part_count++] = part;
+    return true;
+}
+
+/* Of an acquire. Who changes what he has does not stand in the queue. */
+static bool on_place(builder *b, const event *e)
+{
+    hold *h = hold_of(b, e->who);
+    if (!h)
+        return false;
+    if (h->reply != TIME_NEVER)
+        return true;
+    if (event_has(e, "is", "queue"))
+        h->queues = e->at;
+    else
+        h->closed = e->at;
     return true;
 }
 
@@ -428,37 +445,17 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},
-    {"acquire", on_acquire},
-    {"acquired", on_acquired},
-    {"checked", on_checked},
-    {"write", on_write},
-    {"wrote", on_wrote},
-    {"upgrade", on_change},
-    {"upgraded", on_changed},
-    {"downgrade", on_change},
-    {"downgraded", on_changed},
-    {"release", on_release},
-    {"released", on_released},
-    {"slot", on_slot},
-    {"quit", on_nothing},
-    {"lost", on_nothing},
-    {"fault", on_fault},
-    {"healed", on_healed},
-    {"kill", on_kill},
-    {"stop", on_fault},
-    {"died", on_died},
-    {"continued", on_continued},
-    {"hung", on_hung},
-    {"late", on_late},
-    {"row", on_row},
-    {"written", on_written},
-    {"call", on_call},
-    {"back", on_back},
-    {"counted", on_counted},
-    {"observe", on_observe},
-    {"observed", on_observed},
-    {"end", on_end},
+    {"begin", on_begin},        {"acquire", on_acquire},  {"acquired", on_acquired},
+    {"checked", on_checked},    {"write", on_write},      {"wrote", on_wrote},
+    {"upgrade", on_change},     {"upgraded", on_changed}, {"downgrade", on_change},
+    {"downgraded", on_changed}, {"release", on_release},  {"released", on_released},
+    {"slot", on_slot},          {"quit", on_nothing},     {"lost", on_nothing},
+    {"fault", on_fault},        {"healed", on_healed},    {"kill", on_kill},
+    {"stop", on_fault},         {"died", on_died},        {"continued", on_continued},
+    {"hung", on_hung},          {"late", on_late},        {"row", on_row},
+    {"written", on_written},    {"call", on_call},        {"back", on_back},
+    {"counted", on_counted},    {"place", on_place},      {"observe", on_observe},
+    {"observed", on_observed},  {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)

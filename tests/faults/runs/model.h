@@ -60,6 +60,8 @@ typedef struct hold {
     int64_t call;
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
+    int64_t queues;  /* it asked for its last place in the queue; TIME_NEVER: for none ... */
+    int64_t closed;  /* ... it had closed it for readers, the last time; TIME_NEVER: it had not */
     char status[16]; /* "" without a reply */
     bool fenced;
     uint64_t token;

@@ -347,7 +347,8 @@ TS_ONCE(test_rows_of_slots)
 
 TS_ONCE(test_the_queue_for_slots)
 {
-    static const char waits[] = "2000000 7 acquire wait=9000000 units=2\n";
+    static const char waits[] =
+        "2000000 7 acquire wait=9000000 units=2\n2001000 7 place is=queue\n";
     static const char gets[] = "4010000 7 slot name=s#0 token=3 owner=o7\n"
                                "4010001 7 slot name=s#1 token=3 owner=o7\n"
                                "4010002 7 acquired status=OK token=3 owner=o7 fenced=1\n";
@@ -359,6 +360,10 @@ TS_ONCE(test_the_queue_for_slots)
     /* It had asked hardly later. */
     snprintf(lines, sizeof lines, "%s%s%s%s", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1), waits,
              GAVE(2100, 5) SLOT(2110, 5, 0, 2) GAVE(3900, 5) GAVE(4000, 6), gets);
+    keeps(lines);
+    /* It may have been out of the queue by then: the answer was late. */
+    snprintf(lines, sizeof lines, "%s%s%s%s", SLOT(100, 5, 0, 1) SLOT(101, 6, 1, 1), waits,
+             GAVE(3600, 5) SLOT(3610, 5, 0, 2) GAVE(3900, 5) GAVE(4000, 6), gets);
     keeps(lines);
 }
 
@@ -392,34 +397,57 @@ TS_ONCE(test_slots_are_served)
 }
 
 #define WAITS         "110000 1 acquire wait=9000000\n"
+#define WAITS_TO_READ "110000 1 acquire wait=9000000 shared=1\n"
+#define QUEUES(at)    #at "000 1 place is=queue\n"
+#define CLOSES(at)    #at "000 1 place is=first\n"
 #define GETS          "2910000 1 acquired status=OK token=3 owner=o1 fenced=1\n"
 /* The same, behind a reader; and as one. */
 #define GETS_ALONE    "2910000 1 acquired status=OK token=2 owner=o1 fenced=1\n"
-#define WAITS_TO_READ "110000 1 acquire wait=9000000 shared=1\n"
 #define GETS_TO_READ  "2910000 1 acquired status=OK token=1 owner=o1 fenced=1\n"
+/* Another one comes, and has it before; alone, or as a reader. */
+#define IS_PASSED     GAVE(1500, 2) GOT(1510, 2, 0, 2) GAVE(2900, 2)
+#define READER_PASSES GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2)
 
 TS_ONCE(test_the_queue)
 {
+    breaks("wait-order", GOT(100, 2, 0, 1) WAITS QUEUES(120) IS_PASSED GETS);
+    breaks("wait-order", GOT(100, 2, 0, 1) WAITS_TO_READ QUEUES(120) IS_PASSED
+           "2910000 1 acquired status=OK token=2 owner=o1 fenced=1\n");
+    /* It had hardly come to the queue then; it came there late, or never; or it came again. */
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(120) GAVE(300, 2) GOT(310, 2, 0, 2) GAVE(2900, 2) GETS);
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(1400) IS_PASSED GETS);
+    keeps(GOT(100, 2, 0, 1) WAITS IS_PASSED GETS);
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(120) QUEUES(1600) IS_PASSED GETS);
+    /* The server was slow to begin with that statement. */
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(1000) "1110000 0 late from=1000000\n" IS_PASSED GETS);
     breaks("wait-order",
-           GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
-    /* It had asked hardly later. */
-    keeps(GOT(100, 2, 0, 1) WAITS GAVE(300, 2) GOT(310, 2, 0, 2) GAVE(2900, 2) GETS);
-    /* It came while a transaction had fenced it, which ended just now; or long before. */
-    keeps(GOT(100, 2, 0, 1) "105000 2 write kind=fence seq=1\n" WAITS
-                            "1400000 2 wrote seq=1 status=unknown\n" GAVE(1500, 2)
-                                GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
-    breaks("wait-order", GOT(100, 2, 0, 1) "105000 2 write kind=fence seq=1\n" WAITS
-                                           "1000000 2 wrote seq=1 status=unknown\n" GAVE(1500, 2)
-                                               GOT(1510, 2, 0, 2) GAVE(2900, 2) GETS);
-    /* Readers pass one that waits to have it alone, long after it could have closed it; or before.
-     */
+           GOT(100, 2, 0, 1) WAITS QUEUES(1000) "1030000 0 late from=1000000\n" IS_PASSED GETS);
+    /* The time of who had it was over: that one came just then. */
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(
+        120) "1500000 2 release\n1500500 2 released status=LOST\n" GOT(1510, 2, 0, 2) GAVE(2900, 2)
+              GETS);
+    /* To no avail; but nobody knows when it gave up. */
     breaks("wait-order",
-           READS(100, 2, 1) WAITS GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2) GETS_ALONE);
-    keeps(READS(100, 2, 1) WAITS GAVE(700, 2) READS(710, 2, 1) GAVE(2900, 2) GETS_ALONE);
-    /* It was held alone until then; and readers pass readers. */
-    keeps(GOT(100, 2, 0, 1) WAITS GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2) GETS_ALONE);
-    keeps(GOT(100, 2, 0, 1) WAITS_TO_READ GAVE(1500, 2) READS(1510, 2, 1) GAVE(2900, 2)
-              GETS_TO_READ);
+           GOT(100, 2, 0, 1) WAITS QUEUES(120) IS_PASSED "3000000 1 acquired status=TIMEOUT\n");
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(120) IS_PASSED "1600000 1 acquired status=TIMEOUT\n");
+    keeps(GOT(100, 2, 0, 1) WAITS QUEUES(120) IS_PASSED "1860000 0 late from=1760000\n"
+                                                        "1900000 1 acquired status=TIMEOUT\n");
+}
+
+/* Readers pass one that waits to have it alone, as long as that has not closed it. */
+TS_ONCE(test_the_queue_of_readers)
+{
+    breaks("wait-order", READS(100, 2, 1) WAITS CLOSES(120) READER_PASSES GETS_ALONE);
+    keeps(READS(100, 2, 1) WAITS QUEUES(120) READER_PASSES GETS_ALONE);
+    keeps(READS(100, 2, 1) WAITS CLOSES(1520) READER_PASSES GETS_ALONE);
+    keeps(READS(100, 2, 1) WAITS CLOSES(120) CLOSES(1520) READER_PASSES GETS_ALONE);
+    /* Nobody else may have it then. */
+    breaks("wait-order", READS(100, 2, 1) WAITS CLOSES(120) IS_PASSED GETS);
+    /* Readers pass readers. */
+    keeps(GOT(100, 2, 0, 1) WAITS_TO_READ QUEUES(120) READER_PASSES GETS_TO_READ);
+    /* Who changes what he has has no place in the queue. */
+    keeps(READS(100, 1, 1) "110000 1 upgrade wait=9000000\n" QUEUES(120) CLOSES(130)
+              READS(1510, 2, 1) GAVE(2900, 2) "2910000 1 upgraded status=OK token=2 fenced=1\n");
 }
 
 /* A writer that vanished may have left it closed. */
