@@ -1,4 +1,4 @@
-# rowlock once: a command once in a period. (Of a year, where it does not matter: no test runs at its end.)
+# rowlock once: a command once in a period. (Of a year, where it does not matter; no test runs across its end.)
 
 bats_require_minimum_version 1.5.0
 
@@ -6,6 +6,14 @@ load helpers
 load run_helpers
 
 YEAR=--per=12month
+LONGEST=120 # seconds, that a test takes
+
+# Whoever would be at it when the year ends begins in the next one.
+setup() {
+    run_setup
+    local left=$(($(next_year) - $(date +%s)))
+    [ "$left" -gt "$LONGEST" ] || sleep "$left"
+}
 
 teardown() {
     run_teardown
@@ -37,6 +45,11 @@ earlier() {
 
 this_year() {
     date -u +%Y
+}
+
+# The seconds when it begins.
+next_year() {
+    date -u -d "$(($(this_year) + 1))-01-01" +%s
 }
 
 @test "once: who comes later finds it done and runs nothing" {
@@ -166,12 +179,17 @@ waiter_is_there() {
 @test "hosts whose clocks are an hour apart mean the same period" {
     local preload
     preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
-    for offset in +61m -61m +0; do
-        # shellcheck disable=SC2016
-        run -0 env LD_PRELOAD="$preload" FAKETIME="$offset" FAKETIME_DONT_FAKE_MONOTONIC=1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" \
-            -D "$TEST_SCHEMA" once --per=12h --at=06:30 "$L" -- sh -c 'echo run >>"$D/runs"; unset LD_PRELOAD FAKETIME; date +%s >>"$D/dates"'
+    # A period that begins half an hour from now, or began so long ago: by their own clocks they would not agree.
+    for minutes in 30 -30; do
+        minutes=$((($(date +%s) / 60 + minutes) % 720))
+        for offset in +61m -61m +0; do
+            # shellcheck disable=SC2016
+            run -0 env LD_PRELOAD="$preload" FAKETIME="$offset" FAKETIME_DONT_FAKE_MONOTONIC=1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" \
+                -D "$TEST_SCHEMA" once --per=12h --at="$(printf %02d:%02d $((minutes / 60)) $((minutes % 60)))" "$L $minutes" -- \
+                sh -c 'echo run >>"$D/runs"'
+        done
     done
-    has_run 1
+    has_run 2
 }
 
 @test "--catch-up: what was missed since the last one in the ledger, the oldest first" {
@@ -319,7 +337,8 @@ server_clock() {
     is_silent 0 once_in $YEAR
     is_silent 0 once_in $YEAR
     has_run 1
-    server_clock +31622400
+    local far=$(($(next_year) - $(date +%s) + 10000000))
+    server_clock +$far
     is_silent 0 once_in $YEAR
     is_silent 0 once_in $YEAR
     has_run 2
@@ -334,7 +353,7 @@ server_clock() {
     (rl_exec once $YEAR "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START" >"$D/late"') </dev/null >"$D/said" 2>&1 3>&- &
     NEXT=$!
     poll waiter_is_there
-    server_clock +31622400
+    server_clock +$far
     touch "$D/let_go"
     poll test -s "$D/late"
     [ "$(cat "$D/late")" = "$(($(this_year) + 1))-01-01T00:00:00Z" ]
