@@ -324,16 +324,66 @@ server_clock() {
     mv "$CLOCK/new" "$CLOCK/now"
 }
 
+# The one whose socket is in the last line of $D/started.
+use_own_server() {
+    ROWLOCK_TEST_SOCKET=$(tail -n 1 started)
+    TEST_OPTIONS=$D/own.cnf
+    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
+    rl init -q
+}
+
+@test "the server is killed and comes back: the job goes on, and is done once; or is ended, and begun anew" {
+    own_server start >started
+    use_own_server
+    at_work -t 10m
+    own_server kill
+    own_server restart
+    is_alive "$FIRST"
+    status '.state == "running" and .attempts == 1'
+    # (Who waits is shown as such where the holder keeps the bell, and that ended with the server.)
+    background -v once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
+    NEXT=$BACK
+    poll grep -q "waiting for" err
+    echo 0 >go
+    ends_with 0 "$FIRST"
+    ends_with 0 "$NEXT"
+    has_run 1
+    status '.state == "done" and .attempts == 1'
+    # It ends while there is no server.
+    rm go runs
+    L+=' late'
+    at_work -t 10m
+    own_server kill
+    echo 0 >go
+    sleep 0.5
+    is_alive "$FIRST"
+    own_server restart
+    ends_with 0 "$FIRST"
+    is_silent 0 rl once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
+    has_run 1
+    status '.state == "done" and .attempts == 1'
+    # For longer than its TTL.
+    rm go runs
+    L+=' lost'
+    at_work -t 1s
+    own_server kill
+    ends_with 75 "$FIRST"
+    own_server restart
+    status '.state == "died" and .attempts == 1'
+    is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
+    has_run 2
+    status '.state == "done" and .attempts == 2'
+    own_server remove
+}
+
 @test "the server's clock is put forward and back: it says which period it is, when the lock is granted" {
     local preload
     preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
     CLOCK=$(mktemp -d /tmp/rowlock-clock.XXXXXX)
     chmod 711 "$CLOCK" # the server's user is another one
     server_clock +0
-    ROWLOCK_TEST_SOCKET=$(LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start | tail -n 1)
-    TEST_OPTIONS=$D/own.cnf
-    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
-    rl init -q
+    LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start >started
+    use_own_server
     is_silent 0 once_in $YEAR
     is_silent 0 once_in $YEAR
     has_run 1
