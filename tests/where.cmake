@@ -49,7 +49,7 @@ set(ROWLOCK_WHERE
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
-  "sql_(latch_)?contenders                     test shared servers,asan                8       2"
+  "sql_((latch|once|leader)_)?contenders        test shared servers,asan                8       2"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"
