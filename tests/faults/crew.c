@@ -55,28 +55,39 @@ static unsigned stop_all(const char *user)
     return count;
 }
 
-static void open_clients(const char *word, const rowlock_client_options *given)
+/* While all who change the table wait for us. */
+static unsigned stop_at(const char *table, MYSQL *blocker, const char *user)
 {
-    rowlock_client_options options = given ? *given : (rowlock_client_options){.no_history = true};
-    the.user = ts_user(word, "stopped", "ALL", ts_schema());
-    options.user = the.user;
-    options.password = "stopped";
-    for (int i = 0; i < CREW; i++)
-        the.clients[i] = ts_open_as(options);
+    ts_sql(blocker, "BEGIN");
+    (void)!ts_sql_try(blocker, "SELECT * FROM %s FOR UPDATE", table);
+    mysql_free_result(mysql_store_result(blocker));
+    ts_pass_ms(10);
+    const unsigned count = stop_all(user);
+    ts_sql(blocker, "ROLLBACK");
+    return count;
 }
 
-const char *crew_run(const char *word, const rowlock_client_options *options, unsigned rounds,
-                     crew_round round)
+static void open_clients(const char *word)
+{
+    the.user = ts_user(word, "stopped", "ALL", ts_schema());
+    for (int i = 0; i < CREW; i++)
+        the.clients[i] = ts_open_as(
+            (rowlock_client_options){.user = the.user, .password = "stopped", .no_history = true});
+}
+
+const char *crew_run(const char *word, const char *table, unsigned rounds, crew_round round)
 {
     pthread_t threads[CREW];
     unsigned stopped = 0;
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    ts_sql(blocker, "SET SESSION innodb_lock_wait_timeout = 1");
     the = (crew){.name = ts_name(word), .rounds = rounds, .round = round};
-    open_clients(word, options);
+    open_clients(word);
     for (uintptr_t i = 0; i < CREW; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, go_through, (void *)i), 0);
     for (int64_t end = ts_now_ms() + WITHIN_MS; atomic_load(&the.done) < CREW && ts_now_ms() < end;
          ts_pass_ms(10))
-        stopped += stop_all(the.user);
+        stopped += table ? stop_at(table, blocker, the.user) : stop_all(the.user);
     assert_int_equal(atomic_load(&the.done), CREW);
     for (int i = 0; i < CREW; i++) {
         pthread_join(threads[i], NULL);

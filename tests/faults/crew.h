@@ -9,10 +9,9 @@ enum { CREW = 4 };
 /* One round of one of them, with a client of its own; the name is the same for all. */
 typedef void (*crew_round)(rowlock_client *client, const char *name, unsigned who, unsigned number);
 
-/* All of them go through so many rounds, beside as many KILL QUERY as go. The clients are of a user
- * of their own, with all rights and these options (NULL: the usual ones). Returns the name. */
-const char *crew_run(const char *word, const rowlock_client_options *options, unsigned rounds,
-                     crew_round round);
+/* All of them go through so many rounds, beside as many KILL QUERY as go. Whatever changes this
+ * table is kept waiting now and then, so that they meet it (NULL: none is). Returns the name. */
+const char *crew_run(const char *word, const char *table, unsigned rounds, crew_round round);
 
 /* In a round: else it is told, the test has failed, and all come to an end. */
 void crew_expect(bool good, const char *what);
