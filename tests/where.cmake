@@ -49,7 +49,7 @@ set(ROWLOCK_WHERE
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
-  "sql_(latch_)?contenders                     test shared servers,asan                8       2"
+  "sql_((latch|once|leader)_)?contenders        test shared servers,asan                8       2"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"
@@ -93,6 +93,8 @@ set(ROWLOCK_WHERE
   "faults_leader                              all  shared servers,asan,tsan,coverage  20      1"
   "faults_gather                              all  shared servers,asan,tsan,coverage  30      1"
   "faults_asks                                all  shared servers,asan,tsan,coverage  40      1"
+  "faults_stopped                             all  shared servers,asan,tsan           60      1"
+  "faults_restarts                            all  itself servers,asan                60      1"
   "faults_once                                all  shared servers,asan,coverage       40      1"
   "faults_renewals                            all  own    servers                     12      1"
   "faults_runs                                all  itself asan                        90      2"

@@ -175,9 +175,9 @@ bool period_zone_exists(const char *zone)
 
 void period_zone_use(const char *zone)
 {
-    char value[512];
+    char value[512] = ":";
     if (strcmp(zone, "local") != 0) {
-        snprintf(value, sizeof value, ":%s", zone);
+        strncat(value, zone, sizeof value - 2);
         setenv("TZ", strcmp(zone, "UTC") == 0 ? "UTC0" : value, 1);
     }
     tzset();

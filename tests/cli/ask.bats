@@ -137,8 +137,9 @@ asked_for() {
     [[ $output == *"held by 1 of 2 slots"* ]]
     poll heard 'TERM '
     cat err
-    [[ $(cat err) == "rowlock: $L#0: asked to stop by "* ]]
-    works rl ask "$L#0"
+    [[ $(cat err) == "rowlock: $L#"[01]": asked to stop by "* ]]
+    slot=$(cut -d: -f2 err)
+    works rl ask "${slot# }"
     poll heard 'TERM TERM '
     touch let_go
     ends_with 8

@@ -1,4 +1,4 @@
-# rowlock once: a command once in a period. (Of a year, where it does not matter: no test runs at its end.)
+# rowlock once: a command once in a period. (Of a year, where it does not matter; no test runs across its end.)
 
 bats_require_minimum_version 1.5.0
 
@@ -6,6 +6,14 @@ load helpers
 load run_helpers
 
 YEAR=--per=12month
+LONGEST=120 # seconds, that a test takes
+
+# Whoever would be at it when the year ends begins in the next one.
+setup() {
+    run_setup
+    local left=$(($(next_year) - $(date +%s)))
+    [ "$left" -gt "$LONGEST" ] || sleep "$left"
+}
 
 teardown() {
     run_teardown
@@ -37,6 +45,11 @@ earlier() {
 
 this_year() {
     date -u +%Y
+}
+
+# The seconds when it begins.
+next_year() {
+    date -u -d "$(($(this_year) + 1))-01-01" +%s
 }
 
 @test "once: who comes later finds it done and runs nothing" {
@@ -165,13 +178,19 @@ waiter_is_there() {
 
 @test "hosts whose clocks are an hour apart mean the same period" {
     local preload
+    [ -z "${ROWLOCK_SANITIZE:-}" ] || skip "a sanitizer and libfaketime both want to be the first library"
     preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
-    for offset in +61m -61m +0; do
-        # shellcheck disable=SC2016
-        run -0 env LD_PRELOAD="$preload" FAKETIME="$offset" FAKETIME_DONT_FAKE_MONOTONIC=1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" \
-            -D "$TEST_SCHEMA" once --per=12h --at=06:30 "$L" -- sh -c 'echo run >>"$D/runs"; unset LD_PRELOAD FAKETIME; date +%s >>"$D/dates"'
+    # A period that begins half an hour from now, or began so long ago: by their own clocks they would not agree.
+    for minutes in 30 -30; do
+        minutes=$((($(date +%s) / 60 + minutes) % 720))
+        for offset in +61m -61m +0; do
+            # shellcheck disable=SC2016
+            run -0 env LD_PRELOAD="$preload" FAKETIME="$offset" FAKETIME_DONT_FAKE_MONOTONIC=1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" \
+                -D "$TEST_SCHEMA" once --per=12h --at="$(printf %02d:%02d $((minutes / 60)) $((minutes % 60)))" "$L $minutes" -- \
+                sh -c 'echo run >>"$D/runs"'
+        done
     done
-    has_run 1
+    has_run 2
 }
 
 @test "--catch-up: what was missed since the last one in the ledger, the oldest first" {
@@ -322,20 +341,71 @@ server_clock() {
     mv "$CLOCK/new" "$CLOCK/now"
 }
 
+# The one whose socket is in the last line of $D/started.
+use_own_server() {
+    ROWLOCK_TEST_SOCKET=$(tail -n 1 started)
+    TEST_OPTIONS=$D/own.cnf
+    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
+    rl init -q
+}
+
+@test "the server is killed and comes back: the job goes on, and is done once; or is ended, and begun anew" {
+    own_server start >started
+    use_own_server
+    at_work -t 10m
+    own_server kill
+    own_server restart
+    is_alive "$FIRST"
+    status '.state == "running" and .attempts == 1'
+    # (Who waits is shown as such where the holder keeps the bell, and that ended with the server.)
+    background -v once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
+    NEXT=$BACK
+    poll grep -q "waiting for" err
+    echo 0 >go
+    ends_with 0 "$FIRST"
+    ends_with 0 "$NEXT"
+    has_run 1
+    status '.state == "done" and .attempts == 1'
+    # It ends while there is no server.
+    rm go runs
+    L+=' late'
+    at_work -t 10m
+    own_server kill
+    echo 0 >go
+    sleep 0.5
+    is_alive "$FIRST"
+    own_server restart
+    ends_with 0 "$FIRST"
+    is_silent 0 rl once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
+    has_run 1
+    status '.state == "done" and .attempts == 1'
+    # For longer than its TTL.
+    rm go runs
+    L+=' lost'
+    at_work -t 1s
+    own_server kill
+    ends_with 75 "$FIRST"
+    own_server restart
+    status '.state == "died" and .attempts == 1'
+    is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
+    has_run 2
+    status '.state == "done" and .attempts == 2'
+    own_server remove
+}
+
 @test "the server's clock is put forward and back: it says which period it is, when the lock is granted" {
     local preload
     preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
     CLOCK=$(mktemp -d /tmp/rowlock-clock.XXXXXX)
     chmod 711 "$CLOCK" # the server's user is another one
     server_clock +0
-    ROWLOCK_TEST_SOCKET=$(LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start | tail -n 1)
-    TEST_OPTIONS=$D/own.cnf
-    printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS"
-    rl init -q
+    LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$CLOCK/now FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 own_server start >started
+    use_own_server
     is_silent 0 once_in $YEAR
     is_silent 0 once_in $YEAR
     has_run 1
-    server_clock +31622400
+    local far=$(($(next_year) - $(date +%s) + 10000000))
+    server_clock +$far
     is_silent 0 once_in $YEAR
     is_silent 0 once_in $YEAR
     has_run 2
@@ -350,7 +420,7 @@ server_clock() {
     (rl_exec once $YEAR "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START" >"$D/late"') </dev/null >"$D/said" 2>&1 3>&- &
     NEXT=$!
     poll waiter_is_there
-    server_clock +31622400
+    server_clock +$far
     touch "$D/let_go"
     poll test -s "$D/late"
     [ "$(cat "$D/late")" = "$(($(this_year) + 1))-01-01T00:00:00Z" ]

@@ -2,6 +2,7 @@
 
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
+#include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_once.h"
 
 void test_turns_from_every_node(void)
@@ -525,6 +526,158 @@ void test_once_from_every_node(void)
     for (int i = 0; i < TAKERS; i++) {
         SOON(all_are_done(all[i].client, where.name));
         rowlock_client_close(all[i].client);
+    }
+}
+
+static void lead_at(rowlock_client *client, const char *name, const char *value,
+                    rowlock_hold **hold)
+{
+    const rowlock_acquire_options options = {.wait_ms = SOON_MS, .ttl_ms = 60000, .value = value};
+    WANT(OK, rowlock_acquire(client, name, &options, hold, &ts_err));
+}
+
+/* Who waits for a change hears of it. "": nobody leads. */
+static void seen_at(rowlock_client *client, const char *name, const char *value,
+                    rowlock_leader *seen)
+{
+    const rowlock_observe_options change = {.wait_ms = SOON_MS, .after = seen};
+    do
+        WANT(OK, rowlock_observe(client, name, &change, seen, &ts_err));
+    while (strcmp(seen->value, value) != 0);
+    assert_int_equal(seen->leads, *value != 0);
+}
+
+/* What is published at one node is seen at the others, and ends there with the lease. */
+void test_a_leader_seen_from_every_node(void)
+{
+    rowlock_client *clients[CLUSTER_NODES];
+    const char *name = ts_name("leader");
+    rowlock_leader seen[CLUSTER_NODES] = {{0}};
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        clients[i] = cluster_open(1 + i);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        char first[20];
+        char later[20];
+        rowlock_hold *hold = NULL;
+        snprintf(first, sizeof first, "first at %d", i + 1);
+        snprintf(later, sizeof later, "later at %d", i + 1);
+        lead_at(clients[i], name, first, &hold);
+        for (int n = 0; n < CLUSTER_NODES; n++) {
+            seen_at(clients[n], name, first, &seen[n]);
+            assert_true(seen[n].token == rowlock_hold_token(hold));
+        }
+        WANT(OK, rowlock_hold_set_value(hold, later, &ts_err));
+        for (int n = 0; n < CLUSTER_NODES; n++)
+            seen_at(clients[n], name, later, &seen[n]);
+        WANT(OK, rowlock_release(hold, &ts_err));
+        for (int n = 0; n < CLUSTER_NODES; n++)
+            seen_at(clients[n], name, "", &seen[n]);
+    }
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        rowlock_client_close(clients[i]);
+}
+
+/* They lead one after the other and say who they are, by their token; at each node somebody looks
+ * all the time. */
+enum { LEADS = 8 };
+
+typedef struct led {
+    const char *name;
+    atomic_int inside;
+    atomic_bool over;
+} led;
+
+typedef struct leading {
+    led *what;
+    rowlock_client *client;
+    pthread_t thread;
+    uint64_t told; /* of who looks: how many values it saw */
+} leading;
+
+static const char *lead_a_turn(const leading *self)
+{
+    const rowlock_acquire_options options = {.wait_ms = 120000, .ttl_ms = 60000, .value = "new"};
+    char value[30];
+    rowlock_hold *hold = NULL;
+    rowlock_error err;
+    if (rowlock_acquire(self->client, self->what->name, &options, &hold, &err) != ROWLOCK_OK)
+        return strdup(err.message);
+    if (atomic_fetch_add(&self->what->inside, 1) > 0)
+        return "two lead";
+    snprintf(value, sizeof value, "%" PRIu64, rowlock_hold_token(hold));
+    if (rowlock_hold_set_value(hold, value, &err) != ROWLOCK_OK)
+        return strdup(err.message);
+    ts_pass_ms(20);
+    atomic_fetch_sub(&self->what->inside, 1);
+    return rowlock_release(hold, &err) == ROWLOCK_OK ? NULL : strdup(err.message);
+}
+
+static void *lead_turns(void *arg)
+{
+    const char *why = NULL;
+    for (int i = 0; i < LEADS && !why; i++)
+        why = lead_a_turn(arg);
+    return (void *)(uintptr_t)why;
+}
+
+/* A value is that of its token, and who has been overtaken is not seen again. */
+static const char *look_once(leading *self, uint64_t *last)
+{
+    rowlock_leader leader = {.leads = false};
+    rowlock_error err;
+    rowlock_status status = rowlock_observe(self->client, self->what->name, NULL, &leader, &err);
+    if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
+        return strdup(err.message);
+    if (!leader.leads)
+        return NULL;
+    if (leader.token < *last)
+        return "a leader of before is seen again";
+    *last = leader.token;
+    if (strcmp(leader.value, "new") == 0)
+        return NULL;
+    self->told++;
+    return strtoull(leader.value, NULL, 10) == leader.token ? NULL : "a value of another leader";
+}
+
+static void *look_on(void *arg)
+{
+    const leading *self = arg;
+    const char *why = NULL;
+    for (uint64_t last = 0; !why && !atomic_load(&self->what->over);)
+        why = look_once(arg, &last);
+    return (void *)(uintptr_t)why;
+}
+
+static void join_and_close(leading *all, int count)
+{
+    for (int i = 0; i < count; i++) {
+        void *why = NULL;
+        assert_int_equal(pthread_join(all[i].thread, &why), 0);
+        if (why)
+            fail_msg("%s", (char *)why);
+        rowlock_client_close(all[i].client);
+    }
+}
+
+void test_leaders_from_every_node(void)
+{
+    led what = {.name = ts_name("lead")};
+    leading leaders[TAKERS] = {{0}};
+    leading lookers[CLUSTER_NODES] = {{0}};
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        lookers[i] = (leading){.what = &what, .client = cluster_open(1 + i)};
+        assert_int_equal(pthread_create(&lookers[i].thread, NULL, look_on, &lookers[i]), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        leaders[i] = (leading){.what = &what, .client = cluster_open(1 + i % CLUSTER_NODES)};
+        assert_int_equal(pthread_create(&leaders[i].thread, NULL, lead_turns, &leaders[i]), 0);
+    }
+    join_and_close(leaders, TAKERS);
+    atomic_store(&what.over, true);
+    join_and_close(lookers, CLUSTER_NODES);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        print_message("# node %d: %" PRIu64 " looks saw a value\n", i + 1, lookers[i].told);
+        assert_true(lookers[i].told > 0);
     }
 }
 

@@ -18,6 +18,8 @@
     X(test_slots_and_sets_from_every_node)                                                         \
     X(test_latches_and_barriers_from_every_node)                                                   \
     X(test_once_from_every_node)                                                                   \
+    X(test_a_leader_seen_from_every_node)                                                          \
+    X(test_leaders_from_every_node)                                                                \
     X(test_an_ask_from_another_node)                                                               \
     X(test_through_procedures) X(test_the_doctor_at_a_node) X(test_a_node_is_killed_and_comes_back)
 

@@ -3,6 +3,7 @@
  * count counts once, a generation is open for all or for nobody, and a barrier lets exactly so many
  * in.
  */
+#include "faults/crew.h"
 #include "faults/through.h"
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
@@ -625,42 +626,19 @@ TS_ONCE(test_withdrawing_is_no_loss)
 
 /* ------------------------------------------------------------------------ KILL QUERY */
 
-/* Threads that go through generations, while somebody stops whatever statement of theirs runs. Each
- * writes down that it has come before it says so, and looks how many have when it goes on. */
-enum { CREW = 4, ROUNDS = 40 };
+/* They go through generations. Each writes down that it has come before it says so, and looks how
+ * many have when it goes on. */
+enum { ROUNDS = 40 };
 
-typedef struct crew {
-    const char *name;
-    const char *user;
-    rowlock_client *clients[CREW];
-    void (*round)(const struct crew *crew, rowlock_client *client, unsigned who, unsigned number);
+typedef struct together {
     atomic_uint come[ROUNDS];
     atomic_uint ready[ROUNDS];
     atomic_uint places[ROUNDS]; /* a bit for each that was given */
-    atomic_uint done;
-    atomic_uint wrong;
-} crew;
+} together;
 
-static crew the_crew;
+static together all;
 
-/* In a thread: the others go on, or wait in vain. */
-static void expect(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s: %s\n", the_crew.name, what);
-    atomic_fetch_add(&the_crew.wrong, 1);
-}
-
-/* Stopped by somebody: it is tried again. */
-static bool was_stopped(rowlock_status status, const rowlock_error *err)
-{
-    expect(status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN,
-           err->message);
-    return status != ROWLOCK_OK && atomic_load(&the_crew.wrong) == 0;
-}
-
-static void latch_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+static void latch_round(rowlock_client *client, const char *name, unsigned who, unsigned number)
 {
     const uint64_t generation = number + 1;
     const rowlock_latch_options options = {.wait_ms = 60000, .generation = generation};
@@ -668,98 +646,52 @@ static void latch_round(const crew *the, rowlock_client *client, unsigned who, u
     rowlock_status status = ROWLOCK_NOT_FOUND;
     rowlock_error err = {0};
     snprintf(key, sizeof key, "%u", who);
-    atomic_fetch_add(&the_crew.come[number], 1);
-    while (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_BUSY || was_stopped(status, &err)) {
+    atomic_fetch_add(&all.come[number], 1);
+    while (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_BUSY ||
+           crew_was_stopped(status, &err)) {
         /* Whoever comes first sets it. */
-        status = rowlock_latch_set(client, the->name, CREW, NULL, &err);
+        status = rowlock_latch_set(client, name, CREW, NULL, &err);
         if (status != ROWLOCK_BUSY)
-            (void)was_stopped(status, &err);
-        status = rowlock_latch_down(client, the->name, key, generation, &err);
+            (void)crew_was_stopped(status, &err);
+        status = rowlock_latch_down(client, name, key, generation, &err);
     }
     do
-        status = rowlock_latch_wait(client, the->name, &options, NULL, &err);
-    while (was_stopped(status, &err));
-    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+        status = rowlock_latch_wait(client, name, &options, NULL, &err);
+    while (crew_was_stopped(status, &err));
+    crew_expect(atomic_load(&all.come[number]) == CREW, "not all had come");
 }
 
-static void barrier_round(const crew *the, rowlock_client *client, unsigned who, unsigned number)
+static void barrier_round(rowlock_client *client, const char *name, unsigned who, unsigned number)
 {
     const rowlock_barrier_options options = {.wait_ms = 60000, .ttl_ms = 60000};
     rowlock_hold *hold = NULL;
     rowlock_status status;
     rowlock_error err = {0};
     (void)who;
-    atomic_fetch_add(&the_crew.come[number], 1);
+    atomic_fetch_add(&all.come[number], 1);
     do
-        status = rowlock_barrier_enter(client, the->name, CREW, &options, &hold, &err);
-    while (was_stopped(status, &err));
-    expect(atomic_load(&the_crew.come[number]) == CREW, "not all had come");
+        status = rowlock_barrier_enter(client, name, CREW, &options, &hold, &err);
+    while (crew_was_stopped(status, &err));
+    crew_expect(atomic_load(&all.come[number]) == CREW, "not all had come");
     if (!hold)
         return;
-    expect(rowlock_hold_token(hold) == number + 1, "it is another generation");
-    atomic_fetch_or(&the_crew.places[number], 1U << rowlock_hold_slot(hold));
-    atomic_fetch_add(&the_crew.ready[number], 1);
+    crew_expect(rowlock_hold_token(hold) == number + 1, "it is another generation");
+    atomic_fetch_or(&all.places[number], 1U << rowlock_hold_slot(hold));
+    atomic_fetch_add(&all.ready[number], 1);
     do
         status = rowlock_barrier_leave(hold, 60000, NULL, &err);
-    while (was_stopped(status, &err));
-    expect(atomic_load(&the_crew.ready[number]) == CREW, "not all were ready");
-    expect(atomic_load(&the_crew.places[number]) == (1U << CREW) - 1, "a place was given twice");
-    (void)was_stopped(rowlock_release(hold, &err), &err);
-}
-
-static void *go_through(void *data)
-{
-    const unsigned who = (unsigned)(uintptr_t)data;
-    for (unsigned number = 0; number < ROUNDS && atomic_load(&the_crew.wrong) == 0; number++)
-        the_crew.round(&the_crew, the_crew.clients[who], who, number);
-    atomic_fetch_add(&the_crew.done, 1);
-    return NULL;
-}
-
-/* The number of statements that were stopped, or may have been. */
-static unsigned stop_all(const char *user)
-{
-    unsigned count = 0;
-    char *ids = ts_sql_text(mysql,
-                            "SELECT COALESCE(GROUP_CONCAT(id), '') FROM " TS_PROCESSLIST
-                            " WHERE user = '%s' AND command <> 'Sleep'",
-                            user);
-    for (char *at = ids; *at; at += *at == ',')
-        count += ts_sql_try(mysql, "KILL QUERY %lu", strtoul(at, &at, 10)) == 0;
-    free(ids);
-    return count;
-}
-
-static void run_crew(const char *word, void (*round)(const crew *the, rowlock_client *client,
-                                                     unsigned who, unsigned number))
-{
-    pthread_t threads[CREW];
-    unsigned stopped = 0;
-    the_crew = (crew){.name = ts_name(word), .round = round};
-    the_crew.user = ts_user(word, "stopped", "ALL", ts_schema());
-    for (int i = 0; i < CREW; i++)
-        the_crew.clients[i] = ts_open_as((rowlock_client_options){
-            .user = the_crew.user, .password = "stopped", .no_history = true});
-    for (uintptr_t i = 0; i < CREW; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, go_through, (void *)i), 0);
-    for (int64_t end = ts_now_ms() + 90000; atomic_load(&the_crew.done) < CREW && ts_now_ms() < end;
-         ts_pass_ms(10))
-        stopped += stop_all(the_crew.user);
-    assert_int_equal(atomic_load(&the_crew.done), CREW);
-    for (int i = 0; i < CREW; i++) {
-        pthread_join(threads[i], NULL);
-        rowlock_client_close(the_crew.clients[i]);
-    }
-    assert_int_equal(atomic_load(&the_crew.wrong), 0);
-    print_message("# %u statements were stopped\n", stopped);
-    assert_true(stopped > 0);
+    while (crew_was_stopped(status, &err));
+    crew_expect(atomic_load(&all.ready[number]) == CREW, "not all were ready");
+    crew_expect(atomic_load(&all.places[number]) == (1U << CREW) - 1, "a place was given twice");
+    (void)crew_was_stopped(rowlock_release(hold, &err), &err);
 }
 
 TS_ONCE(test_counts_beside_kill_query)
 {
-    run_crew("stopped-latch", latch_round);
+    all = (together){.come = {0}};
+    const char *name = crew_run("stopped-latch", NULL, ROUNDS, latch_round);
     rowlock_latch_info info;
-    WANT(OK, rowlock_latch_get(direct, the_crew.name, &info, &ts_err));
+    WANT(OK, rowlock_latch_get(direct, name, &info, &ts_err));
     assert_int_equal(info.state, ROWLOCK_LATCH_OPEN);
     assert_int_equal(info.generation, ROUNDS);
     assert_int_equal(info.down, CREW);
@@ -767,10 +699,11 @@ TS_ONCE(test_counts_beside_kill_query)
 
 TS_ONCE(test_entering_beside_kill_query)
 {
-    run_crew("stopped-barrier", barrier_round);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s",
-                                ts_quote(the_crew.name)),
-                     ROUNDS + 1);
+    all = (together){.come = {0}};
+    const char *name = crew_run("stopped-barrier", NULL, ROUNDS, barrier_round);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name)),
+        ROUNDS + 1);
 }
 
 TS_MAIN("latches and barriers", through_begin, through_end)

@@ -9,9 +9,17 @@
  *
  * sql_library SCHEMA NAME latch GENERATIONS: two threads of one client are "c0" and "c1" of the six
  * that count the latch NAME down, and wait for it; see scripts/latch_contenders.sql.
+ *
+ * sql_library SCHEMA NAME once ROUNDS: two threads of one client are "c0" and "c1" of the six that
+ * do a job once in each; see scripts/once_contenders.sql.
+ *
+ * sql_library SCHEMA NAME lead STATEMENT: as alone, and each leads. observe: one thread looks who
+ * does, and runs the statement, which finds @token and @value; see scripts/leader_contenders.sql.
  */
 #include "races/session.h"
 #include "rowlock/rowlock_latch.h"
+#include "rowlock/rowlock_leader.h"
+#include "rowlock/rowlock_once.h"
 
 enum { WORDS = 5 /* of such a command line */, THREADS = 2, PARTS = 6 };
 
@@ -20,7 +28,7 @@ typedef struct contender {
     const char *name;
     const char *statement;
     rowlock_client *client;
-    rowlock_acquire_options options;
+    rowlock_acquire_options options; /* `value`: each leads */
 } contender;
 
 /* From a thread: the other one is not waited for. */
@@ -32,11 +40,22 @@ static void must(const char *call, rowlock_status status, const rowlock_error *e
     _exit(1);
 }
 
+/* It has said of what kind it is; now who it is, too. */
+static void say_token(rowlock_hold *hold)
+{
+    char value[32];
+    rowlock_error err = {0};
+    snprintf(value, sizeof value, "c %" PRIu64, rowlock_hold_token(hold));
+    must("set_value", rowlock_hold_set_value(hold, value, &err), &err);
+}
+
 static void take_turn(const contender *c, MYSQL *mysql)
 {
     rowlock_hold *hold = NULL;
     rowlock_error err = {0};
     must("acquire", rowlock_acquire(c->client, c->name, &c->options, &hold, &err), &err);
+    if (c->options.value)
+        say_token(hold);
     ts_sql(mysql, "SET @token = %" PRIu64 ", @slot = %u", rowlock_hold_token(hold),
            rowlock_hold_slot(hold));
     ts_sql(mysql, "%s", c->statement);
@@ -53,6 +72,28 @@ static void *take_turns(void *arg)
     mysql_close(mysql);
     mysql_thread_end();
     return NULL;
+}
+
+/* Each change, as it is seen by whoever waits for it. */
+static int look_on(const contender *c)
+{
+    MYSQL *mysql = ts_connect(c->schema);
+    rowlock_leader leader = {.leads = false};
+    rowlock_error err = {0};
+    do {
+        const rowlock_observe_options change = {.wait_ms = 500, .after = &leader};
+        rowlock_status status = rowlock_observe(c->client, c->name, &change, &leader, &err);
+        if (status != ROWLOCK_TIMEOUT)
+            must("observe", status, &err);
+        if (status == ROWLOCK_TIMEOUT || !leader.leads)
+            continue;
+        ts_sql(mysql, "SET @token = %" PRIu64 ", @value = %s", leader.token,
+               ts_quote(leader.value));
+        ts_sql(mysql, "%s", c->statement);
+    } while (ts_sql_u64(mysql, "SELECT more FROM goal"));
+    mysql_close(mysql);
+    rowlock_client_close(c->client);
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------ a latch */
@@ -113,14 +154,81 @@ static void *take_part(void *arg)
     return NULL;
 }
 
-static int take_parts(contender *c)
+/* --------------------------------------------------------------------- once in a period */
+
+static int64_t microseconds_of(const part *p, const char *when)
+{
+    return (int64_t)ts_sql_u64(
+        p->mysql, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', %s) FROM periods", when);
+}
+
+/* What it has begun fails, or is done; in one transaction with the work, or behind it. */
+static void do_job(const part *p, rowlock_hold *hold, unsigned number, unsigned attempt)
+{
+    char name[32];
+    const uint64_t token = rowlock_hold_token(hold);
+    rowlock_error err = {0};
+    snprintf(name, sizeof name, "job %u", number);
+    ts_sql(p->mysql, "CALL begin_it('%s', %u, %" PRIu64 ", %u, @fails)", p->who, number, token,
+           attempt);
+    if (ts_sql_u64(p->mysql, "SELECT @fails")) {
+        must("once_failed", rowlock_once_failed(hold, 1, &err), &err);
+        return;
+    }
+    ts_sql(p->mysql, "%s", p->in_one ? "BEGIN" : "DO 0");
+    ts_sql(p->mysql, "CALL do_it('%s', %u, %" PRIu64 ")", p->who, number, token);
+    must("once_done",
+         p->in_one ? rowlock_tx_once_done(p->c->client, p->mysql, name, token, &err)
+                   : rowlock_once_done(hold, &err),
+         &err);
+    ts_sql(p->mysql, "COMMIT");
+}
+
+/* True: it is done. */
+static bool attempt_job(const part *p, unsigned number)
+{
+    const rowlock_acquire_options how = {.wait_ms = 60000, .ttl_ms = 60000};
+    const rowlock_once_options options = {.wait_ms = 60000};
+    char name[32];
+    rowlock_once_result result = {.attempt = 0};
+    rowlock_hold *hold = NULL;
+    rowlock_error err = {0};
+    snprintf(name, sizeof name, "job %u", number);
+    must("acquire", rowlock_acquire(p->c->client, name, &how, &hold, &err), &err);
+    must("once_begin",
+         rowlock_once_begin(hold, microseconds_of(p, "start"), microseconds_of(p, "end"), &options,
+                            &result, &err),
+         &err);
+    if (result.state == ROWLOCK_ONCE_BEGUN)
+        do_job(p, hold, number, result.attempt);
+    must("release", rowlock_release(hold, &err), &err);
+    return result.state == ROWLOCK_ONCE_DONE;
+}
+
+static void *do_jobs(void *arg)
+{
+    part *p = arg;
+    const unsigned rounds = (unsigned)strtoul(p->c->statement, NULL, 10);
+    p->mysql = ts_connect(p->c->schema);
+    for (unsigned number = 1; number <= rounds; number++) {
+        ts_sql(p->mysql, "CALL come('c', '%s', %u)", p->who, number);
+        while (!attempt_job(p, number))
+            continue;
+        ts_sql(p->mysql, "CALL find_it('%s', %u)", p->who, number);
+    }
+    mysql_close(p->mysql);
+    mysql_thread_end();
+    return NULL;
+}
+
+static int take_parts(contender *c, void *(*take)(void *))
 {
     pthread_t threads[THREADS];
     part parts[THREADS];
     for (int i = 0; i < THREADS; i++) {
         parts[i] = (part){.c = c, .in_one = i == 1};
         snprintf(parts[i].who, sizeof parts[i].who, "c%d", i % 10);
-        if (pthread_create(&threads[i], NULL, take_part, &parts[i]))
+        if (pthread_create(&threads[i], NULL, take, &parts[i]))
             return 1;
     }
     for (int i = 0; i < THREADS; i++)
@@ -137,8 +245,13 @@ static int contend(char **words)
     contender c = {.schema = words[0], .name = words[1], .statement = words[3]};
     c.client = ts_open_with(ts_options_on(c.schema));
     if (strcmp(words[2], "latch") == 0)
-        return take_parts(&c);
+        return take_parts(&c, take_part);
+    if (strcmp(words[2], "once") == 0)
+        return take_parts(&c, do_jobs);
+    if (strcmp(words[2], "observe") == 0)
+        return look_on(&c);
     c.options.wait_ms = 60000;
+    c.options.value = strcmp(words[2], "lead") == 0 ? "c" : NULL;
     c.options.shared = strcmp(words[2], "shared") == 0;
     c.options.slots = (unsigned)strtoul(words[2], NULL, 10); /* of a word: 0 */
     for (int i = 0; i < THREADS; i++)
