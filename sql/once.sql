@@ -4,19 +4,22 @@
 -- rl_call_may_have_changed().
 
 -- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
--- `elsewhere`: it has begun another period.
+-- `elsewhere`: it has begun another period. `other`: what the row tells of is another period, which begins then too and has
+-- another end.
 -- name: once_look
 -- via: own
--- params: version u64, owner text, start u64, id u64, name text
--- columns: holds u64, state text(8), token u64, attempts u64, mine u64, label text(1024), elsewhere u64
+-- params: version u64, owner text, end u64, start u64, id u64, name text
+-- columns: holds u64, state text(8), token u64, attempts u64, mine u64, label text(1024), elsewhere u64, other u64
 SELECT r.version = :version AND r.owner = :owner AND r.status = 'held' AND r.kind = 'optimistic',
        COALESCE(o.state, ''), COALESCE(o.token, 0), COALESCE(o.attempts, 0),
-       COALESCE(o.token = :version AND o.owner = :owner, 0), COALESCE(o.owner_label, ''), m.token IS NOT NULL
+       COALESCE(o.token = :version AND o.owner = :owner AND o.period_end = {{at_us(:end)}}, 0), COALESCE(o.owner_label, ''),
+       m.token IS NOT NULL, COALESCE(o.period_end <> {{at_us(:end)}}, 0)
   FROM resource r
   LEFT JOIN once_run o FORCE INDEX (PRIMARY)
     ON o.resource_id = r.id AND o.period_start = {{at_us(:start)}}
   LEFT JOIN once_run m FORCE INDEX (by_token)
-    ON m.resource_id = r.id AND m.token = :version AND m.period_start <> {{at_us(:start)}}
+    ON m.resource_id = r.id AND m.token = :version
+   AND (m.period_start <> {{at_us(:start)}} OR m.period_end <> {{at_us(:end)}})
  WHERE r.id = :id
    AND r.resource_name = :name;
 
@@ -36,7 +39,8 @@ SELECT r.id, {{at_us(:start)}}, {{at_us(:end)}}, 'running', LAST_INSERT_ID(r.ver
     ON DUPLICATE KEY UPDATE
        resource_id = r.id;
 
--- A further attempt, from the one that was `seen`. `again`: whatever became of that, and the attempts are counted anew.
+-- A further attempt, from the one that was `seen`. `again`: whatever became of that, also of a period with another end; the attempts
+-- are counted anew.
 -- name: once_take
 -- via: own
 -- params: end u64, again u64, id u64, version u64, owner text, start u64, seen u64, attempts u64
