@@ -88,17 +88,18 @@ SELECT COALESCE(o.state, '')
   LEFT JOIN once_run o FORCE INDEX (by_token) ON o.resource_id = r.id AND o.token = :version
  WHERE r.id = :id;
 
--- The newest periods of a name that end later than `ends_after`. A row in any case, for the server's time: without a period its
--- name is ''.
+-- The newest periods of a name that end later than `ends_after` and begin earlier than `starts_before`. A row in any case, for the
+-- server's time: without a period its name is ''.
 -- name: once_list
 -- via: own
--- params: name text, ends_after u64, limit u64
+-- params: name text, ends_after u64, starts_before u64, limit u64
 -- columns: now_us i64, name text(1020), start_us i64, end_us i64, state text(8), alive u64, token u64, label text(1024), attempts u64, started_at text(32), ended_at text(32), took_us i64, exit_status i64
 SELECT {{once_shown}}
   FROM (SELECT 1 AS one) x
   LEFT JOIN ({{once_chosen}}
               WHERE r.resource_name = :name
                 AND o.period_end > {{at_us(:ends_after)}}
+                AND o.period_start < {{at_us(:starts_before)}}
               ORDER BY o.period_start DESC
               LIMIT :limit) v ON TRUE
  ORDER BY v.period_start DESC;

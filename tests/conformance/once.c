@@ -293,6 +293,8 @@ TS_ONCE(test_bad_input)
     const char *name = ts_name("bad");
     const rowlock_once_get_options far = {.limit = 100001};
     const rowlock_once_get_options early = {.name = name, .ends_after_us = -1};
+    const rowlock_once_get_options late = {.name = name,
+                                           .starts_before_us = ROWLOCK_ONCE_TIME_MAX + 1};
     const rowlock_once_get_options nameless = {.name = ""};
     rowlock_once_result result = {.attempt = 77};
     rowlock_once_runs *runs = NULL;
@@ -313,6 +315,7 @@ TS_ONCE(test_bad_input)
     WANT(LOST, rowlock_once_failed(hold, 1, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &far, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &early, &runs, &ts_err));
+    WANT(INVALID, rowlock_once_get(client, &late, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &nameless, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, NULL, NULL, &ts_err));
     WANT(INVALID, rowlock_once_get(NULL, NULL, &runs, &ts_err));
@@ -377,6 +380,12 @@ TS_ONCE(test_the_ledger)
     assert_int_equal(rowlock_once_count(runs), 1);
     assert_true(rowlock_once_at(runs, 0)->start_us == today + 2 * HOUR);
     rowlock_once_free(runs);
+    const rowlock_once_get_options before = {
+        .name = name, .starts_before_us = today + 2 * HOUR, .limit = 1};
+    WANT(OK, rowlock_once_get(client, &before, &runs, &ts_err));
+    assert_int_equal(rowlock_once_count(runs), 1);
+    assert_true(rowlock_once_at(runs, 0)->start_us == today + HOUR);
+    rowlock_once_free(runs);
     /* Of each name the newest. */
     WANT(OK, rowlock_once_get(client, NULL, &runs, &ts_err));
     unsigned found = 0;
@@ -440,6 +449,7 @@ TS_ONCE(test_the_later_attempt_alone_commits)
     work(name);
     WANT(OK, tx_done(name, rowlock_hold_token(hold)));
     WANT(BUSY, begin_with(next, today, NULL, &result));
+    assert_non_null(strstr(ts_err.message, "is locked by a transaction that is open"));
     WANT(TIMEOUT, begin_with(next, today, &(rowlock_once_options){.wait_ms = 300}, &result));
     ts_sql(mysql, "ROLLBACK");
     begins(next, today, 2);
