@@ -33,7 +33,7 @@ function demand(p) {
     if (p == "grace_us") return "p_grace_us <= 86400000000"
     if (p == "member") return "LENGTH(p_member) <= 63"
     if (p == "value") return "LENGTH(p_value) <= 1024"
-    if (p ~ /^(start|end|ends_after)$/) return "p_" p " BETWEEN 0 AND 253402300799999999"
+    if (p ~ /^(start|end|ends_after|starts_before)$/) return "p_" p " BETWEEN 0 AND 253402300799999999"
     if (p == "attempts") return "p_attempts <= 1000000"
     if (p == "exit_status") return "p_exit_status <= 255"
     if (p == "limit") return "p_limit <= 100000"

@@ -4,19 +4,22 @@
 -- rl_call_may_have_changed().
 
 -- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
--- `elsewhere`: it has begun another period.
+-- `elsewhere`: it has begun another period. `other`: what the row tells of is another period, which begins then too and has
+-- another end.
 -- name: once_look
 -- via: own
--- params: version u64, owner text, start u64, id u64, name text
--- columns: holds u64, state text(8), token u64, attempts u64, mine u64, label text(1024), elsewhere u64
+-- params: version u64, owner text, end u64, start u64, id u64, name text
+-- columns: holds u64, state text(8), token u64, attempts u64, mine u64, label text(1024), elsewhere u64, other u64
 SELECT r.version = :version AND r.owner = :owner AND r.status = 'held' AND r.kind = 'optimistic',
        COALESCE(o.state, ''), COALESCE(o.token, 0), COALESCE(o.attempts, 0),
-       COALESCE(o.token = :version AND o.owner = :owner, 0), COALESCE(o.owner_label, ''), m.token IS NOT NULL
+       COALESCE(o.token = :version AND o.owner = :owner AND o.period_end = {{at_us(:end)}}, 0), COALESCE(o.owner_label, ''),
+       m.token IS NOT NULL, COALESCE(o.period_end <> {{at_us(:end)}}, 0)
   FROM resource r
   LEFT JOIN once_run o FORCE INDEX (PRIMARY)
     ON o.resource_id = r.id AND o.period_start = {{at_us(:start)}}
   LEFT JOIN once_run m FORCE INDEX (by_token)
-    ON m.resource_id = r.id AND m.token = :version AND m.period_start <> {{at_us(:start)}}
+    ON m.resource_id = r.id AND m.token = :version
+   AND (m.period_start <> {{at_us(:start)}} OR m.period_end <> {{at_us(:end)}})
  WHERE r.id = :id
    AND r.resource_name = :name;
 
@@ -36,7 +39,8 @@ SELECT r.id, {{at_us(:start)}}, {{at_us(:end)}}, 'running', LAST_INSERT_ID(r.ver
     ON DUPLICATE KEY UPDATE
        resource_id = r.id;
 
--- A further attempt, from the one that was `seen`. `again`: whatever became of that, and the attempts are counted anew.
+-- A further attempt, from the one that was `seen`. `again`: whatever became of that, also of a period with another end; the attempts
+-- are counted anew.
 -- name: once_take
 -- via: own
 -- params: end u64, again u64, id u64, version u64, owner text, start u64, seen u64, attempts u64
@@ -84,17 +88,18 @@ SELECT COALESCE(o.state, '')
   LEFT JOIN once_run o FORCE INDEX (by_token) ON o.resource_id = r.id AND o.token = :version
  WHERE r.id = :id;
 
--- The newest periods of a name that end later than `ends_after`. A row in any case, for the server's time: without a period its
--- name is ''.
+-- The newest periods of a name that end later than `ends_after` and begin earlier than `starts_before`. A row in any case, for the
+-- server's time: without a period its name is ''.
 -- name: once_list
 -- via: own
--- params: name text, ends_after u64, limit u64
+-- params: name text, ends_after u64, starts_before u64, limit u64
 -- columns: now_us i64, name text(1020), start_us i64, end_us i64, state text(8), alive u64, token u64, label text(1024), attempts u64, started_at text(32), ended_at text(32), took_us i64, exit_status i64
 SELECT {{once_shown}}
   FROM (SELECT 1 AS one) x
   LEFT JOIN ({{once_chosen}}
               WHERE r.resource_name = :name
                 AND o.period_end > {{at_us(:ends_after)}}
+                AND o.period_start < {{at_us(:starts_before)}}
               ORDER BY o.period_start DESC
               LIMIT :limit) v ON TRUE
  ORDER BY v.period_start DESC;

@@ -127,7 +127,8 @@ typedef struct rowlock_once_get_options {
     int64_t ends_after_us; /* with a name: only what ends later */
     const char *after;     /* without one: only names behind this one, in byte order; NULL: all */
     size_t limit;          /* 0: 100; at most 100000 */
-    uint64_t reserved[4];
+    int64_t starts_before_us; /* with a name: only what begins earlier; 0: whatever */
+    uint64_t reserved[3];
 } rowlock_once_get_options;
 
 /* Free with rowlock_once_free(), which frees the items too; rowlock_once_at() is NULL behind the

@@ -137,18 +137,21 @@ CREATE PROCEDURE rl_once_locked(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COL
 BEGIN
     DECLARE v_now, v_acquired DATETIME(6);
     DECLARE v_id, v_seen, v_locked BIGINT UNSIGNED;
-    DECLARE v_free, v_holds, v_mine, v_elsewhere BOOLEAN;
+    DECLARE v_free, v_holds, v_mine, v_elsewhere, v_other, v_anew BOOLEAN;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label, v_by VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_start_us BIGINT UNSIGNED DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_start);
+    DECLARE v_end_us BIGINT UNSIGNED DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', p_end);
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SET p_state = NULL;
     CALL rl_own_lock('once', p_name, v_free);
     IF v_free THEN
         CALL rl_mine(p_name, p_token, v_id, v_owner, v_label, v_acquired);
         SELECT token INTO v_locked FROM once_run WHERE resource_id = v_id AND period_start = p_start FOR UPDATE SKIP LOCKED;
-        {{once_look(version = p_token, owner = v_owner, start = v_start_us, id = v_id, name = p_name)}}
-          INTO v_holds, p_state, v_seen, p_attempt, v_mine, v_by, v_elsewhere;
+        {{once_look(version = p_token, owner = v_owner, end = v_end_us, start = v_start_us, id = v_id, name = p_name)}}
+          INTO v_holds, p_state, v_seen, p_attempt, v_mine, v_by, v_elsewhere, v_other;
+        SET v_anew = p_again OR v_other;
+        CALL rl_now(v_now);
     END IF;
     CASE
         -- A read that was stopped (KILL QUERY) may have found too little, and no error (MariaDB).
@@ -160,22 +163,20 @@ BEGIN
             CALL rl_signal('RLINV', p_name,
                            CONCAT('token ', p_token, ' of %s has ', IF(v_mine, 'ended this attempt', 'begun another period'),
                                   '; acquire it again'));
-        WHEN p_state = 'done' AND NOT p_again THEN
+        WHEN p_state = 'done' AND NOT v_anew THEN
             SET p_state = 'done';
-        WHEN p_state <> '' AND NOT p_again AND p_attempt >= p_attempts THEN
+        WHEN p_state <> '' AND NOT v_anew AND p_attempt >= p_attempts THEN
             SET p_state = 'used_up';
+        WHEN p_state <> '' AND v_seen >= p_token THEN
+            CALL rl_signal('RLDMG', p_name, CONCAT('somebody else has begun the period of %s with token ', v_seen,
+                                                   ', though this one (', p_token, ') is to be higher'));
         WHEN p_state = '' THEN
-            CALL rl_now(v_now);
-            INSERT INTO once_run (resource_id, period_start, period_end, state, token, owner, owner_label, attempts, started_at)
-            VALUES (v_id, p_start, p_end, 'running', p_token, v_owner, v_label, 1, v_now);
-            SET p_state = 'begun', p_attempt = 1;
+            {{once_insert(start = v_start_us, end = v_end_us, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
+            SET p_state = IF(ROW_COUNT() > 0, 'begun', 'locked'), p_attempt = 1;
         ELSE
-            CALL rl_now(v_now);
-            UPDATE once_run
-               SET period_end = p_end, state = 'running', token = p_token, owner = v_owner, owner_label = v_label,
-                   attempts = IF(p_again, 1, attempts + 1), started_at = v_now, ended_at = NULL, exit_status = NULL
-             WHERE resource_id = v_id AND period_start = p_start AND token = v_seen AND token < p_token;
-            SET p_state = IF(ROW_COUNT() > 0, 'begun', 'locked'), p_attempt = IF(p_again, 1, p_attempt + 1);
+            {{once_take(end = v_end_us, again = v_anew, id = v_id, version = p_token, owner = v_owner, start = v_start_us,
+                        seen = v_seen, attempts = p_attempts, now = v_now)}};
+            SET p_state = IF(ROW_COUNT() > 0, 'begun', 'locked'), p_attempt = IF(v_anew, 1, p_attempt + 1);
     END CASE;
 END;
 

@@ -60,7 +60,7 @@ rowlock_status rl_once_list(rowlock_client *client, const rowlock_once_get_optio
 {
     const char *name = options->name;
     const rl_value one[] = {rl_text(name ? name : ""), rl_u64((uint64_t)options->ends_after_us),
-                            rl_u64(options->limit)};
+                            rl_u64((uint64_t)options->starts_before_us), rl_u64(options->limit)};
     const rl_value all[] = {rl_text(options->after ? options->after : ""), rl_u64(options->limit)};
     rowlock_once_runs *runs = rl_list_new(client, sizeof *runs, sizeof(rowlock_once_run), err);
     if (!runs)

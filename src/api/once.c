@@ -104,6 +104,10 @@ rowlock_status rowlock_once_get(rowlock_client *client, const rowlock_once_get_o
         options.limit = LIMIT_DEFAULT;
     if (options.ends_after_us < 0 || options.ends_after_us > ROWLOCK_ONCE_TIME_MAX)
         return rl_fail(err, ROWLOCK_INVALID, "a period ends in 1970 or later, and before 10000");
+    if (options.starts_before_us < 0 || options.starts_before_us > ROWLOCK_ONCE_TIME_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "a period begins in 1970 or later, and before 10000");
+    if (options.starts_before_us == 0)
+        options.starts_before_us = ROWLOCK_ONCE_TIME_MAX;
     return rl_once_list(client, &options, runs, err);
 }
 

@@ -304,6 +304,10 @@ static bool prepare(run *self)
 /* Somebody else has it: with -E 0 nothing went wrong. */
 static int not_got(run *self)
 {
+    if (self->refused) {
+        cli_fail(&self->err);
+        return self->refused;
+    }
     bool conflict = self->status == ROWLOCK_BUSY || self->status == ROWLOCK_TIMEOUT;
     if (!conflict)
         return cli_fail(&self->err);

@@ -230,7 +230,7 @@ static int64_t day_of(const period_rule *rule, int64_t index)
     return index * rule->count;
 }
 
-/* By minutes, of UTC. */
+/* Minutes and hours are counted in UTC; days and more go by the zone's calendar. */
 static bool is_plain(const period_rule *rule)
 {
     return rule->unit == PERIOD_MINUTE || rule->unit == PERIOD_HOUR;

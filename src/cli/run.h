@@ -20,7 +20,7 @@ typedef struct run_report {
     int64_t held_us;       /* for how long it was held */
 } run_report;
 
-/* What is not an ordinary lock: a member of a latch, or of a barrier. */
+/* What is more than a lock: a member of a latch or of a barrier, a leader, what is done once. */
 typedef struct run_role {
     /* In place of acquiring. OK without a hold: there is nothing to be done. */
     rowlock_status (*enter)(run *self, const rowlock_acquire_options *how);
@@ -100,6 +100,7 @@ struct run {
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */
     bool ended;             /* the command did not end by itself: the lock was being lost */
+    int refused;            /* the exit status with which its role's `enter` failed; 0: by `err` */
     bool left_badly;        /* its role's `leave` failed: err says why */
     int supervisor_status;  /* how it ended where it should not have */
     supervisor_report stop; /* the last that was told of */

@@ -59,7 +59,8 @@ static rowlock_status change(once *o, rl_sql_id id, const rl_value *values, uint
     if (o->open)
         return ROWLOCK_UNAVAILABLE;
     if (status == ROWLOCK_TIMEOUT)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s': a transaction that has done it is still open",
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s': its row, or the period's, is locked by a transaction that is open",
                        o->name);
     return status;
 }
@@ -102,6 +103,7 @@ typedef struct ledger_look {
     unsigned made;          /* ... which was the first, second, ... */
     bool mine;              /* ... and is this hold's */
     bool elsewhere;         /* this hold has begun another period */
+    bool other;             /* the row is of a period with another end */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
 } ledger_look;
 
@@ -115,13 +117,17 @@ static void keep_look(void *data, const rl_cell *cells)
     seen->mine = cells[4].u64 != 0;
     snprintf(seen->label, sizeof seen->label, "%s", cells[5].text);
     seen->elsewhere = cells[6].u64 != 0;
+    seen->other = cells[7].u64 != 0;
 }
 
 static rowlock_status look(const beginning *b, ledger_look *seen, rowlock_error *err)
 {
     const rl_lock *lock = &b->o.hold->locks[0];
-    const rl_value values[] = {rl_u64(lock->version), rl_text(b->o.hold->owner),
-                               rl_u64((uint64_t)b->period.start_us), rl_u64(lock->id),
+    const rl_value values[] = {rl_u64(lock->version),
+                               rl_text(b->o.hold->owner),
+                               rl_u64((uint64_t)b->period.end_us),
+                               rl_u64((uint64_t)b->period.start_us),
+                               rl_u64(lock->id),
                                rl_text(lock->name)};
     bool found = false;
     RL_TRY(rl_client_read(b->o.client, b->o.budget, RL_SQL_ONCE_LOOK, values, keep_look, seen,
@@ -149,16 +155,22 @@ static rowlock_status insert(beginning *b, rowlock_error *err)
     return change(&b->o, RL_SQL_ONCE_INSERT, values, &ignored, err);
 }
 
-static rowlock_status take(beginning *b, uint64_t seen, rowlock_error *err)
+/* Whatever became of what the row tells of. */
+static bool is_anew(const beginning *b, const ledger_look *seen)
+{
+    return b->again || seen->other;
+}
+
+static rowlock_status take(beginning *b, const ledger_look *seen, rowlock_error *err)
 {
     const rl_lock *lock = &b->o.hold->locks[0];
     const rl_value values[] = {rl_u64((uint64_t)b->period.end_us),
-                               rl_u64(b->again),
+                               rl_u64(is_anew(b, seen)),
                                rl_u64(lock->id),
                                rl_u64(lock->version),
                                rl_text(b->o.hold->owner),
                                rl_u64((uint64_t)b->period.start_us),
-                               rl_u64(seen),
+                               rl_u64(seen->token),
                                rl_u64(b->attempts)};
     uint64_t ignored = 0;
     return change(&b->o, RL_SQL_ONCE_TAKE, values, &ignored, err);
@@ -175,16 +187,17 @@ static rowlock_status decide(const beginning *b, const ledger_look *seen, rowloc
                        "'%s': this hold (token %" PRIu64 ") has %s; acquire it again for the next",
                        b->o.name, b->o.hold->locks[0].version,
                        seen->elsewhere ? "begun another period" : "ended this attempt");
-    if (done && !b->again)
+    if (done && !is_anew(b, seen))
         return answer(b, seen, ROWLOCK_ONCE_DONE);
     if (!seen->holds)
         return lease_lost(&b->o, err);
-    if (*seen->state && !b->again && seen->made >= b->attempts)
+    if (*seen->state && !is_anew(b, seen) && seen->made >= b->attempts)
         return answer(b, seen, ROWLOCK_ONCE_USED_UP);
-    if (seen->token > b->o.hold->locks[0].version)
+    if (seen->token >= b->o.hold->locks[0].version)
         return rl_fail(err, ROWLOCK_DAMAGED,
-                       "'%s': the period was begun with token %" PRIu64 ", which is yet to come",
-                       b->o.name, seen->token);
+                       "'%s': somebody else has begun the period with token %" PRIu64
+                       ", though this hold's (%" PRIu64 ") is to be higher",
+                       b->o.name, seen->token, b->o.hold->locks[0].version);
     return ROWLOCK_BUSY;
 }
 
@@ -197,7 +210,7 @@ static rowlock_status attempt_begin(void *data, int64_t *hint_us, rowlock_error 
     rowlock_status status = decide(b, &seen, err);
     if (status != ROWLOCK_BUSY)
         return status;
-    RL_TRY(*seen.state ? take(b, seen.token, err) : insert(b, err));
+    RL_TRY(*seen.state ? take(b, &seen, err) : insert(b, err));
     *hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "'%s': the period changed just now", b->o.name);
 }

@@ -243,15 +243,91 @@ waiter_is_there() {
     [ "$(cut -c 1-4,21- <"$D/runs")" = "$((Y - 2)) 1
 $((Y - 2)) 2" ]
     echo 0 >"$D/status"
-    once_in $YEAR --catch-up=all --attempts=2
+    fails 1 "$L: the period from $((Y - 2))-01-01T00:00:00Z was attempted 2 times and is not done; the next one is begun" \
+        once_in $YEAR --catch-up=all --attempts=2
     [ "$(tail -n 2 "$D/runs" | cut -c 1-4 | tr '\n' ' ')" = "$((Y - 1)) $Y " ]
     has_run 4
+    # It is said once; and what comes after it may fail in its own way.
+    is_silent 0 once_in $YEAR --catch-up=all --attempts=2
+    sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET state = 'failed' WHERE resource_name = '$L' AND YEAR(period_start) = $Y"
+    earlier 1
+    echo 5 >"$D/status"
+    fails 5 "*attempted 1 times*" once_in $YEAR --catch-up=last --attempts=1
 }
 
-@test "--after: only when the other one was done in a period that overlaps" {
+# moved HOW [NAME]: where the begin and the end of its periods are.
+moved() {
+    sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET $1 WHERE resource_name = '${2:-$L}'"
+}
+
+@test "--after: the other's period begins in this one, or has the whole of it in itself" {
+    is_silent 0 rl once $YEAR "$L other" -- true
+    # It reaches into this one: yesterday's import, and a report of today.
+    moved "period_start = period_start - INTERVAL 6 MONTH, period_end = period_end - INTERVAL 6 MONTH" "$L other"
+    fails 75 "*was not done yet*" once_in $YEAR --after="$L other"
+    moved "period_end = period_end + INTERVAL 6 MONTH" "$L other"
+    is_silent 0 once_in $YEAR --after="$L other"
+    L="$L next"
+    moved "period_start = period_start + INTERVAL 8 MONTH, period_end = period_end + INTERVAL 8 MONTH" "${L% next} other"
+    is_silent 0 once_in $YEAR --after="${L% next} other"
+    has_run 2
+}
+
+@test "--catch-up with --after: a missed period in which the other one was not done is left out" {
+    local other="$L other" which Y
+    Y=$(this_year)
+    once_in $YEAR
+    is_silent 0 rl once $YEAR "$other" -- true
+    for which in last all; do
+        earlier 4
+        : >"$D/runs"
+        is_silent 0 once_in $YEAR --catch-up=$which --after="$other"
+        [ "$(cut -c 1-4 <"$D/runs")" = "$Y" ]
+    done
+    moved "period_start = period_start - INTERVAL 2 YEAR, period_end = period_end - INTERVAL 2 YEAR" "$other"
+    is_silent 0 rl once $YEAR "$other" -- true
+    earlier 4
+    : >"$D/runs"
+    run --separate-stderr rl -v once $YEAR --catch-up=all --after="$other" "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START" >>"$D/runs"'
+    [ "$status" -eq 0 ]
+    [ "$(cut -c 1-4 <"$D/runs" | tr '\n' ' ')" = "$((Y - 2)) $Y " ]
+    [ "$(grep -c "is left out: $other was not done in it" <<<"$stderr")" -eq 2 ]
+    [[ $stderr == *"the period from $((Y - 3))-01-01T00:00:00Z is left out"*"the period from $((Y - 1))-01-01T00:00:00Z is left out"* ]]
+    # Without the other one in this year, what can be caught up with is; this year's waits.
+    moved "state = 'failed'" "$other"
+    earlier 1
+    fails 75 "*was not done yet in the period from $Y-*" once_in $YEAR --catch-up=all --after="$other"
+}
+
+@test "a period with another end is another one" {
+    once_in $YEAR
+    moved "period_end = period_end - INTERVAL 1 MONTH, attempts = 3"
+    is_silent 0 once_in $YEAR
+    is_silent 0 once_in $YEAR
+    has_run 2
+    status '.state == "done" and .attempts == 1 and .token == 2 and (.period_end | startswith("'$(($(this_year) + 1))'-01-01"))'
+}
+
+@test "done, though its lock was lost; and a failure that the ledger does not know" {
+    # shellcheck disable=SC2016
+    fails 0 "$L: done; the lock was lost meanwhile" rl once $YEAR "$L" -- \
+        sh -c 'exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" break "$L" >"$D/break" 2>&1'
+    status '.state == "done"'
+    L="$L next"
+    at_work
+    moved "state = 'failed', token = 77"
+    echo 3 >"$D/go"
+    ends_with 3 "$FIRST"
+    grep -F "$L: the ledger could not be told that it has failed: " "$D/err"
+}
+
+@test "--after: only when the other one was done" {
+    fails 75 "$L: nobody has ever done '$L other', after which it comes" once_in $YEAR --after="$L other"
+    is_silent 9 rl once $YEAR "$L other" -- sh -c 'exit 9'
     fails 75 "$L: $L other, after which it comes, was not done yet in the period from $(this_year)-01-01T00:00:00Z" \
         once_in $YEAR --after="$L other"
-    is_silent 9 rl once $YEAR "$L other" -- sh -c 'exit 9'
+    # -E is for somebody else's lock.
+    fails 75 "*was not done yet*" once_in $YEAR -E 0 --after="$L other"
     fails 75 "*was not done yet*" once_in $YEAR -w 1.2 --after="$L other"
     has_run 0
     run rl once status "$L"
@@ -309,6 +385,11 @@ $((Y - 2)) 2" ]
     misused "*" rl once --per=1d --attempts=0 "$L" -- touch "$D/never"
     misused "--again is for the present period*" rl once --per=1d --again --catch-up=all "$L" -- touch "$D/never"
     misused "--leave-children and --wait-children*" rl once --per=1d --leave-children --wait-children "$L" -- touch "$D/never"
+    misused "--after=$L is the name itself*" rl once --per=1d --after="$L" "$L" -- touch "$D/never"
+    misused "*" rl once --per=1d --catch-up-most=367 "$L" -- touch "$D/never"
+    for option in --again --attempts=5 --after=x --catch-up=all --at=02:00 --tz=Europe/Berlin -n -w1 -t1s --label=x; do
+        misused "'once status' runs nothing*" rl once status $option
+    done
     misused "--json is for*" rl once --per=1d --json "$L" -- touch "$D/never"
     misused "no command*" rl once --per=1d "$L"
     misused "the command is empty" rl once --per=1d "$L" -- ''

@@ -237,11 +237,64 @@ TS_ONCE(test_again)
     is_so(name, today, ROWLOCK_ONCE_DONE);
 }
 
+/* A day and the week that begins with it are two periods, though the ledger has one row for both.
+ */
+TS_ONCE(test_another_end)
+{
+    const char *name = ts_name("end");
+    rowlock_once_result result;
+    attempt(client, name, today, 1, 1);
+    attempt(client, name, today, 2, 0);
+    rowlock_hold *hold = take(client, name);
+    WANT(OK, rowlock_once_begin(hold, today, today + 7 * HOUR, NULL, &result, &ts_err));
+    assert_int_equal(result.state, ROWLOCK_ONCE_BEGUN);
+    assert_int_equal(result.attempt, 1);
+    WANT(OK, rowlock_once_begin(hold, today, today + 7 * HOUR, NULL, &result, &ts_err));
+    assert_int_equal(result.attempt, 1);
+    WANT(INVALID, begin_with(hold, today, NULL, &result));
+    assert_non_null(strstr(ts_err.message, "another period"));
+    WANT(OK, rowlock_once_done(hold, &ts_err));
+    WANT(INVALID, begin_with(hold, today, NULL, &result));
+    release(hold);
+    rowlock_once_runs *runs = runs_of(name);
+    assert_int_equal(rowlock_once_count(runs), 1);
+    assert_true(rowlock_once_at(runs, 0)->end_us == today + 7 * HOUR);
+    rowlock_once_free(runs);
+    /* As many attempts as there may be, of the one with the other end. */
+    attempt(client, name, today, 1, 1);
+    attempt(client, name, today, 2, 1);
+    attempt(client, name, today, 3, 1);
+    hold = take(client, name);
+    WANT(OK, rowlock_once_begin(hold, today, today + 7 * HOUR, NULL, &result, &ts_err));
+    assert_int_equal(result.state, ROWLOCK_ONCE_BEGUN);
+    assert_int_equal(result.attempt, 1);
+    release(hold);
+}
+
+/* Tokens of a name rise: an attempt of somebody else's with this hold's own, or a later one, is
+ * told, not waited for. */
+TS_ONCE(test_tokens_that_went_back)
+{
+    const char *name = ts_name("back");
+    rowlock_once_result result;
+    attempt(client, name, today, 1, 1);
+    for (int ahead = 0; ahead < 2; ahead++) {
+        TS_HOLD *hold = take(other, name);
+        ts_sql(watch,
+               "UPDATE once_run SET token = %llu WHERE resource_id = (SELECT id FROM resource"
+               " WHERE resource_name = %s)",
+               (unsigned long long)rowlock_hold_token(hold) + (unsigned)ahead, ts_quote(name));
+        WANT(DAMAGED, begin_with(hold, today, &(rowlock_once_options){.wait_ms = 2000}, &result));
+    }
+}
+
 TS_ONCE(test_bad_input)
 {
     const char *name = ts_name("bad");
     const rowlock_once_get_options far = {.limit = 100001};
     const rowlock_once_get_options early = {.name = name, .ends_after_us = -1};
+    const rowlock_once_get_options late = {.name = name,
+                                           .starts_before_us = ROWLOCK_ONCE_TIME_MAX + 1};
     const rowlock_once_get_options nameless = {.name = ""};
     rowlock_once_result result = {.attempt = 77};
     rowlock_once_runs *runs = NULL;
@@ -262,6 +315,7 @@ TS_ONCE(test_bad_input)
     WANT(LOST, rowlock_once_failed(hold, 1, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &far, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &early, &runs, &ts_err));
+    WANT(INVALID, rowlock_once_get(client, &late, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, &nameless, &runs, &ts_err));
     WANT(INVALID, rowlock_once_get(client, NULL, NULL, &ts_err));
     WANT(INVALID, rowlock_once_get(NULL, NULL, &runs, &ts_err));
@@ -326,6 +380,12 @@ TS_ONCE(test_the_ledger)
     assert_int_equal(rowlock_once_count(runs), 1);
     assert_true(rowlock_once_at(runs, 0)->start_us == today + 2 * HOUR);
     rowlock_once_free(runs);
+    const rowlock_once_get_options before = {
+        .name = name, .starts_before_us = today + 2 * HOUR, .limit = 1};
+    WANT(OK, rowlock_once_get(client, &before, &runs, &ts_err));
+    assert_int_equal(rowlock_once_count(runs), 1);
+    assert_true(rowlock_once_at(runs, 0)->start_us == today + HOUR);
+    rowlock_once_free(runs);
     /* Of each name the newest. */
     WANT(OK, rowlock_once_get(client, NULL, &runs, &ts_err));
     unsigned found = 0;
@@ -389,6 +449,7 @@ TS_ONCE(test_the_later_attempt_alone_commits)
     work(name);
     WANT(OK, tx_done(name, rowlock_hold_token(hold)));
     WANT(BUSY, begin_with(next, today, NULL, &result));
+    assert_non_null(strstr(ts_err.message, "is locked by a transaction that is open"));
     WANT(TIMEOUT, begin_with(next, today, &(rowlock_once_options){.wait_ms = 300}, &result));
     ts_sql(mysql, "ROLLBACK");
     begins(next, today, 2);

@@ -60,6 +60,26 @@ a> SELECT @s, @n;
 a> CALL rowlock_once_failed('x', @t, NULL);
 a> CALL rowlock_release('x', @t);
 
+# The week that begins with a day is another period; the row is taken anew. Of those who began, each has its own token.
+a> CALL rowlock_acquire('week', 30, 0, @t);
+a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-24', 1, FALSE, @s, @n);
+a> CALL rowlock_once_done('week', @t);
+a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-30', 1, FALSE, @s, @n);
+= ERROR RLINV: token 1 of 'week' has begun another period; acquire it again
+a> CALL rowlock_release('week', @t);
+a> CALL rowlock_acquire('week', 30, 0, @t);
+a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-30', 1, FALSE, @s, @n);
+a> SELECT @s, @n;
+= begun | 1
+a> SELECT o.period_end, o.state, o.attempts, o.token FROM once_run o JOIN resource r ON r.id = o.resource_id WHERE resource_name = 'week';
+= TIME | running | 1 | 2
+a> CALL rowlock_release('week', @t);
+a> CALL rowlock_acquire('week', 30, 0, @t);
+a> UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET o.token = 3 WHERE resource_name = 'week';
+a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-30', 2, FALSE, @s, @n);
+= ERROR RLDMG: somebody else has begun the period of 'week' with token 3, though this one (3) is to be higher
+a> CALL rowlock_release('week', @t);
+
 # In a transaction: done with the rows, or not at all; and once.
 a> CALL rowlock_acquire('tx', 30, 0, @t);
 a> CALL rowlock_once_begin('tx', @t, '2026-11-23', '2026-11-24', NULL, FALSE, @s, @n);
