@@ -196,20 +196,53 @@ static void log_slots(const actor *a)
 static void choose_value(actor *a, bool shared, char value[40])
 {
     value[0] = '\0';
-    if (a->lease && a->slots == 0 && !shared && dice_roll(&a->leading, 3) == 0)
+    if (a->lease && a->slots == 0 && !shared && dice_roll(&a->leading, 2) == 0)
         snprintf(value, 40, "v%u.%u", a->log.who, ++a->values);
 }
 
-static void maybe_observe(actor *a)
+static void observe(actor *a)
 {
     rowlock_leader leader = {.leads = false};
     rowlock_error err = {0};
-    if (!a->lease || a->slots > 0 || dice_roll(&a->leading, 4) > 0)
-        return;
     history_log(&a->log, "observe");
     rowlock_status status = rowlock_observe(a->client, a->lock, NULL, &leader, &err);
     history_log(&a->log, "observed status=%s leads=%d token=%" PRIu64 " value=%s",
                 rowlock_status_name(status), leader.leads, leader.token, leader.value);
+}
+
+static rowlock_status publish(actor *a, const char *value)
+{
+    rowlock_error err = {0};
+    history_log(&a->log, "publish value=%s", value);
+    rowlock_status status = rowlock_hold_set_value(a->hold, value, &err);
+    history_log(&a->log, "published status=%s", rowlock_status_name(status));
+    return status;
+}
+
+/* Another value, or none. Where nobody knows whether it came there, another one again: that one may
+ * come later still. */
+static void change_value(actor *a)
+{
+    char value[40];
+    rowlock_status status;
+    do {
+        value[0] = '\0';
+        if (dice_roll(&a->leading, 5) > 0)
+            snprintf(value, sizeof value, "v%u.%u", a->log.who, ++a->values);
+        status = publish(a, value);
+    } while (status == ROWLOCK_UNKNOWN && rowlock_hold_check(a->hold) == ROWLOCK_OK);
+}
+
+static void maybe_lead(actor *a)
+{
+    /* After a change that did not work it may be a reader. */
+    const bool alone = a->hold && !a->shared && (a->changes || a->readers == 0);
+    if (!a->lease || a->slots > 0)
+        return;
+    if (alone && dice_roll(&a->leading, 8) == 0)
+        change_value(a);
+    if (dice_roll(&a->leading, 2) == 0)
+        observe(a);
 }
 
 /* `units`: of its slots; 0 where it has none. */
@@ -365,6 +398,7 @@ static void hold_for(actor *a, int64_t ms)
     while (still_ours(a) && history_now() < end && !actor_told_to_stop()) {
         maybe_write(a);
         maybe_change(a);
+        maybe_lead(a);
         actor_pass_ms(dice_between(&a->dice, 3, 20));
     }
 }
@@ -389,7 +423,7 @@ static void cycle(actor *a)
         actor_pass_ms(100);
         return;
     }
-    maybe_observe(a);
+    maybe_lead(a);
     const bool shared = wants_to_share(a);
     const unsigned units = how_many_slots(a);
     if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {

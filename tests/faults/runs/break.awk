@@ -36,6 +36,8 @@
 # Of leaders.
 #
 #   leader-version    whoever has the lease leads with the value of the one before
+#   leader-expiry     nobody leads whose lease was renewed
+#   leader-late       what is published late takes the place of a later value; nobody waits long for a reply
 #
 # Of a latch.
 #
@@ -98,6 +100,8 @@ BEGIN {
     wanted["slot-line"] = part == "source" ? 1 : 0
     wanted["slot-version"] = 2
     wanted["leader-version"] = 1
+    wanted["leader-expiry"] = 2
+    wanted["leader-late"] = part == "source" ? 1 : 4
     wanted["latch-down"] = 1
     wanted["latch-generation"] = 1
     wanted["latch-key"] = 1
@@ -176,6 +180,14 @@ guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", 
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
 guard == "leader-version" && name == "leader_look" { change("AND v.version = r.version", "") }
+guard == "leader-expiry" && name == "leader_look" { change("AND l.expires_at IS NOT NULL", "& AND 1 = 0") }
+guard == "leader-late" && name == "leader_publish" {
+    change("lock_value.version < r.version OR \\(.*number <= :number\\)", "TRUE")
+    change("AND kind = 'optimistic'", "& AND SLEEP(GREATEST(RAND() - 0.6, 0)) = 0")
+}
+guard == "leader-late" && part == "source" {
+    change("^    rl_io io = rl_budget_quick_io\\(p->budget\\);", "&\n    io.deadline_us = rl_now_us() + 20000, io.abrupt = true;")
+}
 guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
 guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }
 guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }

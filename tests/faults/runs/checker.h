@@ -84,11 +84,15 @@
  *                  from renewing, and nobody broke it
  *   barrier-stuck  the probes, as many as it takes, did not come in and out again
  * Leaders (who holds a lease alone, and has published a value)
- *   leader-value   somebody was seen to lead with a value that no acquire with that token had, or
- *                  that was asked for later
+ *   leader-value   somebody was seen to lead with a value that no holder with that token had
+ *                  published, or only later
  *   leader-two     ... when somebody with a higher token had been told that the lease is his, or
  *                  when the release of that one had come back
  *   leader-back    ... with a lower token than one who was seen before
+ *   leader-late    ... with a value in whose place the same holder had published another one
+ *   leader-missed  nobody was seen to lead, or another one, though somebody did for sure, before
+ *                  and afterwards, and changed nothing meanwhile. (Not across a break, or a step of
+ *                  the clock.)
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more

@@ -42,6 +42,7 @@ typedef struct outcome {
     verdict verdict;
     size_t acquired;
     size_t written;
+    size_t led; /* so often somebody was seen to lead */
 } outcome;
 
 static outcome judge(const char *folder, FILE *out)
@@ -58,6 +59,8 @@ static outcome judge(const char *folder, FILE *out)
         for (size_t i = 0; i < m.call_count; i++)
             result.acquired +=
                 call_is(&m.calls[i], "enter", "OK") || call_is(&m.calls[i], "wait", "OK");
+        for (size_t i = 0; i < m.seen_count; i++)
+            result.led += m.seen[i].leads;
         result.written = m.table_count;
     } else {
         result.verdict.violations = 1;
@@ -140,11 +143,12 @@ static void report(const options *o, const plan *p, const outcome *r, int64_t to
     bool good = r->verdict.violations == 0;
     int length = snprintf(line, sizeof line,
                           "%s %" PRIu64 " - seed %" PRIu64
-                          ", %s: %zu acquired, %zu written, %" PRId64 ".%" PRId64 " s%s%s%s%s\n",
+                          ", %s: %zu acquired, %zu written, %zu seen to lead, %" PRId64 ".%" PRId64
+                          " s%s%s%s%s\n",
                           o->expect ? "#"
                           : good    ? "ok"
                                     : "not ok",
-                          p->seed - o->seed + 1, p->seed, kind, r->acquired, r->written,
+                          p->seed - o->seed + 1, p->seed, kind, r->acquired, r->written, r->led,
                           took_ms / 1000, took_ms % 1000 / 100, good ? "" : ";", r->verdict.rules,
                           good ? "" : "in ", good ? "" : folder);
     if (!good && !o->expect)

@@ -23,6 +23,8 @@
  *   write     kind=token|fence seq=                    (begun)
  *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
  *   release, released status=                          (closing the client counts, too)
+ *   publish   value=                                   (what is held alone publishes another one)
+ *   published status=
  *   observe, observed status= leads=0|1 token= value=  (who leads?)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)

@@ -10,6 +10,7 @@ typedef struct builder {
     hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
     guarded_write *write_of[WHO_MAX];
     call *call_of[WHO_MAX];
+    publication *published_by[WHO_MAX]; /* the last */
     observation *seen_by[WHO_MAX];
 } builder;
 
@@ -60,6 +61,21 @@ static hold *add_hold(builder *b, const event *e, holder_kind kind)
     return h;
 }
 
+static void add_publication(builder *b, const event *e, const hold *h, bool apart)
+{
+    publication *p = &b->m->published[b->m->published_count++];
+    *p = (publication){.hold = h, .apart = apart, .at = e->at, .reply = TIME_NEVER};
+    event_copy(e, "value", p->value, sizeof p->value);
+    b->published_by[e->who] = p;
+}
+
+static void end_publication(builder *b, const event *e)
+{
+    publication *p = b->published_by[e->who];
+    p->reply = e->at;
+    event_copy(e, "status", p->status, sizeof p->status);
+}
+
 static bool on_acquire(builder *b, const event *e)
 {
     const process *p = process_of(b, e->who);
@@ -72,6 +88,9 @@ static bool on_acquire(builder *b, const event *e)
     if (p->slots)
         h->units = (unsigned)event_number(e, "units");
     event_copy(e, "value", h->value, sizeof h->value);
+    b->published_by[e->who] = NULL;
+    if (*h->value)
+        add_publication(b, e, h, false);
     b->hold_of[e->who] = h;
     return h->units > 0 && h->units <= HOLD_PARTS;
 }
@@ -112,6 +131,8 @@ static bool on_acquired(builder *b, const event *e)
     if (!h || h->reply != TIME_NEVER)
         return false;
     take_reply(h, e);
+    if (b->published_by[e->who])
+        end_publication(b, e);
     event_copy(e, "owner", h->owner, sizeof h->owner);
     return h->kind != HOLDER_SLOTS || !h->got || h->part_count == h->units;
 }
@@ -379,6 +400,24 @@ static bool on_back(builder *b, const event *e)
     return true;
 }
 
+static bool on_publish(builder *b, const event *e)
+{
+    const hold *h = hold_of(b, e->who);
+    if (!h || !hold_ok(h) || h->kind != HOLDER_ALONE)
+        return false;
+    add_publication(b, e, h, true);
+    return true;
+}
+
+static bool on_published(builder *b, const event *e)
+{
+    const publication *p = process_of(b, e->who) ? b->published_by[e->who] : NULL;
+    if (!p || p->reply != TIME_NEVER)
+        return false;
+    end_publication(b, e);
+    return true;
+}
+
 static bool on_observe(builder *b, const event *e)
 {
     const process *p = process_of(b, e->who);
@@ -428,37 +467,17 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},
-    {"acquire", on_acquire},
-    {"acquired", on_acquired},
-    {"checked", on_checked},
-    {"write", on_write},
-    {"wrote", on_wrote},
-    {"upgrade", on_change},
-    {"upgraded", on_changed},
-    {"downgrade", on_change},
-    {"downgraded", on_changed},
-    {"release", on_release},
-    {"released", on_released},
-    {"slot", on_slot},
-    {"quit", on_nothing},
-    {"lost", on_nothing},
-    {"fault", on_fault},
-    {"healed", on_healed},
-    {"kill", on_kill},
-    {"stop", on_fault},
-    {"died", on_died},
-    {"continued", on_continued},
-    {"hung", on_hung},
-    {"late", on_late},
-    {"row", on_row},
-    {"written", on_written},
-    {"call", on_call},
-    {"back", on_back},
-    {"counted", on_counted},
-    {"observe", on_observe},
-    {"observed", on_observed},
-    {"end", on_end},
+    {"begin", on_begin},        {"acquire", on_acquire},   {"acquired", on_acquired},
+    {"checked", on_checked},    {"write", on_write},       {"wrote", on_wrote},
+    {"upgrade", on_change},     {"upgraded", on_changed},  {"downgrade", on_change},
+    {"downgraded", on_changed}, {"release", on_release},   {"released", on_released},
+    {"slot", on_slot},          {"quit", on_nothing},      {"lost", on_nothing},
+    {"fault", on_fault},        {"healed", on_healed},     {"kill", on_kill},
+    {"stop", on_fault},         {"died", on_died},         {"continued", on_continued},
+    {"hung", on_hung},          {"late", on_late},         {"row", on_row},
+    {"written", on_written},    {"call", on_call},         {"back", on_back},
+    {"counted", on_counted},    {"publish", on_publish},   {"published", on_published},
+    {"observe", on_observe},    {"observed", on_observed}, {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -479,13 +498,14 @@ static bool make_room(model *m, size_t most)
     m->writes = calloc(most, sizeof *m->writes);
     m->rows = calloc(most, sizeof *m->rows);
     m->table = calloc(most, sizeof *m->table);
+    m->published = calloc(most, sizeof *m->published);
     m->seen = calloc(most, sizeof *m->seen);
     m->calls = calloc(most, sizeof *m->calls);
     m->counts = calloc(most, sizeof *m->counts);
     m->faults = calloc(most, sizeof *m->faults);
     m->lates = calloc(most, sizeof *m->lates);
-    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->seen &&
-           m->calls && m->counts && m->faults && m->lates;
+    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table &&
+           m->published && m->seen && m->calls && m->counts && m->faults && m->lates;
 }
 
 bool model_build(model *m, const events *all)
@@ -513,6 +533,7 @@ void model_free(model *m)
     free(m->writes);
     free(m->rows);
     free(m->table);
+    free(m->published);
     free(m->seen);
     free(m->calls);
     free(m->counts);

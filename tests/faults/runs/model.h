@@ -64,7 +64,7 @@ typedef struct hold {
     bool fenced;
     uint64_t token;
     char owner[64];
-    char value[40];     /* that it publishes; "": none */
+    char value[40];     /* that it published with the acquire; "": none */
     int64_t first_sure; /* the first and the last moment for which it was told OK */
     int64_t last_sure;
     int64_t given_up; /* the release was called, or whatever may release it began */
@@ -110,6 +110,16 @@ typedef struct written {
     unsigned writer;
     unsigned seq;
 } written;
+
+/* A value that a holder published, with the acquire or later; "": that it leads no more. */
+typedef struct publication {
+    const hold *hold;
+    bool apart; /* in a call of its own */
+    int64_t at;
+    int64_t reply;   /* TIME_NEVER: none; with the acquire: that one's */
+    char status[16]; /* likewise */
+    char value[40];
+} publication;
 
 /* "Who leads?", and the answer. */
 typedef struct observation {
@@ -169,6 +179,8 @@ typedef struct model {
     size_t row_count;
     written *table;
     size_t table_count;
+    publication *published; /* by the time of the call */
+    size_t published_count;
     observation *seen; /* by the time of the call */
     size_t seen_count;
     call *calls; /* by the time of the call */

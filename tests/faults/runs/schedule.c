@@ -50,7 +50,7 @@ static const char *const texts[] = {
     NULL,
     ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
      " shared_enter shared_open shared_close shared_take shared_join shared_begin"
-     " slots_take slots_keep set_take_quiet set_tokens"
+     " slots_take slots_keep set_take_quiet set_tokens leader_publish"
      " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"),
     "lease_renew shared_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"

@@ -186,6 +186,34 @@ TS_ONCE(test_row_locks)
 #at "000 " #who " observe\n" #at "500 " #who " observed status=OK leads=1 token=" #token       \
         " value=" #value "\n"
 
+#define CHANGES(at, who, status, value)                                                            \
+#at "000 " #who " publish value=" #value "\n" #at "500 " #who " published status=" #status "\n"
+#define SEES_NOBODY(at, who)                                                                       \
+#at "000 " #who " observe\n" #at "500 " #who " observed status=OK leads=0 token=0 value=\n"
+
+TS_ONCE(test_values_of_a_leader)
+{
+    keeps(LEADS(100, 1, 5, a) CHANGES(110, 1, OK, b) SEES(120, 2, 5, b) CHANGES(130, 1, OK, )
+              SEES_NOBODY(140, 2) STILL(150, 1, 900000) GAVE(160, 1));
+    keeps(GOT(100, 1, 0, 5) CHANGES(110, 1, OK, b) SEES(120, 2, 5, b) GAVE(130, 1));
+    breaks("leader-value", LEADS(100, 1, 5, a) SEES(105, 2, 5, b) CHANGES(110, 1, OK, b));
+    /* After another one, or none, has taken its place; before that was acknowledged it may be. */
+    breaks("leader-late", LEADS(100, 1, 5, a) CHANGES(110, 1, OK, b) SEES(120, 2, 5, a));
+    breaks("leader-late", LEADS(100, 1, 5, a) CHANGES(110, 1, OK, ) SEES(120, 2, 5, a));
+    keeps(LEADS(100, 1, 5, a) "110000 1 publish value=b\n" SEES(120, 2, 5, a)
+              SEES(130, 2, 5, b) "140000 1 published status=OK\n");
+    /* Nobody knows whether it came there, so it may come late; or it did not. */
+    keeps("90000 0 fault kind=cut\n90001 0 healed kind=cut\n" LEADS(100, 1, 5, a)
+              CHANGES(110, 1, UNKNOWN, b) SEES(120, 2, 5, a) SEES(130, 2, 5, b));
+    breaks("leader-value", "90000 0 fault kind=cut\n90001 0 healed kind=cut\n" LEADS(100, 1, 5, a)
+                               CHANGES(110, 1, UNAVAILABLE, b) SEES(120, 2, 5, b));
+    /* It led for sure, by what it was told afterwards. */
+    breaks("leader-missed", LEADS(100, 1, 5, a) SEES_NOBODY(110, 2) STILL(120, 1, 900000));
+    keeps(LEADS(100, 1, 5, a) SEES_NOBODY(110, 2));
+    keeps(LEADS(100, 1, 5, a) "105000 1 publish value=\n" SEES_NOBODY(
+        110, 2) "112000 1 published status=OK\n" STILL(120, 1, 900000));
+}
+
 TS_ONCE(test_leaders)
 {
     keeps(LEADS(100, 1, 5, a) SEES(110, 2, 5, a) GAVE(120, 1) LEADS(130, 2, 6, b) SEES(140, 1, 6, b)
