@@ -60,7 +60,7 @@ static bool connected(actor *a)
     return false;
 }
 
-__attribute__((format(printf, 2, 3))) static bool run(actor *a, const char *format, ...)
+bool actor_sql(actor *a, const char *format, ...)
 {
     char text[600];
     va_list args;
@@ -74,10 +74,10 @@ __attribute__((format(printf, 2, 3))) static bool run(actor *a, const char *form
  * of the commits. */
 static const char *guard_by_token(actor *a)
 {
-    if (!run(a,
-             "UPDATE guard SET writes = writes + 1, token = %" PRIu64
-             " WHERE name = '%s' AND token <= %" PRIu64,
-             a->token, a->name, a->token))
+    if (!actor_sql(a,
+                   "UPDATE guard SET writes = writes + 1, token = %" PRIu64
+                   " WHERE name = '%s' AND token <= %" PRIu64,
+                   a->token, a->name, a->token))
         return "failed";
     return mysql_affected_rows(a->table) == 1 ? "ok" : "refused";
 }
@@ -88,10 +88,10 @@ static const char *guard_by_fence(actor *a)
     rowlock_status status = rowlock_fence(a->hold, a->table, &err);
     if (status != ROWLOCK_OK)
         return status == ROWLOCK_LOST ? "refused" : "failed";
-    return run(a,
-               "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
-               ") WHERE name = '%s'",
-               a->token, a->name)
+    return actor_sql(a,
+                     "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
+                     ") WHERE name = '%s'",
+                     a->token, a->name)
                ? "ok"
                : "failed";
 }
@@ -99,7 +99,7 @@ static const char *guard_by_fence(actor *a)
 /* Without an answer to the COMMIT nobody knows. */
 static const char *commit(actor *a)
 {
-    if (run(a, "COMMIT"))
+    if (actor_sql(a, "COMMIT"))
         return "ok";
     unsigned number = mysql_errno(a->table);
     return number >= CR_MIN_ERROR && number <= CR_MAX_ERROR ? "unknown" : "failed";
@@ -107,16 +107,16 @@ static const char *commit(actor *a)
 
 static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
 {
-    if (!connected(a) || !run(a, "START TRANSACTION"))
+    if (!connected(a) || !actor_sql(a, "START TRANSACTION"))
         return "failed";
     bool fence = strcmp(kind, "fence") == 0;
     const char *guarded = fence ? guard_by_fence(a) : guard_by_token(a);
     if (strcmp(guarded, "ok") != 0)
         return guarded;
-    if (!run(a,
-             "INSERT INTO written (name, token, owner, writer, seq, kind)"
-             " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
-             a->name, a->token, a->owner, a->log.who, a->writes, kind))
+    if (!actor_sql(a,
+                   "INSERT INTO written (name, token, owner, writer, seq, kind)"
+                   " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
+                   a->name, a->token, a->owner, a->log.who, a->writes, kind))
         return "failed";
     if (open_ms > 0)
         actor_pass_ms(open_ms);
@@ -125,7 +125,7 @@ static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
 
 bool actor_begin(actor *a)
 {
-    if (connected(a) && run(a, "START TRANSACTION"))
+    if (connected(a) && actor_sql(a, "START TRANSACTION"))
         return true;
     disconnect(a);
     return false;
@@ -430,6 +430,8 @@ static void cycle(actor *a)
         actor_pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
+    if (a->lease && a->slots == 0 && !shared)
+        once_cycle(a);
     hold_for(a, how_long_to_hold(a));
     unsigned roll = dice_roll(&a->dice, 100);
     if (roll < 6)
@@ -438,6 +440,8 @@ static void cycle(actor *a)
         close_client(a);
     else
         release(a);
+    if (a->client)
+        once_after(a);
     actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
@@ -505,6 +509,7 @@ int main(int argc, char **argv)
         a.ttl_ms = strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.leading = dice_of(strtoull(argv[9], NULL, 10) + 1);
+        a.jobs = dice_of(strtoull(argv[9], NULL, 10) + 2);
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
         a.readers = (unsigned)strtoul(argv[12], NULL, 10);

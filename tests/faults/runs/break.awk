@@ -39,6 +39,14 @@
 #   leader-expiry     nobody leads whose lease was renewed
 #   leader-late       what is published late takes the place of a later value; nobody waits long for a reply
 #
+# Of what is done once in a period.
+#
+#   once-state        an attempt takes over a period that was done just now
+#   once-done         done, whichever attempt it is by now
+#   once-ended        what is done may fail yet
+#   once-attempts     attempts are not counted
+#   once-lease        a period is begun whoever has the lease by then
+#
 # Of a latch.
 #
 #   latch-down        a count that comes when it was broken is taken
@@ -102,6 +110,11 @@ BEGIN {
     wanted["leader-version"] = 1
     wanted["leader-expiry"] = 2
     wanted["leader-late"] = part == "source" ? 1 : 4
+    wanted["once-state"] = 1
+    wanted["once-done"] = 3
+    wanted["once-ended"] = 1
+    wanted["once-attempts"] = 1
+    wanted["once-lease"] = 8
     wanted["latch-down"] = 1
     wanted["latch-generation"] = 1
     wanted["latch-key"] = 1
@@ -187,6 +200,21 @@ guard == "leader-late" && name == "leader_publish" {
 }
 guard == "leader-late" && part == "source" {
     change("^    rl_io io = rl_budget_quick_io\\(p->budget\\);", "&\n    io.deadline_us = rl_now_us() + 20000, io.abrupt = true;")
+}
+guard == "once-state" && name == "once_take" { change("\\(:again <> 0 OR", "(1 = 1 OR :again <> 0 OR") }
+guard == "once-done" && name ~ /^(caller_once_done|once_end)$/ {
+    change("AND token = :version", "AND (token = :version OR 1 = 1)")
+    change("AND owner = :owner", "AND (owner = :owner OR 1 = 1)")
+}
+guard == "once-ended" && name == "once_end" { change("AND state = 'running'", "") }
+guard == "once-attempts" && name == "once_take" { change("o.attempts \\+ 1", "o.attempts") }
+guard == "once-lease" && name ~ /^once_(look|insert|take)$/ {
+    change("SELECT r.version = :version", "SELECT r.version >= :version OR r.version = :version")
+    change("LAST_INSERT_ID\\(r.version\\), r.owner", "LAST_INSERT_ID(:version), :owner")
+    change("LAST_INSERT_ID\\(r.version\\)", "LAST_INSERT_ID(:version)")
+    change("o.owner = r.owner", "o.owner = :owner")
+    change("AND r.version = :version$", "AND r.version >= :version")
+    change("AND r.owner = :owner$", "AND (r.owner = :owner OR 1 = 1)")
 }
 guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
 guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }

@@ -1,13 +1,12 @@
 /* What observers of a leader have seen. See checker.h. */
 #include "checking.h"
 
-/* Had somebody else been told, before it looked, that the lease is his, with a higher token? */
-static const hold *later_holder(const checking *c, const observation *o)
+const hold *check_later_holder(const checking *c, const char *name, uint64_t token, int64_t before)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *h = &c->m->holds[i];
-        if (hold_ok(h) && h->fenced && h->reply < o->at && h->token > o->token &&
-            strcmp(h->name, o->by->name) == 0)
+        if (hold_ok(h) && h->fenced && h->reply < before && h->token > token &&
+            strcmp(h->name, name) == 0)
             return h;
     }
     return NULL;
@@ -49,7 +48,7 @@ static void check_one(checking *c, const observation *o)
 {
     const publication *p = seen_in(c, o);
     const publication *newer = p ? last_by(c, p->hold, o->at, true) : NULL;
-    const hold *later = later_holder(c, o);
+    const hold *later = check_later_holder(c, o->by->name, o->token, o->at);
     if (!p)
         complain(c, "leader-value",
                  "%s: %u saw %s lead at %" PRId64 ", and nobody had that value with %" PRIu64,

@@ -42,7 +42,8 @@ typedef struct outcome {
     verdict verdict;
     size_t acquired;
     size_t written;
-    size_t led; /* so often somebody was seen to lead */
+    size_t led;  /* so often somebody was seen to lead */
+    size_t done; /* so many periods */
 } outcome;
 
 static outcome judge(const char *folder, FILE *out)
@@ -61,6 +62,9 @@ static outcome judge(const char *folder, FILE *out)
                 call_is(&m.calls[i], "enter", "OK") || call_is(&m.calls[i], "wait", "OK");
         for (size_t i = 0; i < m.seen_count; i++)
             result.led += m.seen[i].leads;
+        for (size_t i = 0; i < m.call_count; i++)
+            result.done += m.calls[i].by->lease && (call_is(&m.calls[i], "job", "OK") ||
+                                                    call_is(&m.calls[i], "done", "OK"));
         result.written = m.table_count;
     } else {
         result.verdict.violations = 1;
@@ -143,14 +147,14 @@ static void report(const options *o, const plan *p, const outcome *r, int64_t to
     bool good = r->verdict.violations == 0;
     int length = snprintf(line, sizeof line,
                           "%s %" PRIu64 " - seed %" PRIu64
-                          ", %s: %zu acquired, %zu written, %zu seen to lead, %" PRId64 ".%" PRId64
-                          " s%s%s%s%s\n",
+                          ", %s: %zu acquired, %zu written, %zu seen to lead, %zu done, %" PRId64
+                          ".%" PRId64 " s%s%s%s%s\n",
                           o->expect ? "#"
                           : good    ? "ok"
                                     : "not ok",
                           p->seed - o->seed + 1, p->seed, kind, r->acquired, r->written, r->led,
-                          took_ms / 1000, took_ms % 1000 / 100, good ? "" : ";", r->verdict.rules,
-                          good ? "" : "in ", good ? "" : folder);
+                          r->done, took_ms / 1000, took_ms % 1000 / 100, good ? "" : ";",
+                          r->verdict.rules, good ? "" : "in ", good ? "" : folder);
     if (!good && !o->expect)
         length += snprintf(line + length, sizeof line - (size_t)length,
                            "#   again: ROWLOCK_RUNS=1 ROWLOCK_SEED=%" PRIu64

@@ -379,6 +379,7 @@ static bool on_call(builder *b, const event *e)
                    .reply = TIME_NEVER,
                    .wait = event_number(e, "wait"),
                    .asked = unsigned_of(e, "asked"),
+                   .token = unsigned_of(e, "token"),
                    .count = (unsigned)event_number(e, "count")};
     event_copy(e, "verb", made->verb, sizeof made->verb);
     event_copy(e, "key", made->key, sizeof made->key);
@@ -456,6 +457,29 @@ static bool on_counted(builder *b, const event *e)
     return true;
 }
 
+static bool on_ledger(builder *b, const event *e)
+{
+    ledger *l = &b->m->ledger[b->m->ledger_count++];
+    *l = (ledger){.from = event_number(e, "from"),
+                  .to = e->at,
+                  .period = unsigned_of(e, "period"),
+                  .token = unsigned_of(e, "token"),
+                  .attempts = (unsigned)event_number(e, "attempts")};
+    event_copy(e, "name", l->name, sizeof l->name);
+    event_copy(e, "state", l->state, sizeof l->state);
+    return true;
+}
+
+static bool on_worked(builder *b, const event *e)
+{
+    worked *w = &b->m->worked[b->m->worked_count++];
+    *w = (worked){.period = unsigned_of(e, "period"),
+                  .token = unsigned_of(e, "token"),
+                  .joined = event_number(e, "joined") == 1};
+    event_copy(e, "name", w->name, sizeof w->name);
+    return true;
+}
+
 static bool on_end(builder *b, const event *e)
 {
     (void)e;
@@ -477,7 +501,8 @@ static const struct word {
     {"hung", on_hung},          {"late", on_late},         {"row", on_row},
     {"written", on_written},    {"call", on_call},         {"back", on_back},
     {"counted", on_counted},    {"publish", on_publish},   {"published", on_published},
-    {"observe", on_observe},    {"observed", on_observed}, {"end", on_end},
+    {"observe", on_observe},    {"observed", on_observed}, {"ledger", on_ledger},
+    {"worked", on_worked},      {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -502,10 +527,13 @@ static bool make_room(model *m, size_t most)
     m->seen = calloc(most, sizeof *m->seen);
     m->calls = calloc(most, sizeof *m->calls);
     m->counts = calloc(most, sizeof *m->counts);
+    m->ledger = calloc(most, sizeof *m->ledger);
+    m->worked = calloc(most, sizeof *m->worked);
     m->faults = calloc(most, sizeof *m->faults);
     m->lates = calloc(most, sizeof *m->lates);
     return m->processes && m->holds && m->looks && m->writes && m->rows && m->table &&
-           m->published && m->seen && m->calls && m->counts && m->faults && m->lates;
+           m->published && m->seen && m->calls && m->counts && m->ledger && m->worked &&
+           m->faults && m->lates;
 }
 
 bool model_build(model *m, const events *all)
@@ -537,6 +565,8 @@ void model_free(model *m)
     free(m->seen);
     free(m->calls);
     free(m->counts);
+    free(m->ledger);
+    free(m->worked);
     free(m->faults);
     free(m->lates);
     *m = (model){0};

@@ -51,14 +51,15 @@ static const char *const texts[] = {
     ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
      " shared_enter shared_open shared_close shared_take shared_join shared_begin"
      " slots_take slots_keep set_take_quiet set_tokens leader_publish"
+     " once_insert once_take"
      " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"),
     "lease_renew shared_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
      " shared_leave shared_reopen shared_expire lease_expire set_release"
-     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit"),
+     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit once_end"),
     "row_lock row_try row_probe caller_row_lock caller_row_try row_share row_share_try",
     "row_commit",
-    "caller_fence caller_fence_shared"};
+    "caller_fence caller_fence_shared caller_once_done"};
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
 const char *schedule_text_of(unsigned text)

@@ -87,6 +87,9 @@ enum {
     PLAN_FAULTS = 12,
     PLAN_SLOTS_MOST = 4, /* and members of the barrier */
 };
+/* What is done once in a period, under the lease. */
+enum { PLAN_PERIOD_MS = 600, PLAN_ATTEMPTS = 3 };
+
 /* For the third name: as the seed has it. */
 #define PLAN_BY_SEED (~0U)
 
