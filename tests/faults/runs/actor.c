@@ -5,7 +5,7 @@
  *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE
  *
  * MODE:  lease, row, or a number: the name has so many slots, each a lease; latch, barrierN (of N
- *        members): see actor_latch.c, actor_barrier.c.
+ *        members), once: see actor_latch.c, actor_barrier.c, actor_once.c.
  * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
  *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
  *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
@@ -405,7 +405,7 @@ static void hold_for(actor *a, int64_t ms)
 
 static bool wants_to_share(actor *a)
 {
-    return a->slots == 0 && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
+    return a->slots == 0 && !a->once && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
 }
 
 /* One, or now and then two or three. */
@@ -432,9 +432,10 @@ static void cycle(actor *a)
     }
     if (a->lease && a->slots == 0 && !shared)
         once_cycle(a);
-    hold_for(a, how_long_to_hold(a));
+    if (!a->once)
+        hold_for(a, how_long_to_hold(a));
     unsigned roll = dice_roll(&a->dice, 100);
-    if (roll < 6)
+    if (roll < 6 && !a->once)
         actor_quit(a);
     else if (roll < 16)
         close_client(a);
@@ -481,12 +482,13 @@ static int probe(actor *a)
     return 0;
 }
 
-/* "lease", "row", so many slots, "latch", or "barrier" and of how many. */
+/* "lease", "row", so many slots, "latch", "barrier" and of how many, or "once". */
 static const char *take_mode(actor *a, const char *mode)
 {
     static const char barrier[] = "barrier";
     a->slots = (unsigned)strtoul(mode, NULL, 10);
-    a->lease = a->slots > 0 || strcmp(mode, "lease") == 0;
+    a->once = strcmp(mode, "once") == 0;
+    a->lease = a->slots > 0 || a->once || strcmp(mode, "lease") == 0;
     a->latch = strcmp(mode, "latch") == 0;
     if (strncmp(mode, barrier, sizeof barrier - 1) == 0)
         a->members = (unsigned)strtoul(mode + sizeof barrier - 1, NULL, 10);
@@ -506,7 +508,8 @@ int main(int argc, char **argv)
     a.lock = argv[6];
     const char *mode = take_mode(&a, argv[7]);
     if (is_work && argc == 13) {
-        a.ttl_ms = strtoll(argv[8], NULL, 10);
+        /* Who dies at each step often is to keep the others waiting for less. */
+        a.ttl_ms = a.once ? 500 : strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.leading = dice_of(strtoull(argv[9], NULL, 10) + 1);
         a.jobs = dice_of(strtoull(argv[9], NULL, 10) + 2);

@@ -23,6 +23,7 @@ typedef struct actor {
     const char *lock;
     bool lease;
     bool latch;
+    bool once;        /* it does nothing else with its lease */
     unsigned members; /* of the barrier; 0: it is none */
     unsigned slots;   /* 0: the name has none */
     bool fenced;

@@ -52,9 +52,9 @@ static void ends(actor *a, int64_t period, bool done)
 static bool put_work(actor *a, const once_late *job, bool joined)
 {
     return actor_sql(a,
-                     "INSERT INTO job (period, token, writer, joined) VALUES (%" PRId64 ", %" PRIu64
-                     ", %u, %d)",
-                     job->period, job->token, a->log.who, joined);
+                     "INSERT INTO job (name, period, token, writer, joined)"
+                     " VALUES ('%s', %" PRId64 ", %" PRIu64 ", %u, %d)",
+                     a->lock, job->period, job->token, a->log.who, joined);
 }
 
 /* Now and then the transaction is open for longer than the lease can last without a renewal. */
@@ -64,11 +64,11 @@ static int64_t how_long_to_work(actor *a)
                                   : dice_between(&a->jobs, 20, a->ttl_ms * 3 / 2);
 }
 
-/* The work, and that it is done, in one transaction. */
-static void do_job(actor *a, const once_late *job)
+/* The work, and that it is done, in one transaction. True: it was committed. */
+static bool do_job(actor *a, const once_late *job)
 {
     if (!actor_begin(a))
-        return;
+        return false;
     history_log(&a->log, "call verb=job asked=%" PRId64 " token=%" PRIu64 " wait=%d", job->period,
                 job->token, JOB_US);
     rowlock_status status = ROWLOCK_UNAVAILABLE;
@@ -82,6 +82,7 @@ static void do_job(actor *a, const once_late *job)
         status = ROWLOCK_UNAVAILABLE;
     history_log(&a->log, "back status=%s",
                 status == ROWLOCK_OK ? ended : rowlock_status_name(status));
+    return status == ROWLOCK_OK && strcmp(ended, "OK") == 0;
 }
 
 /* The work, and afterwards that it is done; which may be the last that this process does. */
@@ -97,29 +98,35 @@ static void work_apart(actor *a, const once_late *job)
     ends(a, job->period, strcmp(ended, "OK") == 0);
 }
 
-void once_cycle(actor *a)
+/* The present one, or one before, which may not be done yet. Who has the lease for long, and
+ * rarely, does every fourth. */
+static int64_t choose_period(actor *a)
 {
     const int64_t now = history_now() / 1000 / PLAN_PERIOD_MS;
-    const once_late job = {now - (dice_roll(&a->jobs, 4) == 0), a->token};
+    return a->once ? now - dice_roll(&a->jobs, 4) : now / 4 * 4;
+}
+
+void once_cycle(actor *a)
+{
+    const once_late job = {choose_period(a), a->token};
     a->late.token = 0;
     maybe_die(a);
-    if (dice_roll(&a->jobs, 2) == 0)
+    if (dice_roll(&a->jobs, 4) == 0)
         actor_pass_ms(dice_between(&a->jobs, 0, 120));
     if (!begin(a, job.period))
         return;
     maybe_die(a);
-    const unsigned roll = dice_roll(&a->jobs, 100);
-    if (roll < 20)
+    const unsigned roll = dice_roll(&a->jobs, 10);
+    if (roll < 2)
         ends(a, job.period, false);
-    else if (roll < 40)
+    else if (roll < 4)
         work_apart(a, &job);
-    else if (roll < 70)
-        do_job(a, &job);
-    else if (roll < 90)
+    else if (roll < 6)
+        (void)do_job(a, &job);
+    else if (roll < 7 && do_job(a, &job))
+        ends(a, job.period, dice_roll(&a->jobs, 2)); /* what is done already stays so */
+    else if (roll < 9)
         a->late = job;
-    /* What is done already is done. */
-    if (roll >= 60 && roll < 70)
-        ends(a, job.period, dice_roll(&a->jobs, 2));
     maybe_die(a);
 }
 
@@ -129,6 +136,6 @@ void once_after(actor *a)
     if (a->late.token == 0)
         return;
     actor_pass_ms(dice_between(&a->jobs, 0, 40));
-    do_job(a, &a->late);
+    (void)do_job(a, &a->late);
     a->late.token = 0;
 }

@@ -153,7 +153,7 @@ static void choose_third(plan *p, const schedule_choice *w, dice *d)
 static void add_third(plan *p, const schedule_choice *w)
 {
     static const unsigned actors[PLAN_LOCKS] = {
-        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6};
+        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6, [PLAN_ONCE] = 4};
     dice d = dice_of(p->seed ^ 0x736c6f7473u);
     choose_third(p, w, &d);
     if (p->third == PLAN_NONE)
@@ -213,7 +213,8 @@ fault_kind schedule_kind_of(const char *word)
 
 void schedule_print(const plan *p, FILE *out)
 {
-    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots", "latch", "barrier"};
+    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots",
+                                                  "latch", "barrier",  "once"};
     fprintf(out,
             "seed %" PRIu64 ", %s, %" PRId64
             " ms, %u of 100 acquires are shared, %u slots, a barrier of %u\n",

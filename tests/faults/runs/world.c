@@ -9,7 +9,7 @@ enum {
     TIMEOUT_S = 30
 };
 
-static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier"};
+static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier", "once"};
 
 const char *world_lock(unsigned lock)
 {
@@ -390,11 +390,12 @@ static void make_schema(world *w)
                   " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
                   " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
                   s));
-    assert_true(world_sql(w,
-                          "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
-                          " period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
-                          " joined INT) ENGINE = InnoDB",
-                          s));
+    assert_true(
+        world_sql(w,
+                  "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
+                  " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
+                  " joined INT) ENGINE = InnoDB",
+                  s));
     assert_true(world_sql(w, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
     assert_true(world_sql(w, "INSERT INTO `%s`.beat VALUES (0)", s));
 }
@@ -431,13 +432,13 @@ static void write_table(world *w)
 static void write_jobs(world *w)
 {
     char text[200];
-    snprintf(text, sizeof text, "SELECT period, token, writer, joined FROM `%s`.job ORDER BY id",
-             w->schema);
+    snprintf(text, sizeof text,
+             "SELECT name, period, token, writer, joined FROM `%s`.job ORDER BY id", w->schema);
     assert_true(query(w, &w->admin, text));
     MYSQL_RES *result = mysql_store_result(w->admin);
     for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log, "worked name=%s period=%s token=%s writer=%s joined=%s",
-                    locks[PLAN_LEASE], row[0], row[1], row[2], row[3]);
+        history_log(&w->log, "worked name=%s period=%s token=%s writer=%s joined=%s", row[0],
+                    row[1], row[2], row[3], row[4]);
     mysql_free_result(result);
 }
 
