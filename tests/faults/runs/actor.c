@@ -5,7 +5,7 @@
  *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE
  *
  * MODE:  lease, row, or a number: the name has so many slots, each a lease; latch, barrierN (of N
- *        members): see actor_latch.c, actor_barrier.c.
+ *        members), once: see actor_latch.c, actor_barrier.c, actor_once.c.
  * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
  *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
  *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
@@ -61,7 +61,7 @@ static bool connected(actor *a)
     return false;
 }
 
-__attribute__((format(printf, 2, 3))) static bool run(actor *a, const char *format, ...)
+bool actor_sql(actor *a, const char *format, ...)
 {
     char text[600];
     va_list args;
@@ -75,10 +75,10 @@ __attribute__((format(printf, 2, 3))) static bool run(actor *a, const char *form
  * of the commits. */
 static const char *guard_by_token(actor *a)
 {
-    if (!run(a,
-             "UPDATE guard SET writes = writes + 1, token = %" PRIu64
-             " WHERE name = '%s' AND token <= %" PRIu64,
-             a->token, a->name, a->token))
+    if (!actor_sql(a,
+                   "UPDATE guard SET writes = writes + 1, token = %" PRIu64
+                   " WHERE name = '%s' AND token <= %" PRIu64,
+                   a->token, a->name, a->token))
         return "failed";
     return mysql_affected_rows(a->table) == 1 ? "ok" : "refused";
 }
@@ -89,10 +89,10 @@ static const char *guard_by_fence(actor *a)
     rowlock_status status = rowlock_fence(a->hold, a->table, &err);
     if (status != ROWLOCK_OK)
         return status == ROWLOCK_LOST ? "refused" : "failed";
-    return run(a,
-               "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
-               ") WHERE name = '%s'",
-               a->token, a->name)
+    return actor_sql(a,
+                     "UPDATE guard SET writes = writes + 1, token = GREATEST(token, %" PRIu64
+                     ") WHERE name = '%s'",
+                     a->token, a->name)
                ? "ok"
                : "failed";
 }
@@ -100,7 +100,7 @@ static const char *guard_by_fence(actor *a)
 /* Without an answer to the COMMIT nobody knows. */
 static const char *commit(actor *a)
 {
-    if (run(a, "COMMIT"))
+    if (actor_sql(a, "COMMIT"))
         return "ok";
     unsigned number = mysql_errno(a->table);
     return number >= CR_MIN_ERROR && number <= CR_MAX_ERROR ? "unknown" : "failed";
@@ -108,16 +108,16 @@ static const char *commit(actor *a)
 
 static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
 {
-    if (!connected(a) || !run(a, "START TRANSACTION"))
+    if (!connected(a) || !actor_sql(a, "START TRANSACTION"))
         return "failed";
     bool fence = strcmp(kind, "fence") == 0;
     const char *guarded = fence ? guard_by_fence(a) : guard_by_token(a);
     if (strcmp(guarded, "ok") != 0)
         return guarded;
-    if (!run(a,
-             "INSERT INTO written (name, token, owner, writer, seq, kind)"
-             " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
-             a->name, a->token, a->owner, a->log.who, a->writes, kind))
+    if (!actor_sql(a,
+                   "INSERT INTO written (name, token, owner, writer, seq, kind)"
+                   " VALUES ('%s', %" PRIu64 ", '%s', %u, %u, '%s')",
+                   a->name, a->token, a->owner, a->log.who, a->writes, kind))
         return "failed";
     if (open_ms > 0)
         actor_pass_ms(open_ms);
@@ -126,7 +126,7 @@ static const char *write_guarded(actor *a, const char *kind, int64_t open_ms)
 
 bool actor_begin(actor *a)
 {
-    if (connected(a) && run(a, "START TRANSACTION"))
+    if (connected(a) && actor_sql(a, "START TRANSACTION"))
         return true;
     disconnect(a);
     return false;
@@ -228,20 +228,53 @@ static void log_slots(const actor *a)
 static void choose_value(actor *a, bool shared, char value[40])
 {
     value[0] = '\0';
-    if (a->lease && a->slots == 0 && !shared && dice_roll(&a->leading, 3) == 0)
+    if (a->lease && a->slots == 0 && !shared && dice_roll(&a->leading, 2) == 0)
         snprintf(value, 40, "v%u.%u", a->log.who, ++a->values);
 }
 
-static void maybe_observe(actor *a)
+static void observe(actor *a)
 {
     rowlock_leader leader = {.leads = false};
     rowlock_error err = {0};
-    if (!a->lease || a->slots > 0 || dice_roll(&a->leading, 4) > 0)
-        return;
     history_log(&a->log, "observe");
     rowlock_status status = rowlock_observe(a->client, a->lock, NULL, &leader, &err);
     history_log(&a->log, "observed status=%s leads=%d token=%" PRIu64 " value=%s",
                 rowlock_status_name(status), leader.leads, leader.token, leader.value);
+}
+
+static rowlock_status publish(actor *a, const char *value)
+{
+    rowlock_error err = {0};
+    history_log(&a->log, "publish value=%s", value);
+    rowlock_status status = rowlock_hold_set_value(a->hold, value, &err);
+    history_log(&a->log, "published status=%s", rowlock_status_name(status));
+    return status;
+}
+
+/* Another value, or none. Where nobody knows whether it came there, another one again: that one may
+ * come later still. */
+static void change_value(actor *a)
+{
+    char value[40];
+    rowlock_status status;
+    do {
+        value[0] = '\0';
+        if (dice_roll(&a->leading, 5) > 0)
+            snprintf(value, sizeof value, "v%u.%u", a->log.who, ++a->values);
+        status = publish(a, value);
+    } while (status == ROWLOCK_UNKNOWN && rowlock_hold_check(a->hold) == ROWLOCK_OK);
+}
+
+static void maybe_lead(actor *a)
+{
+    /* After a change that did not work it may be a reader. */
+    const bool alone = a->hold && !a->shared && (a->changes || a->readers == 0);
+    if (!a->lease || a->slots > 0)
+        return;
+    if (alone && dice_roll(&a->leading, 8) == 0)
+        change_value(a);
+    if (dice_roll(&a->leading, 2) == 0)
+        observe(a);
 }
 
 /* `units`: of its slots; 0 where it has none. */
@@ -397,13 +430,14 @@ static void hold_for(actor *a, int64_t ms)
     while (still_ours(a) && history_now() < end && !actor_told_to_stop()) {
         maybe_write(a);
         maybe_change(a);
+        maybe_lead(a);
         actor_pass_ms(dice_between(&a->dice, 3, 20));
     }
 }
 
 static bool wants_to_share(actor *a)
 {
-    return a->slots == 0 && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
+    return a->slots == 0 && !a->once && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
 }
 
 /* One, or now and then two or three. */
@@ -421,21 +455,26 @@ static void cycle(actor *a)
         actor_pass_ms(100);
         return;
     }
-    maybe_observe(a);
+    maybe_lead(a);
     const bool shared = wants_to_share(a);
     const unsigned units = how_many_slots(a);
     if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {
         actor_pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
-    hold_for(a, how_long_to_hold(a));
+    if (a->lease && a->slots == 0 && !shared)
+        once_cycle(a);
+    if (!a->once)
+        hold_for(a, how_long_to_hold(a));
     unsigned roll = dice_roll(&a->dice, 100);
-    if (roll < 6)
+    if (roll < 6 && !a->once)
         actor_quit(a);
     else if (roll < 16)
         close_client(a);
     else
         release(a);
+    if (a->client)
+        once_after(a);
     actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
@@ -475,12 +514,13 @@ static int probe(actor *a)
     return 0;
 }
 
-/* "lease", "row", so many slots, "latch", or "barrier" and of how many. */
+/* "lease", "row", so many slots, "latch", "barrier" and of how many, or "once". */
 static const char *take_mode(actor *a, const char *mode)
 {
     static const char barrier[] = "barrier";
     a->slots = (unsigned)strtoul(mode, NULL, 10);
-    a->lease = a->slots > 0 || strcmp(mode, "lease") == 0;
+    a->once = strcmp(mode, "once") == 0;
+    a->lease = a->slots > 0 || a->once || strcmp(mode, "lease") == 0;
     a->latch = strcmp(mode, "latch") == 0;
     if (strncmp(mode, barrier, sizeof barrier - 1) == 0)
         a->members = (unsigned)strtoul(mode + sizeof barrier - 1, NULL, 10);
@@ -501,9 +541,11 @@ int main(int argc, char **argv)
     a.lock = argv[6];
     const char *mode = take_mode(&a, argv[7]);
     if (is_work && argc == 13) {
-        a.ttl_ms = strtoll(argv[8], NULL, 10);
+        /* Who dies at each step often is to keep the others waiting for less. */
+        a.ttl_ms = a.once ? 500 : strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.leading = dice_of(strtoull(argv[9], NULL, 10) + 1);
+        a.jobs = dice_of(strtoull(argv[9], NULL, 10) + 2);
         a.fenced = *argv[10] == '1';
         a.poll = *argv[11] == '1';
         a.readers = (unsigned)strtoul(argv[12], NULL, 10);

@@ -10,6 +10,12 @@
 #include "faults/runs/schedule.h"
 #include "rowlock/rowlock.h"
 
+/* A period that was begun with this token; 0: none. */
+typedef struct once_late {
+    int64_t period;
+    uint64_t token;
+} once_late;
+
 typedef struct actor {
     history log;
     const char *socket;
@@ -17,6 +23,7 @@ typedef struct actor {
     const char *lock;
     bool lease;
     bool latch;
+    bool once;        /* it does nothing else with its lease */
     unsigned members; /* of the barrier; 0: it is none */
     unsigned slots;   /* 0: the name has none */
     bool fenced;
@@ -27,6 +34,8 @@ typedef struct actor {
     dice dice;
     dice leading;    /* whether it leads, and observes: all else stays as it is */
     unsigned values; /* that it has published */
+    dice jobs;       /* what it does once in a period, likewise ... */
+    once_late late;  /* ... and what it does of that after the release */
     rowlock_client *client;
     rowlock_hold *hold;
     bool shared;    /* the hold is */
@@ -41,6 +50,8 @@ typedef struct actor {
 void actor_pass_ms(int64_t ms);
 bool actor_told_to_stop(void);
 bool actor_open_client(actor *a);
+/* On the connection of its own. */
+bool actor_sql(actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* In the user's own transaction. True: it was begun. */
 bool actor_begin(actor *a);
 /* The status of what was done in it: "OK", "NONE" (rolled back), "UNKNOWN". */
@@ -53,6 +64,9 @@ void actor_back(actor *a, rowlock_status status, uint64_t generation);
 void latch_cycle(actor *a);
 void latch_probe(actor *a);
 void barrier_cycle(actor *a);
+/* By whoever has just acquired the lease alone; and after its release. */
+void once_cycle(actor *a);
+void once_after(actor *a);
 void barrier_probe(actor *a);
 
 #endif

@@ -36,6 +36,16 @@
 # Of leaders.
 #
 #   leader-version    whoever has the lease leads with the value of the one before
+#   leader-expiry     nobody leads whose lease was renewed
+#   leader-late       what is published late takes the place of a later value; nobody waits long for a reply
+#
+# Of what is done once in a period.
+#
+#   once-state        an attempt takes over a period that was done just now
+#   once-done         done, whichever attempt it is by now
+#   once-ended        what is done may fail yet
+#   once-attempts     attempts are not counted
+#   once-lease        a period is begun whoever has the lease by then
 #
 # Of a latch.
 #
@@ -98,6 +108,13 @@ BEGIN {
     wanted["slot-line"] = part == "source" ? 1 : 0
     wanted["slot-version"] = 2
     wanted["leader-version"] = 1
+    wanted["leader-expiry"] = 2
+    wanted["leader-late"] = part == "source" ? 1 : 4
+    wanted["once-state"] = 1
+    wanted["once-done"] = 3
+    wanted["once-ended"] = 1
+    wanted["once-attempts"] = 1
+    wanted["once-lease"] = 8
     wanted["latch-down"] = 1
     wanted["latch-generation"] = 1
     wanted["latch-key"] = 1
@@ -176,6 +193,29 @@ guard == "slot-line" && part == "source" { change("return a->turn.conn \\|\\|", 
 guard == "slot-version" && name == "slots_take" { change("LAST_INSERT_ID\\(r.version \\+ 1\\)", "LAST_INSERT_ID(r.version)") }
 guard == "slot-version" && name == "set_take_quiet" { change("r.version = r.version \\+ 1", "r.version = r.version") }
 guard == "leader-version" && name == "leader_look" { change("AND v.version = r.version", "") }
+guard == "leader-expiry" && name == "leader_look" { change("AND l.expires_at IS NOT NULL", "& AND 1 = 0") }
+guard == "leader-late" && name == "leader_publish" {
+    change("lock_value.version < r.version OR \\(.*number <= :number\\)", "TRUE")
+    change("AND kind = 'optimistic'", "& AND SLEEP(GREATEST(RAND() - 0.6, 0)) = 0")
+}
+guard == "leader-late" && part == "source" {
+    change("^    rl_io io = rl_budget_quick_io\\(p->budget\\);", "&\n    io.deadline_us = rl_now_us() + 20000, io.abrupt = true;")
+}
+guard == "once-state" && name == "once_take" { change("\\(:again <> 0 OR", "(1 = 1 OR :again <> 0 OR") }
+guard == "once-done" && name ~ /^(caller_once_done|once_end)$/ {
+    change("AND token = :version", "AND (token = :version OR 1 = 1)")
+    change("AND owner = :owner", "AND (owner = :owner OR 1 = 1)")
+}
+guard == "once-ended" && name == "once_end" { change("AND state = 'running'", "") }
+guard == "once-attempts" && name == "once_take" { change("o.attempts \\+ 1", "o.attempts") }
+guard == "once-lease" && name ~ /^once_(look|insert|take)$/ {
+    change("SELECT r.version = :version", "SELECT r.version >= :version OR r.version = :version")
+    change("LAST_INSERT_ID\\(r.version\\), r.owner", "LAST_INSERT_ID(:version), :owner")
+    change("LAST_INSERT_ID\\(r.version\\)", "LAST_INSERT_ID(:version)")
+    change("o.owner = r.owner", "o.owner = :owner")
+    change("AND r.version = :version$", "AND r.version >= :version")
+    change("AND r.owner = :owner$", "AND (r.owner = :owner OR 1 = 1)")
+}
 guard ~ /^latch-(open|full)$/ && part == "source" { pause_before("^ .*RL_SQL_LATCH_OPEN,") }
 guard == "latch-set" && part == "source" { pause_before("^ .*RL_SQL_LATCH_SET,") }
 guard == "latch-forget" && part == "source" { pause_before("^ .*RL_SQL_LATCH_FORGET,") }

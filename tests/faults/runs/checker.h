@@ -84,11 +84,27 @@
  *                  from renewing, and nobody broke it
  *   barrier-stuck  the probes, as many as it takes, did not come in and out again
  * Leaders (who holds a lease alone, and has published a value)
- *   leader-value   somebody was seen to lead with a value that no acquire with that token had, or
- *                  that was asked for later
+ *   leader-value   somebody was seen to lead with a value that no holder with that token had
+ *                  published, or only later
  *   leader-two     ... when somebody with a higher token had been told that the lease is his, or
  *                  when the release of that one had come back
  *   leader-back    ... with a lower token than one who was seen before
+ *   leader-late    ... with a value in whose place the same holder had published another one
+ *   leader-missed  nobody was seen to lead, or another one, though somebody did for sure, before
+ *                  and afterwards, and changed nothing meanwhile. (Not across a break, or a step of
+ *                  the clock.)
+ * Once in a period (what is said to be done in one transaction with the work is a job)
+ *   once-two       a period has more than one job's work, or two attempts were told that it is done
+ *   once-work      ... is done by an attempt that did not say so, or whose work is not there; or is
+ *                  not, and has a job's work; or has failed, and nobody said so
+ *   once-lost      what was begun, done or failed with OK, the ledger has otherwise
+ *   once-refused   told LOST, and the attempt is the last one, and has not ended
+ *   once-again     begun though it was known to be done; or the ledger shows so
+ *   once-late      begun though somebody with a higher token had been told that the lease is his
+ *   once-attempts  more of them than there may be, or fewer than were begun, or more than can have
+ *                  been; a later one has no higher number
+ *   once-token     the ledger's token went down; two periods were begun with one
+ *   once-answer    told that it is done, or its attempts used up, and it cannot be
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more

@@ -26,6 +26,8 @@
  *   write     kind=token|fence seq=                    (begun)
  *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
  *   release, released status=                          (closing the client counts, too)
+ *   publish   value=                                   (what is held alone publishes another one)
+ *   published status=
  *   observe, observed status= leads=0|1 token= value=  (who leads?)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
@@ -34,6 +36,10 @@
  *                                key=, leave asked=, wait asked= wait=, break; of a barrier: enter
  *                                wait=, leave asked= wait=, release asked=
  *   back      status= [generation= place= state=]      (NONE: of a transaction, rolled back)
+ * ... of what is done once in a period, by who has the lease alone or has begun with that token
+ *   call      verb= asked=<period> token= wait= ...  begin count=<attempts at most>; job: the work
+ *                                and that it is done, in one transaction; work; done, failed
+ *   back      status= [place=<attempt> state=begun|done|used-up]
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
  *   healed    kind=                    ... until now (at once for those that are a moment)
@@ -47,6 +53,8 @@
  *   counted   from=<us> name= generation= status= count= broken= of= key=     (the latch's row, and
  *             one of its counts)
  *   written   id= name= token= owner= writer=<who> seq= kind=            (the table at the end)
+ *   ledger    from=<us> name= period= state= token= attempts=
+ *   worked    name= period= token= writer=<who> joined=0|1  (the work at the end; 1: of a job)
  *   end                                the run was recorded to its end
  */
 #ifndef RUNS_HISTORY_H

@@ -10,6 +10,7 @@ typedef struct builder {
     hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
     guarded_write *write_of[WHO_MAX];
     call *call_of[WHO_MAX];
+    publication *published_by[WHO_MAX]; /* the last */
     observation *seen_by[WHO_MAX];
 } builder;
 
@@ -62,6 +63,21 @@ static hold *add_hold(builder *b, const event *e, holder_kind kind)
     return h;
 }
 
+static void add_publication(builder *b, const event *e, const hold *h, bool apart)
+{
+    publication *p = &b->m->published[b->m->published_count++];
+    *p = (publication){.hold = h, .apart = apart, .at = e->at, .reply = TIME_NEVER};
+    event_copy(e, "value", p->value, sizeof p->value);
+    b->published_by[e->who] = p;
+}
+
+static void end_publication(builder *b, const event *e)
+{
+    publication *p = b->published_by[e->who];
+    p->reply = e->at;
+    event_copy(e, "status", p->status, sizeof p->status);
+}
+
 static bool on_acquire(builder *b, const event *e)
 {
     const process *p = process_of(b, e->who);
@@ -74,6 +90,9 @@ static bool on_acquire(builder *b, const event *e)
     if (p->slots)
         h->units = (unsigned)event_number(e, "units");
     event_copy(e, "value", h->value, sizeof h->value);
+    b->published_by[e->who] = NULL;
+    if (*h->value)
+        add_publication(b, e, h, false);
     b->hold_of[e->who] = h;
     return h->units > 0 && h->units <= HOLD_PARTS;
 }
@@ -129,6 +148,8 @@ static bool on_acquired(builder *b, const event *e)
     if (!h || h->reply != TIME_NEVER)
         return false;
     take_reply(h, e);
+    if (b->published_by[e->who])
+        end_publication(b, e);
     event_copy(e, "owner", h->owner, sizeof h->owner);
     return h->kind != HOLDER_SLOTS || !h->got || h->part_count == h->units;
 }
@@ -375,6 +396,7 @@ static bool on_call(builder *b, const event *e)
                    .reply = TIME_NEVER,
                    .wait = event_number(e, "wait"),
                    .asked = unsigned_of(e, "asked"),
+                   .token = unsigned_of(e, "token"),
                    .count = (unsigned)event_number(e, "count")};
     event_copy(e, "verb", made->verb, sizeof made->verb);
     event_copy(e, "key", made->key, sizeof made->key);
@@ -393,6 +415,24 @@ static bool on_back(builder *b, const event *e)
     event_copy(e, "status", made->status, sizeof made->status);
     event_copy(e, "state", made->state, sizeof made->state);
     b->call_of[e->who] = NULL;
+    return true;
+}
+
+static bool on_publish(builder *b, const event *e)
+{
+    const hold *h = hold_of(b, e->who);
+    if (!h || !hold_ok(h) || h->kind != HOLDER_ALONE)
+        return false;
+    add_publication(b, e, h, true);
+    return true;
+}
+
+static bool on_published(builder *b, const event *e)
+{
+    const publication *p = process_of(b, e->who) ? b->published_by[e->who] : NULL;
+    if (!p || p->reply != TIME_NEVER)
+        return false;
+    end_publication(b, e);
     return true;
 }
 
@@ -434,6 +474,29 @@ static bool on_counted(builder *b, const event *e)
     return true;
 }
 
+static bool on_ledger(builder *b, const event *e)
+{
+    ledger *l = &b->m->ledger[b->m->ledger_count++];
+    *l = (ledger){.from = event_number(e, "from"),
+                  .to = e->at,
+                  .period = unsigned_of(e, "period"),
+                  .token = unsigned_of(e, "token"),
+                  .attempts = (unsigned)event_number(e, "attempts")};
+    event_copy(e, "name", l->name, sizeof l->name);
+    event_copy(e, "state", l->state, sizeof l->state);
+    return true;
+}
+
+static bool on_worked(builder *b, const event *e)
+{
+    worked *w = &b->m->worked[b->m->worked_count++];
+    *w = (worked){.period = unsigned_of(e, "period"),
+                  .token = unsigned_of(e, "token"),
+                  .joined = event_number(e, "joined") == 1};
+    event_copy(e, "name", w->name, sizeof w->name);
+    return true;
+}
+
 static bool on_end(builder *b, const event *e)
 {
     (void)e;
@@ -445,17 +508,18 @@ static const struct word {
     const char *word;
     bool (*take)(builder *b, const event *e);
 } words[] = {
-    {"begin", on_begin},        {"acquire", on_acquire},  {"acquired", on_acquired},
-    {"checked", on_checked},    {"write", on_write},      {"wrote", on_wrote},
-    {"upgrade", on_change},     {"upgraded", on_changed}, {"downgrade", on_change},
-    {"downgraded", on_changed}, {"release", on_release},  {"released", on_released},
-    {"slot", on_slot},          {"quit", on_nothing},     {"lost", on_nothing},
-    {"fault", on_fault},        {"healed", on_healed},    {"kill", on_kill},
-    {"stop", on_fault},         {"died", on_died},        {"continued", on_continued},
-    {"hung", on_hung},          {"late", on_late},        {"row", on_row},
-    {"written", on_written},    {"call", on_call},        {"back", on_back},
-    {"counted", on_counted},    {"place", on_place},      {"observe", on_observe},
-    {"observed", on_observed},  {"end", on_end},
+    {"begin", on_begin},        {"acquire", on_acquire},   {"acquired", on_acquired},
+    {"checked", on_checked},    {"write", on_write},       {"wrote", on_wrote},
+    {"upgrade", on_change},     {"upgraded", on_changed},  {"downgrade", on_change},
+    {"downgraded", on_changed}, {"release", on_release},   {"released", on_released},
+    {"slot", on_slot},          {"quit", on_nothing},      {"lost", on_nothing},
+    {"fault", on_fault},        {"healed", on_healed},     {"kill", on_kill},
+    {"stop", on_fault},         {"died", on_died},         {"continued", on_continued},
+    {"hung", on_hung},          {"late", on_late},         {"row", on_row},
+    {"written", on_written},    {"call", on_call},         {"back", on_back},
+    {"counted", on_counted},    {"publish", on_publish},   {"published", on_published},
+    {"observe", on_observe},    {"observed", on_observed}, {"ledger", on_ledger},
+    {"worked", on_worked},      {"place", on_place},       {"end", on_end},
 };
 
 static bool take(builder *b, const event *e)
@@ -476,13 +540,17 @@ static bool make_room(model *m, size_t most)
     m->writes = calloc(most, sizeof *m->writes);
     m->rows = calloc(most, sizeof *m->rows);
     m->table = calloc(most, sizeof *m->table);
+    m->published = calloc(most, sizeof *m->published);
     m->seen = calloc(most, sizeof *m->seen);
     m->calls = calloc(most, sizeof *m->calls);
     m->counts = calloc(most, sizeof *m->counts);
+    m->ledger = calloc(most, sizeof *m->ledger);
+    m->worked = calloc(most, sizeof *m->worked);
     m->faults = calloc(most, sizeof *m->faults);
     m->lates = calloc(most, sizeof *m->lates);
-    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table && m->seen &&
-           m->calls && m->counts && m->faults && m->lates;
+    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table &&
+           m->published && m->seen && m->calls && m->counts && m->ledger && m->worked &&
+           m->faults && m->lates;
 }
 
 bool model_build(model *m, const events *all)
@@ -510,9 +578,12 @@ void model_free(model *m)
     free(m->writes);
     free(m->rows);
     free(m->table);
+    free(m->published);
     free(m->seen);
     free(m->calls);
     free(m->counts);
+    free(m->ledger);
+    free(m->worked);
     free(m->faults);
     free(m->lates);
     *m = (model){0};

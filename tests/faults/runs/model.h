@@ -66,7 +66,7 @@ typedef struct hold {
     bool fenced;
     uint64_t token;
     char owner[64];
-    char value[40];     /* that it publishes; "": none */
+    char value[40];     /* that it published with the acquire; "": none */
     int64_t first_sure; /* the first and the last moment for which it was told OK */
     int64_t last_sure;
     int64_t given_up; /* the release was called, or whatever may release it began */
@@ -113,6 +113,16 @@ typedef struct written {
     unsigned seq;
 } written;
 
+/* A value that a holder published, with the acquire or later; "": that it leads no more. */
+typedef struct publication {
+    const hold *hold;
+    bool apart; /* in a call of its own */
+    int64_t at;
+    int64_t reply;   /* TIME_NEVER: none; with the acquire: that one's */
+    char status[16]; /* likewise */
+    char value[40];
+} publication;
+
 /* "Who leads?", and the answer. */
 typedef struct observation {
     const process *by;
@@ -124,18 +134,19 @@ typedef struct observation {
     char value[40];
 } observation;
 
-/* One call at a latch or a barrier, and what came back. */
+/* One call at a latch or a barrier, or of what is done once in a period, and what came back. */
 typedef struct call {
     const process *by;
     char verb[12];
     int64_t at;
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
-    uint64_t asked;      /* the generation; 0: whichever is */
+    uint64_t asked;      /* the generation, 0: whichever is; or the period */
+    uint64_t token;      /* of who begins or has begun the period */
     uint64_t generation; /* that came back; 0: none */
-    unsigned count;      /* set: so many are to count */
-    unsigned place;
-    char key[64]; /* down, done; "": one of its own */
+    unsigned count;      /* set: so many are to count; begin: attempts at most */
+    unsigned place;      /* begin: the attempt */
+    char key[64];        /* down, done; "": one of its own */
     char state[12];
     char status[16]; /* "" without a reply */
 } call;
@@ -151,6 +162,24 @@ typedef struct counted {
     uint64_t of;     /* the count is of that one; 0: there is none */
     char key[64];
 } counted;
+
+/* A period, as the driver saw it; and a piece of work that is there at the end. */
+typedef struct ledger {
+    int64_t from;
+    int64_t to;
+    char name[40];
+    uint64_t period;
+    char state[12];
+    uint64_t token;
+    unsigned attempts;
+} ledger;
+
+typedef struct worked {
+    char name[40];
+    uint64_t period;
+    uint64_t token;
+    bool joined; /* in one transaction with done */
+} worked;
 
 typedef struct fault {
     char kind[20];
@@ -171,12 +200,18 @@ typedef struct model {
     size_t row_count;
     written *table;
     size_t table_count;
+    publication *published; /* by the time of the call */
+    size_t published_count;
     observation *seen; /* by the time of the call */
     size_t seen_count;
     call *calls; /* by the time of the call */
     size_t call_count;
     counted *counts; /* those of one look follow each other */
     size_t counted_count;
+    ledger *ledger; /* those of one look follow each other */
+    size_t ledger_count;
+    worked *worked;
+    size_t worked_count;
     fault *faults;
     size_t fault_count;
     span *lates; /* a thread that wanted to run from .. ran only at .. */

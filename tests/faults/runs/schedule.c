@@ -50,15 +50,16 @@ static const char *const texts[] = {
     NULL,
     ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
      " shared_enter shared_open shared_close shared_take shared_join shared_begin"
-     " slots_take slots_keep set_take_quiet set_tokens"
+     " slots_take slots_keep set_take_quiet set_tokens leader_publish"
+     " once_insert once_take"
      " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"),
     "lease_renew shared_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
      " shared_leave shared_reopen shared_expire lease_expire set_release"
-     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit"),
+     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit once_end"),
     "row_lock row_try row_probe caller_row_lock caller_row_try row_share row_share_try",
     "row_commit",
-    "caller_fence caller_fence_shared"};
+    "caller_fence caller_fence_shared caller_once_done"};
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
 const char *schedule_text_of(unsigned text)
@@ -152,7 +153,7 @@ static void choose_third(plan *p, const schedule_choice *w, dice *d)
 static void add_third(plan *p, const schedule_choice *w)
 {
     static const unsigned actors[PLAN_LOCKS] = {
-        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6};
+        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6, [PLAN_ONCE] = 4};
     dice d = dice_of(p->seed ^ 0x736c6f7473u);
     choose_third(p, w, &d);
     if (p->third == PLAN_NONE)
@@ -212,7 +213,8 @@ fault_kind schedule_kind_of(const char *word)
 
 void schedule_print(const plan *p, FILE *out)
 {
-    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots", "latch", "barrier"};
+    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots",
+                                                  "latch", "barrier",  "once"};
     fprintf(out,
             "seed %" PRIu64 ", %s, %" PRId64
             " ms, %u of 100 acquires are shared, %u slots, a barrier of %u\n",

@@ -2,7 +2,7 @@
  * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
  * use them, how many of those are readers, and which fault comes when. Three runs of four have one
  * kind of fault, the fourth has a mixture. Beside the lease and the row lock there is a third name,
- * in turn one with slots, a latch or a barrier.
+ * in turn one with slots, a latch, a barrier, or one whose holders work once in a period.
  */
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
@@ -77,6 +77,7 @@ enum {
     PLAN_SLOTS, /* a name with slots, each a lease; from here on each run has one of them */
     PLAN_LATCH,
     PLAN_BARRIER,
+    PLAN_ONCE, /* a lease, whose holders do nothing but what is done once in a period */
     PLAN_LOCKS,
     PLAN_NONE = PLAN_LOCKS /* as the third: there is none */
 };
@@ -87,6 +88,9 @@ enum {
     PLAN_FAULTS = 12,
     PLAN_SLOTS_MOST = 4, /* and members of the barrier */
 };
+/* What is done once in a period, under a lease. */
+enum { PLAN_PERIOD_MS = 150, PLAN_ATTEMPTS = 3 };
+
 /* For the third name: as the seed has it. */
 #define PLAN_BY_SEED (~0U)
 

@@ -9,7 +9,7 @@ enum {
     TIMEOUT_S = 30
 };
 
-static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier"};
+static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier", "once"};
 
 const char *world_lock(unsigned lock)
 {
@@ -273,6 +273,26 @@ static bool look_for_counts(world *w, MYSQL **mysql)
     return true;
 }
 
+static bool look_for_periods(world *w, MYSQL **mysql)
+{
+    char text[400];
+    int64_t from = history_now();
+    snprintf(text, sizeof text,
+             "SELECT r.resource_name,"
+             " TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.period_start) DIV %d, o.state, o.token,"
+             " o.attempts FROM `%s`.once_run o JOIN `%s`.resource r ON r.id = o.resource_id",
+             PLAN_PERIOD_MS * 1000, w->schema, w->schema);
+    if (!query(w, mysql, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(*mysql);
+    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log,
+                    "ledger from=%" PRId64 " name=%s period=%s state=%s token=%s attempts=%s", from,
+                    row[0], row[1], row[2], row[3], row[4]);
+    mysql_free_result(result);
+    return true;
+}
+
 static bool look_at_all(world *w, MYSQL **mysql)
 {
     char text[800];
@@ -283,7 +303,7 @@ static bool look_at_all(world *w, MYSQL **mysql)
              "      r.lease_expires_at))), 0)"
              " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
              w->schema, w->schema);
-    return look_for(w, mysql, text) && look_for_readers(w, mysql) &&
+    return look_for(w, mysql, text) && look_for_readers(w, mysql) && look_for_periods(w, mysql) &&
            (!w->latch || look_for_counts(w, mysql));
 }
 
@@ -370,6 +390,12 @@ static void make_schema(world *w)
                   " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
                   " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
                   s));
+    assert_true(
+        world_sql(w,
+                  "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
+                  " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
+                  " joined INT) ENGINE = InnoDB",
+                  s));
     assert_true(world_sql(w, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
     assert_true(world_sql(w, "INSERT INTO `%s`.beat VALUES (0)", s));
 }
@@ -403,6 +429,19 @@ static void write_table(world *w)
     mysql_free_result(result);
 }
 
+static void write_jobs(world *w)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "SELECT name, period, token, writer, joined FROM `%s`.job ORDER BY id", w->schema);
+    assert_true(query(w, &w->admin, text));
+    MYSQL_RES *result = mysql_store_result(w->admin);
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log, "worked name=%s period=%s token=%s writer=%s joined=%s", row[0],
+                    row[1], row[2], row[3], row[4]);
+    mysql_free_result(result);
+}
+
 void world_end_run(world *w)
 {
     atomic_store(&w->stop_watching, true);
@@ -410,6 +449,7 @@ void world_end_run(world *w)
     pthread_join(w->observer, NULL);
     world_look(w);
     write_table(w);
+    write_jobs(w);
     history_log(&w->log, "end");
     close(w->log.fd);
     assert_true(world_sql(w, "DROP DATABASE `%s`", w->schema));
