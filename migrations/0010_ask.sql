@@ -9,7 +9,7 @@ ALTER TABLE lock_event
 CREATE TABLE IF NOT EXISTS lock_ask (
     resource_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,
     version     BIGINT UNSIGNED NOT NULL,
-    -- the how manieth it is of this name: a holder hears of each once
+    -- rises with each ask of this name: a holder hears of each once
     number      BIGINT UNSIGNED NOT NULL,
     -- who asks, and by which call
     owner       VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
