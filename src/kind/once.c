@@ -47,13 +47,14 @@ static rowlock_status settle(once *o, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* OK: *rows were there to be changed. */
-static rowlock_status change(once *o, rl_sql_id id, const rl_value *values, uint64_t *rows,
-                             rowlock_error *err)
+/* OK: *rows were there to be changed. Not `patient`, a try waits for a transaction that is open for
+ * a moment only, which a server that is slow may take, too. */
+static rowlock_status change(once *o, bool patient, rl_sql_id id, const rl_value *values,
+                             uint64_t *rows, rowlock_error *err)
 {
     rl_done done = {0};
     rowlock_status status =
-        rl_client_change(o->client, o->budget, NULL, false, id, values, &o->request, &done, err);
+        rl_client_change(o->client, o->budget, NULL, patient, id, values, &o->request, &done, err);
     *rows = done.rows;
     o->open = status == ROWLOCK_UNKNOWN;
     if (o->open)
@@ -152,7 +153,7 @@ static rowlock_status insert(beginning *b, rowlock_error *err)
                                rl_u64((uint64_t)b->period.end_us), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(b->o.hold->owner)};
     uint64_t ignored = 0; /* one that is there already counts, too */
-    return change(&b->o, RL_SQL_ONCE_INSERT, values, &ignored, err);
+    return change(&b->o, true, RL_SQL_ONCE_INSERT, values, &ignored, err);
 }
 
 /* Whatever became of what the row tells of. */
@@ -161,8 +162,10 @@ static bool is_anew(const beginning *b, const ledger_look *seen)
     return b->again || seen->other;
 }
 
+/* A transaction that is open may have said that a running one is done. */
 static rowlock_status take(beginning *b, const ledger_look *seen, rowlock_error *err)
 {
+    const bool patient = strcmp(seen->state, "running") != 0;
     const rl_lock *lock = &b->o.hold->locks[0];
     const rl_value values[] = {rl_u64((uint64_t)b->period.end_us),
                                rl_u64(is_anew(b, seen)),
@@ -173,7 +176,7 @@ static rowlock_status take(beginning *b, const ledger_look *seen, rowlock_error 
                                rl_u64(seen->token),
                                rl_u64(b->attempts)};
     uint64_t ignored = 0;
-    return change(&b->o, RL_SQL_ONCE_TAKE, values, &ignored, err);
+    return change(&b->o, patient, RL_SQL_ONCE_TAKE, values, &ignored, err);
 }
 
 /* What can be said without a change. BUSY: it is to be begun. */
@@ -268,7 +271,7 @@ static rowlock_status attempt_end(void *data, int64_t *hint_us, rowlock_error *e
                                rl_u64(lock->version), rl_text(e->o.hold->owner)};
     uint64_t rows = 0;
     RL_TRY(settle(&e->o, err));
-    RL_TRY(change(&e->o, RL_SQL_ONCE_END, values, &rows, err));
+    RL_TRY(change(&e->o, false, RL_SQL_ONCE_END, values, &rows, err));
     *hint_us = RL_AT_ONCE;
     return rows > 0 ? ROWLOCK_OK : look_for_end(e, err);
 }

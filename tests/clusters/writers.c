@@ -529,6 +529,41 @@ void test_once_from_every_node(void)
     }
 }
 
+static unsigned begins_at(rowlock_hold *hold)
+{
+    const rowlock_once_options options = {.wait_ms = SOON_MS};
+    rowlock_once_result result = {.attempt = 0};
+    WANT(OK, rowlock_once_begin(hold, 0, 1000, &options, &result, &ts_err));
+    assert_int_equal(result.state, ROWLOCK_ONCE_BEGUN);
+    return result.attempt;
+}
+
+/* The first attempt's transaction is open at its node when another node begins the next one: they
+ * do not wait for each other, and the first one cannot commit. */
+void test_a_period_is_begun_anew_at_another_node(void)
+{
+    const char *name = ts_name("anew");
+    fenced f = fenced_open();
+    rowlock_hold *hold = hold_at(f.holder, name);
+    assert_int_equal(begins_at(hold), 1);
+    SOON(cluster_shows(f.taker, name, rowlock_hold_token(hold)));
+    ts_sql(f.mysql, "BEGIN");
+    WANT(OK, rowlock_tx_once_done(f.holder, f.mysql, name, rowlock_hold_token(hold), &ts_err));
+    WANT(OK, ts_break_now(f.taker, name));
+    rowlock_hold *next = hold_at(f.taker, name);
+    assert_int_equal(begins_at(next), 2);
+    assert_int_not_equal(ts_sql_try(f.mysql, "COMMIT"), 0);
+    WANT(LOST, rowlock_once_done(hold, &ts_err));
+    WANT(OK, rowlock_once_done(next, &ts_err));
+    SOON(cluster_so(f.far,
+                    "1 = (SELECT COUNT(*) FROM once_run o JOIN resource r ON r.id = o.resource_id"
+                    " WHERE r.resource_name = %s AND o.state = 'done' AND o.attempts = 2)",
+                    ts_quote(name)));
+    (void)rowlock_release(hold, &ts_err);
+    WANT(OK, rowlock_release(next, &ts_err));
+    fenced_close(&f);
+}
+
 static void lead_at(rowlock_client *client, const char *name, const char *value,
                     rowlock_hold **hold)
 {

@@ -18,6 +18,7 @@
     X(test_slots_and_sets_from_every_node)                                                         \
     X(test_latches_and_barriers_from_every_node)                                                   \
     X(test_once_from_every_node)                                                                   \
+    X(test_a_period_is_begun_anew_at_another_node)                                                 \
     X(test_a_leader_seen_from_every_node)                                                          \
     X(test_leaders_from_every_node)                                                                \
     X(test_an_ask_from_another_node)                                                               \

@@ -31,8 +31,9 @@ static rowlock_status begin_with(rowlock_hold *hold, int64_t start_us,
 /* What comes of it; how many attempts there were. */
 static rowlock_once_begun begin(rowlock_hold *hold, int64_t start_us, unsigned *attempt)
 {
+    const rowlock_once_options patiently = {.wait_ms = 20000};
     rowlock_once_result result = {.attempt = 0};
-    WANT(OK, begin_with(hold, start_us, NULL, &result));
+    WANT(OK, begin_with(hold, start_us, &patiently, &result));
     if (attempt)
         *attempt = result.attempt;
     return result.state;
@@ -438,6 +439,30 @@ TS_ONCE(test_done_with_the_work)
     is_so(name, today, ROWLOCK_ONCE_DONE);
 }
 
+static void *let_row_go(void *data)
+{
+    ts_pass_ms(400);
+    ts_sql(data, "ROLLBACK");
+    return NULL;
+}
+
+/* Nobody can be at it: a server that takes its time is waited for, also without wait_ms. */
+TS_ONCE(test_a_first_attempt_beside_a_slow_server)
+{
+    const char *name = ts_name("slow");
+    pthread_t later;
+    rowlock_once_result result = {.attempt = 0};
+    TS_HOLD *hold = take(client, name);
+    ts_sql(watch, "BEGIN");
+    free(ts_sql_text(watch, "SELECT id FROM resource WHERE resource_name = %s FOR UPDATE",
+                     ts_quote(name)));
+    assert_int_equal(pthread_create(&later, NULL, let_row_go, watch), 0);
+    const rowlock_status status = begin_with(hold, today, NULL, &result);
+    pthread_join(later, NULL);
+    WANT(OK, status);
+    assert_int_equal(result.state, ROWLOCK_ONCE_BEGUN);
+}
+
 TS_ONCE(test_the_later_attempt_alone_commits)
 {
     const char *name = ts_name("tx-lost");
@@ -450,7 +475,9 @@ TS_ONCE(test_the_later_attempt_alone_commits)
     WANT(OK, tx_done(name, rowlock_hold_token(hold)));
     WANT(BUSY, begin_with(next, today, NULL, &result));
     assert_non_null(strstr(ts_err.message, "is locked by a transaction that is open"));
-    WANT(TIMEOUT, begin_with(next, today, &(rowlock_once_options){.wait_ms = 300}, &result));
+    const int64_t stood_ms = ts_stood_ms();
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood_ms,
+                 begin_with(next, today, &(rowlock_once_options){.wait_ms = 300}, &result));
     ts_sql(mysql, "ROLLBACK");
     begins(next, today, 2);
     work(name);
