@@ -23,6 +23,7 @@ typedef struct once {
     const char *name;
     rl_trace request; /* the last one that changes the row ... */
     bool open;        /* ... whose reply was lost */
+    bool unread;      /* it has changed the row, or may have, and nobody has looked since */
 } once;
 
 static once once_of(const rowlock_hold *hold, const rl_budget *budget)
@@ -57,6 +58,7 @@ static rowlock_status change(once *o, bool patient, rl_sql_id id, const rl_value
         rl_client_change(o->client, o->budget, NULL, patient, id, values, &o->request, &done, err);
     *rows = done.rows;
     o->open = status == ROWLOCK_UNKNOWN;
+    o->unread = o->unread || o->open || *rows > 0;
     if (o->open)
         return ROWLOCK_UNAVAILABLE;
     if (status == ROWLOCK_TIMEOUT)
@@ -66,9 +68,9 @@ static rowlock_status change(once *o, bool patient, rl_sql_id id, const rl_value
     return status;
 }
 
-static bool is_open(const void *data)
+static bool is_unread(const void *data)
 {
-    return ((const once *)data)->open;
+    return ((const once *)data)->unread;
 }
 
 /* `data` begins with *o. */
@@ -77,13 +79,12 @@ static rowlock_status until(once *o, rl_attempt attempt, void *data, rowlock_err
     const rl_attempts how = {.budget = o->budget,
                              .outage_us = o->client->outage_us,
                              .backoff = RL_BACKOFF_USUAL,
-                             .unsettled = is_open};
+                             .unsettled = is_unread};
     rowlock_status status = rl_attempt_until(&how, attempt, data, err);
-    if (status == ROWLOCK_OK || !o->open)
+    if (status == ROWLOCK_OK || !o->unread)
         return status;
     return rl_fail(err, ROWLOCK_UNKNOWN,
-                   "the reply was lost and the server could not be asked again: the period of '%s' "
-                   "may have been changed",
+                   "the server could not be asked again: the period of '%s' may have been changed",
                    o->name);
 }
 
@@ -121,7 +122,7 @@ static void keep_look(void *data, const rl_cell *cells)
     seen->other = cells[7].u64 != 0;
 }
 
-static rowlock_status look(const beginning *b, ledger_look *seen, rowlock_error *err)
+static rowlock_status look(beginning *b, ledger_look *seen, rowlock_error *err)
 {
     const rl_lock *lock = &b->o.hold->locks[0];
     const rl_value values[] = {rl_u64(lock->version),
@@ -133,6 +134,7 @@ static rowlock_status look(const beginning *b, ledger_look *seen, rowlock_error 
     bool found = false;
     RL_TRY(rl_client_read(b->o.client, b->o.budget, RL_SQL_ONCE_LOOK, values, keep_look, seen,
                           &found, err));
+    b->o.unread = false;
     /* Held, it cannot have been purged: the read was stopped, or the hold has been lost for long.
      */
     return found ? ROWLOCK_OK : lease_lost(&b->o, err);
@@ -246,7 +248,7 @@ static void keep_state(void *data, const rl_cell *cells)
 }
 
 /* OK: it has ended. BUSY: it is running. */
-static rowlock_status look_for_end(const ending *e, rowlock_error *err)
+static rowlock_status look_for_end(ending *e, rowlock_error *err)
 {
     const rl_lock *lock = &e->o.hold->locks[0];
     const rl_value values[] = {rl_u64(lock->version), rl_u64(lock->id)};
@@ -254,6 +256,7 @@ static rowlock_status look_for_end(const ending *e, rowlock_error *err)
     bool found = false;
     RL_TRY(rl_client_read(e->o.client, e->o.budget, RL_SQL_ONCE_STATE, values, keep_state, state,
                           &found, err));
+    e->o.unread = false;
     if (strcmp(state, "running") == 0)
         return rl_fail(err, ROWLOCK_BUSY, "'%s': the period was not ended", e->o.name);
     if (strcmp(state, "done") == 0 || (!e->done && *state))

@@ -115,6 +115,22 @@ TS_ONCE(test_an_end)
     }
 }
 
+/* It was begun, and the server goes away before that is read. */
+TS_ONCE(test_a_begin_that_nobody_knows)
+{
+    TS_CLIENT *client = through_open_hasty();
+    warm_up(client);
+    const char *name = ts_name("unknown_begin");
+    rowlock_hold *hold = take(client, name);
+    rowlock_once_result result = {.attempt = 0};
+    ts_proxy_arm(proxy, TS_LOSE_COMMAND, "once_look", 2, true);
+    WANT(UNKNOWN, begin(hold, first, &result));
+    ledger_is(name, "running 1");
+    ts_proxy_flow(proxy);
+    begins(hold, first, 1);
+    (void)!rowlock_release(hold, NULL);
+}
+
 /* The server goes away with the request: nobody is told that it is done, or that it is not. */
 TS_ONCE(test_an_end_that_nobody_knows)
 {
