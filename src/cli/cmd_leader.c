@@ -1,13 +1,13 @@
 /* cli/cmd_leader.c - leader: the value that the leader of a name has published. */
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rowlock/rowlock_leader.h"
 #include "table.h"
-
-enum { LOOK_AT_READER_MS = 2000 };
 
 typedef struct asked {
     cli_context context;
@@ -58,26 +58,41 @@ static void print(const asked *a, const seen *now)
         cli_line("%s", now->leader.value);
 }
 
-/* The other end of a pipe tells of it without being written to. */
-static bool somebody_reads(void)
+/* The other end of a pipe tells of its end without being written to. */
+static void *await_last_reader(void *gone)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
-    return poll(&out, 1, 0) == 0;
+    while (poll(&out, 1, -1) < 0 && errno == EINTR)
+        ;
+    rowlock_cancel_fire(gone);
+    return NULL;
 }
 
-/* A line at each change, for as long as somebody reads them. */
-static rowlock_status watch(const asked *a, seen *now, rowlock_client *client, rowlock_error *err)
+/* A line at each change. */
+static rowlock_status print_changes(const asked *a, seen *now, rowlock_client *client,
+                                    rowlock_cancel *gone, rowlock_error *err)
 {
-    const rowlock_observe_options change = {.wait_ms = LOOK_AT_READER_MS, .after = &now->leader};
+    const rowlock_observe_options change = {
+        .wait_ms = ROWLOCK_WAIT_FOREVER, .after = &now->leader, .cancel = gone};
     rowlock_status status = rowlock_observe(client, now->name, NULL, &now->leader, err);
-    while (status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_TIMEOUT) {
-        if (status != ROWLOCK_TIMEOUT)
-            print(a, now);
-        if (fflush(stdout) != 0 || !somebody_reads())
+    while (status == ROWLOCK_OK || status == ROWLOCK_NOT_FOUND) {
+        print(a, now);
+        if (fflush(stdout) != 0)
             return ROWLOCK_OK;
         status = rowlock_observe(client, now->name, &change, &now->leader, err);
     }
-    return status;
+    return status == ROWLOCK_CANCELLED ? ROWLOCK_OK : status;
+}
+
+/* For as long as somebody reads them. The thread, and what it fires, end with the process. */
+static rowlock_status watch(const asked *a, seen *now, rowlock_client *client, rowlock_error *err)
+{
+    rowlock_cancel *gone = NULL;
+    pthread_t thread;
+    rowlock_status status = rowlock_cancel_new(&gone, err);
+    if (status == ROWLOCK_OK && pthread_create(&thread, NULL, await_last_reader, gone) == 0)
+        pthread_detach(thread);
+    return status == ROWLOCK_OK ? print_changes(a, now, client, gone, err) : status;
 }
 
 static rowlock_status leader(void *into, rowlock_client *client, rowlock_error *err)

@@ -16,6 +16,8 @@
 #include "kind/shared.h"
 #include "stmt/session.h"
 
+#define REOPEN_TRIES 3
+
 /* ------------------------------------------------------------------------- acquire */
 
 /* The server ends a connection that it has not heard of for long, and takes its bells. */
@@ -138,14 +140,20 @@ static rowlock_status drain(rl_acquisition *a, const rl_seen *seen, rowlock_erro
 
 /* ------------------------------------------------------------------------- release */
 
-/* If it was broken, it is cooling until our time is over; and our work has ended. */
+/* If it was broken, it is cooling until our time is over; and our work has ended. A break ends the
+ * connection that has the bell, too, just then it may be: so it is said again on another one. */
 static void reopen(const rl_departure *d)
 {
     const rowlock_hold *hold = d->hold;
     const rl_lock *lock = &hold->locks[0];
     const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(hold->owner)};
-    (void)!rl_client_run(hold->client, d->budget, RL_SQL_LEASE_REOPEN, values, NULL, NULL);
+    for (int i = 0; i < REOPEN_TRIES; i++) {
+        rowlock_status status =
+            rl_client_run(hold->client, d->budget, RL_SQL_LEASE_REOPEN, values, NULL, NULL);
+        if (status != ROWLOCK_UNAVAILABLE && status != ROWLOCK_UNKNOWN)
+            return;
+    }
 }
 
 static rowlock_status free_row_on(const rl_departure *d, rl_conn *conn, rl_sql_id way,

@@ -421,4 +421,19 @@ TS_ONCE(test_a_break_behind_a_release)
     assert_held(hold);
 }
 
+/* The holder of a broken lease opens it when its work has ended; a break may end just that connection. */
+TS_ONCE(test_a_broken_lease_opens_in_spite_of_a_lost_word)
+{
+    TS_CLIENT *client = through_open();
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = ts_name(i ? "reopen-command" : "reopen-reply");
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
+        WANT(OK, rowlock_break(direct, name, NULL, &ts_err));
+        ts_proxy_arm(proxy, lost[i], "lease_reopen", 1, false);
+        WANT(LOST, rowlock_release(hold, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+    }
+}
+
 TS_MAIN("wire", begin, through_end)
