@@ -1,8 +1,8 @@
--- Somebody asks the holder of a lock to stop. It is the holder's to do so: nothing here ends a lock.
+-- Somebody asks the holder of a lock to stop. Only the holder may do so: nothing here ends a lock.
 
--- An ask is of the version that was seen, so it counts for nobody who comes after. Once more with the same owner, after a reply
--- that was lost, it is the same ask. It reads the name's row without a lock, and may come late: what a later holder was asked stays.
--- Those columns are set in this order. No row: somebody else holds the name, or nobody.
+-- An ask names the version that was seen, so it counts for no later holder. Sent again with the same owner, after a lost reply, it is
+-- the same ask. It reads the name's row without a lock, and may come late: then what a later holder was asked stays.
+-- The order in which the columns are set matters. No row: somebody else holds the name, or nobody.
 -- name: ask_put
 -- via: own
 -- params: owner text, label text, reason text, grace_us u64, name text, seen u64
@@ -22,7 +22,7 @@ SELECT r.id, r.version, 1, :owner, :label, :reason, UTC_TIMESTAMP(6), UTC_TIMEST
        stop_by = IF({{asked_before}}, UTC_TIMESTAMP(6) + INTERVAL :grace_us MICROSECOND, lock_ask.stop_by),
        version = GREATEST(lock_ask.version, r.version);
 
--- For the one who waits: does anybody who was asked still hold it, and who? A row in any case; no row says nothing.
+-- For a call that waits: does anybody who was asked still hold it, and who? There is always a row; no row says nothing (KILL QUERY).
 -- name: ask_pending
 -- via: own
 -- params: seen u64, name text
@@ -49,7 +49,7 @@ SELECT number, owner_label, reason, asked_at, stop_by, TIMESTAMPDIFF(MICROSECOND
  WHERE resource_id = :id
    AND version = :version;
 
--- Row locks are not renewed: those whose holder wants to hear of asks are looked at by this. [[id, version], ...]
+-- Row locks are not renewed: this looks at those whose holder wants to hear of asks. [[id, version], ...]
 -- name: row_asked
 -- via: own
 -- params: leases text

@@ -110,8 +110,8 @@ AND r.status = 'held'
 AND {{expired}};
 
 -- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
--- slots a name has stays.) And so is one that was used in a period that is not over: without it the work would be done again.
--- (Asked for so that a KILL QUERY, which MariaDB may turn into a NULL, keeps the name.)
+-- slots a name has stays.) A name is in use, too, while a period of it is not over: without it the work would be done again.
+-- (It is asked in this way since a KILL QUERY, which MariaDB may turn into a NULL, then keeps the name.)
 -- clause: unused
 r.status = 'free'
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')
@@ -143,7 +143,7 @@ TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.peri
 IF(r.status = 'shared' OR r.kind = 'barrier',
    (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
 
--- Does anybody still hold it who was in when it was asked? For lists, too.
+-- Does a holder, or a reader, that was asked still hold it? For lists, too.
 -- clause: holder_asked
 (r.status = 'held'
  OR (r.status = 'shared'
@@ -178,11 +178,11 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
 COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version AND v.value <> ''
          AND {{expiry(r.version)}} > UTC_TIMESTAMP(6), 0);
 
--- Is what is there of an earlier holder, or of this one and not later than what it publishes now?
+-- Is the row an earlier holder's, or this one's with no higher number?
 -- clause: published_before
 lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
 
--- Is what is there of an earlier holder's ask, or of this one's?
+-- Is the row an ask of an earlier holder, or of this one?
 -- clause: asked_before
 lock_ask.version <= r.version;
 
@@ -190,11 +190,11 @@ lock_ask.version <= r.version;
 -- clause: at_us(us)
 (CAST('1970-01-01' AS DATETIME(6)) + INTERVAL {us} MICROSECOND);
 
--- Does whoever runs the period still have the lease?
+-- Does the attempt that runs the period still have the lease?
 -- clause: period_alive
 r.version = o.token AND r.status = 'held' AND NOT ({{expired}});
 
--- Periods of the ledger, and what a list shows of those that a derived table v has. `alive`: whoever runs it still has the lease.
+-- Periods of the ledger, and what a list shows of those that a derived table v has. `alive`: the running attempt still has the lease.
 -- clause: once_chosen
 SELECT r.resource_name, o.period_start, o.period_end, o.state, o.token, o.owner_label, o.attempts, o.started_at, o.ended_at,
        o.exit_status,

@@ -1,8 +1,8 @@
 -- Leaders: the holder of a lease publishes a value, which others read.
 
--- By the lease's holder. It reads the name's row without a lock, which a transaction (a fence) may keep; so it may come late, as may one
--- whose reply was lost. Then it does not touch what a later holder has published, nor this one with a higher number. Those columns are
--- set in this order.
+-- By the lease's holder. It reads the name's row without a lock, since a transaction (a fence) may have locked it; so it may come late,
+-- as may one whose reply was lost. Then it does not touch what a later holder has published, or this one with a higher number. The order
+-- in which the columns are set matters.
 -- name: leader_publish
 -- via: own
 -- params: value text, number u64, id u64, version u64, owner text

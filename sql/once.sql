@@ -1,10 +1,10 @@
--- Once in a period. The ledger's row decides, not the lease: each statement that changes it compares what it was and swaps it.
--- Whoever begins is the lease's holder, and has its row locked in share mode meanwhile; whoever ends names the token, which no
--- later attempt has. Periods come and go as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c,
+-- Once in a period. The ledger's row decides, not the lease: each statement that changes it is a compare-and-swap.
+-- An attempt begins as the lease's holder, and locks the lease's row in share mode meanwhile; it ends by its token, which no later
+-- attempt has. Periods are passed as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c,
 -- rl_call_may_have_changed().
 
 -- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
--- `elsewhere`: it has begun another period. `other`: what the row tells of is another period, which begins then too and has
+-- `elsewhere`: it has begun another period. `other`: the row is of another period, with the same begin and
 -- another end.
 -- name: once_look
 -- via: own
@@ -39,8 +39,8 @@ SELECT r.id, {{at_us(:start)}}, {{at_us(:end)}}, 'running', LAST_INSERT_ID(r.ver
     ON DUPLICATE KEY UPDATE
        resource_id = r.id;
 
--- A further attempt, from the one that was `seen`. `again`: whatever became of that, also of a period with another end; the attempts
--- are counted anew.
+-- A further attempt, from the one that was `seen`. `again`: whatever became of that one, and also where the row is of a period with
+-- another end; the attempts are counted anew.
 -- name: once_take
 -- via: own
 -- params: end u64, again u64, id u64, version u64, owner text, start u64, seen u64, attempts u64

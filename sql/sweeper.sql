@@ -227,7 +227,7 @@ DELETE g
            FOR UPDATE /*!80000 OF g, r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = x.resource_id AND g.owner = x.owner;
 
--- Periods of the ledger that ended longer ago than the history goes back, and were worked at no later; not the newest of a name.
+-- Periods of the ledger that ended before the history begins, and whose last attempt did, too; but not the newest of a name.
 -- name: sweep_once
 -- params: age_us u64, limit u64
 DELETE o

@@ -1,6 +1,6 @@
 /*
- * Asks the holder of a lock to stop: a job that works for hours gives way to another one between two
- * of its steps, when it is asked to. Who asks waits until it has.
+ * Asks the holder of a lock to stop: a job that works for hours gives way to another one between
+ * two of its steps, when it is asked to. The one that asks waits until it has.
  */
 #include "example.h"
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 static rowlock_error err;
 
-/* On a thread of the client's: it only says so, and the job looks for itself. */
+/* On a thread of the client's: it only prints the ask; the job looks for itself. */
 static void on_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
 {
     (void)data;
@@ -18,7 +18,7 @@ static void on_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
            (what->left_ms + 999) / 1000, what->reason);
 }
 
-/* In steps, between which it may end; and true: it was asked to. */
+/* Works in steps, and may end between two of them. True: it was asked to stop. */
 static bool work(rowlock_hold *hold)
 {
     for (int step = 0; step < 500; step++) {
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     expect(rowlock_ask(client, "example nightly", NULL, &err) == ROWLOCK_NOT_FOUND,
            "nobody holds it");
 
-    /* A short TTL for the example's sake: it is heard of within a third of it. */
+    /* A short TTL for the example's sake: the holder hears of an ask within a third of it. */
     const rowlock_acquire_options how = {.wait_ms = 5000, .ttl_ms = 3000, .on_ask = on_ask};
     must(rowlock_acquire(client, "example nightly", &how, &hold, &err), &err);
     expect(!rowlock_hold_asked(hold, NULL), "nobody has asked yet");

@@ -1,6 +1,6 @@
 /*
  * A leader tells others where it is: it holds a lease and has published an address, which is there
- * for all to read as long as the lease is held. Who observes waits for each change.
+ * for all to read as long as the lease is held. An observer waits for each change.
  */
 #include "example.h"
 #include <rowlock/rowlock_leader.h>
@@ -16,7 +16,7 @@ static rowlock_hold *lead(rowlock_client *client, const char *address)
     return hold;
 }
 
-/* Until it is another one than `seen`, which is written anew. */
+/* Waits until the leader or its value is another than in `seen`, and updates that. */
 static void await_change(rowlock_client *client, rowlock_leader *seen)
 {
     const rowlock_observe_options options = {.wait_ms = 10000, .after = seen};
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     expect(seen.token == rowlock_hold_token(hold), "its token is the leader's");
     const uint64_t first = seen.token;
 
-    /* A leader asks this before each step: it hears of its loss before anybody else can lead. */
+    /* A leader checks this before each step: it hears of its loss before anybody else can lead. */
     expect(rowlock_hold_check(hold) == ROWLOCK_OK, "it leads");
     must(rowlock_hold_set_value(hold, "db1:3307", &err), &err);
     await_change(client, &seen);

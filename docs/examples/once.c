@@ -10,7 +10,7 @@
 
 static rowlock_error err;
 
-/* The begin of the present hour, by the server's clock: no host's own is asked. */
+/* The begin of the present hour, by the server's clock, not by the host's. */
 static int64_t present_hour(rowlock_client *client)
 {
     rowlock_once_runs *runs = NULL;
@@ -80,7 +80,7 @@ static void second_host(rowlock_client *client, MYSQL *mysql, int64_t hour_us)
     rowlock_hold *hold = acquire(client);
     expect(begin(hold, hour_us) == ROWLOCK_ONCE_BEGUN, "the first one has failed");
     make_report(client, mysql, rowlock_hold_token(hold));
-    must(rowlock_once_done(hold, &err), &err); /* it is: said again, it harms nothing */
+    must(rowlock_once_done(hold, &err), &err); /* it is done: saying so again does no harm */
     must(rowlock_release(hold, &err), &err);
     hold = acquire(client);
     expect(begin(hold, hour_us) == ROWLOCK_ONCE_DONE, "it is done");

@@ -416,24 +416,24 @@ typedef enum rowlock_mode {
 typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reason);
 
 /*
- * Somebody asks the holder to stop (rowlock_ask() in rowlock_admin.h). Nothing follows from it but
- * what the holder does: who ignores it keeps the lock.
+ * Somebody asks the holder to stop (rowlock_ask() in rowlock_admin.h). Nothing happens unless the
+ * holder acts on it: one that ignores it keeps the lock.
  */
 typedef struct rowlock_asked {
-    const char *name;               /* which one, of a set or of slots; valid until the release */
-    char by[ROWLOCK_LABEL_MAX + 1]; /* the label of who asks */
+    const char *name;               /* of a set or of slots, which lock; valid until the release */
+    char by[ROWLOCK_LABEL_MAX + 1]; /* the label of the one who asks */
     char reason[ROWLOCK_LABEL_MAX + 1]; /* "": none was given */
     char asked_at[32];                  /* by the server's clock, UTC */
     char stop_by[32];
-    int64_t left_ms; /* until then; 0: it is past */
+    int64_t left_ms; /* until stop_by; 0: it is past */
     uint64_t reserved[4];
 } rowlock_asked;
 
 /*
- * Called once for each ask that is heard, as rowlock_lost_fn is, on the same thread, with the same
- * rules. A lease's holder hears of an ask with its next renewal (TTL/3); of two asks within that
- * time, of the last one. Of a set, or of slots: once for each name that is asked. `what` is valid
- * during the call.
+ * Called once for each ask that the holder hears of, as rowlock_lost_fn is, on the same thread,
+ * with the same rules. A lease's holder hears of an ask with its next renewal (TTL/3); of two asks
+ * within that time, of the last one only. Of a set, or of slots: once for each name that is asked.
+ * `what` is valid during the call.
  */
 typedef void (*rowlock_ask_fn)(void *data, rowlock_hold *hold, const rowlock_asked *what);
 
@@ -462,8 +462,8 @@ typedef struct rowlock_acquire_options {
                           text as a name's, of at most ROWLOCK_VALUE_MAX bytes. Not of what is
                           shared, re-entrant, a set, or has slots. NULL or "": none */
     rowlock_ask_fn on_ask; /* a row lock, which must not be unfenced, looks for asks only where this
-                              is set, every TTL/3 or 10 s. Never called for a member of a latch or
-                              of a barrier */
+                              is set, every TTL/3, 10 s at most. Never called for a member of a
+                              latch or of a barrier */
     void *on_ask_data;
     uint64_t reserved[3];
 } rowlock_acquire_options;
@@ -666,8 +666,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_check(const rowlock_hol
  */
 ROWLOCK_API int rowlock_hold_fd(rowlock_hold *hold);
 /*
- * Was the holder asked to stop? Without a round trip: the last ask that was heard (rowlock_ask_fn
- * says when). False: none, or `hold` is NULL; then `asked`, which may be NULL, is not written.
+ * Was the holder asked to stop? Without a round trip: the last ask that it heard of
+ * (rowlock_ask_fn says when). False: there was none, or `hold` is NULL; then `asked`, which may be
+ * NULL, is not written.
  */
 ROWLOCK_API bool rowlock_hold_asked(rowlock_hold *hold, rowlock_asked *asked);
 
@@ -835,7 +836,7 @@ typedef struct rowlock_info {
     const char *stop_by;      /* ... and by when */
     int64_t asked_ms;         /* since asked_at, by the server's clock; -1: nobody was asked */
     const char *period_start; /* lease: the last period of the name in the ledger (rowlock_once.h);
-                                 "": there is none ... */
+                                 "" if there is none ... */
     const char *period_end;   /* ... and its end, when the next one begins */
     const char
         *period_state; /* "running", "done", "failed", or "died": its attempt lost the lease */

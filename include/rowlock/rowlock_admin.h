@@ -143,22 +143,22 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
                                                           const char *reason, rowlock_error *err);
 
 /*
- * Asks the holder of a lock to stop: to end its work and let the lock go. Nobody is made to: a
- * holder that ignores it keeps the lock, and `rowlock ls` shows that it was asked.
+ * Asks the holder of a lock to stop: to end its work and let the lock go. Nothing forces it to: a
+ * holder that ignores the ask keeps the lock, and `rowlock ls` shows that it was asked.
  *
  * The holder of a lease hears of it with its next renewal (TTL/3): rowlock_ask_fn,
  * rowlock_hold_asked(), `rowlock run` (SIGTERM for its command), rowlock_asked() in SQL. The holder
- * of a row lock hears of it every TTL/3 or 10 s, if it has set on_ask. An ask is of those who hold
- * the lock then, whoever takes it later was not asked: of a lease with readers, all that are in; of
- * a name with slots, each slot that is held; of one name of a set, the holder of the set. To ask
- * again replaces time and reason, and the holder hears of that, too.
+ * of a row lock hears of it within TTL/3, 10 s at most, if it has set on_ask. An ask goes to those
+ * who hold the lock now; whoever gets it later is not asked. With readers, all that hold it now are
+ * asked; of a name with slots, the holder of each slot; for one name of a set, the holder of the
+ * set. Asking again replaces time and reason, and the holder is told again.
  */
 typedef struct rowlock_ask_options {
-    int64_t grace_ms;   /* how long the holder is given, 1 to 86400000; told, and no more than that;
-                           0: 60000 */
-    const char *reason; /* for the holder and the history, up to 250 bytes of it; may be NULL */
-    int64_t wait_ms;    /* returns when those who were asked hold it no longer; 0: does not wait;
-                           < 0: for ever */
+    int64_t grace_ms;   /* how long the holder is given, 1 to 86400000: it is told, and nothing
+                           happens when the time is over. 0 counts as 60000 */
+    const char *reason; /* for the holder and the history, its first 250 bytes; may be NULL */
+    int64_t wait_ms;    /* waits until those who were asked no longer hold it, at most this long;
+                           0: does not wait; < 0: for ever */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
     uint64_t reserved[4];
 } rowlock_ask_options;
@@ -166,13 +166,13 @@ typedef struct rowlock_ask_options {
 /*
  * `options` may be NULL.
  *
- *   NOT_FOUND  nobody holds the lock, as far as is published (an unfenced holder is not, and cannot
- *              be asked), or there is no such lock. Nothing was written
+ *   NOT_FOUND  nobody holds the lock, as far as is published (an unfenced holder is not published,
+ *              and cannot be asked), or there is no such lock. Nothing was written
  *   MODE       it is a latch or a barrier: they have no holder, see rowlock_break()
- *   BUSY       it changed hands again and again just now; nobody was asked who still has it
+ *   BUSY       it kept changing hands just now, and nobody who still holds it was asked
  *   TIMEOUT    it was asked, and still held after wait_ms
  *   CANCELLED  it was asked, and `cancel` was fired before it was let go
- *   UNKNOWN    the reply was lost: it may have been asked or not. To ask again does no harm
+ *   UNKNOWN    the reply was lost: it may have been asked or not. Asking again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, const char *name,
                                                         const rowlock_ask_options *options,

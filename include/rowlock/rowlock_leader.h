@@ -1,8 +1,9 @@
 /*
- * rowlock/rowlock_leader.h - a leader: the holder of a lease, who tells others where it is.
+ * rowlock/rowlock_leader.h - a leader: the holder of a lease that tells others where it is.
  *
- * Whoever acquires a lease with `value` (rowlock_acquire_options) leads: the value, an address for
- * example, is there for all to read as long as the lease is held, by the server's clock.
+ * A client that acquires a lease with `value` (rowlock_acquire_options) leads: the value, an
+ * address for example, is there for all to read as long as the lease is held, by the server's
+ * clock.
  *
  *     rowlock_acquire(client, "primary", &(rowlock_acquire_options){
  *         .wait_ms = ROWLOCK_WAIT_FOREVER, .value = "db1:3306"}, &hold, &err)
@@ -11,9 +12,10 @@
  *     rowlock_observe(client, "primary", &(rowlock_observe_options){  and until that changes:
  *         .after = &leader, .wait_ms = ROWLOCK_WAIT_FOREVER}, &leader, &err)
  *
- * The leader itself asks rowlock_hold_check(), as the holder of any lease does: it hears of its
- * loss before anybody else can lead. What others read may be over a moment later: whoever acts on
- * behalf of the leader gives its token to the store, and the store refuses a lower one.
+ * The leader itself calls rowlock_hold_check(), as the holder of any lease does: it hears of its
+ * loss before anybody else can lead. What others have read may be out of date a moment later: a
+ * program that acts for the leader gives the leader's token to the store, and the store refuses a
+ * lower one.
  */
 #ifndef ROWLOCK_LEADER_H
 #define ROWLOCK_LEADER_H
@@ -36,20 +38,21 @@ typedef struct rowlock_leader {
 
 typedef struct rowlock_observe_options {
     int64_t wait_ms; /* 0: look once; < 0: for ever; else at most this long */
-    /* What was seen the last time: waits until somebody else leads, with another value, or nobody
-     * does. NULL: waits until somebody leads. (What comes and goes between two looks is missed.) */
+    /* What was seen the last time: waits until somebody else leads, the value has changed, or
+     * nobody leads. NULL: waits until somebody leads. (What comes and goes between two looks is
+     * missed.) */
     const rowlock_leader *after;
     rowlock_cancel *cancel;
     uint64_t reserved[8];
 } rowlock_observe_options;
 
 /*
- * Who leads? With wait_ms 0 as it is, and `after` is not looked at. Else it looks every 250 ms to
- * 1 s, by one read of the server, until it has changed; a name that was never used is waited for.
- * `leader` may be what `after` points to.
+ * Who leads? With wait_ms 0 it looks once, and ignores `after`. Else it looks every 250 ms to 1 s,
+ * by one read of the server, until the leader has changed; it waits for a name that was never used,
+ * too. `leader` may be what `after` points to.
  *
  *   NOT_FOUND    wait_ms is 0, and the name was never used, or is purged
- *   TIMEOUT      the wait ended before it had changed
+ *   TIMEOUT      the wait ended before the leader had changed
  *   CANCELLED    `cancel` was fired
  *   UNAVAILABLE  also: the server could not be reached for reconnect_ms
  *   MODE         the name is another kind of lock
@@ -61,8 +64,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_observe(rowlock_client *clie
                                                             rowlock_error *err);
 
 /*
- * Publishes another value, as `value` of rowlock_acquire_options; NULL or "": none, so that nobody
- * leads, though the lease is held.
+ * Publishes another value, under the rules for `value` of rowlock_acquire_options; NULL or "":
+ * none, so that nobody leads, though the lease is held.
  *
  *   LOST         the lease is lost
  *   UNAVAILABLE  the server could not be reached in time; the value is as it was

@@ -155,18 +155,18 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_latch_down(rowlock_client
                                                                   rowlock_error *err);
 
 /*
- * rowlock_once_done() (rowlock_once.h) inside the caller's open transaction, by the token of
- * whoever has begun the period (of `rowlock once`: ROWLOCK_TOKEN). It is done when that commits,
+ * rowlock_once_done() (rowlock_once.h) inside the caller's open transaction, by the token of the
+ * attempt (under `rowlock once`: ROWLOCK_TOKEN). The period is done when the transaction commits,
  * and not at all when it is rolled back. From OK until the transaction ends nobody begins another
- * attempt; so the work of one attempt alone is committed, whatever has become of its lease. Call it
+ * attempt; so the work of only one attempt is committed, whatever has become of its lease. Call it
  * once.
  *
- * After BUSY the transaction is still open, and after LOST, too, unless the client works through
+ * After BUSY the transaction is still open. After LOST it is, too, unless the client works through
  * procedures: they have rolled it back.
  *
  *   LOST         no period is running with this token: it is done already (by an earlier call,
  *                too), has failed, or a later attempt has begun; roll back
- *   BUSY         somebody else has the period's row and did not let it go within
+ *   BUSY         somebody else has locked the period's row and did not let it go within
  *                connect_timeout_ms (or the session's own limit), or somebody stopped the
  *                statement
  *   DEADLOCK     the server has rolled the transaction back

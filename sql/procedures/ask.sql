@@ -28,8 +28,8 @@ BEGIN
     END IF;
 END;
 
--- Was the holder of a lease asked to stop? p_left: NULL: it was not; else so many seconds are left, below 0: the time is over. For a
--- job to look at now and then, outside a transaction. RLLST: it is not held with that token any more.
+-- Was the holder of a lease asked to stop? p_left: NULL: it was not; else how many seconds are left, below 0: the time is over. A job
+-- calls it now and then, outside a transaction. RLLST: it is not held with that token any more.
 CREATE PROCEDURE rowlock_asked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
                                OUT p_left DECIMAL(40, 6), OUT p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN

@@ -1,9 +1,9 @@
--- Once in a period: what src/kind/once.c does, for who holds the name's lease by SQL (rowlock_acquire), or works for its
+-- Once in a period: what src/kind/once.c does, for a session that holds the name's lease (rowlock_acquire), or works for its
 -- holder.
 
 -- Begins the period under the lease with that token. p_state: begun; done: it was done already; used_up: there were as many
 -- attempts as there may be (p_attempts; NULL: 3). p_attempt: begun: the first, second, ...; else how many there were.
--- p_again: whatever has become of it. Times are UTC.
+-- p_again: also when it is done or its attempts are used up. Times are UTC.
 CREATE PROCEDURE rowlock_once_begin(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_token DECIMAL(40, 6), IN p_start DATETIME(6), IN p_end DATETIME(6),
                                     IN p_attempts DECIMAL(40, 6), IN p_again BOOLEAN,
@@ -26,8 +26,8 @@ BEGIN
     SET p_state = v_state, p_attempt = v_attempt;
 END;
 
--- What this token has begun is done. In a transaction, or with autocommit=0, when that commits, and then once only: whoever would
--- do it a second time is to roll back. Else it may be said again.
+-- The period that this token has begun is done. In a transaction, or with autocommit=0, it is done when that commits, and the call
+-- succeeds only once: a second one is to be rolled back. Otherwise it may be called again.
 CREATE PROCEDURE rowlock_once_done(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6))
 BEGIN
     DECLARE v_token BIGINT UNSIGNED;
@@ -43,7 +43,7 @@ BEGIN
     END IF;
 END;
 
--- It has failed; with that exit status, 0 to 255, for people. What is done stays done.
+-- The attempt has failed; the exit status, 0 to 255, is for people to read. What is done stays done.
 CREATE PROCEDURE rowlock_once_failed(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
                                      IN p_exit_status DECIMAL(40, 6))
 BEGIN
@@ -130,7 +130,7 @@ BEGIN
     SET unique_checks = v_unique, v_last = LAST_INSERT_ID(v_last);
 END;
 
--- In that transaction: first the lease's row, then the ledger's, if nobody else has them.
+-- In that transaction: locks first the lease's row, then the ledger's, if nobody else has locked them.
 CREATE PROCEDURE rl_once_locked(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                                 IN p_start DATETIME(6), IN p_end DATETIME(6), IN p_attempts INT UNSIGNED, IN p_again BOOLEAN,
                                 OUT p_state VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin, OUT p_attempt INT UNSIGNED)
@@ -169,7 +169,7 @@ BEGIN
             SET p_state = 'used_up';
         WHEN p_state <> '' AND v_seen >= p_token THEN
             CALL rl_signal('RLDMG', p_name, CONCAT('somebody else has begun the period of %s with token ', v_seen,
-                                                   ', though this one (', p_token, ') is to be higher'));
+                                                   ', though this one (', p_token, ') should be higher'));
         WHEN p_state = '' THEN
             {{once_insert(start = v_start_us, end = v_end_us, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
             SET p_state = IF(ROW_COUNT() > 0, 'begun', 'locked'), p_attempt = 1;
@@ -213,8 +213,8 @@ BEGIN
     END IF;
 END;
 
--- Outside of one: a statement that commits by itself. (The COMMIT is for autocommit=0.) Library and command have owner ids
--- with a dot there: whoever knows their token works for them; a token of SQL's is its login's.
+-- Outside of a transaction: a statement that commits by itself. (The COMMIT is for autocommit=0.) Owner ids of library and command
+-- have a dot there: a session that knows their token works for them; a token of SQL's belongs to its login.
 CREATE PROCEDURE rl_once_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                              IN p_done BOOLEAN, IN p_exit_status INT)
 BEGIN

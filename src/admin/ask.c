@@ -21,17 +21,16 @@ typedef struct asking {
     const char *name;
     const rowlock_ask_options *options;
     rl_budget budget;
-    uint64_t version; /* of the holder that was asked */
+    uint64_t version; /* of the holder that was asked; 0: none was */
     bool of_connection;
 } asking;
 
 static rowlock_status nobody(const char *name, bool of_connection, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_NOT_FOUND, "nobody holds '%s'%s", name,
-                   of_connection
-                       ? ", as far as is published; an unfenced holder is not, and cannot "
-                         "be asked"
-                       : "");
+                   of_connection ? ", as far as is published; an unfenced holder is not published, "
+                                   "and cannot be asked"
+                                 : "");
 }
 
 static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *err)
@@ -44,7 +43,7 @@ static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *e
 
 /* ------------------------------------------------------------------------------ the ask */
 
-/* Once more after a reply that was lost: with the same owner it is the same ask. */
+/* Sent again after a lost reply: with the same owner it is the same ask. */
 static rowlock_status put(const asking *a, uint64_t seen, bool *done, rowlock_error *err)
 {
     char owner[ROWLOCK_OWNER_MAX + 1];
@@ -63,8 +62,8 @@ static rowlock_status put(const asking *a, uint64_t seen, bool *done, rowlock_er
         *done = rows.rows > 0;
         if (status == ROWLOCK_OK && unsure && !*done)
             return rl_fail(err, ROWLOCK_UNKNOWN,
-                           "the reply was lost, and '%s' has changed hands since: its holder may "
-                           "have been asked",
+                           "the reply was lost, and '%s' has changed hands since: its previous "
+                           "holder may have been asked",
                            a->name);
         unsure |= status == ROWLOCK_UNKNOWN;
         if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
@@ -108,7 +107,7 @@ static void record(const asking *a, const rowlock_info *info)
     rl_client_record(a->client, &event);
 }
 
-/* *done: who was seen to hold it was asked, and nobody else. */
+/* *done: the holder that was seen was asked, and nobody else. */
 static rowlock_status ask_holder(asking *a, const rowlock_info *info, bool *done,
                                  rowlock_error *err)
 {
@@ -162,7 +161,7 @@ static rowlock_status has_ended(void *data, int64_t *hint_us, rowlock_error *err
     RL_TRY(a->of_connection ? look_at_row(a, &held, err) : look_at_lease(a, &held, err));
     if (!held)
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_BUSY, "who was asked still holds '%s'", a->name);
+    return rl_fail(err, ROWLOCK_BUSY, "the holder that was asked still holds '%s'", a->name);
 }
 
 static rowlock_status await_end(asking *a, const rl_budget *budget, rowlock_error *err)
@@ -221,7 +220,7 @@ static rowlock_status ask_slots(asking *all, const rowlock_list *slots, size_t p
         if (!is_slot(info, prefix_length) || info->state != ROWLOCK_HELD)
             continue;
         a->name = info->name;
-        /* Who has let it go meanwhile has stopped. */
+        /* A holder that has let it go meanwhile need not be asked. */
         RL_TRY(ask_holder(a, info, &done, err));
         if (!done)
             a->version = 0;
@@ -251,7 +250,7 @@ static rowlock_status ask_all(const asking *whole, const rowlock_list *slots, si
     return status;
 }
 
-/* Those with too high a number, too: they are held as long as nobody lets them go. */
+/* Slots above a lowered N, too: their holders keep them until they let them go. */
 static rowlock_status ask_name_with_slots(const asking *whole, const rl_budget *budget,
                                           rowlock_error *err)
 {
@@ -265,7 +264,7 @@ static rowlock_status ask_name_with_slots(const asking *whole, const rl_budget *
     return status;
 }
 
-/* `wait` NULL: the end is not waited for. */
+/* `wait` NULL: does not wait for the end. */
 static rowlock_status ask(asking *a, found *it, const rl_budget *wait, rowlock_error *err)
 {
     RL_TRY(find(a->client, a->name, it, err));

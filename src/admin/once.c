@@ -1,4 +1,4 @@
-/* The ledger of what is done once in a period, for looking at. */
+/* Lists the ledger of what is done once in a period. */
 #include <string.h>
 
 #include "admin/admin.h"

@@ -27,9 +27,9 @@ static rowlock_status check_period(const char *name, const rl_period *period, ro
     if (period->start_us >= 0 && period->start_us < period->end_us &&
         period->end_us <= ROWLOCK_ONCE_TIME_MAX)
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_INVALID,
-                   "'%s': a period begins in 1970 or later and ends after that, before 10000",
-                   name);
+    return rl_fail(
+        err, ROWLOCK_INVALID,
+        "'%s': a period begins in 1970 or later and ends after that, before the year 10000", name);
 }
 
 rowlock_status rowlock_once_begin(rowlock_hold *hold, int64_t start_us, int64_t end_us,
@@ -103,9 +103,11 @@ rowlock_status rowlock_once_get(rowlock_client *client, const rowlock_once_get_o
     if (options.limit == 0)
         options.limit = LIMIT_DEFAULT;
     if (options.ends_after_us < 0 || options.ends_after_us > ROWLOCK_ONCE_TIME_MAX)
-        return rl_fail(err, ROWLOCK_INVALID, "a period ends in 1970 or later, and before 10000");
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a period ends in 1970 or later, and before the year 10000");
     if (options.starts_before_us < 0 || options.starts_before_us > ROWLOCK_ONCE_TIME_MAX)
-        return rl_fail(err, ROWLOCK_INVALID, "a period begins in 1970 or later, and before 10000");
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a period begins in 1970 or later, and before the year 10000");
     if (options.starts_before_us == 0)
         options.starts_before_us = ROWLOCK_ONCE_TIME_MAX;
     return rl_once_list(client, &options, runs, err);

@@ -12,7 +12,7 @@ typedef struct asking {
     rowlock_ask_options how;
 } asking;
 
-/* `info`: as it was just before. */
+/* `info`: the lock as it was just before the ask. */
 static void tell(const asking *self, const rowlock_info *info)
 {
     char grace[CLI_HUMANE];
@@ -20,8 +20,8 @@ static void tell(const asking *self, const rowlock_info *info)
     if (self->how.wait_ms)
         cli_line("%s: let go; it was held by %s", info->name, cli_holder(info, holder));
     else
-        cli_line("asked for %s: held by %s, to stop within %s", info->name,
-                 cli_holder(info, holder), cli_humane(self->how.grace_ms, grace, sizeof grace));
+        cli_line("%s: held by %s, asked to stop within %s", info->name, cli_holder(info, holder),
+                 cli_humane(self->how.grace_ms, grace, sizeof grace));
 }
 
 static void print_json(const asking *self, const rowlock_info *info)

@@ -1,7 +1,7 @@
 /*
  * cli/cmd_lead.c - lead: one instance of a command in a fleet.
  *
- * Each time in line is a `rowlock run` in a process of its own (repeat.h). When its command has
+ * Each wait in line is a `rowlock run` in a process of its own (repeat.h). When its command has
  * ended, in whatever way, the lease is released, and the pause lets another host have it.
  */
 #include <limits.h>
@@ -15,7 +15,7 @@
 enum {
     PAUSE_FIRST_US = 1000000,
     PAUSE_MOST_US = 60000000,
-    STEADY_US = 60000000,  /* a command that has run for so long does well */
+    STEADY_US = 60000000,  /* a command that ran for so long resets the pause */
     CONNECT_MS = 86400000, /* it waits for the server, too */
 };
 
@@ -25,7 +25,7 @@ typedef struct leading {
     int64_t pause_us; /* the next one */
 } leading;
 
-/* What waiting does not mend. (A token that went back is mended by taking it again: DAMAGED.) */
+/* Waiting would not help. (After DAMAGED, a token that went back, it helps to acquire again.) */
 static bool is_final(const run_report *report)
 {
     switch (report->status) {

@@ -58,7 +58,7 @@ static void print(const asked *a, const seen *now)
         cli_line("%s", now->leader.value);
 }
 
-/* The other end of a pipe tells of its end without being written to. */
+/* poll() tells without a write that the other end of a pipe is closed. */
 static void *await_last_reader(void *gone)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};

@@ -18,7 +18,7 @@ enum {
     CATCH_UP_MOST = 7
 };
 
-/* Its process alone is in that zone. */
+/* The run's own process alone is in that zone. */
 static void use_zone(const run_options *options)
 {
     period_zone_use(((const once_job *)options->role_data)->tz);
@@ -26,7 +26,7 @@ static void use_zone(const run_options *options)
 
 /* ------------------------------------------------------------------------- arguments */
 
-/* The next period, if this one was done. */
+/* On to the next period, if this one was done. */
 static bool is_another(void *data, const run_report *report, int exit_status, int64_t *pause_us)
 {
     (void)data;
@@ -66,7 +66,7 @@ static bool take_nonblock(void *into, const char *value)
     return true;
 }
 
-/* Without --wait the lock is waited for, and what it comes after is not. */
+/* Without --wait it waits for the lock, and not for OTHER (--after). */
 static void settle_waits(once_job *job)
 {
     const int64_t wait_ms = job->run.acquire.wait_ms;
@@ -80,8 +80,9 @@ static bool check_periods(once_job *job)
     if (!period_parse(job->per, job->at, &job->rule, &why))
         return !cli_usage("%s", why);
     if (!period_zone_exists(job->tz))
-        return !cli_usage("--tz=%s is no time zone that this system knows, such as Europe/Berlin",
-                          job->tz);
+        return !cli_usage(
+            "--tz=%s is not a time zone that this system knows; give one such as Europe/Berlin",
+            job->tz);
     if (job->after && strcmp(job->after, job->run.context.operands[0]) == 0)
         return !cli_usage("--after=%s is the name itself; give another one", job->after);
     if (job->again && job->catch_up != CATCH_UP_SKIP)
@@ -98,7 +99,7 @@ static bool take_command(once_job *job)
     return run_take_command(out, &once_role, 1, "once in a period as");
 }
 
-/* (One that was given as it is anyway, such as --tz=UTC, is not seen.) */
+/* (An option that was given with its default value, such as --tz=UTC, is not noticed.) */
 static bool has_run_options(const once_job *job)
 {
     const run_options *given = &job->run;
@@ -115,7 +116,7 @@ static bool has_run_options(const once_job *job)
 static bool check_status(const once_job *job)
 {
     if (has_run_options(job))
-        return !cli_usage("'once status' runs nothing, and takes --json alone");
+        return !cli_usage("'once status' runs nothing, and takes only --json");
     return cli_operands(&job->run.context, 1, 2, "one NAME at most");
 }
 
@@ -135,7 +136,7 @@ static bool check(void *into)
     if (job->status)
         return check_status(job);
     if (!job->per)
-        return !cli_usage("once wants --per, how long a period is: --per=1d");
+        return !cli_usage("once needs --per, the length of a period, such as --per=1d");
     if (context->json)
         return !cli_usage("--json is for 'once status'");
     settle_waits(job);

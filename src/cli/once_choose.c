@@ -2,7 +2,7 @@
  * cli/once_choose.c - once: which period is to be done. See once_job.h.
  *
  * The present one, by the server's time; with --catch-up first those that were missed since the
- * newest one of the ledger, the oldest first.
+ * newest one in the ledger, the oldest first.
  */
 #include <stdio.h>
 
@@ -21,9 +21,9 @@ static bool is_done(const rowlock_once_run *row)
     return row->state == ROWLOCK_ONCE_RUN_DONE;
 }
 
-/* ------------------------------------------------------------------ what it comes after */
+/* ------------------------------------------------------------------- OTHER, of --after */
 
-/* Done for ours is a period that begins in it, or that has the whole of it in itself. */
+/* A period of OTHER counts for ours if it begins within ours, or contains the whole of ours. */
 rowlock_status once_look_at_other(run *self, const period *p, bool *done)
 {
     const rowlock_once_get_options options = {.name = once_job_of(self)->after,
@@ -49,9 +49,9 @@ static bool is_to_be_retried(const once_job *job, const rowlock_once_run *row)
     return !is_done(row) && row->attempts < job->attempts;
 }
 
-/* The periods between the ledger's last one and the present one, the newest first; the last one
- * itself, if it is to be tried again. *used_up: it is not done and has no attempt left. Returns how
- * many they are. */
+/* The periods between the ledger's last one and the present one, the newest first; with them the
+ * last one itself, if it is to be tried again. *used_up: the last one is not done and has no
+ * attempt left. Returns how many there are. */
 static unsigned find_missed(const once_job *job, const rowlock_once_run *last,
                             const period *present, period *missed, bool *used_up)
 {
@@ -97,12 +97,13 @@ static void say_used_up(run *self, const rowlock_once_run *row)
     job->shared->used_up = true;
     period_text(row->start_us, start);
     run_waiting_hide(atomic_load(&self->waiting));
-    cli_say("%s: the period from %s was attempted %u times and is not done; the next one is begun",
-            self->name, start, row->attempts);
+    cli_say(
+        "%s: the period from %s was attempted %u times and is not done; going on to the next one",
+        self->name, start, row->attempts);
 }
 
-/* The oldest of the missed ones; those in which OTHER was not done are left out, for they are over.
- * *chosen stays as it is where none is left. */
+/* Chooses the oldest of the missed ones; those in which OTHER was not done are left out, for they
+ * are over. *chosen stays as it is where none is left. */
 static rowlock_status choose_missed(run *self, const period *missed, unsigned count, period *chosen)
 {
     for (unsigned i = count; i-- > 0;) {

@@ -1,8 +1,8 @@
 /*
  * cli/once_role.c - once: what it does before and after COMMAND. See once_job.h.
  *
- * To enter: which period is to be done; wait for what it comes after; take the lease; look again,
- * for the wait may have been long; begin.
+ * To enter: choose the period; wait for OTHER (--after); take the lease; choose again, for the wait
+ * may have been long; begin the period.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "rowlock/rowlock_once.h"
 
 enum {
-    ASK_US = 1000000, /* between two looks at what it comes after */
+    ASK_US = 1000000, /* between two looks whether OTHER (--after) was done */
     TICK_US = 50000
 };
 
@@ -46,7 +46,7 @@ static void say_done(run *self, const once_chosen *c)
         cli_say("%s: the period from %s was done already, by %s", self->name, start, c->by);
 }
 
-/* ---------------------------------------------------------------- what it comes after */
+/* ------------------------------------------------------------------ OTHER, of --after */
 
 /* Until then, or for a second, or until this process is to end. */
 static void pause_until(run *self, int64_t until_us)
@@ -57,7 +57,7 @@ static void pause_until(run *self, int64_t until_us)
         usleep(TICK_US);
 }
 
-/* It is not done, and is waited for no longer. */
+/* OTHER (--after) is not done, and the wait for it is over. */
 static rowlock_status refuse(run *self, const period *p)
 {
     const once_job *job = once_job_of(self);
@@ -71,12 +71,11 @@ static rowlock_status refuse(run *self, const period *p)
         return status;
     self->refused = ONCE_OTHER_NOT_DONE;
     if (never)
-        return fail(self, ROWLOCK_TIMEOUT, "%s: nobody has ever done '%s', after which it comes",
-                    self->name, job->after);
+        return fail(self, ROWLOCK_TIMEOUT, "%s: '%s' (--after) was never run", self->name,
+                    job->after);
     period_text(p->start_us, start);
-    return fail(self, ROWLOCK_TIMEOUT,
-                "%s: %s, after which it comes, was not done yet in the period from %s", self->name,
-                job->after, start);
+    return fail(self, ROWLOCK_TIMEOUT, "%s: '%s' (--after) was not done yet in the period from %s",
+                self->name, job->after, start);
 }
 
 static once_next await_other(run *self, const period *p, int64_t until_us, rowlock_status *status)
@@ -197,7 +196,7 @@ static rowlock_status enter(run *self, const rowlock_acquire_options *how)
     return status;
 }
 
-/* What was done is done, however the release ends: it says so, and no more. */
+/* What was done stays done, however the release ends: a failed release is only reported. */
 static rowlock_status release_done(run *self, const rowlock_release_options *how)
 {
     rowlock_error err;
@@ -214,11 +213,11 @@ static void note_failure(run *self)
 {
     rowlock_error err;
     if (rowlock_once_failed(self->hold, self->exit_status, &err) != ROWLOCK_OK)
-        cli_say("%s: the ledger could not be told that it has failed: %s", self->name, err.message);
+        cli_say("%s: the failure could not be recorded in the ledger: %s", self->name, err.message);
 }
 
-/* A command that was ended since its lock was being lost has said nothing of its work: the next one
- * finds that it died, and tries again. */
+/* Of a command that was ended because its lock was being lost nothing is recorded: the next caller
+ * finds that the attempt died, and makes another one. */
 static rowlock_status leave(run *self, const rowlock_release_options *how)
 {
     if (!self->ended && self->exit_status != 0) {

@@ -72,7 +72,7 @@ static const cli_column columns[] = {
 };
 #undef AT
 
-/* Page after page; the name of the last row of one stays as long as that does. */
+/* Page after page; a page is freed only after the next one was read from its last name on. */
 static rowlock_status print_all(cli_rows *rows, rowlock_client *client, rowlock_error *err)
 {
     rowlock_once_get_options options = {.limit = PAGE};
@@ -121,9 +121,9 @@ int once_status(const cli_context *context, const char *name)
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
     const bool unknown = name && rows.count == 0;
-    cli_rows_end(&rows, unknown ? NULL : "nothing was done once in a period yet");
+    cli_rows_end(&rows, unknown ? NULL : "the ledger has no periods yet");
     if (unknown)
-        cli_say("nothing was done once in a period as '%s'", name);
+        cli_say("the ledger has no period of '%s'", name);
     return unknown ? rowlock_status_exit(ROWLOCK_NOT_FOUND) : 0;
 }
 

@@ -15,13 +15,13 @@ typedef struct repeating {
     run_report *report; /* the run's process writes it */
     sigset_t before, waited;
     struct sigaction child_before;
-    bool told; /* a signal was to end us */
+    bool told; /* a signal has told us to end */
 } repeating;
 
 static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* What is ignored (nohup) stays ignored; but children that nobody waits for would vanish with their
- * exit status. */
+/* A signal that is ignored (nohup) stays ignored; but not SIGCHLD: children would vanish together
+ * with their exit status. */
 static void block_signals(repeating *self)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -59,15 +59,15 @@ static int await_signal(const repeating *self, siginfo_t *info, int64_t until_us
     return number < 0 ? 0 : number;
 }
 
-/* The kernel sends what is typed at a terminal to the run, too; that the terminal is gone, to the
- * leader of the session alone. */
+/* The kernel sends a signal that is typed at a terminal to the run, too; but the SIGHUP of a
+ * terminal that is gone only to the leader of the session. */
 static bool has_heard(const siginfo_t *info)
 {
     const bool to_leader = info->si_signo == SIGHUP && getsid(0) == getpid();
     return info->si_code == SI_KERNEL && !to_leader;
 }
 
-/* (A run that waits would be ended by any signal.) */
+/* (SIGUSR1 or SIGUSR2 would end a run that still waits for its lock.) */
 static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
 {
     const bool deadly = is_deadly(info->si_signo);
@@ -134,7 +134,7 @@ static int exit_status_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A signal was to end us, and the run has ended. */
+/* The exit status where a signal has told us to end, and the run has ended. */
 static int told_status(const repeating *self, int status)
 {
     if (!self->r->hands_over)

@@ -251,7 +251,7 @@ bool rl_hold_asked(rowlock_hold *hold, rowlock_asked *asked)
     return is_asked;
 }
 
-/* Who asked for another token has asked another hold. */
+/* An ask that names another token was for another hold. */
 static void can_be_asked(rowlock_hold *hold)
 {
     rl_held *held = &hold->held;

@@ -12,7 +12,7 @@
 #include "engine/look.h"
 #include "wait/backoff.h"
 
-#define LOOK_FIRST_US 500000 /* between two looks of who waits; less up to half of it */
+#define LOOK_FIRST_US 500000 /* between two looks of a call that waits; less up to half of it */
 #define LOOK_MOST_US  1000000
 
 rowlock_status rl_value_check(const char *value, rowlock_error *err)
@@ -25,7 +25,7 @@ rowlock_status rl_value_check(const char *value, rowlock_error *err)
 typedef struct publishing {
     const rowlock_hold *hold;
     const char *value;
-    uint64_t number; /* which one of the hold's: what comes late changes nothing */
+    uint64_t number; /* of the hold's values: one that comes late changes nothing */
     const rl_budget *budget;
     bool open; /* a request's reply was lost */
 } publishing;
@@ -53,7 +53,7 @@ static rowlock_status publish_once(publishing *p, rl_done *done, rowlock_error *
     return rl_no_effect(status, err);
 }
 
-/* Nothing matched: it is lost, or somebody stopped the statement (KILL QUERY). */
+/* No row matched: the lease is lost, or somebody stopped the statement (KILL QUERY). */
 static rowlock_status not_published(const publishing *p, rowlock_error *err)
 {
     const rowlock_hold *hold = p->hold;
@@ -103,8 +103,8 @@ rowlock_status rl_leader_publish(rowlock_hold *hold, const char *value, rowlock_
     if (status != ROWLOCK_TIMEOUT && status != ROWLOCK_UNAVAILABLE)
         return status;
     return rl_fail(err, p.open ? ROWLOCK_UNKNOWN : ROWLOCK_UNAVAILABLE,
-                   "the server could not be asked in time: the value of '%s' %s",
-                   hold->locks[0].name, p.open ? "may be published" : "was not published");
+                   "the server could not be reached in time: the value of '%s' %s",
+                   hold->locks[0].name, p.open ? "may have been published" : "was not published");
 }
 
 /* --------------------------------------------------------------------------------- observe */
@@ -166,7 +166,7 @@ static rowlock_status attempt_observe(void *data, int64_t *hint_us, rowlock_erro
     if (!o->now.leads)
         return rl_fail(err, ROWLOCK_BUSY, "nobody leads '%s'", o->name);
     *hint_us = o->now.remaining_ms * 1000 + 1000;
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' is led by %s still (token %" PRIu64 ")", o->name,
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is still led by %s (token %" PRIu64 ")", o->name,
                    o->now.owner_label, o->now.token);
 }
 

@@ -23,7 +23,7 @@ typedef struct once {
     const char *name;
     rl_trace request; /* the last one that changes the row ... */
     bool open;        /* ... whose reply was lost */
-    bool unread;      /* it has changed the row, or may have, and nobody has looked since */
+    bool unread;      /* it has changed the row, or may have, and the row was not read since */
 } once;
 
 static once once_of(const rowlock_hold *hold, const rl_budget *budget)
@@ -48,8 +48,8 @@ static rowlock_status settle(once *o, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* OK: *rows were there to be changed. Not `patient`, a try waits for a transaction that is open for
- * a moment only, which a server that is slow may take, too. */
+/* OK: *rows were there to be changed. Where it is not `patient`, a try waits only for a moment for
+ * an open transaction, which a slow server may take, too. */
 static rowlock_status change(once *o, bool patient, rl_sql_id id, const rl_value *values,
                              uint64_t *rows, rowlock_error *err)
 {
@@ -63,8 +63,7 @@ static rowlock_status change(once *o, bool patient, rl_sql_id id, const rl_value
         return ROWLOCK_UNAVAILABLE;
     if (status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_BUSY,
-                       "'%s': its row, or the period's, is locked by a transaction that is open",
-                       o->name);
+                       "'%s': its row, or the period's, is locked by an open transaction", o->name);
     return status;
 }
 
@@ -154,17 +153,17 @@ static rowlock_status insert(beginning *b, rowlock_error *err)
     const rl_value values[] = {rl_u64((uint64_t)b->period.start_us),
                                rl_u64((uint64_t)b->period.end_us), rl_u64(lock->id),
                                rl_u64(lock->version), rl_text(b->o.hold->owner)};
-    uint64_t ignored = 0; /* one that is there already counts, too */
+    uint64_t ignored = 0; /* a row that is there already is counted, too */
     return change(&b->o, true, RL_SQL_ONCE_INSERT, values, &ignored, err);
 }
 
-/* Whatever became of what the row tells of. */
+/* It is begun anew, whatever the row says of an earlier attempt. */
 static bool is_anew(const beginning *b, const ledger_look *seen)
 {
     return b->again || seen->other;
 }
 
-/* A transaction that is open may have said that a running one is done. */
+/* An open transaction may have said that a running attempt is done: a try hardly waits for it. */
 static rowlock_status take(beginning *b, const ledger_look *seen, rowlock_error *err)
 {
     const bool patient = strcmp(seen->state, "running") != 0;
@@ -181,7 +180,7 @@ static rowlock_status take(beginning *b, const ledger_look *seen, rowlock_error 
     return change(&b->o, patient, RL_SQL_ONCE_TAKE, values, &ignored, err);
 }
 
-/* What can be said without a change. BUSY: it is to be begun. */
+/* What can be answered without a change. BUSY: the period is to be begun. */
 static rowlock_status decide(const beginning *b, const ledger_look *seen, rowlock_error *err)
 {
     const bool done = strcmp(seen->state, "done") == 0;
@@ -201,7 +200,7 @@ static rowlock_status decide(const beginning *b, const ledger_look *seen, rowloc
     if (seen->token >= b->o.hold->locks[0].version)
         return rl_fail(err, ROWLOCK_DAMAGED,
                        "'%s': somebody else has begun the period with token %" PRIu64
-                       ", though this hold's (%" PRIu64 ") is to be higher",
+                       ", though this hold's (%" PRIu64 ") should be higher",
                        b->o.name, seen->token, b->o.hold->locks[0].version);
     return ROWLOCK_BUSY;
 }

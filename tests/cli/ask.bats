@@ -25,7 +25,7 @@ heard() {
 
 asked_for() {
     works rl ask "$@" "$L"
-    [[ $output == "asked for $L: held by "*" sh, to stop within "* ]]
+    [[ $output == "$L: held by "*" sh, asked to stop within "* ]]
 }
 
 @test "ask: the command gets SIGTERM, and its end is an ordinary release" {

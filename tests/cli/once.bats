@@ -243,7 +243,7 @@ waiter_is_there() {
     [ "$(cut -c 1-4,21- <"$D/runs")" = "$((Y - 2)) 1
 $((Y - 2)) 2" ]
     echo 0 >"$D/status"
-    fails 1 "$L: the period from $((Y - 2))-01-01T00:00:00Z was attempted 2 times and is not done; the next one is begun" \
+    fails 1 "$L: the period from $((Y - 2))-01-01T00:00:00Z was attempted 2 times and is not done; going on to the next one" \
         once_in $YEAR --catch-up=all --attempts=2
     [ "$(tail -n 2 "$D/runs" | cut -c 1-4 | tr '\n' ' ')" = "$((Y - 1)) $Y " ]
     has_run 4
@@ -318,13 +318,13 @@ moved() {
     moved "state = 'failed', token = 77"
     echo 3 >"$D/go"
     ends_with 3 "$FIRST"
-    grep -F "$L: the ledger could not be told that it has failed: " "$D/err"
+    grep -F "$L: the failure could not be recorded in the ledger: " "$D/err"
 }
 
 @test "--after: only when the other one was done" {
-    fails 75 "$L: nobody has ever done '$L other', after which it comes" once_in $YEAR --after="$L other"
+    fails 75 "$L: '$L other' (--after) was never run" once_in $YEAR --after="$L other"
     is_silent 9 rl once $YEAR "$L other" -- sh -c 'exit 9'
-    fails 75 "$L: $L other, after which it comes, was not done yet in the period from $(this_year)-01-01T00:00:00Z" \
+    fails 75 "$L: '$L other' (--after) was not done yet in the period from $(this_year)-01-01T00:00:00Z" \
         once_in $YEAR --after="$L other"
     # -E is for somebody else's lock.
     fails 75 "*was not done yet*" once_in $YEAR -E 0 --after="$L other"
@@ -366,11 +366,11 @@ moved() {
     rl show --json "$L" | jq -es --arg year "$(this_year)" '.[0] | .period_state == "failed" and (.period_start | startswith($year))
         and (.period_end | startswith("\(($year | tonumber) + 1)-01-01T00:00:00"))'
     rl ls -a | grep -qE "^$L +free, failed \(until $(($(this_year) + 1))-01-01 00:00\) +lease"
-    fails 66 "nothing was done once in a period as '$L none'" rl once status "$L none"
+    fails 66 "the ledger has no period of '$L none'" rl once status "$L none"
 }
 
 @test "what is none: one line, nothing is run, nothing is changed" {
-    misused "once wants --per*" rl once "$L" -- touch "$D/never"
+    misused "once needs --per*" rl once "$L" -- touch "$D/never"
     for per in 0d 7m 5h 1y d '' 5month 1.5d; do
         misused "--per is a number*" rl once --per="$per" "$L" -- touch "$D/never"
     done
@@ -378,7 +378,7 @@ moved() {
     misused "--at is a time of the day*" rl once --per=1d --at=25:00 "$L" -- touch "$D/never"
     misused "--at is a day and a time*" rl once --per=1w --at='Mo 02:00' "$L" -- touch "$D/never"
     for zone in Europe/Atlantis ../zoneinfo/UTC /etc/localtime '' CET-1CEST; do
-        misused "--tz=$zone is no time zone*" rl once --per=1d --tz="$zone" "$L" -- touch "$D/never"
+        misused "--tz=$zone is not a time zone*" rl once --per=1d --tz="$zone" "$L" -- touch "$D/never"
     done
     misused "*" rl once --per=1d --catch-up=some "$L" -- touch "$D/never"
     misused "*" rl once --per=1d --catch-up-most=0 "$L" -- touch "$D/never"

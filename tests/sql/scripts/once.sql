@@ -77,7 +77,7 @@ a> CALL rowlock_release('week', @t);
 a> CALL rowlock_acquire('week', 30, 0, @t);
 a> UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET o.token = 3 WHERE resource_name = 'week';
 a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-30', 2, FALSE, @s, @n);
-= ERROR RLDMG: somebody else has begun the period of 'week' with token 3, though this one (3) is to be higher
+= ERROR RLDMG: somebody else has begun the period of 'week' with token 3, though this one (3) should be higher
 a> CALL rowlock_release('week', @t);
 
 # In a transaction: done with the rows, or not at all; and once.
