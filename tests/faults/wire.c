@@ -421,7 +421,8 @@ TS_ONCE(test_a_break_behind_a_release)
     assert_held(hold);
 }
 
-/* The holder of a broken lease opens it when its work has ended; a break may end just that connection. */
+/* The holder of a broken lease opens it when its work has ended; the break may end just the
+ * connection on which it says so. */
 TS_ONCE(test_a_broken_lease_opens_in_spite_of_a_lost_word)
 {
     TS_CLIENT *client = through_open();
