@@ -63,8 +63,8 @@ TS_ONCE(test_a_latch_member_is_killed_at_each_step)
         WANT(OK, rowlock_latch_down(patient, name, "other", 0, &ts_err));
         /* Joined, it has not counted; else it has. */
         rowlock_status status = wait_for(name, SOON + 10000);
-        print_message("# %s, %s: %s\n", steps[i / 2], i % 2 ? "done" : "under way",
-                      rowlock_status_name(status));
+        print_message("# %s, %s: %s %s\n", steps[i / 2], i % 2 ? "done" : "under way",
+                      rowlock_status_name(status), status == ROWLOCK_OK ? "" : ts_err.message);
         assert_int_equal(status, i / 2 > 0 ? ROWLOCK_OK : ROWLOCK_LOST);
         next_generation_is_new(name);
     }
