@@ -87,7 +87,7 @@ static rowlock_status print_changes(const asked *a, seen *now, rowlock_client *c
 /* For as long as somebody reads them. The thread, and what it fires, end with the process. */
 static rowlock_status watch(const asked *a, seen *now, rowlock_client *client, rowlock_error *err)
 {
-    rowlock_cancel *gone = NULL;
+    static rowlock_cancel *gone; /* the thread's, too */
     pthread_t thread;
     rowlock_status status = rowlock_cancel_new(&gone, err);
     if (status == ROWLOCK_OK && pthread_create(&thread, NULL, await_last_reader, gone) == 0)
