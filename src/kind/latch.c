@@ -151,6 +151,15 @@ static rowlock_status some_to_come(const latch *l, const latch_look *seen, rowlo
                    seen->count);
 }
 
+/* A reply was lost; `err` has why nobody could say what became of the request. */
+static rowlock_status unknown(const char *name, const char *what, rowlock_error *err)
+{
+    rl_error_prefix(err, "'%s' may have been %s: the reply was lost, and then: ", name, what);
+    if (err)
+        err->status = ROWLOCK_UNKNOWN;
+    return ROWLOCK_UNKNOWN;
+}
+
 /* ---------------------------------------------------------------------------------- settle */
 
 /* Once it is settled, in whatever way, its row says so. */
@@ -298,10 +307,7 @@ rowlock_status rl_latch_set(rowlock_client *client, const rl_budget *budget, con
     rl_client_owner(client, owner);
     rowlock_status status = rl_attempt_until(&how, attempt_set, &s, err);
     if (status != ROWLOCK_OK && s.open)
-        return rl_fail(err, ROWLOCK_UNKNOWN,
-                       "the reply was lost and the server could not be asked again: '%s' may be "
-                       "set",
-                       name);
+        return unknown(name, "set", err);
     RL_TRY(status);
     const rl_value earlier[] = {rl_u64(s.l.id)};
     (void)!rl_client_run(client, budget, RL_SQL_LATCH_FORGET, earlier, NULL, NULL);
@@ -475,10 +481,7 @@ static rowlock_status count(counting *c, rowlock_error *err)
     rowlock_status status = rl_attempt_until(&how, attempt_count, c, err);
     if (status == ROWLOCK_OK || !c->open)
         return status;
-    return rl_fail(err, ROWLOCK_UNKNOWN,
-                   "the reply was lost and the server could not be asked again: '%s' may have been "
-                   "%s",
-                   c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted");
+    return unknown(c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted", err);
 }
 
 rowlock_status rl_latch_down(rowlock_client *client, const rl_budget *budget, const char *name,
