@@ -111,23 +111,23 @@ is_marked() {
     rl show --json "$L" | json '.state == "free" and .readers == 0'
 }
 
-# inside N: so many have entered.
-inside() {
-    rl show --json "$L" | json ".readers - .down == $1"
+# A member's command that runs on until $D/go is there; both_work G: those of two members of the generation G run.
+# shellcheck disable=SC2016
+WORK='touch "$D/in.$ROWLOCK_TOKEN.$ROWLOCK_SLOT"; until [ -e "$D/go" ]; do sleep 0.05; done'
+both_work() {
+    [ -e "$D/in.$1.0" ] && [ -e "$D/in.$1.1" ]
 }
 
 @test "break: the members of one generation are lost, who waits for others stays; a number that was mistaken" {
     N=2
-    # shellcheck disable=SC2016
-    work='until [ -e "$D/go" ]; do sleep 0.05; done'
     fails 66 "there is no lock '$L'*" rl break "$L"
-    member one "$work" -t 2s
-    member two "$work" -t 2s
-    poll inside 2
-    member three "$work"
+    member one "$WORK" -t 6s
+    member two "$WORK" -t 6s
+    poll both_work 1
+    member three "$WORK" -t 6s
     poll gathered 1
     fails 1 "nobody of generation 2 is in '$L'; nothing was broken" rl break --token=2 "$L"
-    inside 2
+    rl show --json "$L" | json '.readers == 3 and .down == 1'
     works rl break --token=1 --reason='the feed is late' "$L"
     [ "$output" = "broke $L, a barrier: it had 2 members" ]
     ends_with 75 "${PIDS[one]}"
@@ -137,8 +137,8 @@ inside() {
         and (.[0] | .token == 1 and .held_ms == null and (.detail | startswith("by ") and endswith(": the feed is late")))'
     fails 1 "nobody is in '$L'; there is nothing to break" rl break "$L"
     fails 1 "no such lock is held" rl break --yes "$L*"
-    member four "$work" -t 2s
-    poll inside 2
+    member four "$WORK" -t 6s
+    poll both_work 2
     run -64 rl break "$L*"
     [[ $output == *"$L: a barrier, it has 2 members"* ]]
     works rl break --yes "$L*"
@@ -159,13 +159,11 @@ inside() {
     run -66 rl show "$L"
     # Its break is.
     N=2
-    # shellcheck disable=SC2016
-    member one 'until [ -e "$D/go" ]; do sleep 0.05; done' -t 2s
+    member one "$WORK" -t 6s
     poll gathered 1
     fails 1 "*nobody is in '$L'; there is nothing to break" rl --via=procedures break "$L"
-    # shellcheck disable=SC2016
-    member two 'until [ -e "$D/go" ]; do sleep 0.05; done' -t 2s
-    poll inside 2
+    member two "$WORK" -t 6s
+    poll both_work 1
     fails 1 "*nobody of generation 7 is in '$L'; nothing was broken" rl --via=procedures break --token=7 "$L"
     works rl --via=procedures break "$L"
     ends_with 75 "${PIDS[one]}"
