@@ -325,7 +325,6 @@ typedef struct counting {
     int64_t ttl_us;
     rl_trace *trace;      /* of the last request ... */
     bool open;            /* ... whose reply was lost */
-    int64_t start_us;     /* of the call */
     uint64_t *generation; /* in which it counts; 0: it is open, and nothing was to be done */
 } counting;
 
@@ -386,7 +385,7 @@ static rowlock_status find_member(const counting *c, bool *found, rowlock_error 
 }
 
 /* UNAVAILABLE: it may have counted in a generation that has ended since, of which no count is left.
- */
+ * (Also where the latch was set just before, by less than the way of a reply.) */
 static rowlock_status find_count(const counting *c, bool *found, rowlock_error *err)
 {
     const latch *l = &c->l;
@@ -396,7 +395,7 @@ static rowlock_status find_count(const counting *c, bool *found, rowlock_error *
     RL_TRY(rl_client_read(l->client, l->budget, RL_SQL_LATCH_COUNTED, values, keep_counted, &row,
                           &there, err));
     *found = row.is;
-    if (!row.is && !l->generation && row.set_us < rl_now_us() - c->start_us)
+    if (!row.is && !l->generation && row.set_us < rl_now_us() - c->trace->sent_us)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was set again meanwhile", l->name);
     return ROWLOCK_OK;
 }
@@ -477,7 +476,6 @@ static rowlock_status count(counting *c, rowlock_error *err)
                              .outage_us = c->l.client->outage_us,
                              .backoff = RL_BACKOFF_USUAL,
                              .unsettled = count_is_open};
-    c->start_us = rl_now_us();
     rowlock_status status = rl_attempt_until(&how, attempt_count, c, err);
     if (status == ROWLOCK_OK || !c->open)
         return status;
