@@ -9,7 +9,7 @@ setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
-    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_quorum.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
     export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7" UDF7="$ROOT/docs/man/rowlock-udf.7"
 }
 
