@@ -253,6 +253,7 @@ static const cli_option ls_options[] = {
 
 const cli_command cli_ls = {
     .help = cli_help_ls,
+    .of_quorums = true,
     .options = ls_options,
     .into = CLI_INTO(listed),
     .most = 1,
@@ -463,6 +464,7 @@ static const cli_option show_options[] = {
 
 const cli_command cli_show = {
     .help = cli_help_show,
+    .of_quorums = true,
     .options = show_options,
     .into = CLI_INTO(listed),
     .least = 1,
