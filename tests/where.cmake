@@ -59,6 +59,7 @@ set(ROWLOCK_WHERE
   "cli_(connect|commands|locks|slots|latch|barrier|ask|once) test shared asan                        30      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
+  "cli_quorum                                 test itself servers,asan,coverage       90      1"
   "cli_event                                  test itself servers,asan,coverage       30      1"
   "cli_doctor                                 test itself servers,asan,coverage       18      1"
   "cli_migrate                                test shared servers,asan,coverage       18      1"
