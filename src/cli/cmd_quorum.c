@@ -55,7 +55,8 @@ static const cli_named states[] = {
 /* What the state means, and what to do. */
 static const char *const meanings[] = {
     [ROWLOCK_MEMBER_AWAY] = "",
-    [ROWLOCK_MEMBER_NONE] = "it has no list of members: quorum init; of one that was: quorum rejoin",
+    [ROWLOCK_MEMBER_NONE] =
+        "it has no list of members: quorum init; of one that was: quorum rejoin",
     [ROWLOCK_MEMBER_STRANGE] = "its list was written on another server: quorum rejoin",
     [ROWLOCK_MEMBER_OTHER] = "it has another list of members: quorum replace",
     [ROWLOCK_MEMBER_CLOSED] = "its list is being replaced: quorum replace goes on",
@@ -362,9 +363,8 @@ static bool check(void *into)
 }
 
 static const cli_option options[] = {
-    {0, "ttl-most", CLI_DURATION, CLI_AT(quorum_call, how.ttl_most_ms),
-     .least = ROWLOCK_TTL_MIN_MS, .most = ROWLOCK_QUORUM_TTL_MAX_MS,
-     .wants = "is from 500ms to 5m"},
+    {0, "ttl-most", CLI_DURATION, CLI_AT(quorum_call, how.ttl_most_ms), .least = ROWLOCK_TTL_MIN_MS,
+     .most = ROWLOCK_QUORUM_TTL_MAX_MS, .wants = "is from 500ms to 5m"},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
     {0},
 };

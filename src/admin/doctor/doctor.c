@@ -318,7 +318,8 @@ static void check_replica(rl_doctor *d)
                    rl_query_one(d->conn, RL_SQL_DOCTOR_REPLICA, NULL, &d->io, &found, &rows, NULL));
     if (status != ROWLOCK_OK || !found)
         rl_doctor_tell(
-            d, "replica", ROWLOCK_NOTE, "a member that replicates another one has no vote of its own",
+            d, "replica", ROWLOCK_NOTE,
+            "a member that replicates another one has no vote of its own",
             /* not run */
             rl_doctor_text(
                 d, "GRANT SELECT ON performance_schema.replication_connection_status TO %s;",
@@ -502,8 +503,9 @@ static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
                                    : "statements are stopped again and again (KILL QUERY)");
 }
 
-rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *given, rl_doctor_member *member,
-                                  rowlock_finding_fn fn, void *data, rowlock_error *err)
+rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *given,
+                                  rl_doctor_member *member, rowlock_finding_fn fn, void *data,
+                                  rowlock_error *err)
 {
     rl_wants wants = *given;
     rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data, .member = member};

@@ -107,11 +107,12 @@ static void check_clocks(looking *self)
     }
     if (!ahead || ahead->ahead_us - behind->ahead_us <= APART_US)
         return;
-    tell(self, "clocks", ROWLOCK_CARE,
-         "no lock depends on it; but when a clock is put right by a jump ahead, leases end early at "
-         "that member",
-         "let NTP run on all members", "%s is %.1f s ahead of %s", ahead->where,
-         (double)(ahead->ahead_us - behind->ahead_us) / 1e6, behind->where);
+    tell(
+        self, "clocks", ROWLOCK_CARE,
+        "no lock depends on it; but when a clock is put right by a jump ahead, leases end early at "
+        "that member",
+        "let NTP run on all members", "%s is %.1f s ahead of %s", ahead->where,
+        (double)(ahead->ahead_us - behind->ahead_us) / 1e6, behind->where);
 }
 
 /* One that cannot be looked at is a finding. */

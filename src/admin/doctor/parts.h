@@ -64,8 +64,8 @@ rowlock_status rl_role_check(const char *role, rowlock_error *err) RL_MUST_USE;
 bool rl_role_is_of_schema(const char *role);
 
 /* `member`: of a quorum, and gets what was seen; NULL: a server by itself. */
-rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *wants, rl_doctor_member *member,
-                                  rowlock_finding_fn fn, void *data,
+rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *wants,
+                                  rl_doctor_member *member, rowlock_finding_fn fn, void *data,
                                   rowlock_error *err) RL_MUST_USE;
 
 /* Statements that wait for a metadata lock and who has it; transactions that are open for long. */

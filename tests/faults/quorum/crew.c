@@ -26,7 +26,7 @@ static void start(crew *c, unsigned i)
     static const quorum_actor probe = {.ttl_ms = 1000};
     const bool probes = i == QUORUM_ACTORS;
     const quorum_actor *a = probes ? &probe : &c->plan->actors[i];
-    process *p = &c->of[i];
+    life *p = &c->of[i];
     char urls[2000];
     char who[20];
     char ttl[24];
@@ -58,7 +58,7 @@ void crew_begin(crew *c, world *w, const quorum_plan *p)
         start(c, i);
 }
 
-static bool bury(crew *c, process *p)
+static bool bury(crew *c, life *p)
 {
     int status = 0;
     if (p->pid == 0 || waitpid(p->pid, &status, WNOHANG) != p->pid)
@@ -77,7 +77,7 @@ void crew_tend(crew *c)
 {
     int64_t now = history_now();
     for (unsigned i = 0; i < c->plan->actor_count; i++) {
-        process *p = &c->of[i];
+        life *p = &c->of[i];
         if (bury(c, p))
             p->replace_at = now + c->plan->actors[i].respawn_ms * 1000;
         if (p->pid == 0 && now >= p->replace_at)
@@ -87,7 +87,7 @@ void crew_tend(crew *c)
 
 bool crew_signal(crew *c, unsigned actor, int signal)
 {
-    const process *p = &c->of[actor];
+    const life *p = &c->of[actor];
     if (p->pid == 0)
         return false;
     history_log(&c->world->log, "kill target=%u signal=%d", p->who, signal);
@@ -97,7 +97,7 @@ bool crew_signal(crew *c, unsigned actor, int signal)
 
 bool crew_stop(crew *c, unsigned actor)
 {
-    process *p = &c->of[actor];
+    life *p = &c->of[actor];
     if (p->pid == 0 || p->stopped)
         return false;
     history_log(&c->world->log, "stop target=%u", p->who);
@@ -108,7 +108,7 @@ bool crew_stop(crew *c, unsigned actor)
 
 void crew_continue(crew *c, unsigned actor)
 {
-    process *p = &c->of[actor];
+    life *p = &c->of[actor];
     if (!p->stopped)
         return;
     kill(p->pid, SIGCONT);
@@ -131,7 +131,7 @@ static void await_end(crew *c)
     if (POLL_UNTIL(all_buried(c), END_MS))
         return;
     for (unsigned i = 0; i <= QUORUM_ACTORS; i++) {
-        const process *p = &c->of[i];
+        const life *p = &c->of[i];
         if (p->pid == 0)
             continue;
         history_log(&c->world->log, "hung target=%u", p->who);
@@ -143,7 +143,7 @@ static void await_end(crew *c)
 void crew_end(crew *c)
 {
     for (unsigned i = 0; i < c->plan->actor_count; i++) {
-        process *p = &c->of[i];
+        life *p = &c->of[i];
         crew_continue(c, i);
         if (p->pid == 0)
             continue;

@@ -6,20 +6,20 @@
 
 #include "faults/quorum/world.h"
 
-typedef struct process {
+typedef struct life {
     pid_t pid;    /* 0: it does not live */
     unsigned who; /* in the history; each life has its own */
     int in;       /* its stdin: it is to end when that does */
     bool stopped;
     int64_t replace_at; /* microseconds; when there is to be another */
     unsigned lives;
-} process;
+} life;
 
 typedef struct crew {
     world *world;
     const quorum_plan *plan;
     unsigned last_who;
-    process of[QUORUM_ACTORS + 1]; /* the actors, and the probe at the end */
+    life of[QUORUM_ACTORS + 1]; /* the actors, and the probe at the end */
 } crew;
 
 void crew_begin(crew *c, world *w, const quorum_plan *p);

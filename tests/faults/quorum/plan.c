@@ -33,6 +33,14 @@ quorum_fault_kind quorum_kind_of(const char *word)
     return (quorum_fault_kind)kind;
 }
 
+/* Any; to take and renew; to free; to make sure that others know the token. */
+static const char *const texts[] = {NULL, NULL, NULL, NULL};
+
+const char *quorum_text_of(unsigned text)
+{
+    return texts[text];
+}
+
 static quorum_actor plan_actor(dice *d)
 {
     quorum_actor a = {.proxied = dice_roll(d, 1U << QUORUM_MEMBERS)};
@@ -141,8 +149,8 @@ void quorum_print(const quorum_plan *p, FILE *out)
         const quorum_fault *f = &p->faults[i];
         const char *text = quorum_text_of(f->text);
         fprintf(out,
-                "  at %" PRId64 " ms: %s for %" PRId64 " ms (member %u, actor %u, %s, '%s', nth %u, %" PRId64
-                " ms)\n",
+                "  at %" PRId64 " ms: %s for %" PRId64
+                " ms (member %u, actor %u, %s, '%s', nth %u, %" PRId64 " ms)\n",
                 f->at_ms, quorum_word(f->kind), f->last_ms, f->member + 1, f->actor,
                 f->up ? "up" : "down", text ? text : "any", f->nth, f->ms);
     }

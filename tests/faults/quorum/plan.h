@@ -11,9 +11,9 @@
 /* X(NAME, word, does it last?, where) */
 #define QUORUM_FAULTS(X)                                                                           \
     X(NONE, "none", false, NOWHERE)                                                                \
-    X(KILL, "kill", false, ACTOR)              /* SIGKILL of a process */                          \
-    X(TERM, "term", false, ACTOR)              /* SIGTERM */                                       \
-    X(STOP, "stop", true, ACTOR)               /* SIGSTOP, then SIGCONT */                         \
+    X(KILL, "kill", false, ACTOR)               /* SIGKILL of a process */                         \
+    X(TERM, "term", false, ACTOR)               /* SIGTERM */                                      \
+    X(STOP, "stop", true, ACTOR)                /* SIGSTOP, then SIGCONT */                        \
     X(MEMBER_KILL, "member-kill", true, SERVER) /* SIGKILL, down for a while */                    \
     X(MEMBER_STOP, "member-stop", true, SERVER) /* SIGSTOP of a member, then SIGCONT */            \
     X(MEMBER_WIPE, "member-wipe", true, SERVER) /* killed, its data gone; it rejoins later */      \
@@ -22,17 +22,18 @@
     X(READ_ONLY, "read-only", true, SERVER)                                                        \
     X(KILL_CONNECTION, "kill-connection", false, SERVER)                                           \
     X(KILL_QUERY, "kill-query", false, SERVER)                                                     \
-    X(CUT, "cut", false, PROXY)                 /* every connection through a member's proxy */    \
-    X(CUT_AFTER, "cut-after", true, PROXY)      /* at a byte */                                    \
-    X(REFUSE, "refuse", true, PROXY)            /* cut, and no new connections */                  \
-    X(STALL, "stall", true, PROXY)              /* nothing flows; no FIN, no RST */                \
-    X(DELAY, "delay", true, PROXY)              /* everything arrives later */                     \
-    X(LATENCY, "latency", true, PROXY)          /* ... by nearly the TTL */                        \
-    X(DRIBBLE, "dribble", true, PROXY)          /* one byte at a time */                           \
+    X(CUT, "cut", false, PROXY)                  /* every connection through a member's proxy */   \
+    X(CUT_AFTER, "cut-after", true, PROXY)       /* at a byte */                                   \
+    X(REFUSE, "refuse", true, PROXY)             /* cut, and no new connections */                 \
+    X(STALL, "stall", true, PROXY)               /* nothing flows; no FIN, no RST */               \
+    X(DELAY, "delay", true, PROXY)               /* everything arrives later */                    \
+    X(LATENCY, "latency", true, PROXY)           /* ... by nearly the TTL */                       \
+    X(DRIBBLE, "dribble", true, PROXY)           /* one byte at a time */                          \
     X(LOSE_COMMAND, "lose-command", true, PROXY) /* a statement never arrives */                   \
-    X(LOSE_REPLY, "lose-reply", true, PROXY)    /* carried out, the reply is lost */               \
-    X(STALL_REPLY, "stall-reply", true, PROXY)  /* carried out, the reply is late */               \
-    X(LATE_COMMAND, "late-command", true, PROXY) /* it arrives late, whatever became of its sender */
+    X(LOSE_REPLY, "lose-reply", true, PROXY)     /* carried out, the reply is lost */              \
+    X(STALL_REPLY, "stall-reply", true, PROXY)   /* carried out, the reply is late */              \
+    X(LATE_COMMAND, "late-command", true,                                                          \
+      PROXY) /* it arrives late, whatever became of its sender */
 
 typedef enum quorum_fault_kind {
 #define QUORUM_FAULT_ENUM(name, word, lasts, where) QUORUM_##name,

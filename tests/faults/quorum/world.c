@@ -6,6 +6,9 @@
 
 enum { HEART_MS = 10, LATE_US = 20000, COMMIT_MS = 150, TIMEOUT_S = 30 };
 
+/* The longest TTL of a quorum; above those of the actors (plan.c). */
+enum { TTL_MOST_MS = 2000 };
+
 static const char *tool_path(const char *name, char path[400])
 {
     const char *tools = getenv("ROWLOCK_TOOLS");
@@ -206,10 +209,10 @@ void world_restart(world *w, member *m, bool wiped)
     snprintf(number, sizeof number, "%u", number_of(w, m));
     m->wiped = wiped;
     wear(w, m);
-    m->job = wiped ? begin((const char *const[]){tool_path("cluster", path), "wipe", w->cluster,
-                                                 number, NULL})
-                   : begin((const char *const[]){tool_path("server", path), "restart", m->folder,
-                                                 NULL});
+    m->job =
+        wiped ? begin((const char *const[]){tool_path("cluster", path), "wipe", w->cluster, number,
+                                            NULL})
+              : begin((const char *const[]){tool_path("server", path), "restart", m->folder, NULL});
     wear_off();
 }
 
@@ -353,4 +356,75 @@ void world_end(world *w)
         ts_proxy_stop(w->member[i].proxy);
     }
     obey((const char *const[]){tool_path("cluster", path), "remove", w->cluster, NULL});
+}
+
+/* As an administrator sets it up; then those that use it may do all they like there. */
+static void make_quorum(const world *w)
+{
+    const char *members[QUORUM_MEMBERS];
+    char urls[QUORUM_MEMBERS][300];
+    for (unsigned i = 0; i < w->members; i++) {
+        snprintf(urls[i], sizeof urls[i], "mysql://root@localhost/%s?socket=%s", w->schema,
+                 w->member[i].server);
+        const rowlock_client_options one = {.url = urls[i], .connect_timeout_ms = 30000};
+        WANT(OK, rowlock_migrate(&one, NULL, NULL, &ts_err));
+        members[i] = urls[i];
+    }
+    const rowlock_client_options all = {
+        .members = members, .member_count = w->members, .connect_timeout_ms = 30000};
+    const rowlock_quorum_options how = {.ttl_most_ms = TTL_MOST_MS};
+    WANT(OK, rowlock_quorum_init(&all, &how, &ts_err));
+}
+
+static void make_ready(world *w, member *m)
+{
+    make_actor(w, m);
+    assert_true(world_sql(m, "CREATE DATABASE `beat_%s`", w->schema));
+    assert_true(world_sql(m, "CREATE TABLE `beat_%s`.beat (n INT) ENGINE = InnoDB", w->schema));
+    assert_true(world_sql(m, "INSERT INTO `beat_%s`.beat VALUES (0)", w->schema));
+}
+
+/* With other options than the usual ones. */
+static void restart_with(world *w, member *m, const char *option)
+{
+    char path[400];
+    char id[40];
+    snprintf(id, sizeof id, "--server-id=%u", number_of(w, m));
+    end_session(&m->admin);
+    wear(w, m);
+    obey((const char *const[]){tool_path("server", path), "restart", m->folder, "--", id, option,
+                               NULL});
+    wear_off();
+}
+
+void world_begin_run(world *w, const quorum_plan *p, const char *folder)
+{
+    snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
+    snprintf(w->folder, sizeof w->folder, "%s", folder);
+    w->members = p->members;
+    if (p->loose != QUORUM_NOBODY)
+        restart_with(w, &w->member[p->loose], "--innodb-flush-log-at-trx-commit=0");
+    for (unsigned i = 0; i < w->members; i++)
+        make_ready(w, &w->member[i]);
+    make_quorum(w);
+    assert_true(mkdir(folder, 0777) == 0);
+    assert_true(history_open(&w->log, folder, 0));
+    atomic_store(&w->stop_watching, false);
+    assert_int_equal(pthread_create(&w->heart, NULL, beat, w), 0);
+    assert_int_equal(pthread_create(&w->observer, NULL, observe, w), 0);
+}
+
+void world_end_run(world *w, const quorum_plan *p)
+{
+    atomic_store(&w->stop_watching, true);
+    pthread_join(w->heart, NULL);
+    pthread_join(w->observer, NULL);
+    history_log(&w->log, "end");
+    close(w->log.fd);
+    for (unsigned i = 0; i < w->members; i++) {
+        assert_true(world_sql(&w->member[i], "DROP DATABASE `%s`", w->schema));
+        assert_true(world_sql(&w->member[i], "DROP DATABASE IF EXISTS `beat_%s`", w->schema));
+    }
+    if (p->loose != QUORUM_NOBODY)
+        restart_with(w, &w->member[p->loose], NULL);
 }

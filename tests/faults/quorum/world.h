@@ -18,7 +18,7 @@ typedef struct member {
     /* While it is down, frozen, or has just come back, its slowness is no news. */
     atomic_uint faults;
     atomic_uint changes;
-    pid_t job; /* that starts it, or lets it join again; 0: none */
+    pid_t job;  /* that starts it, or lets it join again; 0: none */
     bool wiped; /* it is started anew without data, ... */
     bool joins; /* ... and then asks the others what it is to know */
 } member;
@@ -44,7 +44,7 @@ void world_end(world *w);
 
 /* A fresh quorum, and an empty history in `folder`. */
 void world_begin_run(world *w, const quorum_plan *p, const char *folder);
-void world_end_run(world *w);
+void world_end_run(world *w, const quorum_plan *p);
 
 /* The URLs of its members, separated by blanks: bit i of `proxied`: through the proxy. */
 void world_urls(const world *w, unsigned proxied, char *to, size_t size);
