@@ -358,20 +358,28 @@ void world_end(world *w)
     obey((const char *const[]){tool_path("cluster", path), "remove", w->cluster, NULL});
 }
 
-/* As an administrator sets it up; then those that use it may do all they like there. */
+/* An administrator's. */
+static rowlock_client_options options_of(const world *w, char urls[QUORUM_MEMBERS][300],
+                                         const char *members[QUORUM_MEMBERS])
+{
+    for (unsigned i = 0; i < w->members; i++) {
+        snprintf(urls[i], 300, "mysql://root@localhost/%s?socket=%s", w->schema,
+                 w->member[i].server);
+        members[i] = urls[i];
+    }
+    return (rowlock_client_options){
+        .members = members, .member_count = w->members, .connect_timeout_ms = 30000};
+}
+
 static void make_quorum(const world *w)
 {
     const char *members[QUORUM_MEMBERS];
     char urls[QUORUM_MEMBERS][300];
+    const rowlock_client_options all = options_of(w, urls, members);
     for (unsigned i = 0; i < w->members; i++) {
-        snprintf(urls[i], sizeof urls[i], "mysql://root@localhost/%s?socket=%s", w->schema,
-                 w->member[i].server);
         const rowlock_client_options one = {.url = urls[i], .connect_timeout_ms = 30000};
         WANT(OK, rowlock_migrate(&one, NULL, NULL, &ts_err));
-        members[i] = urls[i];
     }
-    const rowlock_client_options all = {
-        .members = members, .member_count = w->members, .connect_timeout_ms = 30000};
     const rowlock_quorum_options how = {.ttl_most_ms = TTL_MOST_MS};
     WANT(OK, rowlock_quorum_init(&all, &how, &ts_err));
 }
@@ -397,6 +405,19 @@ static void restart_with(world *w, member *m, const char *option)
     wear_off();
 }
 
+static bool all_vote(const world *w)
+{
+    const char *members[QUORUM_MEMBERS];
+    char urls[QUORUM_MEMBERS][300];
+    rowlock_quorum *seen = NULL;
+    const rowlock_client_options all = options_of(w, urls, members);
+    if (rowlock_quorum_get(&all, NULL, &seen, &ts_err) != ROWLOCK_OK)
+        return false;
+    const bool all_of_them = rowlock_quorum_voting(seen) == w->members;
+    rowlock_quorum_free(seen);
+    return all_of_them;
+}
+
 void world_begin_run(world *w, const quorum_plan *p, const char *folder)
 {
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
@@ -407,6 +428,8 @@ void world_begin_run(world *w, const quorum_plan *p, const char *folder)
     for (unsigned i = 0; i < w->members; i++)
         make_ready(w, &w->member[i]);
     make_quorum(w);
+    /* One that does not flush abstains at first. */
+    assert_true(POLL_UNTIL(all_vote(w), 60000));
     assert_true(mkdir(folder, 0777) == 0);
     assert_true(history_open(&w->log, folder, 0));
     atomic_store(&w->stop_watching, false);
