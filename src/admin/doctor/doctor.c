@@ -306,7 +306,11 @@ static void check_quorum(rl_doctor *d)
 {
     const rl_value values[] = {rl_text(d->server->identity_text)};
     unsigned told = 0;
-    (void)rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUORUM, values, &told, NULL);
+    rowlock_error err = {0};
+    rowlock_status status = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUORUM, values, &told, &err);
+    if (status == ROWLOCK_DENIED)
+        rl_doctor_tell(d, "quorum", ROWLOCK_NOTE, "", "",
+                       "whether the server is a member of a quorum is hidden from this user");
 }
 
 static void check_replica(rl_doctor *d)

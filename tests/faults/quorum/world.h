@@ -24,7 +24,7 @@ typedef struct member {
 } member;
 
 typedef struct world {
-    char cluster[300];
+    char cluster[200];
     char schema[40];
     char folder[400]; /* of the history */
     char actor[400];  /* the program, which lets a member join again, too */
