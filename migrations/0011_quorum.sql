@@ -20,10 +20,3 @@ CREATE TABLE IF NOT EXISTS quorum_member (
     -- since it has rejoined: it may have given leases before that it does not know of
     votes_from  DATETIME(6) NOT NULL
 ) ENGINE = InnoDB COMMENT = 'rowlock: the quorum that this server is a member of';
-
--- Empty after each start of the server. Without its row nobody gets a vote: the first client to see that puts it there,
--- and where commits are not durable, a vote is to be had only after the longest TTL.
-CREATE TABLE IF NOT EXISTS quorum_start (
-    id         TINYINT UNSIGNED NOT NULL PRIMARY KEY,
-    votes_from DATETIME(6) NOT NULL
-) ENGINE = MEMORY COMMENT = 'rowlock: from when on this server votes since it was started';

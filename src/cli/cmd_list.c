@@ -19,7 +19,7 @@ static const cli_named states[] = {
 static const cli_named kinds[] = {
     [ROWLOCK_KIND_LEASE] = {"lease", CLI_PLAIN},     [ROWLOCK_KIND_ROW] = {"row", CLI_PLAIN},
     [ROWLOCK_KIND_SLOTS] = {"slots", CLI_PLAIN},     [ROWLOCK_KIND_LATCH] = {"latch", CLI_PLAIN},
-    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN},
+    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN}, [ROWLOCK_KIND_QUORUM] = {"quorum", CLI_PLAIN},
 };
 
 /* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
