@@ -139,10 +139,10 @@ static int64_t how_long_to_wait(actor *a)
 
 static int64_t how_long_to_hold(actor *a)
 {
-    const unsigned roll = dice_roll(&a->dice, 20);
+    const unsigned roll = dice_roll(&a->dice, 50);
     if (roll == 0)
         return dice_between(&a->dice, a->ttl_ms, 2 * a->ttl_ms);
-    return roll < 9 ? dice_between(&a->dice, 60, 400) : dice_between(&a->dice, 1, 60);
+    return roll < 12 ? dice_between(&a->dice, 60, 400) : dice_between(&a->dice, 1, 60);
 }
 
 static void hold_for(actor *a, int64_t ms)
@@ -164,11 +164,11 @@ static void cycle(actor *a)
     }
     hold_for(a, how_long_to_hold(a));
     const unsigned roll = dice_roll(&a->dice, 100);
-    if (roll < 6) {
+    if (roll < 3) {
         history_log(&a->log, "quit");
         _exit(0);
     }
-    if (roll < 12)
+    if (roll < 8)
         close_client(a);
     else
         release(a);
