@@ -83,6 +83,7 @@ typedef struct rl_inquiry {
     void (*keep)(void *data); /* one more user; NULL: the caller waits for all */
     void (*done)(void *data); /* one fewer */
     bool all;                 /* also those that are down, and are not due */
+    int64_t patience_us;      /* with the others, at least, when enough have answered */
     int64_t limit_us;         /* for each of them */
 } rl_inquiry;
 
