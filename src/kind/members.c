@@ -294,8 +294,7 @@ rl_round *rl_round_begin(rl_members *members, unsigned which, const rl_inquiry *
     if (question->keep)
         question->keep(question->data);
     for (size_t i = 0; i < members->count; i++) {
-        round->errands[i] =
-            (rl_errand){.job.run = run_errand, .round = round, .member = i};
+        round->errands[i] = (rl_errand){.job.run = run_errand, .round = round, .member = i};
         if (*asked >> i & 1)
             rl_workers_run(&members->workers, &round->errands[i].job);
     }
@@ -317,8 +316,8 @@ rowlock_status rl_round_wait(rl_round *round, bool (*enough)(void *data), const 
         }
         const bool ours = until_us < io->deadline_us;
         short revents = 0;
-        rl_waited waited = io->wait(io->self, round->fd, POLLIN, &revents,
-                                    ours ? until_us : io->deadline_us);
+        rl_waited waited =
+            io->wait(io->self, round->fd, POLLIN, &revents, ours ? until_us : io->deadline_us);
         if (waited == RL_CANCELLED)
             return ROWLOCK_CANCELLED;
         if (waited == RL_EXPIRED)
@@ -375,10 +374,11 @@ static rowlock_status why_not(rl_members *members, rowlock_error *err)
             first = m;
     }
     if (members->count - away >= members->needed)
-        status = rl_fail(err, ROWLOCK_SCHEMA,
-                         "these %zu servers are no quorum, or not all of one, or two of them are "
-                         "one server; see `rowlock quorum status`, and run `rowlock quorum init` once",
-                         members->count);
+        status =
+            rl_fail(err, ROWLOCK_SCHEMA,
+                    "these %zu servers are no quorum, or not all of one, or two of them are "
+                    "one server; see `rowlock quorum status`, and run `rowlock quorum init` once",
+                    members->count);
     else
         status = rl_fail(err, first ? first->why.status : status,
                          "only %zu of %zu members can be reached, and %zu are needed; %s: %s",
@@ -397,16 +397,20 @@ static rowlock_status check_different(rl_members *members, rowlock_error *err)
         for (size_t j = 0; j < i; j++)
             if (*members->all[i].server &&
                 strcmp(members->all[i].server, members->all[j].server) == 0)
-                status = rl_fail(err, ROWLOCK_INVALID, "%s and %s are one server (%s)",
-                                 members->all[j].where, members->all[i].where,
-                                 members->all[i].server);
+                status =
+                    rl_fail(err, ROWLOCK_INVALID, "%s and %s are one server (%s)",
+                            members->all[j].where, members->all[i].where, members->all[i].server);
     pthread_mutex_unlock(&members->mutex);
     return status;
 }
 
 rowlock_status rl_members_reach(rl_members *members, const rl_budget *budget, rowlock_error *err)
 {
-    const rl_inquiry question = {.ask = ask_who, .data = members, .all = true, .patience_us = MEET_US, .limit_us = budget->limit_us};
+    const rl_inquiry question = {.ask = ask_who,
+                                 .data = members,
+                                 .all = true,
+                                 .patience_us = MEET_US,
+                                 .limit_us = budget->limit_us};
     const rl_io io = rl_budget_quick_io(budget);
     unsigned asked = 0;
     rl_round *round = rl_round_begin(members, RL_ALL_MEMBERS, &question, &asked);

@@ -1,5 +1,5 @@
-/* Leases at a majority of independent servers. Each of the eight rules has a test that fails without
- * it. */
+/* Leases at a majority of independent servers. Each of the eight rules has a test that fails
+ * without it. */
 #include "rowlock/rowlock_quorum.h"
 
 #include "support/servers.h"
@@ -15,7 +15,9 @@ static MYSQL *at[ALL];
 
 static rowlock_client_options options_of(const size_t *which, size_t count)
 {
-    static const char *chosen[ALL];
+    static const char *lists[4][ALL];
+    static size_t last;
+    const char **chosen = lists[last++ % 4];
     for (size_t i = 0; i < count; i++)
         chosen[i] = urls[which ? which[i] : i];
     return (rowlock_client_options){
@@ -72,7 +74,8 @@ static void let_in(size_t i)
 
 static uint64_t version_at(size_t i, const char *name)
 {
-    return ts_sql_u64(at[i], "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name));
+    return ts_sql_u64(at[i], "SELECT version FROM resource WHERE resource_name = %s",
+                      ts_quote(name));
 }
 
 static bool free_at(size_t i, const char *name)
@@ -174,10 +177,10 @@ TS_ONCE(test_a_waiter_comes_in)
     WANT(OK, ts_waiter_join(&waiter, SOON));
     assert_held(waiter.hold);
     give_back(waiter.hold);
-    WANT(OK, rowlock_acquire(client, "waits", &(rowlock_acquire_options){.max_hold_ms = 1000}, &hold,
-                             &ts_err));
-    WANT(TIMEOUT, rowlock_acquire(other, "waits", &(rowlock_acquire_options){.wait_ms = 100}, &waiter.hold,
-                                  &ts_err));
+    WANT(OK, rowlock_acquire(client, "waits", &(rowlock_acquire_options){.max_hold_ms = 1000},
+                             &hold, &ts_err));
+    WANT(TIMEOUT, rowlock_acquire(other, "waits", &(rowlock_acquire_options){.wait_ms = 100},
+                                  &waiter.hold, &ts_err));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
@@ -206,8 +209,9 @@ TS_ONCE(test_the_history_is_at_every_member)
     WANT(OK, rowlock_release_with(hold, &(rowlock_release_options){.note = "done"}, &ts_err));
     WANT(OK, rowlock_client_flush(client, SOON, &ts_err));
     for (size_t i = 0; i < N; i++)
-        assert_int_equal(ts_sql_u64(at[i], "SELECT COUNT(*) FROM lock_event WHERE kind = 'quorum' AND"
-                                           " resource_name = 'history' AND event = 'released'"),
+        assert_int_equal(ts_sql_u64(at[i],
+                                    "SELECT COUNT(*) FROM lock_event WHERE kind = 'quorum' AND"
+                                    " resource_name = 'history' AND event = 'released'"),
                          1);
 }
 
@@ -348,11 +352,11 @@ TS_ONCE(test_the_deadline_is_a_majoritys)
     rowlock_hold *hold = take_at_all(client, "deadline");
     ts_loss loss = {0};
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK, rowlock_acquire(client, "deadline",
-                             &(rowlock_acquire_options){.ttl_ms = TS_KEPT_TTL,
-                                                        .on_lost = ts_on_lost,
-                                                        .on_lost_data = &loss},
-                             &hold, &ts_err));
+    WANT(OK,
+         rowlock_acquire(client, "deadline",
+                         &(rowlock_acquire_options){
+                             .ttl_ms = TS_KEPT_TTL, .on_lost = ts_on_lost, .on_lost_data = &loss},
+                         &hold, &ts_err));
     cut_off(1);
     cut_off(2);
     int64_t start_ms = ts_now_ms();
@@ -530,11 +534,13 @@ TS_ONCE(test_require_all)
 TS_ONCE(test_a_long_ttl)
 {
     rowlock_hold *hold = NULL;
-    WANT(INVALID, rowlock_acquire(client, "long", &(rowlock_acquire_options){.ttl_ms = 300001}, &hold,
-                                  &ts_err));
-    WANT(INVALID, rowlock_acquire(client, "long", &(rowlock_acquire_options){.ttl_ms = TTL_MOST + 1},
+    WANT(INVALID, rowlock_acquire(client, "long", &(rowlock_acquire_options){.ttl_ms = 300001},
                                   &hold, &ts_err));
-    assert_int_equal(ts_sql_u64(at[0], "SELECT COUNT(*) FROM resource WHERE resource_name = 'long'"), 0);
+    WANT(INVALID,
+         rowlock_acquire(client, "long", &(rowlock_acquire_options){.ttl_ms = TTL_MOST + 1}, &hold,
+                         &ts_err));
+    assert_int_equal(
+        ts_sql_u64(at[0], "SELECT COUNT(*) FROM resource WHERE resource_name = 'long'"), 0);
 }
 
 TS_ONCE(test_a_member_abstains_after_its_start)
@@ -603,14 +609,13 @@ TS_ONCE(test_what_a_quorum_cannot)
     const char *names[] = {"cannot"};
     rowlock_hold *hold = NULL;
     uint64_t version = 0;
-    rowlock_acquire_options wanted[] = {{.mode = ROWLOCK_PESSIMISTIC},
-                                        {.shared = true},
-                                        {.slots = 2},
-                                        {.value = "10.0.0.1"}};
+    rowlock_acquire_options wanted[] = {
+        {.mode = ROWLOCK_PESSIMISTIC}, {.shared = true}, {.slots = 2}, {.value = "10.0.0.1"}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         WANT(UNSUPPORTED, rowlock_acquire(client, "cannot", &wanted[i], &hold, &ts_err));
-    WANT(UNSUPPORTED, rowlock_acquire_set(client, names, 1, &(rowlock_acquire_options){.share = share},
-                                          &hold, &ts_err));
+    WANT(UNSUPPORTED,
+         rowlock_acquire_set(client, names, 1, &(rowlock_acquire_options){.share = share}, &hold,
+                             &ts_err));
     WANT(UNSUPPORTED, rowlock_version_read(client, "cannot", &version, &ts_err));
     WANT(UNSUPPORTED, rowlock_section_run(client, "cannot", NULL, ts_no_work, NULL, NULL, &ts_err));
     hold = take_at_all(client, "can");
@@ -619,10 +624,12 @@ TS_ONCE(test_what_a_quorum_cannot)
     WANT(UNSUPPORTED, rowlock_tx_acquire(client, at[0], "cannot", NULL, &ts_err));
     give_back(hold);
     for (size_t i = 0; i < N; i++)
-        assert_int_equal(ts_sql_u64(at[i], "SELECT COUNT(*) FROM resource WHERE resource_name = 'cannot'"), 0);
+        assert_int_equal(
+            ts_sql_u64(at[i], "SELECT COUNT(*) FROM resource WHERE resource_name = 'cannot'"), 0);
 }
 
-/* --------------------------------------------------- rule 1 again: another member. The last test */
+/* --------------------------------------------------- rule 1 again: another member. The last test
+ */
 
 TS_ONCE(test_a_member_is_replaced)
 {
@@ -634,7 +641,8 @@ TS_ONCE(test_a_member_is_replaced)
     TS_CANCEL *cancel = NULL;
     WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
     rowlock_cancel_fire(cancel);
-    WANT(CANCELLED, rowlock_quorum_replace(&options, &(rowlock_quorum_options){.cancel = cancel}, &ts_err));
+    WANT(CANCELLED,
+         rowlock_quorum_replace(&options, &(rowlock_quorum_options){.cancel = cancel}, &ts_err));
     assert_held(hold);
     int64_t start_ms = ts_now_ms();
     WANT(OK, rowlock_quorum_replace(&options, NULL, &ts_err));

@@ -12,7 +12,8 @@ static size_t server_count;
 static pid_t owner;
 
 /* `rest`: what follows the folder. The last line of what it says goes to `line`. */
-static void tool(const char *verb, const struct server *s, const char *rest, char *line, size_t size)
+static void tool(const char *verb, const struct server *s, const char *rest, char *line,
+                 size_t size)
 {
     char command[700];
     const char *tools = getenv("ROWLOCK_TOOLS");

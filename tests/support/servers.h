@@ -23,10 +23,10 @@ const char *ts_server_url(size_t i);
 /* A session of root on its schema, not through the proxy. */
 MYSQL *ts_server_connect(size_t i);
 
-void ts_server_kill(size_t i);                        /* SIGKILL */
-void ts_server_start(size_t i, const char *options);  /* it had ended; "": those that it had */
-void ts_server_lose(size_t i);                        /* killed, its data gone, and started; without a schema */
-void ts_server_schema(size_t i);                      /* makes it */
-void ts_server_freeze(size_t i, bool frozen);         /* SIGSTOP, SIGCONT */
+void ts_server_kill(size_t i);                       /* SIGKILL */
+void ts_server_start(size_t i, const char *options); /* it had ended; "": those that it had */
+void ts_server_lose(size_t i);   /* killed, its data gone, and started; without a schema */
+void ts_server_schema(size_t i); /* makes it */
+void ts_server_freeze(size_t i, bool frozen); /* SIGSTOP, SIGCONT */
 
 #endif
