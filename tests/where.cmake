@@ -34,6 +34,7 @@ set(ROWLOCK_WHERE
   # Its own: InnoDB's list of transactions is a copy that is not renewed while others read it all the time.
   "conformance_waiters                        test own    servers,asan,tsan,coverage  9       1"
   "conformance_roundtrips                     test itself servers,asan,tsan,coverage  5       1"
+  "conformance_quorum                         test itself servers,asan,tsan,coverage  60      1"
   "conformance_sweep                          test own    servers,asan,coverage       9       1"
   "conformance_shared                         test shared servers,asan,tsan,coverage  25      1"
   "conformance_shared_many                    test shared servers,asan                20      2"

@@ -1,10 +1,10 @@
 /*
  * The list of a quorum's members: each of them has it (migrations/0011_quorum.sql).
  *
- * A member that has no list, or another one, has no vote. One that gets it later than the others, or
- * anew, gets before that a floor as high as the highest version of a majority without it: for the
- * holders that it may have forgotten had their tokens at one of those, too. And it abstains until no
- * lease that it may have forgotten can be running.
+ * A member that has no list, or another one, has no vote. One that gets it later than the others,
+ * or anew, gets before that a floor as high as the highest version of a majority without it: for
+ * the holders that it may have forgotten had their tokens at one of those, too. And it abstains
+ * until no lease that it may have forgotten can be running.
  *
  * Another list: the old one is closed at a majority of its members, so that it never has one again;
  * then its last leases end; then the new one is written.
@@ -23,8 +23,8 @@
 /* ------------------------------------------------------------------------------- looking */
 
 static const char *const states[] = {
-    [ROWLOCK_MEMBER_NONE] = "none",       [ROWLOCK_MEMBER_STRANGE] = "strange",
-    [ROWLOCK_MEMBER_CLOSED] = "closed",   [ROWLOCK_MEMBER_ABSTAINING] = "abstaining",
+    [ROWLOCK_MEMBER_NONE] = "none",     [ROWLOCK_MEMBER_STRANGE] = "strange",
+    [ROWLOCK_MEMBER_CLOSED] = "closed", [ROWLOCK_MEMBER_ABSTAINING] = "abstaining",
     [ROWLOCK_MEMBER_VOTING] = "voting",
 };
 
@@ -113,8 +113,7 @@ rowlock_status rl_quorum_read(rowlock_client *client, rowlock_quorum **out, rowl
     rl_members *members = client->quorum;
     const rl_io io = rl_io_until(RL_NEVER);
     unsigned asked = 0;
-    rowlock_quorum *quorum =
-        calloc(1, sizeof *quorum + members->count * sizeof(rl_standing));
+    rowlock_quorum *quorum = calloc(1, sizeof *quorum + members->count * sizeof(rl_standing));
     const rl_inquiry question = {
         .ask = read_one, .data = quorum, .all = true, .limit_us = client->limit_ms * 1000};
     if (!quorum)
@@ -123,8 +122,10 @@ rowlock_status rl_quorum_read(rowlock_client *client, rowlock_quorum **out, rowl
     quorum->needed = members->needed;
     for (size_t i = 0; i < quorum->count; i++) {
         quorum->all[i].members = "";
-        quorum->all[i].shown = (rowlock_member){
-            .where = rl_texts_keep(&quorum->all[i].texts, members->all[i].where), .server = "", .list = ""};
+        quorum->all[i].shown =
+            (rowlock_member){.where = rl_texts_keep(&quorum->all[i].texts, members->all[i].where),
+                             .server = "",
+                             .list = ""};
     }
     rl_round *round = rl_round_begin(members, RL_ALL_MEMBERS, &question, &asked);
     rowlock_status status = round ? rl_round_wait(round, NULL, &io) : ROWLOCK_SYSTEM;
@@ -177,9 +178,10 @@ static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error 
             return rl_fail(err, s->shown.status, "member %zu, %s: %s", i + 1, s->shown.where,
                            s->shown.message);
         if (s->cluster != RL_ALONE)
-            return rl_fail(err, ROWLOCK_UNSUPPORTED,
-                           "member %zu, %s, is %s: its nodes are not independent; use its own locks",
-                           i + 1, s->shown.where, rl_cluster_traits_of(s->cluster)->name);
+            return rl_fail(
+                err, ROWLOCK_UNSUPPORTED,
+                "member %zu, %s, is %s: its nodes are not independent; use its own locks", i + 1,
+                s->shown.where, rl_cluster_traits_of(s->cluster)->name);
         for (size_t j = 0; j < i; j++)
             if (strcmp(s->shown.server, quorum->all[j].shown.server) == 0)
                 return rl_fail(err, ROWLOCK_INVALID,
@@ -256,9 +258,12 @@ static rowlock_status write_to(const writing *w, size_t i, rl_sql_id id, const r
 static rowlock_status put(const writing *w, size_t i, const list *l, int64_t abstain_us,
                           rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(l->hash),          rl_u64(l->number),
-                               rl_u64(l->count),          rl_text(l->members.text),
-                               rl_u64((uint64_t)l->ttl_most_us), rl_u64((uint64_t)abstain_us)};
+    const rl_value values[] = {rl_text(l->hash),
+                               rl_u64(l->number),
+                               rl_u64(l->count),
+                               rl_text(l->members.text),
+                               rl_u64((uint64_t)l->ttl_most_us),
+                               rl_u64((uint64_t)abstain_us)};
     return write_to(w, i, RL_SQL_QUORUM_MEMBER_PUT, values, NULL, err);
 }
 
@@ -325,8 +330,8 @@ static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *
         if (s->shown.state == ROWLOCK_MEMBER_NONE)
             continue;
         ++*old;
-        if (strcmp(s->members, l->members.text) != 0 ||
-            s->shown.state == ROWLOCK_MEMBER_STRANGE || s->shown.state == ROWLOCK_MEMBER_CLOSED)
+        if (strcmp(s->members, l->members.text) != 0 || s->shown.state == ROWLOCK_MEMBER_STRANGE ||
+            s->shown.state == ROWLOCK_MEMBER_CLOSED)
             return rl_fail(err, ROWLOCK_MODE,
                            "member %zu, %s, belongs to another quorum, or its list is being "
                            "changed; see `rowlock quorum status`",
@@ -405,8 +410,9 @@ static rowlock_status rejoin_one(const writing *w, size_t i, const list *l, rowl
                        "with a new identity); run `rowlock quorum replace`",
                        i + 1, s->shown.where);
     if (s->shown.state == ROWLOCK_MEMBER_OTHER)
-        return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, has another list; run `rowlock quorum replace`",
-                       i + 1, s->shown.where);
+        return rl_fail(err, ROWLOCK_MODE,
+                       "member %zu, %s, has another list; run `rowlock quorum replace`", i + 1,
+                       s->shown.where);
     return bring_in(w, i, l, err);
 }
 
@@ -415,13 +421,26 @@ static bool has_lost_it(const rl_standing *s)
     return s->shown.state == ROWLOCK_MEMBER_NONE || s->shown.state == ROWLOCK_MEMBER_STRANGE;
 }
 
+/* No list is known to be the one of most of them. */
+static rowlock_status no_list(const rowlock_quorum *quorum, rowlock_error *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < quorum->count; i++)
+        any |= has_list(&quorum->all[i]);
+    for (size_t i = 0; any && i < quorum->count; i++)
+        if (quorum->all[i].shown.status != ROWLOCK_OK)
+            return rl_fail(err, quorum->all[i].shown.status, "member %zu, %s: %s", i + 1,
+                           quorum->all[i].shown.where, quorum->all[i].shown.message);
+    return rl_fail(err, ROWLOCK_NOT_FOUND,
+                   "no list is known to a majority of these members; see `rowlock quorum status`%s",
+                   any ? "" : ", and run `rowlock quorum init` once");
+}
+
 static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *err)
 {
     const rowlock_quorum *quorum = w->quorum;
     if (!quorum->best)
-        return rl_fail(err, ROWLOCK_NOT_FOUND,
-                       "no list is known to a majority of these members; see `rowlock quorum "
-                       "status`, and run `rowlock quorum init` once");
+        return no_list(quorum, err);
     RL_CLEANUP(free_list) list l = list_of(quorum->best);
     if (l.members.failed)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -455,8 +474,9 @@ static rowlock_status wait_for_leases(int64_t ttl_most_us, rowlock_cancel *cance
 {
     rl_budget budget = rl_budget_start(ROWLOCK_WAIT_FOREVER, 0, cancel);
     if (rl_budget_sleep(&budget, ttl_most_us + CLOSING_US) == RL_CANCELLED)
-        return rl_fail(err, ROWLOCK_CANCELLED, "cancelled: the quorum is closed until its list has "
-                                               "been replaced");
+        return rl_fail(err, ROWLOCK_CANCELLED,
+                       "cancelled: the quorum is closed until its list has "
+                       "been replaced");
     return ROWLOCK_OK;
 }
 
@@ -488,12 +508,11 @@ static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum
     writing w = {client, *quorum};
     RL_CLEANUP(free_list) list l = {.number = 0};
     if (!w.quorum->best)
-        return rl_fail(err, ROWLOCK_NOT_FOUND,
-                       "fewer than a majority of these members belong to one quorum of as many; "
-                       "see `rowlock quorum status`");
+        return no_list(w.quorum, err);
     RL_TRY(check_servers(w.quorum, err));
     const rl_standing *best = w.quorum->best;
-    RL_TRY(make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
+    RL_TRY(
+        make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
     if (strcmp(best->members, l.members.text) == 0)
         return complete(&w, err);
@@ -506,8 +525,9 @@ static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum
     w.quorum = *quorum;
     RL_TRY(check_servers(w.quorum, err));
     if (!w.quorum->best || strcmp(w.quorum->best->members, l.members.text) == 0)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "another one replaces members just now; see "
-                                                 "`rowlock quorum status`");
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "another one replaces members just now; see "
+                       "`rowlock quorum status`");
     return write_new(&w, &l, err);
 }
 

@@ -127,6 +127,8 @@ rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
     RL_TRY(check_call(client, hold, err));
     RL_TRY(rl_name_check(name, err));
     RL_TRY(rl_options_acquire(given, &options, err));
+    if (client->quorum)
+        RL_TRY(rl_quorum_check(client, &options, !given || given->ttl_ms == 0, err));
     rowlock_hold *again =
         options.reentrant ? rl_reenter(client, name, options.mode, options.shared) : NULL;
     if (again)

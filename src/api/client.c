@@ -180,7 +180,6 @@ static rowlock_status keep(rowlock_client *client, rl_renew renew, opened *done,
     return ROWLOCK_OK;
 }
 
-
 static void describe(rowlock_client *client, const rowlock_client_options *options,
                      const rl_params *params, rowlock_waiting waiting)
 {

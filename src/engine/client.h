@@ -48,8 +48,8 @@ static inline bool rl_client_via(const rowlock_client *client)
 /* A fresh owner id: the client's UUID and a number. */
 void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
 
-/* FORKED in a child process, INVALID for NULL; UNSUPPORTED of a quorum: `any` is for what it can do,
- * too. */
+/* FORKED in a child process, INVALID for NULL; UNSUPPORTED of a quorum: `any` is for what it can
+ * do, too. */
 rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_client_check_any(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 

@@ -12,7 +12,7 @@
 #define RETRY_FIRST_US 250000 /* a member that is down is asked again after this ... */
 #define RETRY_MOST_US  5000000
 #define SILENT_US      100000 /* without an answer for so long, it is not counted on */
-#define PATIENCE_US    1000   /* besides: as long as it took until enough had answered */
+#define MEET_US        500000 /* when a client is opened, all are to be met that are there */
 #define LATE_US        250000 /* a thread may notice its time-out so late */
 
 /* ------------------------------------------------------------------------ begin and end */
@@ -184,7 +184,7 @@ typedef struct rl_errand {
 struct rl_round {
     atomic_uint users;
     rl_members *members;
-    rl_inquiry question;
+    rl_inquiry inquiry;
     int fd; /* counts the answers */
     int64_t start_us;
     unsigned asked;
@@ -197,8 +197,8 @@ static void leave_round(rl_round *round)
     if (atomic_fetch_sub(&round->users, 1) > 1)
         return;
     close(round->fd);
-    if (round->question.done)
-        round->question.done(round->question.data);
+    if (round->inquiry.done)
+        round->inquiry.done(round->inquiry.data);
     free(round);
 }
 
@@ -239,13 +239,13 @@ static void run_errand(rl_job *job)
     rl_round *round = errand->round;
     rl_members *members = round->members;
     rl_voter *m = &members->all[errand->member];
-    const int64_t limit_ms = round->question.limit_us / 1000;
+    const int64_t limit_ms = round->inquiry.limit_us / 1000;
     rowlock_error err = {0};
     rl_budget budget = rl_budget_start(limit_ms, limit_ms, members->stop);
     budget.abrupt = true;
-    const rl_asking asking = {members, errand->member, &budget, round->question.data};
+    const rl_asking asking = {members, errand->member, &budget, round->inquiry.data};
     rowlock_status status = reach(members, m, &budget, &err);
-    status = round->question.ask(&asking, status, &err);
+    status = round->inquiry.ask(&asking, status, &err);
     note_answer(members, m, status, &err);
     eventfd_write(round->fd, 1);
     leave_round(round);
@@ -281,7 +281,7 @@ rl_round *rl_round_begin(rl_members *members, unsigned which, const rl_inquiry *
         return NULL;
     }
     round->members = members;
-    round->question = *question;
+    round->inquiry = *question;
     round->start_us = now;
     pthread_mutex_lock(&members->mutex);
     *asked = choose(members, which & ((1U << members->count) - 1), question->all, now);
@@ -294,8 +294,7 @@ rl_round *rl_round_begin(rl_members *members, unsigned which, const rl_inquiry *
     if (question->keep)
         question->keep(question->data);
     for (size_t i = 0; i < members->count; i++) {
-        round->errands[i] =
-            (rl_errand){.job.run = run_errand, .round = round, .member = i};
+        round->errands[i] = (rl_errand){.job.run = run_errand, .round = round, .member = i};
         if (*asked >> i & 1)
             rl_workers_run(&members->workers, &round->errands[i].job);
     }
@@ -304,21 +303,21 @@ rl_round *rl_round_begin(rl_members *members, unsigned which, const rl_inquiry *
 
 rowlock_status rl_round_wait(rl_round *round, bool (*enough)(void *data), const rl_io *io)
 {
-    int64_t until_us = round->start_us + round->question.limit_us + LATE_US;
+    int64_t until_us = round->start_us + round->inquiry.limit_us + LATE_US;
     bool patient = true;
     eventfd_t more = 0;
     if (!enough) /* what they answer to is the caller's: they end by themselves */
         until_us = RL_NEVER;
     while (round->answered < round->asked) {
         const int64_t now = rl_now_us();
-        if (patient && enough && enough(round->question.data)) {
+        if (patient && enough && enough(round->inquiry.data)) {
             patient = false;
-            until_us = rl_time_add(now, now - round->start_us + PATIENCE_US);
+            until_us = now + (now - round->start_us) + round->inquiry.patience_us;
         }
         const bool ours = until_us < io->deadline_us;
         short revents = 0;
-        rl_waited waited = io->wait(io->self, round->fd, POLLIN, &revents,
-                                    ours ? until_us : io->deadline_us);
+        rl_waited waited =
+            io->wait(io->self, round->fd, POLLIN, &revents, ours ? until_us : io->deadline_us);
         if (waited == RL_CANCELLED)
             return ROWLOCK_CANCELLED;
         if (waited == RL_EXPIRED)
@@ -375,10 +374,11 @@ static rowlock_status why_not(rl_members *members, rowlock_error *err)
             first = m;
     }
     if (members->count - away >= members->needed)
-        status = rl_fail(err, ROWLOCK_SCHEMA,
-                         "these %zu servers are no quorum, or not all of one, or two of them are "
-                         "one server; see `rowlock quorum status`, and run `rowlock quorum init` once",
-                         members->count);
+        status =
+            rl_fail(err, ROWLOCK_SCHEMA,
+                    "these %zu servers are no quorum, or not all of one, or two of them are "
+                    "one server; see `rowlock quorum status`, and run `rowlock quorum init` once",
+                    members->count);
     else
         status = rl_fail(err, first ? first->why.status : status,
                          "only %zu of %zu members can be reached, and %zu are needed; %s: %s",
@@ -389,9 +389,28 @@ static rowlock_status why_not(rl_members *members, rowlock_error *err)
     return status;
 }
 
+static rowlock_status check_different(rl_members *members, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    pthread_mutex_lock(&members->mutex);
+    for (size_t i = 0; i < members->count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (*members->all[i].server &&
+                strcmp(members->all[i].server, members->all[j].server) == 0)
+                status =
+                    rl_fail(err, ROWLOCK_INVALID, "%s and %s are one server (%s)",
+                            members->all[j].where, members->all[i].where, members->all[i].server);
+    pthread_mutex_unlock(&members->mutex);
+    return status;
+}
+
 rowlock_status rl_members_reach(rl_members *members, const rl_budget *budget, rowlock_error *err)
 {
-    const rl_inquiry question = {.ask = ask_who, .data = members, .all = true, .limit_us = budget->limit_us};
+    const rl_inquiry question = {.ask = ask_who,
+                                 .data = members,
+                                 .all = true,
+                                 .patience_us = MEET_US,
+                                 .limit_us = budget->limit_us};
     const rl_io io = rl_budget_quick_io(budget);
     unsigned asked = 0;
     rl_round *round = rl_round_begin(members, RL_ALL_MEMBERS, &question, &asked);
@@ -401,5 +420,6 @@ rowlock_status rl_members_reach(rl_members *members, const rl_budget *budget, ro
     rl_round_end(round);
     if (status == ROWLOCK_CANCELLED)
         return rl_fail(err, status, "%s", rowlock_status_text(status));
+    RL_TRY(check_different(members, err));
     return are_enough(members) ? ROWLOCK_OK : why_not(members, err);
 }

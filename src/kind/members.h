@@ -2,9 +2,9 @@
  * kind/members.h - the servers of a quorum, and how all of them are asked at the same time.
  *
  * A client of a quorum has for each member a client of that server alone, which does not mind
- * whether the server is there. A round asks them in parallel, each in a thread of its own. Who waits
- * for it goes on when enough have answered and the others have had as long again: a member that
- * hangs is not waited for. What it answers later is noted all the same.
+ * whether the server is there. A round asks them in parallel, each in a thread of its own. Who
+ * waits for it goes on when enough have answered and the others have had as long again: a member
+ * that hangs is not waited for. What it answers later is noted all the same.
  */
 #ifndef RL_KIND_MEMBERS_H
 #define RL_KIND_MEMBERS_H
@@ -18,18 +18,18 @@
 typedef struct rl_grant rl_grant; /* kind/quorum.h */
 
 typedef struct rl_voter {
-    rowlock_client *client;    /* of this server alone */
-    const char *where;         /* as it was given, without user and password */
-    pthread_mutex_t reaching;  /* its first connection is being looked at */
-    bool reached;              /* its schema is good; guarded by `reaching` */
+    rowlock_client *client;   /* of this server alone */
+    const char *where;        /* as it was given, without user and password */
+    pthread_mutex_t reaching; /* its first connection is being looked at */
+    bool reached;             /* its schema is good; guarded by `reaching` */
     /* guarded by the members' mutex */
-    bool down;                 /* it did not answer the last time ... */
-    int64_t retry_us;          /* ... and is asked again after this, if the others are enough */
-    unsigned failures;         /* one after the other */
-    unsigned asked;            /* requests under way; since when none was answered: */
+    bool down;         /* it did not answer the last time ... */
+    int64_t retry_us;  /* ... and is asked again after this, if the others are enough */
+    unsigned failures; /* one after the other */
+    unsigned asked;    /* requests under way; since when none was answered: */
     int64_t silent_us;
-    rowlock_error why;         /* it is down */
-    char list[RL_LIST_SIZE];   /* as it said last; "": it has none that fits these members */
+    rowlock_error why;             /* it is down */
+    char list[RL_LIST_SIZE];       /* as it said last; "": it has none that fits these members */
     char server[RL_SERVER_ID_MAX]; /* by what it is told from others; "": not known yet */
     int64_t ttl_most_us;
 } rl_voter;
@@ -44,11 +44,11 @@ typedef struct rl_members {
     rowlock_cancel *stop; /* ends what is under way */
     rl_reach_member reach;
     size_t count;
-    size_t needed;             /* so many votes make a quorum */
-    char list[RL_LIST_SIZE];   /* that most of them have; "": none */
-    int64_t ttl_most_us;       /* of that list */
-    rl_grant *grants;          /* that are held; guarded by the mutex */
-    uint64_t last_grant;       /* their numbers */
+    size_t needed;           /* so many votes make a quorum */
+    char list[RL_LIST_SIZE]; /* that most of them have; "": none */
+    int64_t ttl_most_us;     /* of that list */
+    rl_grant *grants;        /* that are held; guarded by the mutex */
+    uint64_t last_grant;     /* their numbers */
     rl_voter all[];
 } rl_members;
 
@@ -83,6 +83,7 @@ typedef struct rl_inquiry {
     void (*keep)(void *data); /* one more user; NULL: the caller waits for all */
     void (*done)(void *data); /* one fewer */
     bool all;                 /* also those that are down, and are not due */
+    int64_t patience_us;      /* with the others, at least, when enough have answered */
     int64_t limit_us;         /* for each of them */
 } rl_inquiry;
 
@@ -106,7 +107,13 @@ void rl_round_end(rl_round *round);
 /* What a look at a member finds, of itself and of a name there (sql/quorum.sql, quorum_look). */
 typedef struct rl_ballot {
     char kind[17]; /* of the name; "": it is not there */
-    enum { RL_BALLOT_GONE, RL_BALLOT_WRONG_KIND, RL_BALLOT_HELD, RL_BALLOT_COOLING, RL_BALLOT_FREE } verdict;
+    enum {
+        RL_BALLOT_GONE,
+        RL_BALLOT_WRONG_KIND,
+        RL_BALLOT_HELD,
+        RL_BALLOT_COOLING,
+        RL_BALLOT_FREE
+    } verdict;
     int64_t left_us;
     bool ours;
     uint64_t version;

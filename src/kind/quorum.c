@@ -1,14 +1,15 @@
 /*
  * A lease at a majority of independent servers.
  *
- *   1. ask:     all members at the same time for their vote, for one owner id, each for a tenth of the TTL at most.
+ *   1. ask:     all members at the same time for their vote, for one owner id, each for a tenth of
+ * the TTL at most.
  *   2. confirm: the token is the highest version that they gave. A member with a lower one counts
  *               once it has raised it to the token: so whoever has a majority later meets a member
  *               that has at least this token, and gets a higher one. (The highest version alone may
  *               come back: with the versions 10, 1, 1 one owner gets 11 from the first two, the
  *               next one 2 from the others.)
- *   3. count:   the lease runs until the deadline at the `needed`-th of them, in falling order; half
- *               of the TTL must be left.
+ *   3. count:   the lease runs until the deadline at the `needed`-th of them, in falling order;
+ * half of the TTL must be left.
  *   4. or else: all that may have voted are told to forget it, also where a reply was lost; after a
  *               random pause it begins again, with another owner id.
  *
@@ -258,24 +259,32 @@ static rowlock_status take_or_renew(asking_seat *a, rowlock_error *err)
     rl_members *members = grant->members;
     char list[RL_LIST_SIZE];
     char server[RL_SERVER_ID_MAX];
+    const rl_voter *m = &members->all[a->asking->member];
     pthread_mutex_lock(&members->mutex);
-    memcpy(list, members->list, sizeof list);
-    memcpy(server, members->all[a->asking->member].server, sizeof server);
+    /* (Of two names for one server, one has no list here.) */
+    const bool listed = *m->list && strcmp(m->list, members->list) == 0;
+    memcpy(list, m->list, sizeof list);
+    memcpy(server, m->server, sizeof server);
     pthread_mutex_unlock(&members->mutex);
+    const bool renews = a->step == STEP_RENEW;
+    a->step = STEP_LOOK;
+    if (!listed)
+        return ROWLOCK_OK;
     const rl_value ttl = rl_u64((uint64_t)a->lease_us);
-    const rl_value take[] = {rl_u64(a->token), rl_text(grant->owner), rl_text(grant->label), ttl,
-                             rl_u64(a->id),    rl_text(grant->name),  rl_text(list),         rl_text(server)};
+    const rl_value take[] = {
+        rl_u64(a->token), rl_text(grant->owner), rl_text(grant->label), ttl,
+        rl_u64(a->id),    rl_text(grant->name),  rl_text(list),         rl_text(server)};
     const rl_value renew[] = {rl_u64(a->token),      ttl,           rl_u64(a->id),
                               rl_text(grant->owner), rl_text(list), rl_text(server)};
-    const bool renews = a->step == STEP_RENEW;
     int64_t sent_us = 0;
     rl_done done = {0};
     rowlock_status status = change(a->asking, renews ? RL_SQL_QUORUM_RENEW : RL_SQL_QUORUM_TAKE,
                                    renews ? renew : take, &done, &sent_us, err);
-    a->step = STEP_LOOK;
-    /* Somebody else changes the row just now. */
+    /* Somebody else changes the row just now. What was had before stays. */
     if (status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK) {
-        decide(a, VOTE_TAKEN, 0, err);
+        if (!renews)
+            decide(a, VOTE_TAKEN, 0, err);
+        a->step = STEP_DECIDED;
         return ROWLOCK_OK;
     }
     RL_TRY(status);
@@ -361,7 +370,9 @@ static rowlock_status walk(asking_seat *a, rowlock_error *err)
     for (int i = 0; i < STEPS_MOST && a->step != STEP_DECIDED; i++) {
         if (status != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
             return status;
-        if (is_over(a->grant) || rl_budget_spent(asking->budget))
+        if (is_over(a->grant))
+            return ROWLOCK_OK;
+        if (rl_budget_spent(asking->budget))
             return rl_fail(err, ROWLOCK_UNAVAILABLE, "it did not answer in time");
         status = a->step == STEP_LOOK ? look(a, err) : take_or_renew(a, err);
     }
@@ -470,10 +481,11 @@ static int64_t time_out_us(const rl_grant *grant)
 static rl_round *begin_round(rl_grant *grant, unsigned which, rl_ask_member ask, unsigned *asked)
 {
     const rl_inquiry question = {.ask = ask,
-                                  .data = grant,
-                                  .keep = keep_grant,
-                                  .done = drop_grant,
-                                  .limit_us = time_out_us(grant)};
+                                 .data = grant,
+                                 .keep = keep_grant,
+                                 .done = drop_grant,
+                                 .patience_us = 1000,
+                                 .limit_us = time_out_us(grant)};
     return rl_round_begin(grant->members, which, &question, asked);
 }
 
@@ -603,8 +615,8 @@ static rowlock_status ask_all(call *c, rowlock_error *err)
 {
     rl_grant *grant = c->grant;
     const rl_io io = rl_budget_quick_io(c->budget);
-    RL_TRY(run_round(grant, RL_ALL_MEMBERS, c->looks ? ask_after_look : ask_to_take, have_voted, &io,
-                     err));
+    RL_TRY(run_round(grant, RL_ALL_MEMBERS, c->looks ? ask_after_look : ask_to_take, have_voted,
+                     &io, err));
     if (number_of(those_that(grant, is_yes)) < grant->members->needed)
         return not_granted(grant, err);
     return confirm(grant, &io, err);
@@ -657,8 +669,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 static bool look_from_line(void *data, int64_t *again_us)
 {
     call *c = data;
-    rl_budget budget =
-        rl_budget_start(0, c->in_line.limit_us / 1000, c->budget->cancel);
+    rl_budget budget = rl_budget_start(0, c->in_line.limit_us / 1000, c->budget->cancel);
     rl_ballot seen;
     budget.abrupt = true;
     bool gone = rl_member_look(c->members, c->line, &budget, 0, "", "", &seen, NULL) != ROWLOCK_OK;
@@ -697,8 +708,18 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
     return find_line(c, err) == ROWLOCK_OK ? rl_turn_await(&c->await.turn, err) : ROWLOCK_BUSY;
 }
 
-rowlock_status rl_quorum_check(const rowlock_acquire_options *options, rowlock_error *err)
+static int64_t ttl_most_ms(rl_members *members)
 {
+    pthread_mutex_lock(&members->mutex);
+    const int64_t ms = members->ttl_most_us / 1000;
+    pthread_mutex_unlock(&members->mutex);
+    return ms;
+}
+
+rowlock_status rl_quorum_check(rowlock_client *client, rowlock_acquire_options *options,
+                               bool any_ttl, rowlock_error *err)
+{
+    const int64_t most_ms = ttl_most_ms(client->quorum);
     const char *what = options->mode == ROWLOCK_PESSIMISTIC
                            ? "a row lock is one server's connection"
                        : options->shared ? "readers are rows that one server compares with a writer"
@@ -707,9 +728,17 @@ rowlock_status rl_quorum_check(const rowlock_acquire_options *options, rowlock_e
                                                            : NULL;
     if (what)
         return rl_fail(err, ROWLOCK_UNSUPPORTED, "a quorum has exclusive leases alone: %s", what);
+    if (any_ttl)
+        options->ttl_ms = rl_earlier(options->ttl_ms, most_ms);
     if (options->ttl_ms > ROWLOCK_QUORUM_TTL_MAX_MS)
-        return rl_fail(err, ROWLOCK_INVALID, "a TTL of %" PRId64 " ms is more than %d ms, the most of a quorum",
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a TTL of %" PRId64 " ms is more than %d ms, the most of any quorum",
                        options->ttl_ms, ROWLOCK_QUORUM_TTL_MAX_MS);
+    if (options->ttl_ms > most_ms)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a TTL of %" PRId64 " ms is more than %" PRId64
+                       " ms, the most of this quorum (`rowlock quorum init --ttl-most`)",
+                       options->ttl_ms, most_ms);
     return ROWLOCK_OK;
 }
 
@@ -717,21 +746,15 @@ rowlock_status rl_quorum_acquire(rowlock_hold *hold, const rowlock_acquire_optio
                                  const rl_budget *budget, rowlock_error *err)
 {
     rl_members *members = hold->client->quorum;
-    call c = {.hold = hold, .options = options, .budget = budget, .members = members,
+    call c = {.hold = hold,
+              .options = options,
+              .budget = budget,
+              .members = members,
               .line = members->count};
     const rl_attempts how = {.budget = budget,
                              .outage_us = hold->client->outage_us,
                              .backoff = {.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US},
                              .await = await_turn};
-    RL_TRY(rl_quorum_check(options, err));
-    pthread_mutex_lock(&members->mutex);
-    const int64_t ttl_most_us = members->ttl_most_us;
-    pthread_mutex_unlock(&members->mutex);
-    if (hold->held.ttl_us > ttl_most_us)
-        return rl_fail(err, ROWLOCK_INVALID,
-                       "a TTL of %" PRId64 " ms is more than %" PRId64
-                       " ms, the most of this quorum (`rowlock quorum init --ttl-most`)",
-                       hold->held.ttl_us / 1000, ttl_most_us / 1000);
     memcpy(c.line_owner, hold->owner, sizeof c.line_owner);
     c.in_line = *budget;
     c.in_line.limit_us = rl_earlier(budget->limit_us, hold->held.ttl_us / 10);
@@ -790,7 +813,7 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
                                  rowlock_error *err)
 {
     rl_grant *grant = hold->grant;
-    const bool was_lost = atomic_load(&hold->held.lost);
+    const bool was_lost = rl_hold_lost(hold);
     unlist(grant->members, grant);
     /* Also at those that have taken it away: a break keeps it closed for our sake. */
     forget(grant, RL_ALL_MEMBERS);
@@ -799,7 +822,8 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
     drop_grant(grant);
     if (was_lost)
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
-                       hold->locks[0].name, hold->held.reason);
+                       hold->locks[0].name,
+                       *hold->held.reason ? hold->held.reason : "its time was over");
     if (status == ROWLOCK_OK)
         rl_hold_was_released(hold, options);
     else if (status == ROWLOCK_LOST)
@@ -899,8 +923,7 @@ size_t rl_quorum_votes(const rowlock_hold *hold)
     pthread_mutex_lock(&grant->mutex);
     for (size_t i = 0; i < grant->members->count; i++) {
         const seat *s = &grant->seats[i];
-        count += counts(grant, s) &&
-                 now < s->sent_us + grant->ttl_us - rl_margin_us(grant->ttl_us);
+        count += counts(grant, s) && now < s->sent_us + grant->ttl_us - rl_margin_us(grant->ttl_us);
     }
     pthread_mutex_unlock(&grant->mutex);
     return count;

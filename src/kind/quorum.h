@@ -10,9 +10,10 @@
 #include "engine/hold.h"
 #include "kind/members.h"
 
-/* UNSUPPORTED or INVALID: what a quorum cannot do, with the reason. */
-rowlock_status rl_quorum_check(const rowlock_acquire_options *options,
-                               rowlock_error *err) RL_MUST_USE;
+/* UNSUPPORTED or INVALID: what a quorum cannot do, with the reason. `any_ttl`: the caller has named
+ * none. */
+rowlock_status rl_quorum_check(rowlock_client *client, rowlock_acquire_options *options,
+                               bool any_ttl, rowlock_error *err) RL_MUST_USE;
 
 /* The hold is new; on OK it is held. Statuses of rowlock_acquire(). */
 rowlock_status rl_quorum_acquire(rowlock_hold *hold, const rowlock_acquire_options *options,
