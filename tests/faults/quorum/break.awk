@@ -8,8 +8,7 @@
 #   majority   one member is enough
 #   validity   a hold runs until the latest deadline of its members
 #   confirm    a vote counts whatever version the member has
-#   floor      a member that has lost its data rejoins with its versions from the start
-#   rejoin     ... and votes at once
+#   rejoin     a member that has lost its data rejoins, and votes at once
 
 function change(pattern, replacement) {
     changes += sub(pattern, replacement)
@@ -22,7 +21,6 @@ guard == "durable" { changes += gsub(/IF\(\(@@global.innodb_flush_log_at_trx_com
 guard == "majority" { change("count / 2 \\+ 1", "1") }
 guard == "validity" { change("sent\\[members->needed - 1\\]", "sent[0]") }
 guard == "confirm" { change("grant->token && s->version >= grant->token", "grant->token") }
-guard == "floor" { change("rl_u64\\(version\\)", "rl_u64(version > 0)") }
 guard == "rejoin" { change("l->ttl_most_us, err\\);$", "0, err);") }
 { print }
 

@@ -54,6 +54,14 @@ static void end_in_proxy(ts_proxy *proxy, const quorum_fault *p)
         ts_proxy_flow(proxy);
 }
 
+static void for_proxies(const faults *f, const quorum_fault *p,
+                        void (*change)(ts_proxy *proxy, const quorum_fault *p))
+{
+    for (unsigned i = 0; i < f->world->members; i++)
+        if (p->proxies >> i & 1)
+            change(f->world->member[i].proxy, p);
+}
+
 static bool begin_in_server(member *m, const quorum_fault *p)
 {
     if (p->kind == QUORUM_MEMBER_STOP)
@@ -93,7 +101,7 @@ static void begin(faults *f, live_fault *l)
     if (quorum_where(p->kind) == AT_ACTOR)
         begun = begin_in_crew(f, p);
     else if (quorum_where(p->kind) == AT_PROXY)
-        begin_in_proxy(member_of(f, p)->proxy, p);
+        for_proxies(f, p, begin_in_proxy);
     else
         begun = begin_in_server(member_of(f, p), p);
     l->stage = begun && quorum_lasts(p->kind) ? STAGE_ON : STAGE_OVER;
@@ -130,7 +138,7 @@ static void end(faults *f, live_fault *l)
     else if (p->kind == QUORUM_MEMBER_STOP)
         world_thaw(m);
     else if (quorum_where(p->kind) == AT_PROXY)
-        end_in_proxy(m->proxy, p);
+        for_proxies(f, p, end_in_proxy);
     if (l->stage == STAGE_OVER && quorum_where(p->kind) != AT_ACTOR && !is_moment(p->kind))
         note(f, "healed", p);
 }

@@ -71,6 +71,10 @@ static quorum_fault plan_fault(dice *d, quorum_fault_kind kind, const quorum_pla
     f.at_ms = dice_between(d, 300, p->active_ms - 800);
     f.last_ms = lasting(d) * quorum_lasts(kind);
     f.member = dice_roll(d, p->members);
+    f.proxies = 1U << f.member;
+    /* Now and then one that is cut off has too few members left. */
+    while (quorum_where(kind) == AT_PROXY && dice_roll(d, 3) == 0)
+        f.proxies |= 1U << dice_roll(d, p->members);
     f.actor = dice_roll(d, p->actor_count);
     f.up = dice_roll(d, 3) == 0;
     f.nth = 1 + dice_roll(d, kind == QUORUM_CUT_AFTER ? 3000 : 6);
@@ -91,19 +95,37 @@ static bool loses_commits(quorum_fault_kind kind)
     return kind == QUORUM_MEMBER_WIPE || kind == QUORUM_MEMBER_LOSE;
 }
 
+/* A member that is there again just after another one has lost what it had: the two could be a
+ * majority that knows of nothing. */
+static void add_companion(dice *d, quorum_plan *p, const quorum_fault *loss)
+{
+    const int64_t before = dice_between(d, 300, 1500);
+    const int64_t at = loss->at_ms > before + 200 ? loss->at_ms - before : 200;
+    p->faults[p->fault_count++] = (quorum_fault){
+        .kind = QUORUM_MEMBER_STOP,
+        .at_ms = at,
+        .last_ms = loss->at_ms - at + dice_between(d, 0, 900),
+        .member = (loss->member + 1 + dice_roll(d, p->members - 1)) % p->members,
+    };
+}
+
 /* What a quorum bears: one member alone loses what it has committed, and once in a run. The other
  * faults of that kind are kills. */
-static void spare_majority(quorum_plan *p)
+static void spare_majority(dice *d, quorum_plan *p)
 {
+    const unsigned count = p->fault_count;
     bool lost = false;
-    for (unsigned i = 0; i < p->fault_count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         quorum_fault *f = &p->faults[i];
         if (!loses_commits(f->kind))
             continue;
-        if (lost)
+        if (lost) {
             f->kind = QUORUM_MEMBER_KILL;
-        else if (f->kind == QUORUM_MEMBER_LOSE)
+            continue;
+        }
+        if (f->kind == QUORUM_MEMBER_LOSE)
             p->loose = f->member;
+        add_companion(d, p, f);
         lost = true;
     }
 }
@@ -120,14 +142,16 @@ quorum_plan quorum_schedule(uint64_t seed, quorum_fault_kind alone, unsigned mem
     p.active_ms = dice_between(&d, 4000, 6000);
     for (unsigned i = 0; i < p.actor_count; i++)
         p.actors[i] = plan_actor(&d);
-    p.fault_count = p.mixed ? 4 + dice_roll(&d, QUORUM_FAULTS_MOST - 3) : 2 + dice_roll(&d, 5);
+    /* One place is the companion's. */
+    p.fault_count = p.mixed ? 4 + dice_roll(&d, QUORUM_FAULTS_MOST - 4) : 2 + dice_roll(&d, 5);
     p.fault_count *= p.mixed || alone != QUORUM_NONE;
     for (unsigned i = 0; i < p.fault_count; i++) {
         const quorum_fault_kind any = (quorum_fault_kind)(1 + dice_roll(&d, QUORUM_KINDS - 1));
         p.faults[i] = plan_fault(&d, p.mixed ? any : alone, &p);
     }
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
-    spare_majority(&p);
+    spare_majority(&d, &p);
+    qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
     return p;
 }
 
@@ -150,8 +174,8 @@ void quorum_print(const quorum_plan *p, FILE *out)
         const char *text = quorum_text_of(f->text);
         fprintf(out,
                 "  at %" PRId64 " ms: %s for %" PRId64
-                " ms (member %u, actor %u, %s, '%s', nth %u, %" PRId64 " ms)\n",
-                f->at_ms, quorum_word(f->kind), f->last_ms, f->member + 1, f->actor,
+                " ms (member %u, proxies %#x, actor %u, %s, '%s', nth %u, %" PRId64 " ms)\n",
+                f->at_ms, quorum_word(f->kind), f->last_ms, f->member + 1, f->proxies, f->actor,
                 f->up ? "up" : "down", text ? text : "any", f->nth, f->ms);
     }
 }

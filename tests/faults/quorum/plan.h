@@ -62,8 +62,9 @@ typedef struct quorum_actor {
 typedef struct quorum_fault {
     quorum_fault_kind kind;
     int64_t at_ms;
-    int64_t last_ms; /* for how long; 0 where the kind is a moment */
-    unsigned member;
+    int64_t last_ms;  /* for how long; 0 where the kind is a moment */
+    unsigned member;  /* AT_SERVER ... */
+    unsigned proxies; /* AT_PROXY: bit i: that of member i */
     unsigned actor;
     bool up;       /* CUT_AFTER: to the server */
     unsigned nth;  /* of the statements, of the bytes, of the connections */
