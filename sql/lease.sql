@@ -210,7 +210,7 @@ UPDATE resource
    SET not_before = NULL,
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
-   AND kind = 'optimistic'
+   AND kind IN ('optimistic', 'quorum')
    AND status = 'free'
    AND version = :seen
    AND not_before > UTC_TIMESTAMP(6);

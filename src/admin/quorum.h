@@ -2,8 +2,7 @@
 #ifndef RL_ADMIN_QUORUM_H
 #define RL_ADMIN_QUORUM_H
 
-#include "base/text.h"
-#include "engine/client.h"
+#include "admin/admin.h"
 #include "rowlock/rowlock_quorum.h"
 
 /* What one member says of itself. */
@@ -35,5 +34,15 @@ rowlock_status rl_quorum_rejoin(rowlock_client *client, size_t member,
                                 rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_quorum_replace(rowlock_client *client, rowlock_cancel *cancel,
                                  rowlock_error *err) RL_MUST_USE;
+
+/* Those of looking: of all members; and what one member alone can be asked. */
+rowlock_status rl_quorum_list(rowlock_client *client, const char *name,
+                              const rowlock_list_options *options, rowlock_list **out,
+                              rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_quorum_break(rowlock_client *client, const char *name,
+                               const rowlock_break_options *options,
+                               rowlock_error *err) RL_MUST_USE;
+/* The first member that is there; of one server, its client. */
+rowlock_client *rl_quorum_spokesman(rowlock_client *client);
 
 #endif

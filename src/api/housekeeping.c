@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "admin/admin.h"
+#include "admin/quorum.h"
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
@@ -51,12 +52,13 @@ rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
                                   const rowlock_break_options *given, rowlock_error *err)
 {
     rowlock_break_options options = given ? *given : (rowlock_break_options){0};
-    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_client_check_any(client, err));
     RL_TRY(rl_name_check(name, err));
     char text[256];
     rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
     options.reason = *text ? text : NULL;
-    rowlock_status status = rl_break(client, name, &options, err);
+    rowlock_status status = client->quorum ? rl_quorum_break(client, name, &options, err)
+                                           : rl_break(client, name, &options, err);
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err, "breaking '%s': ", name);
     return status;

@@ -215,6 +215,36 @@ TS_ONCE(test_the_history_is_at_every_member)
                          1);
 }
 
+/* Where a majority says so; who is broken hears of it at a renewal, and nobody is in before. */
+TS_ONCE(test_what_is_seen_and_broken)
+{
+    rowlock_list *list = NULL;
+    rowlock_hold *hold = take_at_all(client, "seen");
+    occupy(0, "one");
+    WANT(OK, rowlock_list_get(other, NULL, &list, &ts_err));
+    assert_int_equal(rowlock_list_count(list), 1);
+    const rowlock_info *info = rowlock_list_at(list, 0);
+    assert_string_equal(info->name, "seen");
+    assert_int_equal(info->state, ROWLOCK_HELD);
+    assert_int_equal(info->kind, ROWLOCK_KIND_QUORUM);
+    assert_int_equal(info->token, rowlock_hold_token(hold));
+    assert_string_equal(info->owner, rowlock_hold_owner(hold));
+    assert_between(1, info->remaining_ms, TS_KEPT_TTL);
+    rowlock_list_free(list);
+    WANT(NOT_FOUND, rowlock_list_one(other, "never", &list, &ts_err));
+    WANT(OK, rowlock_break(other, "seen", "a test", &ts_err));
+    WANT(BUSY, ts_try(other, "seen", ROWLOCK_OPTIMISTIC));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    hold = ts_take(other, "seen", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    give_back(hold);
+    WANT(OK, rowlock_list_one(client, "seen", &list, &ts_err));
+    assert_int_equal(rowlock_list_at(list, 0)->state, ROWLOCK_FREE);
+    rowlock_list_free(list);
+    WANT(BUSY, rowlock_break(other, "seen", NULL, &ts_err));
+    ts_sql(at[0], "UPDATE resource SET status = 'free' WHERE resource_name = 'one'");
+}
+
 /* --------------------------------------------------------- rule 1: the list of members */
 
 TS_ONCE(test_what_is_no_list)
