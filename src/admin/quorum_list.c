@@ -149,7 +149,8 @@ static const char *kept(rowlock_list *to, const char *text)
     return rl_texts_keep(&to->all.texts, text);
 }
 
-/* The token is the highest version that the owner has; of one that nobody has, the highest of all. */
+/* The token is the highest version that the owner has; of one that nobody has, the highest of all.
+ */
 static uint64_t token_of(const rowlock_info *const infos[], size_t count, const char *owner)
 {
     uint64_t token = 0;
@@ -251,8 +252,9 @@ static rowlock_status read_merged(rowlock_client *client, answers *a, rowlock_li
     (void)!rl_round_wait(round, have_answered, &io);
     rl_round_end(round);
     if (!have_answered(a))
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "only %zu of %zu members answer, and %zu are needed",
-                       good_answers(a), members->count, members->count / 2 + 1);
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "only %zu of %zu members answer, and %zu are needed", good_answers(a),
+                       members->count, members->count / 2 + 1);
     pthread_mutex_lock(&a->mutex);
     rowlock_status status = merge(a, to, err);
     if (status == ROWLOCK_OK && a->name && to->all.count == 0)
@@ -270,8 +272,8 @@ rowlock_status rl_quorum_list(rowlock_client *client, const char *name,
 {
     answers *a = new_answers(client->quorum, name, options);
     rowlock_list *to = a ? rl_list_new(client, sizeof *to, sizeof(rowlock_info), err) : NULL;
-    rowlock_status status = to ? read_merged(client, a, to, err)
-                               : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rowlock_status status =
+        to ? read_merged(client, a, to, err) : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     if (a)
         drop_answers(a);
     if (status == ROWLOCK_OK)

@@ -187,7 +187,13 @@ static bool is_taken(const rl_grant *grant, const seat *s)
 static bool is_absent(const rl_grant *grant, const seat *s)
 {
     (void)grant;
-    return s->vote == VOTE_ABSENT || s->vote == VOTE_OPEN || s->vote == VOTE_NOT_ASKED;
+    return s->vote == VOTE_ABSENT || s->vote == VOTE_NOT_ASKED;
+}
+
+static bool is_open(const rl_grant *grant, const seat *s)
+{
+    (void)grant;
+    return s->vote == VOTE_OPEN;
 }
 
 /* It has, or may have, a row that says that the owner holds it. */
@@ -569,8 +575,9 @@ static const char *words_of(rl_grant *grant, unsigned which, const char **where)
 static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
 {
     const rl_members *members = grant->members;
-    const unsigned absent = those_that(grant, is_absent);
     const unsigned taken = those_that(grant, is_taken);
+    /* Where some say that it is taken, the others were not waited for. */
+    const unsigned absent = those_that(grant, is_absent) | (taken ? 0 : those_that(grant, is_open));
     const char *where = NULL;
     unsigned never = 0;
     for (size_t i = 0; i < members->count; i++)
