@@ -138,7 +138,7 @@ rises() { # EARLIER LATER
     q run --ttl=3s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true
     at 2 run "$L of one" -- true
-    fails 65 '*' q run --ttl=3s -n "$L of one" -- true
+    fails 65 "*" q --require=all run --ttl=3s -n "$L of one" -- true
 }
 
 @test "wrong usage: what does not go together" {
