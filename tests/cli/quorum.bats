@@ -282,7 +282,7 @@ rises() { # EARLIER LATER
     later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
     rises "$before" "$later"
     # The old list has no majority any more.
-    fails 69 '*' q run --ttl=3s -n "$L" -- true
+    fails 78 '*' q run --ttl=3s -n "$L" -- true
     cluster start-node 1
     poll votes 2
     works q quorum replace

@@ -1,5 +1,6 @@
 #include "faults/quorum/world.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sys/wait.h>
@@ -175,12 +176,29 @@ bool world_step(member *m, int64_t ms)
     return true;
 }
 
+/* A process with a clock of its own that is killed leaves shared memory behind, named by its
+ * number; the next one of that number would not start. */
+static void sweep_clocks(void)
+{
+    glob_t found = {0};
+    if (glob("/dev/shm/*faketime_*", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            const char *number = strrchr(found.gl_pathv[i], '_') + 1;
+            const pid_t pid = (pid_t)strtol(number, NULL, 10);
+            if (pid > 1 && kill(pid, 0) != 0 && errno == ESRCH)
+                unlink(found.gl_pathv[i]);
+        }
+    }
+    globfree(&found);
+}
+
 /* What is started until wear_off() has this clock. */
 static void wear(const world *w, const member *m)
 {
     glob_t found = {0};
     if (!w->clocks)
         return;
+    sweep_clocks();
     assert_int_equal(glob("/usr/lib/*/faketime/libfaketimeMT.so.1", 0, NULL, &found), 0);
     setenv("FAKETIME_TIMESTAMP_FILE", m->clock, 1);
     setenv("FAKETIME_NO_CACHE", "1", 1);
