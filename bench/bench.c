@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "measure_rowlock.h"
+#include "rowlock/rowlock_quorum.h"
 
 enum {
     SYSTEMS_MAX = 32,
@@ -40,6 +41,7 @@ typedef struct outcome {
 typedef struct bench {
     measure_system systems[SYSTEMS_MAX];
     measure_rowlock rowlocks[SYSTEMS_MAX];
+    const char *members[SYSTEMS_MAX][ROWLOCK_MEMBERS_MAX];
     size_t system_count;
     const char *only; /* ids, commas between them; NULL: all */
     bool list;        /* only list them, also those whose server is not there */
@@ -103,6 +105,19 @@ static bool add_system(bench *self, const measure_system *system, const char *se
     return true;
 }
 
+/* BENCH_ROWLOCK_QUORUM_AT: the URLs of its members, with commas between them. */
+static void add_quorum(bench *self, const measure_rowlock_kind *kind)
+{
+    const size_t n = self->system_count;
+    const char *at = from_environment(kind->id, "AT");
+    rowlock_client_options options = {.members = self->members[n], .connect_timeout_ms = 2000};
+    char *rest = at ? strdup(at) : NULL; /* the URLs stay */
+    for (char *url; options.member_count < ROWLOCK_MEMBERS_MAX && (url = strsep(&rest, ","));)
+        self->members[n][options.member_count++] = url;
+    measure_system system = measure_rowlock_system(&self->rowlocks[n], &options, kind);
+    add_system(self, &system, kind->id);
+}
+
 static void add_rowlock(bench *self, const measure_rowlock_kind *kind)
 {
     measure_rowlock *place = &self->rowlocks[self->system_count];
@@ -115,7 +130,10 @@ static void add_rowlock(bench *self, const measure_rowlock_kind *kind)
 static void add_systems(bench *self)
 {
     for (const measure_rowlock_kind *kind = measure_rowlock_kinds; kind->id; kind++)
-        add_rowlock(self, kind);
+        (kind->quorum ? add_quorum : add_rowlock)(self, kind);
+    for (const measure_system *redlock = bench_redlocks; redlock->id; redlock++)
+        add_system(self, redlock, redlock->id);
+    add_system(self, &bench_node_nothing, bench_redlocks[0].id);
     add_system(self, &bench_raw_row, "mariadb");
     add_system(self, &bench_raw_named, "mariadb");
     add_system(self, &bench_raw_swap, "mariadb");

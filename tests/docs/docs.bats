@@ -9,7 +9,7 @@ setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
-    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_quorum.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
     export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7" UDF7="$ROOT/docs/man/rowlock-udf.7"
 }
 
@@ -353,6 +353,22 @@ procedures() {
     done
 }
 
+# with_members COMMAND: with the URLs of three servers of its own.
+with_members() {
+    local urls=() socket i
+    for i in 1 2 3; do
+        socket=$("$ROWLOCK_TOOLS/server" start "$PWD/member$i" -- "--server-id=$i")
+        "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
+        urls+=("mysql://root@localhost/rowlock?socket=$socket")
+    done
+    run "$@" "${urls[@]}"
+    for i in 1 2 3; do
+        "$ROWLOCK_TOOLS/server" remove "$PWD/member$i"
+    done
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "examples: each compiles without a warning and does what it says" {
     count=0
     for source in "$ROOT"/docs/examples/*.c; do
@@ -361,8 +377,12 @@ procedures() {
         compile "$source" "$PWD/$name"
         # As its head says.
         grep -qE "^ \*     cc $name\.c -o $name ..pkg-config --cflags --libs rowlock( libmariadb)?\)( -pthread)?$" "$source"
-        grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
-        ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$PWD/$name"
+        if [ "$name" = quorum ]; then
+            with_members "$PWD/$name"
+        else
+            grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
+            ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$PWD/$name"
+        fi
         count=$((count + 1))
     done
     [ "$count" -ge 5 ]
