@@ -91,7 +91,7 @@ UPDATE resource
 -- ------------------------------------------------------------------------------------------------------------------ the list
 
 -- How this server stands, for who makes a quorum, or looks at one. `version`: no token that it gave to a quorum is higher.
--- name: quorum_member_get
+-- name: member_get
 -- columns: state text(16), abstains_us i64, list text(32), number u64, count u64, members text(16000), server text(1600), ttl_most_us u64, durable u64, version u64
 SELECT {{member_state}}, COALESCE({{abstains_us}}, 0), COALESCE(m.list, ''), COALESCE(m.number, 0), COALESCE(m.count, 0),
        COALESCE(m.members, ''), {{this_server}}, COALESCE(m.ttl_most_us, 0), {{durable}},
@@ -101,7 +101,7 @@ SELECT {{member_state}}, COALESCE({{abstains_us}}, 0), COALESCE(m.list, ''), COA
  WHERE f.id = 1;
 
 -- A new list, or the same one after this server had lost it. It votes after `abstain_us`.
--- name: quorum_member_put
+-- name: member_put
 -- params: list text, number u64, count u64, members text, ttl_most_us u64, abstain_us u64
 INSERT INTO quorum_member (id, list, number, count, members, server, state, ttl_most_us, votes_from)
 VALUES (1, :list, :number, :count, :members, {{this_server}}, 'voting', :ttl_most_us,
@@ -118,7 +118,7 @@ VALUES (1, :list, :number, :count, :members, {{this_server}}, 'voting', :ttl_mos
 
 -- From now on it gives no vote of that list, and renews none. A request that has found it open began before now, and so ends before
 -- the longest TTL from now.
--- name: quorum_member_close
+-- name: member_close
 -- params: list text
 UPDATE quorum_member
    SET state = 'closed'
@@ -126,7 +126,7 @@ UPDATE quorum_member
    AND list = :list;
 
 -- Names that are here, after the floor was raised, which those begin at that are made from then on (sql/resource.sql).
--- name: quorum_raise
+-- name: member_raise
 -- params: version u64
 UPDATE resource
    SET version = GREATEST(version, :version)

@@ -61,8 +61,8 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
     rowlock_status status = reached;
     bool found = false;
     if (status == ROWLOCK_OK)
-        status = rl_client_read(client, asking->budget, RL_SQL_QUORUM_MEMBER_GET, NULL,
-                                keep_standing, s, &found, err);
+        status = rl_client_read(client, asking->budget, RL_SQL_MEMBER_GET, NULL, keep_standing, s,
+                                &found, err);
     if (status == ROWLOCK_OK && !found)
         status = rl_fail(err, ROWLOCK_DAMAGED, "the table version_floor has lost its row");
     s->cluster = rl_pool_cluster(&client->pool);
@@ -264,14 +264,14 @@ static rowlock_status put(const writing *w, size_t i, const list *l, int64_t abs
                                rl_text(l->members.text),
                                rl_u64((uint64_t)l->ttl_most_us),
                                rl_u64((uint64_t)abstain_us)};
-    return write_to(w, i, RL_SQL_QUORUM_MEMBER_PUT, values, NULL, err);
+    return write_to(w, i, RL_SQL_MEMBER_PUT, values, NULL, err);
 }
 
 static rowlock_status close_list(const writing *w, size_t i, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(w->quorum->all[i].shown.list)};
     rl_done done = {0};
-    RL_TRY(write_to(w, i, RL_SQL_QUORUM_MEMBER_CLOSE, values, &done, err));
+    RL_TRY(write_to(w, i, RL_SQL_MEMBER_CLOSE, values, &done, err));
     if (done.rows == 1)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
@@ -283,7 +283,7 @@ static rowlock_status raise_to(const writing *w, size_t i, uint64_t version, row
 {
     const rl_value values[] = {rl_u64(version)};
     RL_TRY(write_to(w, i, RL_SQL_PURGE_FLOOR_RAISE, values, NULL, err));
-    return write_to(w, i, RL_SQL_QUORUM_RAISE, values, NULL, err);
+    return write_to(w, i, RL_SQL_MEMBER_RAISE, values, NULL, err);
 }
 
 /* The highest version of those that have the list, without member i; *count: how many they are. */

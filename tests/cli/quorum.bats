@@ -309,6 +309,7 @@ rises() { # EARLIER LATER
     ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=3s "$L" -- env >env2
     grep -q '^ROWLOCK_URLS=mysql://secret@localhost.* mysql://secret@localhost.*,mysql://secret@localhost' env2
     ROWLOCK_URLS="${secret[*]#--url=}" "$ROWLOCK" --no-defaults quorum status >status
-    ROWLOCK_URLS="${secret[*]/4711/4712}" run -69 "$ROWLOCK" --no-defaults ls
+    local wrong=("${secret[@]/4711/4712}")
+    ROWLOCK_URLS="${wrong[*]#--url=}" run -77 "$ROWLOCK" --no-defaults ls
     run -1 grep -rlF Geheim-4711 .
 }

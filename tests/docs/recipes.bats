@@ -66,6 +66,7 @@ program() {
 #include <rowlock/rowlock_leader.h>
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_once.h>
+#include <rowlock/rowlock_quorum.h>
 
 #include "example.h"
 
@@ -83,6 +84,7 @@ static void recipe(rowlock_client *client, MYSQL *mysql)
 {
     (void)sql;
     (void)mysql;
+    (void)client;
 C
         cat "$1"
         cat <<'C'
