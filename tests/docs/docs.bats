@@ -361,7 +361,7 @@ with_members() {
         "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
         urls+=("mysql://root@localhost/rowlock?socket=$socket")
     done
-    run "$@" "${urls[@]}"
+    run env ROWLOCK_URLS="${urls[*]}" "$@"
     for i in 1 2 3; do
         "$ROWLOCK_TOOLS/server" remove "$PWD/member$i"
     done
@@ -378,6 +378,7 @@ with_members() {
         # As its head says.
         grep -qE "^ \*     cc $name\.c -o $name ..pkg-config --cflags --libs rowlock( libmariadb)?\)( -pthread)?$" "$source"
         if [ "$name" = quorum ]; then
+            grep -qxF " *     ROWLOCK_URLS='mysql://user@db1 mysql://user@db2 mysql://user@db3' ./$name" "$source"
             with_members "$PWD/$name"
         else
             grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
