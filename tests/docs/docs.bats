@@ -81,7 +81,7 @@ same() {
 
 @test "headers: each is in one of the man pages, with its constants" {
     # What others include, or make of it, or compile by.
-    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
+    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_QUORUM_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
     for header in "$ROOT"/include/rowlock/*.h; do
         name=$(basename "$header")
         [ "$name" != version.h ] || continue # rowlock.h has it
