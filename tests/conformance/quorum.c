@@ -160,7 +160,7 @@ TS_ONCE(test_one_holder)
     const uint64_t token = rowlock_hold_token(hold);
     give_back(hold);
     for (size_t i = 0; i < N; i++)
-        assert_true(free_at(i, "one"));
+        assert_true(POLL_UNTIL(free_at(i, "one"), 1000));
     hold = ts_take(other, "one", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_token(hold), token + 1);
     give_back(hold);
@@ -517,7 +517,7 @@ TS_ONCE(test_half_of_the_ttl_is_left)
     close(tell[0]);
     close(tell[1]);
     for (size_t i = 0; i < N; i++)
-        assert_true(free_at(i, "half"));
+        assert_true(POLL_UNTIL(free_at(i, "half"), 1000));
 }
 
 /* --------------------------------------------------------------------- rule 4: tokens rise */
@@ -553,7 +553,8 @@ TS_ONCE(test_an_unconfirmed_token_is_none)
     WANT(UNAVAILABLE, ts_try(client, "confirmed", ROWLOCK_OPTIMISTIC));
     for (size_t i = 0; i < N; i++) {
         ts_proxy_answer(ts_server_proxy(i), 0, NULL, 0);
-        assert_true(free_at(i, "confirmed"));
+        /* The call does not wait for the last one, once two are free. */
+        assert_true(POLL_UNTIL(free_at(i, "confirmed"), 1000));
     }
     give_back(take_at_all(client, "confirmed"));
 }
@@ -584,7 +585,7 @@ TS_ONCE(test_a_lost_reply_is_looked_for)
         ts_proxy_arm(ts_server_proxy(i), TS_LOSE_REPLY, "quorum_release", 1, false);
     give_back(hold);
     for (size_t i = 0; i < N; i++)
-        assert_true(free_at(i, "looked"));
+        assert_true(POLL_UNTIL(free_at(i, "looked"), 1000));
 }
 
 TS_ONCE(test_a_release_goes_on_past_errors)
@@ -746,6 +747,15 @@ TS_ONCE(test_what_a_quorum_cannot)
 /* --------------------------------------------------- rule 1 again: another member. The last test
  */
 
+static void *fire_when_closed(void *cancel)
+{
+    MYSQL *mysql = ts_server_connect(1);
+    (void)POLL_UNTIL(ts_sql_u64(mysql, "SELECT state = 'closed' FROM quorum_member") == 1, SOON);
+    mysql_close(mysql);
+    rowlock_cancel_fire(cancel);
+    return NULL;
+}
+
 TS_ONCE(test_a_member_is_replaced)
 {
     rowlock_hold *hold = take_at_all(client, "replaced");
@@ -759,6 +769,15 @@ TS_ONCE(test_a_member_is_replaced)
     WANT(CANCELLED,
          rowlock_quorum_replace(&options, &(rowlock_quorum_options){.cancel = cancel}, &ts_err));
     assert_held(hold);
+    /* Interrupted: it stays closed, and the next call does it all. */
+    pthread_t interrupter;
+    rowlock_cancel_reset(cancel);
+    assert_int_equal(pthread_create(&interrupter, NULL, fire_when_closed, cancel), 0);
+    WANT(CANCELLED,
+         rowlock_quorum_replace(&options, &(rowlock_quorum_options){.cancel = cancel}, &ts_err));
+    pthread_join(interrupter, NULL);
+    assert_int_equal(state_of(0), ROWLOCK_MEMBER_CLOSED);
+    WANT(UNAVAILABLE, ts_try(other, "while it is closed", ROWLOCK_OPTIMISTIC));
     int64_t start_ms = ts_now_ms();
     WANT(OK, rowlock_quorum_replace(&options, NULL, &ts_err));
     assert_true(ts_now_ms() - start_ms >= TTL_MOST);
