@@ -10,8 +10,7 @@ static rowlock_error err;
 static rowlock_hold *lead(rowlock_client *client, const char *address)
 {
     rowlock_hold *hold = NULL;
-    const rowlock_acquire_options options = {
-        .wait_ms = 5000, .ttl_ms = 10000, .value = address};
+    const rowlock_acquire_options options = {.wait_ms = 5000, .ttl_ms = 10000, .value = address};
     must(rowlock_acquire(client, "example primary", &options, &hold, &err), &err);
     return hold;
 }

@@ -104,12 +104,12 @@ int main(int argc, char **argv)
     expect(mkdtemp(folder) != NULL, "a folder for the files");
     must(rowlock_client_open(&options, &client, &err), &err);
     /* A real program's schema is its own; this one borrows rowlock's. */
-    migrate(client, (rowlock_migrations_options){.folder = folder,
-                                                 .schema = options.schema ? options.schema
-                                                                          : "rowlock",
-                                                 .table = "example_history",
-                                                 .lock = "example migrations",
-                                                 .wait_ms = 60000});
+    migrate(client,
+            (rowlock_migrations_options){.folder = folder,
+                                         .schema = options.schema ? options.schema : "rowlock",
+                                         .table = "example_history",
+                                         .lock = "example migrations",
+                                         .wait_ms = 60000});
     rowlock_client_close(client);
     remove_file(folder, "0001_example.sql");
     rmdir(folder);

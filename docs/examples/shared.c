@@ -27,7 +27,8 @@ int main(int argc, char **argv)
     must(rowlock_release(one, &err), &err);
     must(rowlock_release(another, &err), &err);
 
-    /* Look first; write only where there is something to do, and nobody can have written between. */
+    /* Look first; write only where there is something to do, and nobody can have written between.
+     */
     writer = enter(client);
     must(rowlock_hold_upgrade(writer, 5000, NULL, &err), &err);
     printf("the catalogue is written under token %" PRIu64 "\n", rowlock_hold_token(writer));

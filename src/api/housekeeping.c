@@ -276,7 +276,8 @@ static rowlock_status member_params(const rowlock_client_options *options,
     rowlock_waiting waiting = ROWLOCK_WAITING_AUTO;
     rowlock_client_options one = *options;
     if (options->member_count > ROWLOCK_MEMBERS_MAX)
-        return rl_fail(err, ROWLOCK_INVALID, "a quorum has at most %d members", ROWLOCK_MEMBERS_MAX);
+        return rl_fail(err, ROWLOCK_INVALID, "a quorum has at most %d members",
+                       ROWLOCK_MEMBERS_MAX);
     one.members = NULL;
     one.member_count = 0;
     one.require_all = false;
