@@ -75,6 +75,19 @@ UPDATE resource
    AND status = 'held'
    AND version = :seen;
 
+-- By force, before its time. Nothing here tells a break from at_least: only if it is accepted that the old holder may still work.
+-- name: quorum_open
+-- params: at_once u64, seen u64, id u64
+UPDATE resource
+   SET not_before = NULL,
+       update_time = UTC_TIMESTAMP(6)
+ WHERE id = :id
+   AND kind = 'quorum'
+   AND status = 'free'
+   AND version = :seen
+   AND not_before > UTC_TIMESTAMP(6)
+   AND :at_once <> 0;
+
 -- ------------------------------------------------------------------------------------------------------------------ the list
 
 -- How this server stands, for who makes a quorum, or looks at one. `version`: no token that it gave to a quorum is higher.

@@ -1,6 +1,9 @@
 /*
  * A leader tells others where it is: it holds a lease and has published an address, which is there
  * for all to read as long as the lease is held. An observer waits for each change.
+ *
+ *     cc leader.c -o leader $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./leader
  */
 #include "example.h"
 #include <rowlock/rowlock_leader.h>
@@ -10,7 +13,8 @@ static rowlock_error err;
 static rowlock_hold *lead(rowlock_client *client, const char *address)
 {
     rowlock_hold *hold = NULL;
-    const rowlock_acquire_options options = {.wait_ms = 5000, .ttl_ms = 10000, .value = address};
+    const rowlock_acquire_options options = {
+        .wait_ms = 5000, .ttl_ms = 10000, .value = address};
     must(rowlock_acquire(client, "example primary", &options, &hold, &err), &err);
     return hold;
 }

@@ -1,10 +1,25 @@
 /*
  * One job at a time, on whichever host, as long as two of three servers are there: a lease that a
- * majority of independent servers agrees on. `quorum URL URL URL`: of a quorum that
- * rowlock_quorum_init(), or `rowlock quorum init`, has made once.
+ * majority of independent servers agrees on.
+ *
+ *     cc quorum.c -o quorum $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URLS='mysql://user@db1 mysql://user@db2 mysql://user@db3' ./quorum
  */
+#include <string.h>
+
 #include "example.h"
 #include <rowlock/rowlock_quorum.h>
+
+/* The words of ROWLOCK_URLS; room for as many as a quorum may have. */
+static size_t members_of(char *text, const char *members[ROWLOCK_MEMBERS_MAX])
+{
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word && count < ROWLOCK_MEMBERS_MAX;
+         word = strtok_r(NULL, " ", &rest))
+        members[count++] = word;
+    return count;
+}
 
 /* What each member says of itself: for a status page, or an alarm. */
 static void show_members(const rowlock_client_options *where)
@@ -33,14 +48,17 @@ static void bring_back(const rowlock_client_options *where)
     must(status, &err);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     rowlock_error err;
     rowlock_client *client = NULL;
     rowlock_hold *hold = NULL;
-    const rowlock_client_options options = {.members = (const char *const *)(argv + 1),
-                                            .member_count = (size_t)argc - 1};
-    expect(argc > 1, "the URLs of the members are given");
+    const char *members[ROWLOCK_MEMBERS_MAX];
+    char urls[4096] = "";
+    snprintf(urls, sizeof urls, "%s", getenv("ROWLOCK_URLS") ? getenv("ROWLOCK_URLS") : "");
+    const rowlock_client_options options = {.members = members,
+                                            .member_count = members_of(urls, members)};
+    expect(options.member_count > 0, "ROWLOCK_URLS has the members");
     must(rowlock_quorum_init(&options, NULL, &err), &err); /* once; again it changes nothing */
     bring_back(&options);
     show_members(&options);

@@ -1,5 +1,8 @@
 /*
  * Readers and a writer: who only reads shares the lock with other readers; who writes has it alone.
+ *
+ *     cc shared.c -o shared $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./shared
  */
 #include "example.h"
 
@@ -27,8 +30,7 @@ int main(int argc, char **argv)
     must(rowlock_release(one, &err), &err);
     must(rowlock_release(another, &err), &err);
 
-    /* Look first; write only where there is something to do, and nobody can have written between.
-     */
+    /* Look first; write only where there is something to do, and nobody can have written between. */
     writer = enter(client);
     must(rowlock_hold_upgrade(writer, 5000, NULL, &err), &err);
     printf("the catalogue is written under token %" PRIu64 "\n", rowlock_hold_token(writer));

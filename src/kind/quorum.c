@@ -32,6 +32,7 @@
 #define STEPS_MOST     6
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two attempts */
 #define PAUSE_MOST_US  40000
+#define AWAY_US        100000  /* where too few members are there; and up to as much again */
 #define LOOK_US        1000000 /* of a waiter, between looks whether the line's server is there */
 
 typedef enum vote {
@@ -523,9 +524,18 @@ static bool are_confirmed(void *data)
     return runs_since(data) != 0;
 }
 
+static bool is_freed(const rl_grant *grant, const seat *s)
+{
+    (void)grant;
+    return s->vote == VOTE_FREED;
+}
+
+/* So many are free again that another one can have it; or none has it any more. */
 static bool have_forgotten(void *data)
 {
-    return those_that(data, is_yes) == 0;
+    rl_grant *grant = data;
+    return number_of(those_that(grant, is_freed)) >= grant->members->needed ||
+           those_that(grant, is_yes) == 0;
 }
 
 static void settle_token(rl_grant *grant)
@@ -654,7 +664,6 @@ static void begin_hold(call *c)
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     call *c = data;
-    (void)hint_us;
     c->grant = make_grant(c->hold);
     if (!c->grant)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -667,6 +676,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     }
     forget(c->grant, those_that(c->grant, may_hold));
     drop_grant(c->grant);
+    if (status == ROWLOCK_UNAVAILABLE)
+        *hint_us = RL_NOT_BEFORE(AWAY_US + (int64_t)(rl_random_u32() % AWAY_US));
     return status;
 }
 
@@ -781,12 +792,6 @@ static void unlist(rl_members *members, rl_grant *grant)
         at = &(*at)->next;
     *at = grant->next;
     pthread_mutex_unlock(&members->mutex);
-}
-
-static bool is_freed(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_FREED;
 }
 
 /* At as many members as are needed, or else: was it lost, or is it not known? */
