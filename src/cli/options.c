@@ -285,6 +285,8 @@ bool cli_connection_servers(cli_context *context)
 {
     if (context->url_count == 0 && !urls_of_environment(context))
         return false;
+    context->client.members = NULL;
+    context->client.member_count = 0;
     if (context->url_count > 1)
         return settle_members(context);
     context->client.url = context->url_count ? context->urls[0] : NULL;
