@@ -6,6 +6,8 @@
  * doing anything but wait for a row or a bell, or sleep.
  */
 #include <dirent.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "session.h"
@@ -48,11 +50,24 @@ static bool are_threads_ready(void)
     return ready;
 }
 
+/* A request of ours that the server has not read yet: it looks as if it slept. */
+static bool is_request_on_its_way(void)
+{
+    bool unread = false;
+    DIR *fds = opendir("/proc/self/fd");
+    for (const struct dirent *fd; !unread && (fd = readdir(fds));) {
+        int bytes = 0;
+        unread = ioctl(atoi(fd->d_name), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+    }
+    closedir(fds);
+    return unread;
+}
+
 /* Connections of the session that run a statement and wait neither for a row nor for a bell; or
  * threads of ours at work. `with_logins`: also connections that anybody is still making. */
 static bool is_working(const session *s, bool with_logins)
 {
-    if (are_threads_ready())
+    if (are_threads_ready() || is_request_on_its_way())
         return true;
     char *waiting = ts_lock_waits(admin);
     bool working = ts_sql_u64(admin,
