@@ -242,7 +242,7 @@ complete_here() {
             [ "$topic" = connection ] || [[ "$example" == "rowlock $topic"* || "$topic" = help ]]
             status=0
             example=${example/ -p / }
-            example=${example/db1/127.0.0.1}
+            example=${example//db[1-3]/127.0.0.1}
             PATH="$PWD/bin:$PATH" timeout 3 sh -c "$example" </dev/null >said 2>&1 || status=$?
             echo "$example: $status: $(head -n 1 said)"
             case $status in 0 | 1 | 69 | 124) ;; *) false ;; esac
