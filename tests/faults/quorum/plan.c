@@ -41,6 +41,9 @@ const char *quorum_text_of(unsigned text)
     return texts[text];
 }
 
+/* The longest TTL; above those of the actors. */
+enum { TTL_MOST_MS = 2000, LONGER = 4 };
+
 static quorum_actor plan_actor(dice *d)
 {
     quorum_actor a = {.proxied = dice_roll(d, 1U << QUORUM_MEMBERS)};
@@ -128,6 +131,10 @@ static void spare_majority(dice *d, quorum_plan *p)
         add_companion(d, p, f);
         lost = true;
     }
+    /* Leases that outlast the start of a server. */
+    for (unsigned i = 0; lost && i < p->actor_count; i++)
+        p->actors[i].ttl_ms *= LONGER;
+    p->ttl_most_ms *= lost ? LONGER : 1;
 }
 
 quorum_plan quorum_schedule(uint64_t seed, quorum_fault_kind alone, unsigned members)
@@ -150,6 +157,7 @@ quorum_plan quorum_schedule(uint64_t seed, quorum_fault_kind alone, unsigned mem
         p.faults[i] = plan_fault(&d, p.mixed ? any : alone, &p);
     }
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
+    p.ttl_most_ms = TTL_MOST_MS;
     spare_majority(&d, &p);
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
     return p;
