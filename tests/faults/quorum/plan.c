@@ -46,7 +46,11 @@ enum { TTL_MOST_MS = 2000, LONGER = 4 };
 
 static quorum_actor plan_actor(dice *d)
 {
-    quorum_actor a = {.proxied = dice_roll(d, 1U << QUORUM_MEMBERS)};
+    /* All through the proxies, none, or some. */
+    static const unsigned ways[] = {~0U, 0};
+    const unsigned way = dice_roll(d, 3);
+    const unsigned some = dice_roll(d, 1U << QUORUM_MEMBERS);
+    quorum_actor a = {.proxied = way < 2 ? ways[way] : some};
     a.ttl_ms = dice_between(d, 600, 1800);
     a.respawn_ms = dice_between(d, 50, 800);
     a.seed = dice_roll(d, 1000000);
@@ -78,6 +82,8 @@ static quorum_fault plan_fault(dice *d, quorum_fault_kind kind, const quorum_pla
     /* Now and then one that is cut off has too few members left. */
     while (quorum_where(kind) == AT_PROXY && dice_roll(d, 3) == 0)
         f.proxies |= 1U << dice_roll(d, p->members);
+    if (f.proxies != 1U << f.member && quorum_lasts(kind) && f.last_ms < TTL_MOST_MS / 2)
+        f.last_ms += TTL_MOST_MS;
     f.actor = dice_roll(d, p->actor_count);
     f.up = dice_roll(d, 3) == 0;
     f.nth = 1 + dice_roll(d, kind == QUORUM_CUT_AFTER ? 3000 : 6);
