@@ -35,15 +35,18 @@
 #define AWAY_US        100000  /* where too few members are there; and up to as much again */
 #define LOOK_US        1000000 /* of a waiter, between looks whether the line's server is there */
 
+/* A bit each. */
 typedef enum vote {
-    VOTE_NOT_ASKED,
-    VOTE_OPEN,   /* asked, and not answered yet; or the reply was lost */
-    VOTE_YES,    /* from the request that was sent at sent_us on */
-    VOTE_TAKEN,  /* another has it, or it is cooling */
-    VOTE_ABSENT, /* it was not reached, or does not vote */
-    VOTE_NEVER,  /* the name is of another kind there */
-    VOTE_FREED
+    VOTE_NOT_ASKED = 1,
+    VOTE_OPEN = 2,    /* asked, and not answered yet; or the reply was lost: it may hold it */
+    VOTE_YES = 4,     /* from the request that was sent at sent_us on */
+    VOTE_TAKEN = 8,   /* another has it, or it is cooling */
+    VOTE_ABSENT = 16, /* it was not reached, or does not vote */
+    VOTE_NEVER = 32,  /* the name is of another kind there */
+    VOTE_FREED = 64
 } vote;
+#define VOTES_THAT_MAY_HOLD (VOTE_OPEN | VOTE_YES)
+#define VOTES_AGAINST       (VOTE_TAKEN | VOTE_ABSENT | VOTE_NEVER)
 
 /* What one member has said to the grant's owner. */
 typedef struct seat {
@@ -93,8 +96,10 @@ static rl_grant *make_grant(const rowlock_hold *hold)
     grant->ttl_us = grant->lease_us = hold->held.ttl_us;
     grant->at_least_us = hold->at_least_us;
     pthread_mutex_init(&grant->mutex, NULL);
-    for (size_t i = 0; i < members->count; i++)
+    for (size_t i = 0; i < members->count; i++) {
+        grant->seats[i].vote = VOTE_NOT_ASKED;
         pthread_mutex_init(&grant->seats[i].mutex, NULL);
+    }
     return grant;
 }
 
@@ -152,61 +157,31 @@ static int64_t runs_since(rl_grant *grant)
     return count >= members->needed ? sent[members->needed - 1] : 0;
 }
 
-static unsigned those_that(rl_grant *grant, bool (*are)(const rl_grant *grant, const seat *s))
+/* The members that have said one of these, a bit for each. */
+static unsigned who_said(rl_grant *grant, unsigned votes)
 {
-    unsigned found = 0;
+    unsigned who = 0;
     pthread_mutex_lock(&grant->mutex);
     for (size_t i = 0; i < grant->members->count; i++)
-        found |= are(grant, &grant->seats[i]) ? 1U << i : 0;
+        who |= grant->seats[i].vote & votes ? 1U << i : 0;
     pthread_mutex_unlock(&grant->mutex);
-    return found;
+    return who;
 }
 
-static size_t number_of(unsigned seats)
+/* They said yes, and their version is below the token. */
+static unsigned unconfirmed(rl_grant *grant)
 {
-    return (size_t)__builtin_popcount(seats);
+    unsigned who = 0;
+    pthread_mutex_lock(&grant->mutex);
+    for (size_t i = 0; i < grant->members->count; i++)
+        who |= grant->seats[i].vote == VOTE_YES && !counts(grant, &grant->seats[i]) ? 1U << i : 0;
+    pthread_mutex_unlock(&grant->mutex);
+    return who;
 }
 
-static bool is_yes(const rl_grant *grant, const seat *s)
+static size_t number_that_said(rl_grant *grant, unsigned votes)
 {
-    (void)grant;
-    return s->vote == VOTE_YES;
-}
-
-static bool is_no(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_TAKEN || s->vote == VOTE_ABSENT || s->vote == VOTE_NEVER;
-}
-
-static bool is_taken(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_TAKEN;
-}
-
-static bool is_absent(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_ABSENT || s->vote == VOTE_NOT_ASKED;
-}
-
-static bool is_open(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_OPEN;
-}
-
-/* It has, or may have, a row that says that the owner holds it. */
-static bool may_hold(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_YES || s->vote == VOTE_OPEN;
-}
-
-static bool is_unconfirmed(const rl_grant *grant, const seat *s)
-{
-    return s->vote == VOTE_YES && !counts(grant, s);
+    return (size_t)__builtin_popcount(who_said(grant, votes));
 }
 
 /* ------------------------------------------------------------------------ one member's vote */
@@ -515,8 +490,8 @@ static bool have_voted(void *data)
 {
     rl_grant *grant = data;
     const rl_members *members = grant->members;
-    return number_of(those_that(grant, is_yes)) >= members->needed ||
-           number_of(those_that(grant, is_no)) > members->count - members->needed;
+    return number_that_said(grant, VOTE_YES) >= members->needed ||
+           number_that_said(grant, VOTES_AGAINST) > members->count - members->needed;
 }
 
 static bool are_confirmed(void *data)
@@ -524,18 +499,12 @@ static bool are_confirmed(void *data)
     return runs_since(data) != 0;
 }
 
-static bool is_freed(const rl_grant *grant, const seat *s)
-{
-    (void)grant;
-    return s->vote == VOTE_FREED;
-}
-
 /* So many are free again that another one can have it; or none has it any more. */
 static bool have_forgotten(void *data)
 {
     rl_grant *grant = data;
-    return number_of(those_that(grant, is_freed)) >= grant->members->needed ||
-           those_that(grant, is_yes) == 0;
+    return number_that_said(grant, VOTE_FREED) >= grant->members->needed ||
+           who_said(grant, VOTE_YES) == 0;
 }
 
 static void settle_token(rl_grant *grant)
@@ -574,38 +543,40 @@ typedef struct call {
     char line_owner[ROWLOCK_OWNER_MAX + 1];
 } call;
 
-/* The words of the first that said so. */
-static const char *words_of(rl_grant *grant, unsigned which, const char **where)
+#define WORDS_MAX 500
+
+/* Of the first of them, and what it says. */
+static void words_of(rl_grant *grant, unsigned who, char words[WORDS_MAX])
 {
-    const size_t i = which ? (size_t)__builtin_ctz(which) : 0;
-    *where = grant->members->all[i].where;
-    return which ? grant->seats[i].why.message : "";
+    *words = 0;
+    pthread_mutex_lock(&grant->mutex);
+    for (size_t i = 0; i < grant->members->count && !*words; i++)
+        if (who >> i & 1)
+            snprintf(words, WORDS_MAX, "; %s: %s", grant->members->all[i].where,
+                     *grant->seats[i].why.message ? grant->seats[i].why.message
+                                                  : "it does not answer");
+    pthread_mutex_unlock(&grant->mutex);
 }
 
 static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
 {
     const rl_members *members = grant->members;
-    const unsigned taken = those_that(grant, is_taken);
+    const unsigned never = who_said(grant, VOTE_NEVER);
+    const unsigned taken = who_said(grant, VOTE_TAKEN);
     /* Where some say that it is taken, the others were not waited for. */
-    const unsigned absent = those_that(grant, is_absent) | (taken ? 0 : those_that(grant, is_open));
-    const char *where = NULL;
-    unsigned never = 0;
-    for (size_t i = 0; i < members->count; i++)
-        never |= grant->seats[i].vote == VOTE_NEVER ? 1U << i : 0;
-    if (never) {
-        const char *why = words_of(grant, never, &where);
-        return rl_fail(err, ROWLOCK_MODE, "%s: %s", where, why);
-    }
-    if (members->count - number_of(absent) < members->needed) {
-        const char *why = words_of(grant, absent, &where);
+    const unsigned absent = who_said(grant, VOTE_ABSENT | VOTE_NOT_ASKED | (taken ? 0 : VOTE_OPEN));
+    const size_t there = members->count - (size_t)__builtin_popcount(absent);
+    char words[WORDS_MAX];
+    words_of(grant, never ? never : there < members->needed ? absent : taken, words);
+    if (never)
+        return rl_fail(err, ROWLOCK_MODE, "'%s' is not to be had at all members%s", grant->name,
+                       words);
+    if (there < members->needed)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "only %zu of %zu members vote, and %zu are needed; %s: %s",
-                       members->count - number_of(absent), members->count, members->needed, where,
-                       *why ? why : "it does not answer");
-    }
-    const char *why = words_of(grant, taken, &where);
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' is taken at %zu of %zu members; %s: %s", grant->name,
-                   number_of(taken), members->count, where, *why ? why : "others ask, too");
+                       "only %zu of %zu members vote, and %zu are needed%s", there, members->count,
+                       members->needed, words);
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is taken at %d of %zu members%s", grant->name,
+                   __builtin_popcount(taken), members->count, words);
 }
 
 /* The token is where it must be, and there is time to work. */
@@ -613,8 +584,7 @@ static rowlock_status confirm(rl_grant *grant, const rl_io *io, rowlock_error *e
 {
     settle_token(grant);
     if (!are_confirmed(grant))
-        RL_TRY(run_round(grant, those_that(grant, is_unconfirmed), ask_to_renew, are_confirmed, io,
-                         err));
+        RL_TRY(run_round(grant, unconfirmed(grant), ask_to_renew, are_confirmed, io, err));
     const int64_t since_us = runs_since(grant);
     const int64_t left_us = since_us + grant->ttl_us - rl_margin_us(grant->ttl_us) - rl_now_us();
     if (since_us == 0)
@@ -634,7 +604,7 @@ static rowlock_status ask_all(call *c, rowlock_error *err)
     const rl_io io = rl_budget_quick_io(c->budget);
     RL_TRY(run_round(grant, RL_ALL_MEMBERS, c->looks ? ask_after_look : ask_to_take, have_voted,
                      &io, err));
-    if (number_of(those_that(grant, is_yes)) < grant->members->needed)
+    if (number_that_said(grant, VOTE_YES) < grant->members->needed)
         return not_granted(grant, err);
     return confirm(grant, &io, err);
 }
@@ -674,7 +644,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         begin_hold(c);
         return status;
     }
-    forget(c->grant, those_that(c->grant, may_hold));
+    forget(c->grant, who_said(c->grant, VOTES_THAT_MAY_HOLD));
     drop_grant(c->grant);
     if (status == ROWLOCK_UNAVAILABLE)
         *hint_us = RL_NOT_BEFORE(AWAY_US + (int64_t)(rl_random_u32() % AWAY_US));
@@ -798,8 +768,8 @@ static void unlist(rl_members *members, rl_grant *grant)
 static rowlock_status what_was_freed(rl_grant *grant, rowlock_error *err)
 {
     const rl_members *members = grant->members;
-    const size_t freed = number_of(those_that(grant, is_freed));
-    const size_t unknown = number_of(those_that(grant, may_hold));
+    const size_t freed = number_that_said(grant, VOTE_FREED);
+    const size_t unknown = number_that_said(grant, VOTES_THAT_MAY_HOLD);
     if (freed >= members->needed)
         return ROWLOCK_OK;
     if (freed + unknown < members->needed)
@@ -869,7 +839,7 @@ typedef struct renewing {
 static bool is_taken_away(rl_grant *grant)
 {
     const rl_members *members = grant->members;
-    return members->count - number_of(those_that(grant, is_taken)) < members->needed;
+    return members->count - number_that_said(grant, VOTE_TAKEN) < members->needed;
 }
 
 static bool are_renewed(void *data)
