@@ -1,7 +1,8 @@
 /*
  * bench/bench.c - measures lock systems side by side, in one run.
  *
- *   rowlock-bench [--systems=ID,...] [--clients=N,...] [--seconds=S] [--rounds=N] [--list]
+ *   rowlock-bench [--systems=ID,...] [--clients=N,...] [--seconds=S] [--rounds=N] [--distinct]
+ *                 [--list]
  *
  * Prints JSON: for each system and load the figures of each round. The machine is never quite
  * at rest; so the systems take turns, in short rounds, and what is said about two of them is
@@ -44,6 +45,7 @@ typedef struct bench {
     const char *members[SYSTEMS_MAX][ROWLOCK_MEMBERS_MAX];
     size_t system_count;
     const char *only; /* ids, commas between them; NULL: all */
+    bool distinct;    /* nobody wants another's name */
     bool list;        /* only list them, also those whose server is not there */
     unsigned counts[COUNTS_MAX];
     size_t count_count;
@@ -172,7 +174,7 @@ static void add_load(bench *self, unsigned clients, bool hot, int64_t work_us)
 /* One client on the hot name is one on a name of its own. */
 static void add_loads(bench *self)
 {
-    for (int hot = 0; hot <= 1; hot++) {
+    for (int hot = 0; hot <= !self->distinct; hot++) {
         for (size_t i = 0; i < self->count_count; i++) {
             if (!hot || self->counts[i] > 1)
                 add_load(self, self->counts[i], hot, 0);
@@ -427,9 +429,13 @@ static void list_systems(const bench *self)
 static void take_arguments(bench *self, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"systems", required_argument, NULL, 's'}, {"clients", required_argument, NULL, 'c'},
-        {"seconds", required_argument, NULL, 't'}, {"rounds", required_argument, NULL, 'r'},
-        {"list", no_argument, NULL, 'l'},          {0},
+        {"systems", required_argument, NULL, 's'},
+        {"clients", required_argument, NULL, 'c'},
+        {"seconds", required_argument, NULL, 't'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"list", no_argument, NULL, 'l'},
+        {"distinct", no_argument, NULL, 'd'},
+        {0},
     };
     for (int id; (id = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (id == 's')
@@ -442,6 +448,8 @@ static void take_arguments(bench *self, int argc, char **argv)
             self->rounds = (unsigned)strtoul(optarg, NULL, 10);
         else if (id == 'l')
             self->list = true;
+        else if (id == 'd')
+            self->distinct = true;
         else
             exit(64);
     }

@@ -26,6 +26,7 @@ typedef struct actor {
     size_t member_count;
     int64_t ttl_ms;
     dice dice;
+    bool patient; /* now and then it holds it for about its TTL */
     rowlock_client *client;
     rowlock_hold *hold;
 } actor;
@@ -139,6 +140,8 @@ static int64_t how_long_to_wait(actor *a)
 
 static int64_t how_long_to_hold(actor *a)
 {
+    if (a->patient && dice_roll(&a->dice, 4) == 0)
+        return dice_between(&a->dice, a->ttl_ms / 2, a->ttl_ms * 3 / 2);
     const unsigned roll = dice_roll(&a->dice, 50);
     if (roll == 0)
         return dice_between(&a->dice, a->ttl_ms, 2 * a->ttl_ms);
@@ -235,6 +238,7 @@ int main(int argc, char **argv)
     split(&a, argv[4]);
     a.ttl_ms = strtoll(argv[5], NULL, 10);
     a.dice = dice_of(strtoull(argv[6], NULL, 10));
+    a.patient = dice_roll(&a.dice, 3) == 0;
     /* Waiters of a quorum have no order that is promised: as those that poll. */
     history_log(&a.log, "begin name=lease mode=lease ttl=%" PRId64 " polls=1 far=%d probe=%d",
                 a.ttl_ms * 1000, is_far, !is_work);

@@ -41,9 +41,16 @@ const char *quorum_text_of(unsigned text)
     return texts[text];
 }
 
+/* The longest TTL; above those of the actors. */
+enum { TTL_MOST_MS = 2000, LONGER = 4 };
+
 static quorum_actor plan_actor(dice *d)
 {
-    quorum_actor a = {.proxied = dice_roll(d, 1U << QUORUM_MEMBERS)};
+    /* All through the proxies, none, or some. */
+    static const unsigned ways[] = {~0U, 0};
+    const unsigned way = dice_roll(d, 3);
+    const unsigned some = dice_roll(d, 1U << QUORUM_MEMBERS);
+    quorum_actor a = {.proxied = way < 2 ? ways[way] : some};
     a.ttl_ms = dice_between(d, 600, 1800);
     a.respawn_ms = dice_between(d, 50, 800);
     a.seed = dice_roll(d, 1000000);
@@ -75,6 +82,8 @@ static quorum_fault plan_fault(dice *d, quorum_fault_kind kind, const quorum_pla
     /* Now and then one that is cut off has too few members left. */
     while (quorum_where(kind) == AT_PROXY && dice_roll(d, 3) == 0)
         f.proxies |= 1U << dice_roll(d, p->members);
+    if (f.proxies != 1U << f.member && quorum_lasts(kind) && f.last_ms < TTL_MOST_MS / 2)
+        f.last_ms += TTL_MOST_MS;
     f.actor = dice_roll(d, p->actor_count);
     f.up = dice_roll(d, 3) == 0;
     f.nth = 1 + dice_roll(d, kind == QUORUM_CUT_AFTER ? 3000 : 6);
@@ -128,6 +137,10 @@ static void spare_majority(dice *d, quorum_plan *p)
         add_companion(d, p, f);
         lost = true;
     }
+    /* Leases that outlast the start of a server. */
+    for (unsigned i = 0; lost && i < p->actor_count; i++)
+        p->actors[i].ttl_ms *= LONGER;
+    p->ttl_most_ms *= lost ? LONGER : 1;
 }
 
 quorum_plan quorum_schedule(uint64_t seed, quorum_fault_kind alone, unsigned members)
@@ -150,6 +163,7 @@ quorum_plan quorum_schedule(uint64_t seed, quorum_fault_kind alone, unsigned mem
         p.faults[i] = plan_fault(&d, p.mixed ? any : alone, &p);
     }
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
+    p.ttl_most_ms = TTL_MOST_MS;
     spare_majority(&d, &p);
     qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
     return p;

@@ -77,6 +77,7 @@ typedef struct quorum_plan {
     bool mixed;
     unsigned members;
     unsigned loose; /* the member that does not flush its commits; QUORUM_NOBODY: all do */
+    int64_t ttl_most_ms;
     int64_t active_ms;
     quorum_actor actors[QUORUM_ACTORS];
     unsigned actor_count;

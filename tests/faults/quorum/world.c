@@ -7,9 +7,6 @@
 
 enum { HEART_MS = 10, LATE_US = 20000, COMMIT_MS = 150, TIMEOUT_S = 30 };
 
-/* The longest TTL of a quorum; above those of the actors (plan.c). */
-enum { TTL_MOST_MS = 2000 };
-
 static const char *tool_path(const char *name, char path[400])
 {
     const char *tools = getenv("ROWLOCK_TOOLS");
@@ -224,13 +221,19 @@ void world_restart(world *w, member *m, bool wiped)
 {
     char path[400];
     char number[12];
+    char id[40];
     snprintf(number, sizeof number, "%u", number_of(w, m));
+    snprintf(id, sizeof id, "--server-id=%s", number);
+    const char *const wipe[] = {tool_path("cluster", path), "wipe", w->cluster, number, NULL};
+    const char *const start[] = {
+        path, "restart", m->folder,
+        "--", id,        m == w->loose ? "--innodb-flush-log-at-trx-commit=0" : NULL,
+        NULL};
     m->wiped = wiped;
+    if (!wiped)
+        tool_path("server", path);
     wear(w, m);
-    m->job =
-        wiped ? begin((const char *const[]){tool_path("cluster", path), "wipe", w->cluster, number,
-                                            NULL})
-              : begin((const char *const[]){tool_path("server", path), "restart", m->folder, NULL});
+    m->job = begin(wiped ? wipe : start);
     wear_off();
 }
 
@@ -389,7 +392,7 @@ static rowlock_client_options options_of(const world *w, char urls[QUORUM_MEMBER
         .members = members, .member_count = w->members, .connect_timeout_ms = 30000};
 }
 
-static void make_quorum(const world *w)
+static void make_quorum(const world *w, int64_t ttl_most_ms)
 {
     const char *members[QUORUM_MEMBERS];
     char urls[QUORUM_MEMBERS][300];
@@ -398,7 +401,7 @@ static void make_quorum(const world *w)
         const rowlock_client_options one = {.url = urls[i], .connect_timeout_ms = 30000};
         WANT(OK, rowlock_migrate(&one, NULL, NULL, &ts_err));
     }
-    const rowlock_quorum_options how = {.ttl_most_ms = TTL_MOST_MS};
+    const rowlock_quorum_options how = {.ttl_most_ms = ttl_most_ms};
     WANT(OK, rowlock_quorum_init(&all, &how, &ts_err));
 }
 
@@ -410,16 +413,14 @@ static void make_ready(world *w, member *m)
     assert_true(world_sql(m, "INSERT INTO `beat_%s`.beat VALUES (0)", w->schema));
 }
 
-/* With other options than the usual ones. */
-static void restart_with(world *w, member *m, const char *option)
+static void restart_as_usual(world *w, member *m)
 {
     char path[400];
     char id[40];
     snprintf(id, sizeof id, "--server-id=%u", number_of(w, m));
     end_session(&m->admin);
     wear(w, m);
-    obey((const char *const[]){tool_path("server", path), "restart", m->folder, "--", id, option,
-                               NULL});
+    obey((const char *const[]){tool_path("server", path), "restart", m->folder, "--", id, NULL});
     wear_off();
 }
 
@@ -441,11 +442,13 @@ void world_begin_run(world *w, const quorum_plan *p, const char *folder)
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->members = p->members;
-    if (p->loose != QUORUM_NOBODY)
-        restart_with(w, &w->member[p->loose], "--innodb-flush-log-at-trx-commit=0");
+    w->loose = p->loose == QUORUM_NOBODY ? NULL : &w->member[p->loose];
+    if (w->loose)
+        assert_true(
+            world_sql(&w->member[p->loose], "SET GLOBAL innodb_flush_log_at_trx_commit = 0"));
     for (unsigned i = 0; i < w->members; i++)
         make_ready(w, &w->member[i]);
-    make_quorum(w);
+    make_quorum(w, p->ttl_most_ms);
     /* One that does not flush abstains at first. */
     assert_true(POLL_UNTIL(all_vote(w), 60000));
     assert_true(mkdir(folder, 0777) == 0);
@@ -466,6 +469,6 @@ void world_end_run(world *w, const quorum_plan *p)
         assert_true(world_sql(&w->member[i], "DROP DATABASE `%s`", w->schema));
         assert_true(world_sql(&w->member[i], "DROP DATABASE IF EXISTS `beat_%s`", w->schema));
     }
-    if (p->loose != QUORUM_NOBODY)
-        restart_with(w, &w->member[p->loose], NULL);
+    if (w->loose)
+        restart_as_usual(w, &w->member[p->loose]);
 }

@@ -26,11 +26,12 @@ typedef struct member {
 typedef struct world {
     char cluster[200];
     char schema[40];
-    char folder[400]; /* of the history */
-    char actor[400];  /* the program, which lets a member join again, too */
-    history log;      /* the driver's */
-    unsigned started; /* so many servers there are */
-    unsigned members; /* of this run */
+    char folder[400];    /* of the history */
+    char actor[400];     /* the program, which lets a member join again, too */
+    history log;         /* the driver's */
+    unsigned started;    /* so many servers there are */
+    unsigned members;    /* of this run */
+    const member *loose; /* it does not flush its commits; NULL: all do */
     member member[QUORUM_MEMBERS];
     bool clocks; /* they can be moved */
     atomic_bool stop_watching;
