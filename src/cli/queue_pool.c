@@ -30,7 +30,7 @@ typedef struct place {
 } place;
 
 typedef struct pool {
-    const queue_work *job;
+    const queue_job *job;
     place *places;
     repeat_signals signals;
     int told;        /* how many signals have told us to end */
@@ -149,7 +149,7 @@ static int64_t start_due(pool *self)
     return next_us;
 }
 
-int queue_pool_run(const queue_work *job)
+int queue_pool_run(const queue_job *job)
 {
     pool self = {.job = job};
     siginfo_t info;

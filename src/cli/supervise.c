@@ -65,7 +65,7 @@ static void set_item(const supervisor_item *item)
 static void set_environment(const supervision *self)
 {
     setenv("ROWLOCK_NAME", self->job->name, 1);
-    setenv("ROWLOCK_OWNER", self->go.owner, 1);
+    set_or_unset("ROWLOCK_OWNER", self->go.owner);
     set_or_unset("ROWLOCK_TOKEN", self->go.token);
     set_or_unset("ROWLOCK_SLOT", self->go.slots);
     set_or_unset("ROWLOCK_PERIOD_START", self->go.period.start);
