@@ -211,6 +211,8 @@ static bool begin(worker *w)
     snprintf(go.item.key, sizeof go.item.key, "%s", rowlock_item_key(item));
     snprintf(go.item.attempt, sizeof go.item.attempt, "%u", rowlock_item_attempt(item));
     snprintf(go.item.token, sizeof go.item.token, "%" PRIu64, rowlock_item_token(item));
+    snprintf(go.token, sizeof go.token, "%s", go.item.token);
+    snprintf(go.period.attempt, sizeof go.period.attempt, "%s", go.item.attempt);
     go.input = make_input(item);
     if (go.input < 0) {
         snprintf(w->why, sizeof w->why, "no memory for its payload: %s", strerror(errno));
