@@ -43,7 +43,8 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
 -- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
 -- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked, _once_begin, _once_done,
--- _once_failed, _once_status.
+-- _once_failed, _once_status, _queue_make, _queue_put, _queue_take, _queue_done, _queue_retry, _queue_dead, _queue_extend,
+-- _queue_status.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
