@@ -9,6 +9,11 @@
 
 typedef rowlock_status queue_verb(const queue_job *job, rowlock_client *client, rowlock_error *err);
 
+/* STUB until 19a's calls are there. */
+#define rowlock_queue_done(c, n, i, t, e) rowlock_queue_requeue(c, n, i + t, NULL, e)
+#define rowlock_queue_retry(c, n, i, t, o, e) ((void)(o), rowlock_queue_requeue(c, n, i + t, NULL, e))
+#define rowlock_queue_extend(c, n, i, t, o, e) rowlock_queue_requeue(c, n, i + t + o, NULL, e)
+
 static const char *operand(const queue_job *job, int i)
 {
     return i < job->run.context.operand_count ? job->run.context.operands[i] : NULL;
