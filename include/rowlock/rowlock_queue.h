@@ -170,6 +170,20 @@ ROWLOCK_API int rowlock_item_fd(rowlock_item *item);
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *item, int64_t ttl_ms,
                                                                 rowlock_error *err);
 
+/*
+ * An item that another process has taken, by its id and token, without its payload: for one that
+ * ends it or extends it in its place. It is not renewed here, unless rowlock_item_extend() was
+ * called; rowlock_item_forget() leaves it as it is.
+ *
+ *   LOST       it is not held with this token any more
+ *   NOT_FOUND  there is no such queue
+ *   MODE       the name is another kind of lock
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_held(rowlock_client *client,
+                                                               const char *queue, uint64_t id,
+                                                               uint64_t token, rowlock_item **item,
+                                                               rowlock_error *err);
+
 /* --------------------------------------------------------------- its end */
 
 /*

@@ -9,11 +9,6 @@
 
 typedef rowlock_status queue_verb(const queue_job *job, rowlock_client *client, rowlock_error *err);
 
-/* STUB until 19a's calls are there. */
-#define rowlock_queue_done(c, n, i, t, e) rowlock_queue_requeue(c, n, i + t, NULL, e)
-#define rowlock_queue_retry(c, n, i, t, o, e) ((void)(o), rowlock_queue_requeue(c, n, i + t, NULL, e))
-#define rowlock_queue_extend(c, n, i, t, o, e) rowlock_queue_requeue(c, n, i + t + o, NULL, e)
-
 static const char *operand(const queue_job *job, int i)
 {
     return i < job->run.context.operand_count ? job->run.context.operands[i] : NULL;
@@ -34,22 +29,37 @@ static uint64_t number_at(const queue_job *job, int i)
     return number;
 }
 
+/* Its token proves whose it is. */
+static rowlock_status find_held(const queue_job *job, rowlock_client *client, rowlock_item **item,
+                                rowlock_error *err)
+{
+    return rowlock_queue_held(client, job->run.name, number_at(job, 2), number_at(job, 3), item,
+                              err);
+}
+
 static rowlock_status done(const queue_job *job, rowlock_client *client, rowlock_error *err)
 {
-    return rowlock_queue_done(client, job->run.name, number_at(job, 2), number_at(job, 3), err);
+    rowlock_item *item = NULL;
+    rowlock_status status = find_held(job, client, &item, err);
+    return status == ROWLOCK_OK ? rowlock_item_done(item, err) : status;
 }
 
 static rowlock_status retry(const queue_job *job, rowlock_client *client, rowlock_error *err)
 {
     const rowlock_retry_options options = {.delay_ms = job->delay_ms, .reason = job->reason};
-    return rowlock_queue_retry(client, job->run.name, number_at(job, 2), number_at(job, 3),
-                               &options, err);
+    rowlock_item *item = NULL;
+    rowlock_status status = find_held(job, client, &item, err);
+    return status == ROWLOCK_OK ? rowlock_item_retry(item, &options, err) : status;
 }
 
 static rowlock_status extend(const queue_job *job, rowlock_client *client, rowlock_error *err)
 {
-    return rowlock_queue_extend(client, job->run.name, number_at(job, 2), number_at(job, 3),
-                                job->run.acquire.ttl_ms, err);
+    rowlock_item *item = NULL;
+    rowlock_status status = find_held(job, client, &item, err);
+    if (status == ROWLOCK_OK)
+        status = rowlock_item_extend(item, job->run.acquire.ttl_ms, err);
+    rowlock_item_forget(item);
+    return status;
 }
 
 static rowlock_status ls(const queue_job *job, rowlock_client *client, rowlock_error *err)

@@ -45,7 +45,14 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
                              const rowlock_take_options *options, const rl_budget *budget,
                              rowlock_item **items, size_t *count, rowlock_error *err) RL_MUST_USE;
 
+/* An item that another process has taken (queue_held.c). */
+rowlock_status rl_queue_held(rowlock_client *client, const char *queue, uint64_t id, uint64_t token,
+                             rowlock_item **item, rowlock_error *err) RL_MUST_USE;
+
 /* ------------------------------------------------------------------------- a held item */
+
+/* For its `held`. */
+void rl_item_tell_lost(rl_held *held, const char *reason);
 
 bool rl_item_lost(const rowlock_item *item);
 

@@ -31,7 +31,7 @@ bool rl_item_lost(const rowlock_item *item)
     return atomic_load(&item->held.lost) || rl_held_over((rl_held *)(uintptr_t)&item->held);
 }
 
-static void tell_lost(rl_held *held, const char *reason)
+void rl_item_tell_lost(rl_held *held, const char *reason)
 {
     rowlock_item *item = (rowlock_item *)held;
     item->told = true;
@@ -69,7 +69,7 @@ static rowlock_item *new_item(rowlock_client *client, const char *queue, const r
     item->held.kept = RL_KEPT_ITEM;
     item->held.owner = item->owner;
     item->held.end_us = item->held.long_at_us = item->held.look_at_us = RL_NEVER;
-    item->held.on_lost = tell_lost;
+    item->held.on_lost = rl_item_tell_lost;
     atomic_store(&item->held.event_fd, -1);
     return item;
 }
