@@ -280,6 +280,7 @@ bool run_prepare(run *self, bool again)
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
     pthread_mutex_init(&self->mutex, NULL);
     set_client_options(self);
+    self->again = again;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
     if (!guard_standard() || !run_signals_take(&self->signals) ||

@@ -94,6 +94,7 @@ struct run {
     int deadly; /* a signal */
     bool unsupervised;
 
+    bool again; /* another COMMAND may follow this one */
     supervisor_period period;
     int64_t margin_us;
     int64_t grace_us;

@@ -177,7 +177,8 @@ static bool hear_supervisor(run *self)
         return false;
     case NEWS_END:
         self->report = report;
-        supervisor_finish(&self->supervisor);
+        if (!self->again || report.left > 0)
+            supervisor_finish(&self->supervisor);
     }
     return true;
 }
