@@ -79,14 +79,28 @@ DELETE FROM queue_group
 -- The next ones, locked: a range of the index for each lane, in its order.
 -- name: queue_ready
 -- params: id u64, limit u64
--- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576)
-SELECT id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload
+-- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576), ready u64
+SELECT {{item}}
   FROM queue_item FORCE INDEX (by_ready)
  WHERE queue_id = :id
    AND state = 'alive'
    AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
    AND ready_at <= UTC_TIMESTAMP(6)
  ORDER BY lane, ready_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- The same of one lane, and of what became ready at `from` or later (src/kind/queue_cursor.c).
+-- name: queue_ready_from
+-- params: id u64, lane u64, from u64, limit u64
+-- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576), ready u64
+SELECT {{item}}
+  FROM queue_item FORCE INDEX (by_ready)
+ WHERE queue_id = :id
+   AND state = 'alive'
+   AND lane = :lane
+   AND ready_at BETWEEN {{at_us(:from)}} AND UTC_TIMESTAMP(6)
+ ORDER BY ready_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
@@ -110,18 +124,15 @@ UPDATE JSON_TABLE(:items, '$[*]' COLUMNS (
  WHERE i.state = 'alive'
    AND i.ready_at <= UTC_TIMESTAMP(6);
 
--- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself.
+-- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first
+-- of each lane, by a search of its own: of a GROUP BY, MariaDB reads all rows.
 -- name: queue_look
 -- params: id u64, name text
 -- columns: kind text(16), some u64, next_us i64
-SELECT r.kind, n.ready_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), n.ready_at), 0)
+SELECT r.kind, n.ready_at < '9999-12-31', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), n.ready_at)
   FROM resource r
-  LEFT JOIN (SELECT MIN(f.ready_at) AS ready_at
-               FROM (SELECT MIN(ready_at) AS ready_at
-                       FROM queue_item FORCE INDEX (by_ready)
-                      WHERE queue_id = :id
-                        AND state = 'alive'
-                      GROUP BY lane) f) n ON TRUE
+  JOIN (SELECT LEAST({{first_of(0)}}, {{first_of(1)}}, {{first_of(2)}}, {{first_of(3)}}, {{first_of(4)}},
+                     {{first_of(5)}}, {{first_of(6)}}, {{first_of(7)}}, {{first_of(8)}}, {{first_of(9)}}) AS ready_at) n
  WHERE r.id = :id
    AND r.resource_name = :name;
 
