@@ -235,20 +235,29 @@ UPDATE queue_item
        last_error = IF(:reason = '', last_error, LEFT(:reason, 1000))
  WHERE {{item_ours}};
 
--- In the transaction in which the head of a group has ended: the group's row, locked, and the next item, 0: there is none. A row as
--- long as the group has items.
+-- In the transaction in which the head of a group has ended: the group's row is locked ...
+-- name: queue_group_lock
+-- params: id u64, group_key text
+-- columns: head u64
+SELECT head
+  FROM queue_group
+ WHERE queue_id = :id
+   AND group_key = :group_key
+   FOR UPDATE;
+
+-- ... and then the next item is looked for; 0: there is none. A row in any case, so that none is one that was stopped.
 -- name: queue_group_next
 -- params: id u64, group_key text
--- columns: head u64, next u64
-SELECT g.head, COALESCE(i.id, 0)
-  FROM queue_group g
-  LEFT JOIN queue_item i FORCE INDEX (by_group)
-    ON i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
- WHERE g.queue_id = :id
-   AND g.group_key = :group_key
- ORDER BY i.id
- LIMIT 1
-   FOR UPDATE;
+-- columns: next u64
+SELECT COALESCE(i.id, 0)
+  FROM (SELECT 1 AS one) x
+  LEFT JOIN (SELECT id
+               FROM queue_item FORCE INDEX (by_group)
+              WHERE queue_id = :id
+                AND group_key = :group_key
+                AND state = 'behind'
+              ORDER BY id
+              LIMIT 1) i ON TRUE;
 
 -- name: queue_group_promote
 -- params: next u64, id u64, group_key text, item u64
@@ -316,7 +325,7 @@ SELECT state, COALESCE(group_key, ''), token
 -- params: id u64, after u64, all u64, older_us u64, limit u64
 -- columns: item u64
 SELECT id
-  FROM queue_item
+  FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
    AND (state <> 'dead' OR ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND)

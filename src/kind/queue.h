@@ -120,7 +120,8 @@ rowlock_status rl_queue_change_alone(rl_queue_work *work, rl_sql_id id, const rl
 
 /* What rl_queue_leave_group() runs. */
 #define RL_QUEUE_LEAVE_GROUP                                                                       \
-    RL_SQL_QUEUE_GROUP_NEXT, RL_SQL_QUEUE_GROUP_PROMOTE, RL_SQL_QUEUE_GROUP_END
+    RL_SQL_QUEUE_GROUP_LOCK, RL_SQL_QUEUE_GROUP_NEXT, RL_SQL_QUEUE_GROUP_PROMOTE,                  \
+        RL_SQL_QUEUE_GROUP_END
 
 /* The item has ended in this transaction: if it was its group's head, the next one is. */
 rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, uint64_t queue_id,
