@@ -49,14 +49,15 @@ set(ROWLOCK_WHERE
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
-  "sql_((latch|once|leader)_)?contenders        test shared servers,asan                8       2"
+  "sql_((latch|once|leader|queue)_)?contenders  test shared servers,asan                8       2"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"
   "cli_run_death                              test shared -                           100     1"
   "cli_run.*                                  test shared asan                        50      1"
   "cli_waiters                                test shared asan,coverage               30      1"
-  "cli_(connect|commands|locks|slots|latch|barrier|ask|once) test shared asan                        30      1"
+  "cli_(connect|commands|locks|slots|latch|barrier|ask|once|queue) test shared asan                        30      1"
+  "cli_queue_work                             test shared asan                        40      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
   "cli_event                                  test itself servers,asan,coverage       30      1"
