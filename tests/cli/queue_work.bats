@@ -48,6 +48,11 @@ workers_of() {
     cat "/proc/$1/task/$1/children"
 }
 
+# sql_is RESULT STATEMENT: for poll.
+sql_is() {
+    [ "$(sql "$2")" = "$1" ]
+}
+
 # The column of the one item.
 column() {
     sql "SELECT $1 FROM queue_item i JOIN resource r ON r.id = i.queue_id WHERE resource_name = '$L'"
@@ -142,7 +147,8 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     # Idle ones end at once.
     rl queue purge --all "$L"
     work --workers=3 -- true
-    poll somebody_waits
+    # One of them looks, the others stand in line behind it.
+    poll sql_is 2 "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'SELECT GET_LOCK%'"
     kill -INT "$POOL"
     ends_with 0 "$POOL"
     [ ! -s err ]
@@ -273,10 +279,6 @@ stop_hard() {
     poll is_empty
     stop
     lines_are seen 1
-}
-
-sql_is() {
-    [ "$(sql "$2")" = "$1" ]
 }
 
 @test "COMMAND says itself that the item is done, in its own transaction" {
