@@ -39,6 +39,7 @@ set(ROWLOCK_WHERE
   "conformance_shared_many                    test shared servers,asan                20      2"
   "conformance_latch_many                     test own    servers                     8       2"
   "conformance_(latch|barrier|leader|once)    test shared servers,asan,tsan,coverage 20      1"
+  "conformance_(queue|queue_tx)               test shared servers,asan,tsan,coverage 20      1"
   "conformance_ask                            test shared servers,asan,tsan,coverage  60      1"
   "conformance_.*                             test shared servers,asan,coverage       10      1"
   "race_(latch|barrier)_.*                    test shared servers,tsan                17      1"
