@@ -164,14 +164,16 @@ TS_ONCE(test_what_is_committed_late_is_taken)
     for (int i = 0; i < 3; i++)
         put(name, "x");
     const uint64_t early = put(name, "early");
-    ts_sql(mysql,
-           "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = %" PRIu64,
-           early);
+    ts_sql(
+        mysql,
+        "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = %" PRIu64,
+        early);
     for (int i = 0; i < 3; i++)
         WANT(OK, rowlock_item_done(take(name), &ts_err));
-    ts_sql(mysql,
-           "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = %" PRIu64,
-           early);
+    ts_sql(
+        mysql,
+        "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = %" PRIu64,
+        early);
     takes(name, early);
 }
 
@@ -196,8 +198,8 @@ TS_ONCE(test_a_delay)
 TS_ONCE(test_a_time)
 {
     const char *name = ts_name("time");
-    const uint64_t now_us = ts_sql_u64(
-        mysql, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))");
+    const uint64_t now_us =
+        ts_sql_u64(mysql, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))");
     put_with(name, "later", (rowlock_put_options){.at_us = (int64_t)now_us + 3600000000});
     has(name, 0, 0, 1, 0, 0);
     assert_between(3590000, counts(name).next_ms, 3600000);
@@ -315,8 +317,7 @@ TS_ONCE(test_an_item_is_lost)
 {
     const char *name = ts_name("lost");
     loss told = {.item = NULL};
-    const rowlock_take_options options = {
-        .ttl_ms = 900, .on_lost = on_lost, .on_lost_data = &told};
+    const rowlock_take_options options = {.ttl_ms = 900, .on_lost = on_lost, .on_lost_data = &told};
     const uint64_t id = put(name, "x");
     rowlock_item *item = NULL;
     rowlock_item *next = NULL;
@@ -371,10 +372,11 @@ TS_ONCE(test_a_lease_is_extended)
     rowlock_item *item = take_for(client, name, 2000);
     WANT(OK, rowlock_item_extend(item, 60000, &ts_err));
     assert_between(58000 - ts_slack_ms(), rowlock_item_remaining_ms(item), 60000);
-    assert_between(50, ts_sql_u64(mysql,
-                                  "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), ready_at)"
-                                  " FROM queue_item WHERE id = %" PRIu64,
-                                  rowlock_item_id(item)),
+    assert_between(50,
+                   ts_sql_u64(mysql,
+                              "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), ready_at)"
+                              " FROM queue_item WHERE id = %" PRIu64,
+                              rowlock_item_id(item)),
                    60);
     WANT(OK, rowlock_item_done(item, &ts_err));
 }
@@ -411,9 +413,9 @@ TS_ONCE(test_a_retry)
     const char *name = ts_name("retry");
     const uint64_t id = put_with(name, "x", (rowlock_put_options){.attempts = 2});
     rowlock_item *item = take(name);
-    WANT(OK, rowlock_item_retry(
-                 item, &(rowlock_retry_options){.reason = "no\nroute", .delay_ms = 3600000},
-                 &ts_err));
+    WANT(OK,
+         rowlock_item_retry(
+             item, &(rowlock_retry_options){.reason = "no\nroute", .delay_ms = 3600000}, &ts_err));
     has(name, 0, 0, 1, 0, 0);
     expire(id);
     item = take(name);
@@ -422,7 +424,8 @@ TS_ONCE(test_a_retry)
     WANT(OK, rowlock_item_retry(item, &(rowlock_retry_options){.reason = "still"}, &ts_err));
     has(name, 0, 0, 0, 0, 1);
     rowlock_items *list = NULL;
-    WANT(OK, rowlock_items_get(other, name, &(rowlock_items_options){.dead = true}, &list, &ts_err));
+    WANT(OK,
+         rowlock_items_get(other, name, &(rowlock_items_options){.dead = true}, &list, &ts_err));
     assert_int_equal(rowlock_items_count(list), 1);
     const rowlock_item_info *info = rowlock_items_at(list, 0);
     assert_int_equal(info->id, id);
@@ -535,9 +538,8 @@ TS_ONCE(test_items_are_purged)
     const uint64_t second = put_with(name, "g", (rowlock_put_options){.group = "g"});
     put_with(name, "g", (rowlock_put_options){.group = "g"});
     WANT(OK, rowlock_item_dead(take(name), NULL, &ts_err));
-    WANT(OK, rowlock_queue_purge(client, name,
-                                 &(rowlock_queue_purge_options){.older_ms = 3600000}, &count,
-                                 &ts_err));
+    WANT(OK, rowlock_queue_purge(client, name, &(rowlock_queue_purge_options){.older_ms = 3600000},
+                                 &count, &ts_err));
     assert_int_equal(count, 0);
     WANT(OK, rowlock_queue_purge(client, name, NULL, &count, &ts_err));
     assert_int_equal(count, 1);
@@ -610,8 +612,8 @@ TS_ONCE(test_a_key_of_another_group)
     takes(name, id);
 }
 
-/* While a transaction that puts is open, what comes next waits for it: a put sees the item before it,
- * and an end the one behind it. */
+/* While a transaction that puts is open, what comes next waits for it: a put sees the item before
+ * it, and an end the one behind it. */
 TS_ONCE(test_a_put_under_way_strands_nothing)
 {
     const char *name = ts_name("strand");
@@ -692,12 +694,13 @@ TS_ONCE(test_a_wait_ends)
     const char *name = ts_name("wait");
     TS_CANCEL *cancel = ts_cancel();
     rowlock_item *item = NULL;
-    WANT_WITHIN(TIMEOUT, 300, 400,
-                rowlock_queue_take(client, name, &(rowlock_take_options){.wait_ms = 300}, &item,
-                                   &ts_err));
+    WANT_WITHIN(
+        TIMEOUT, 300, 400,
+        rowlock_queue_take(client, name, &(rowlock_take_options){.wait_ms = 300}, &item, &ts_err));
     assert_null(item);
     worker *w = start(other, name, ROWLOCK_WAIT_FOREVER, cancel);
-    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) > 0 || ts_bell_holder(mysql, name) != 0, 10000));
+    assert_true(
+        POLL_UNTIL(ts_in_queue(mysql, name) > 0 || ts_bell_holder(mysql, name) != 0, 10000));
     rowlock_cancel_fire(cancel);
     WANT(CANCELLED, ended(w, NULL, NULL));
     WANT(CANCELLED, rowlock_queue_take(client, name, &(rowlock_take_options){.cancel = cancel},
@@ -823,8 +826,8 @@ TS_ONCE(test_bad_input_of_a_worker)
     put(name, "x");
     WANT(INVALID, rowlock_queue_take(client, name, NULL, NULL, &ts_err));
     WANT(INVALID, rowlock_queue_take(NULL, name, NULL, &item, &ts_err));
-    WANT(INVALID, rowlock_queue_take(client, name, &(rowlock_take_options){.ttl_ms = 1}, &item,
-                                     &ts_err));
+    WANT(INVALID,
+         rowlock_queue_take(client, name, &(rowlock_take_options){.ttl_ms = 1}, &item, &ts_err));
     WANT(INVALID, rowlock_queue_take_batch(client, name, 0, NULL, &item, &count, &ts_err));
     WANT(INVALID, rowlock_queue_take_batch(client, name, 1001, NULL, &item, &count, &ts_err));
     WANT(INVALID, rowlock_queue_take_batch(client, name, 1, NULL, NULL, &count, &ts_err));
