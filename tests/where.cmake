@@ -97,6 +97,7 @@ set(ROWLOCK_WHERE
   "faults_stopped                             all  shared servers,asan,tsan           60      1"
   "faults_restarts                            all  itself servers,asan                60      1"
   "faults_once                                all  shared servers,asan,coverage       40      1"
+  "faults_queue                               all  shared servers,asan,coverage       30      1"
   "faults_renewals                            all  own    servers                     12      1"
   "faults_runs                                all  itself asan                        90      2"
   "faults_runs_.*                             all  itself -                           40      2"
