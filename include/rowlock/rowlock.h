@@ -841,12 +841,12 @@ typedef struct rowlock_info {
                                  "" if there is none ... */
     const char *period_end;   /* ... and its end, when the next one begins */
     const char
-        *period_state; /* "running", "done", "failed", or "died": its attempt lost the lease */
-    uint64_t depth;    /* queue: how many items it has that are not dead, ... */
-    uint64_t ready;    /* ... of these: to be taken now, ... */
+        *period_state;  /* "running", "done", "failed", or "died": its attempt lost the lease */
+    uint64_t depth;     /* queue: how many items it has that are not dead, ... */
+    uint64_t ready;     /* ... of these: to be taken now, ... */
     uint64_t in_flight; /* ... held by workers; ... */
     uint64_t dead;      /* ... and how many dead ones it has */
-    int64_t oldest_ms; /* for how long the oldest ready item has been ready; -1: none is */
+    int64_t oldest_ms;  /* for how long the oldest ready item has been ready; -1: none is */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

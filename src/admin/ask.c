@@ -35,8 +35,7 @@ static rowlock_status nobody(const char *name, bool of_connection, rowlock_error
 
 static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *err)
 {
-    return rl_fail(err, ROWLOCK_MODE,
-                   "'%s' is a %s, which has no holder to ask%s", info->name,
+    return rl_fail(err, ROWLOCK_MODE, "'%s' is a %s, which has no holder to ask%s", info->name,
                    info->kind == ROWLOCK_KIND_LATCH     ? "latch"
                    : info->kind == ROWLOCK_KIND_BARRIER ? "barrier"
                                                         : "queue",

@@ -174,7 +174,9 @@ static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
 static uint64_t token_of(const rl_cell *cells, const rl_kind *kind)
 {
     const bool unset = kind->listed == ROWLOCK_KIND_LATCH && cells[COLUMN_ACQUIRED].null;
-    return unset || cells[COLUMN_SLOTS].u64 || kind->listed == ROWLOCK_KIND_QUEUE ? 0 : cells[COLUMN_VERSION].u64;
+    return unset || cells[COLUMN_SLOTS].u64 || kind->listed == ROWLOCK_KIND_QUEUE
+               ? 0
+               : cells[COLUMN_VERSION].u64;
 }
 
 /* The id is for the probe. */
@@ -194,8 +196,8 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     const rowlock_state state = state_of(cells, kind);
     const uint64_t readers = cells[COLUMN_READERS].u64;
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 &&
-                       kind->listed < ROWLOCK_KIND_LATCH;
+    const bool alone =
+        held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 && kind->listed < ROWLOCK_KIND_LATCH;
     const bool cooling = state == ROWLOCK_COOLING;
     const queue_counts counts = counts_of(cells);
     to->id = cells[COLUMN_ID].u64;

@@ -388,7 +388,7 @@ static void print_info(const rowlock_info *info)
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
     print_member("mode", info->kind >= ROWLOCK_KIND_BARRIER ? kinds[info->kind].word
-                                                             : cli_modes[info->mode].word);
+                                                            : cli_modes[info->mode].word);
     if (info->kind == ROWLOCK_KIND_QUEUE) {
         print_queue(info);
         return;
