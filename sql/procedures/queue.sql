@@ -376,7 +376,7 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_before VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_item, v_token, v_lane BIGINT UNSIGNED;
+    DECLARE v_item, v_token, v_lane, v_ready_us BIGINT UNSIGNED;
     DECLARE v_most INT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_item = NULL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -396,7 +396,8 @@ BEGIN
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    {{queue_ready(id = p_id, limit = 1, now = v_now)}} INTO v_item, v_lane, v_token, p_attempt, v_most, p_key, v_group, p_payload;
+    {{queue_ready(id = p_id, limit = 1, now = v_now)}}
+      INTO v_item, v_lane, v_token, p_attempt, v_most, p_key, v_group, p_payload, v_ready_us;
     IF v_item IS NOT NULL AND p_attempt >= v_most THEN
         SET p_used_up = TRUE;
         SELECT owner INTO v_before FROM queue_item WHERE id = v_item;
@@ -557,22 +558,31 @@ BEGIN
     END IF;
 END;
 
--- In the transaction in which an item has ended: the next one of its group ('': none) may be taken.
+-- In the transaction in which an item has ended: the next one of its group ('': none) may be taken. Of those behind it none comes or goes
+-- while the group's row is locked; a locking read, since the caller's snapshot may be older. A row in any case, so that none is
+-- one that was stopped (KILL QUERY).
 CREATE PROCEDURE rl_queue_successor(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_item BIGINT UNSIGNED)
 BEGIN
     DECLARE v_head, v_next, v_rows BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_head = NULL;
     IF p_group <> '' THEN
-        {{queue_group_next(id = p_id, group_key = p_group)}} INTO v_head, v_next;
+        {{queue_group_lock(id = p_id, group_key = p_group)}} INTO v_head;
+        SELECT COALESCE(i.id, 0) INTO v_next
+          FROM (SELECT 1 AS one) x
+          LEFT JOIN queue_item i FORCE INDEX (by_group)
+            ON i.queue_id = p_id AND i.group_key = p_group AND i.state = 'behind'
+         ORDER BY i.id LIMIT 1
+           FOR UPDATE;
         IF v_head = p_item AND v_next = 0 THEN
             {{queue_group_end(id = p_id, group_key = p_group, item = p_item)}};
             SET v_rows = ROW_COUNT();
         ELSEIF v_head = p_item THEN
             {{queue_group_promote(next = v_next, id = p_id, group_key = p_group, item = p_item)}};
             SET v_rows = ROW_COUNT();
+        ELSE
+            SET v_rows = v_head <> p_item;
         END IF;
-        -- A statement that was stopped (KILL QUERY) may have done too little, and no error (MariaDB).
         IF NOT COALESCE(v_rows > 0, FALSE) THEN
             CALL rl_stopped();
         END IF;
