@@ -65,6 +65,7 @@ program() {
 #include <rowlock/rowlock_leader.h>
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_once.h>
+#include <rowlock/rowlock_queue.h>
 
 #include "example.h"
 
@@ -150,9 +151,9 @@ recipe() {
 }
 
 @test "recipes.md: each recipe has all three languages, and what Redisson and Curator call it" {
-    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 13 ]
-    [ "$(grep -c '^## ' "$PAGE")" -eq 13 ]
-    for number in {1..13}; do
+    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 14 ]
+    [ "$(grep -c '^## ' "$PAGE")" -eq 14 ]
+    for number in {1..14}; do
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
@@ -212,6 +213,10 @@ recipe() {
 
 @test "recipes.md: 13. once in a period" {
     recipe 13
+}
+
+@test "recipes.md: 14. a queue of work" {
+    recipe 14
 }
 
 @test "recipes.md: no block leaves a lock behind" {
