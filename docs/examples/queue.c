@@ -120,6 +120,11 @@ static void many(rowlock_client *client)
     must(rowlock_queue_put_batch(client, QUEUE, entries, 2, NULL, &err), &err);
     must(rowlock_queue_take_batch(client, QUEUE, 16, NULL, items, &count, &err), &err);
     expect(count == 2, "both are taken");
+    /* By id and token, another process could end it as well. */
+    const uint64_t id = rowlock_item_id(items[1]);
+    const uint64_t token = rowlock_item_token(items[1]);
+    rowlock_item_forget(items[1]);
+    must(rowlock_queue_held(client, QUEUE, id, token, &items[1], &err), &err);
     must(rowlock_item_done_batch(items, count, NULL, &err), &err);
 }
 
