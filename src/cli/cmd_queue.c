@@ -233,9 +233,10 @@ static bool check_put(queue_job *job)
     if (job->at && job->delay_ms > 0)
         return !cli_usage("--delay and --at exclude each other");
     if (job->at && !queue_at(job->at, &job->put.at_us))
-        return !cli_usage("--at wants a time such as 2026-11-25T02:00:00Z, '2026-11-25 02:00' (UTC) "
-                          "or @1764036000, not '%s'",
-                          job->at);
+        return !cli_usage(
+            "--at wants a time such as 2026-11-25T02:00:00Z, '2026-11-25 02:00' (UTC) "
+            "or @1764036000, not '%s'",
+            job->at);
     if (job->lines && job->put.key)
         return !cli_usage("--key is for one item, and does not go with --lines");
     return !job->lines || !payload || strcmp(payload, "-") == 0 ||
@@ -305,8 +306,7 @@ static const cli_option options[] = {
     {0, "key", CLI_TEXT, AT(put.key)},
     {0, "group", CLI_TEXT, AT(put.group)},
     {0, "priority", CLI_UNSIGNED, AT(put.priority), .most = ROWLOCK_PRIORITY_MAX},
-    {0, "attempts", CLI_UNSIGNED, AT(put.attempts), .least = 1,
-     .most = ROWLOCK_QUEUE_ATTEMPTS_MAX},
+    {0, "attempts", CLI_UNSIGNED, AT(put.attempts), .least = 1, .most = ROWLOCK_QUEUE_ATTEMPTS_MAX},
     {0, "lines", CLI_FLAG, AT(lines)},
     {'w', "wait", CLI_DURATION, AT(wait_ms), .word = "forever"},
     {'t', "ttl", CLI_DURATION, AT(run.acquire.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,

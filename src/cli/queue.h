@@ -1,7 +1,7 @@
 /*
- * cli/queue.h - what the files of `rowlock queue` share: cmd_queue.c has the verbs, queue_put.c what
- * is put, queue_take.c the printing of what is taken, queue_list.c what is in a queue, queue_pool.c
- * and queue_worker.c its workers.
+ * cli/queue.h - what the files of `rowlock queue` share: cmd_queue.c has the verbs, queue_put.c
+ * what is put, queue_take.c the printing of what is taken, queue_list.c what is in a queue,
+ * queue_pool.c and queue_worker.c its workers.
  */
 #ifndef RL_CLI_QUEUE_H
 #define RL_CLI_QUEUE_H

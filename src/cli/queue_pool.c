@@ -1,6 +1,6 @@
 /*
- * cli/queue_pool.c - the workers of `queue work`: processes of their own, so that one that is killed,
- * or loses its server, costs the others nothing. See queue.h.
+ * cli/queue_pool.c - the workers of `queue work`: processes of their own, so that one that is
+ * killed, or loses its server, costs the others nothing. See queue.h.
  *
  * We have no client and no thread. The first signal that would end us has the workers finish what
  * runs, SIGTERM for them; the second one has them end it, SIGUSR1 for them. (Two of a kind could

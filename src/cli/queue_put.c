@@ -74,7 +74,8 @@ static rowlock_status split(const queue_job *job, const input *in, rowlock_put_e
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         const size_t size = (size_t)((stop ? stop : end) - line);
         if (size > 0 && *count == ROWLOCK_QUEUE_BATCH_MAX)
-            return refuse(err, "stdin has more than %d lines, which are put all or none; give fewer",
+            return refuse(err,
+                          "stdin has more than %d lines, which are put all or none; give fewer",
                           ROWLOCK_QUEUE_BATCH_MAX);
         if (size > 0)
             entries[(*count)++] =
@@ -119,8 +120,7 @@ rowlock_status queue_put(const queue_job *job, rowlock_client *client, const cha
     input in = {NULL, 0};
     if (!job->lines && (!text || strcmp(text, "-") != 0))
         return put_one(job, client, text ? text : "", text ? strlen(text) : 0, err);
-    rowlock_status status =
-        read_stdin(&in, job->lines ? SIZE_MAX / 4 : ROWLOCK_PAYLOAD_MAX, err);
+    rowlock_status status = read_stdin(&in, job->lines ? SIZE_MAX / 4 : ROWLOCK_PAYLOAD_MAX, err);
     if (status == ROWLOCK_OK)
         status = job->lines ? put_lines(job, client, &in, err)
                             : put_one(job, client, in.bytes, in.size, err);
@@ -132,8 +132,8 @@ rowlock_status queue_put(const queue_job *job, rowlock_client *client, const cha
 
 bool queue_at(const char *text, int64_t *at_us)
 {
-    static const char *const forms[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S",
-                                        "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%MZ"};
+    static const char *const forms[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M",
+                                        "%Y-%m-%dT%H:%MZ"};
     const uint64_t most_s = INT64_C(253402300799); /* the end of the year 9999 */
     uint64_t seconds;
     if (*text == '@' && cli_number(text + 1, 1, most_s, &seconds)) {

@@ -119,7 +119,7 @@ static void *work_aside(void *data)
 _Noreturn static void end_without(worker *w)
 {
     supervisor_finish(&w->run.supervisor);
-    _exit(w->exit_status         ? w->exit_status
+    _exit(w->exit_status      ? w->exit_status
           : w->wanted == WORK ? rowlock_status_exit(ROWLOCK_SYSTEM)
                               : 0);
 }

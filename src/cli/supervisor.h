@@ -46,7 +46,7 @@ typedef struct supervisor_job {
     supervisor_children children;
     int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
     const char *value;     /* a leader's; NULL or "": none */
-    bool again;            /* once a command has ended, with all that it started, another may begin */
+    bool again; /* once a command has ended, with all that it started, another may begin */
 } supervisor_job;
 
 /* Of `rowlock once`; "": there is none. */

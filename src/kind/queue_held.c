@@ -1,6 +1,6 @@
 /*
- * An item that another process has taken, by its id and token: to end it here, or to extend it. It is
- * in nobody's care until then: see queue.h.
+ * An item that another process has taken, by its id and token: to end it here, or to extend it. It
+ * is in nobody's care until then: see queue.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -85,17 +85,17 @@ column() {
     work --dead-on=65 -- sh -c 'echo "$ROWLOCK_ITEM_ATTEMPT" >>seen; exit "$(cat status)"'
     echo 75 >status
     poll counts '.delayed == 1'
-    grep -qxE "rowlock: $L: item [0-9]+, attempt 1 of 2: exit status 75; it is retried" err
+    poll grep -qxE "rowlock: $L: item [0-9]+, attempt 1 of 2: exit status 75; it is retried" err
     [ "$(column last_error)" = "exit status 75" ]
     echo 3 >status
     ready_now
     poll counts '.dead == 1'
-    tail -n 1 err | grep -qE "attempt 2 of 2: exit status 3; it is dead now$"
+    poll grep -qE "attempt 2 of 2: exit status 3; it is dead now$" err
     rl queue purge "$L"
     echo 65 >status
     put x
     poll counts '.dead == 1'
-    tail -n 1 err | grep -qE "attempt 1 of 20: exit status 65; it is dead now$"
+    poll grep -qE "attempt 1 of 20: exit status 65; it is dead now$" err
     [ "$(column last_error)" = "exit status 65" ]
     rl queue requeue "$L"
     echo 0 >status
@@ -107,12 +107,12 @@ column() {
     put x
     work -v -- sh -c 'kill -SEGV $$'
     poll counts '.delayed == 1'
-    grep -qE "attempt 1 of 20: signal 11; it is retried$" err
+    poll grep -qE "attempt 1 of 20: signal 11; it is retried$" err
     stop
     ready_now
     fails 127 "$L: item *, attempt 2 of 20: cannot run /no/such: No such file or directory; it is ready again" rl queue work "$L" -- /no/such
     : >"$D/nothing"
-    fails 126 "*cannot run *: Permission denied; it is ready again" rl queue work "$L" --workers=2 -- "$D/nothing"
+    fails 126 "*cannot run *: Permission denied; it is ready again" rl queue work "$L" -- "$D/nothing"
     counts '.ready == 1'
     [ "$(column attempts)" = 1 ]
 }
