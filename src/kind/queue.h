@@ -86,16 +86,6 @@ rowlock_status rl_items_done(rowlock_item *const *items, size_t count, const rl_
 
 rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error *err) RL_MUST_USE;
 
-/* --------------------------------------------------------- in the caller's transaction */
-
-struct st_mysql; /* MYSQL */
-
-rowlock_status rl_tx_queue_put(rowlock_client *client, struct st_mysql *mysql, const char *queue,
-                               const rowlock_put_entry *entry, uint64_t *id,
-                               rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_tx_queue_done(rowlock_client *client, struct st_mysql *mysql, const char *queue,
-                                uint64_t item, uint64_t token, rowlock_error *err) RL_MUST_USE;
-
 /* ----------------------------------------------------- a transaction of rowlock's own */
 
 /* Not by procedures: a transaction of several statements. */
