@@ -37,10 +37,17 @@ function demand(p) {
     if (p == "attempts") return "p_attempts <= 1000000"
     if (p == "exit_status") return "p_exit_status <= 255"
     if (p == "limit") return "p_limit <= 100000"
+    if (p == "lane") return "p_lane <= 9"
+    if (p == "at") return "p_at <= 253402300799999999"
+    if (p == "delay_us" || p == "older_us") return "p_" p " <= 315360000000000"
+    if (p == "item_key") return "CHAR_LENGTH(p_item_key) BETWEEN 2 AND 256"
+    if (p == "group_key") return "CHAR_LENGTH(p_group_key) BETWEEN 1 AND 255"
+    if (p == "payload") return "LENGTH(p_payload) <= 1048576"
+    if (p == "items") return "JSON_VALID(p_items)"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|again|all|connection_id|done|expected|fenced|generation|id|kind|lease|name|number|open|own|seen|slot|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|again|all|connection_id|dead|done|expected|fenced|generation|id|item|kind|lease|name|number|open|own|seen|slot|token|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 
@@ -54,7 +61,7 @@ function given(p) {
 function template(    i, list, checks, arguments) {
     for (i = 0; i < nparams; i++) {
         list = list (i ? ", " : "") "p_" params[i] " " (ptypes[i] == "text" \
-            ? "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin" : "BIGINT UNSIGNED")
+            ? "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin" : ptypes[i] == "bytes" ? "LONGBLOB" : "BIGINT UNSIGNED")
         checks = checks "\n           AND " demand(params[i])
         arguments = arguments (i ? ", " : "") given(params[i])
     }

@@ -14,7 +14,7 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 
 -- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
 -- clause: known_kind(kind)
-{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'quorum');
+{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'quorum', 'queue');
 
 -- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
 -- clause: open(r?)
@@ -143,7 +143,8 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
 v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
-TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state;
+TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state,
+v.queue;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -179,6 +180,18 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
              FROM lock_grant g
             WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
      ELSE 0 END;
+
+-- Of a queue: its items that are not dead, that are ready, in flight, dead; and for how long the oldest ready one has been, -1: none
+-- is. For lists, too.
+-- clause: queue_counts
+IF(r.kind = 'queue',
+   (SELECT CONCAT_WS(' ', COALESCE(SUM(i.state <> 'dead'), 0), COALESCE(SUM(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6)), 0),
+                     COALESCE(SUM(i.state = 'alive' AND i.ready_at > UTC_TIMESTAMP(6) AND i.taken = 1), 0),
+                     COALESCE(SUM(i.state = 'dead'), 0),
+                     COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6), i.ready_at, NULL)),
+                                            UTC_TIMESTAMP(6)), -1))
+      FROM queue_item i FORCE INDEX (by_ready)
+     WHERE i.queue_id = r.id), '');
 
 -- Has its holder published a value (v, its lock_value), and is its time not over?
 -- clause: leads
@@ -227,7 +240,7 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 -- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
-'lock_value', 'lock_ask', 'once_run', 'quorum_member';
+'lock_value', 'lock_ask', 'once_run', 'quorum_member', 'queue_item', 'queue_group';
 
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
@@ -245,7 +258,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
        a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by,
-       o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state
+       o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state,
+       {{queue_counts}} AS queue
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id
@@ -297,3 +311,36 @@ CASE WHEN m.id IS NULL THEN 'none'
    FROM quorum_member m
   WHERE m.id = 1
     AND m.ttl_most_us >= :ttl_us) = :list;
+
+-- Of a queue's item that is put: when it is ready; `at`: in microseconds since 1970, 0: not so.
+-- clause: ready_at
+IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(:at)}}, UTC_TIMESTAMP(6)));
+
+-- When the first item of a lane is ready; without one, in the year 9999.
+-- clause: first_of(lane)
+COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)
+           WHERE queue_id = :id AND state = 'alive' AND lane = {lane}
+           ORDER BY ready_at
+           LIMIT 1), CAST('9999-12-31' AS DATETIME(6)));
+
+-- What a worker is given of it.
+-- clause: item
+id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ready_at);
+
+-- What a worker writes that takes it. `i`: "i.", or left out.
+-- clause: taken(i?)
+{i}ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+{i}taken = 1,
+{i}token = {i}token + 1,
+{i}attempts = {i}attempts + 1,
+{i}owner = :owner,
+{i}owner_label = :label;
+
+-- Is it still this worker's?
+-- clause: item_ours
+id = :item
+AND token = :token
+AND owner = :owner
+AND taken = 1
+AND state = 'alive';

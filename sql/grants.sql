@@ -43,7 +43,8 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
 -- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
 -- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked, _once_begin, _once_done,
--- _once_failed, _once_status.
+-- _once_failed, _once_status, _queue_make, _queue_put, _queue_take, _queue_done, _queue_retry, _queue_dead, _queue_extend,
+-- _queue_status.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
@@ -68,6 +69,8 @@ GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_item` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_group` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -88,6 +91,8 @@ GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`queue_item` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`queue_group` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -104,6 +109,8 @@ GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`queue_item` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`queue_group` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

@@ -66,15 +66,17 @@ typedef struct rowlock_sweep_options {
     int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: no limit of age */
     uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
     int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never. A name with
-                              slots stays, unused slots of it go */
-    uint64_t reserved[4];
+                              slots stays, unused slots of it go; so does that of a queue */
+    int64_t dead_items_ms; /* delete items of queues that have been dead for this long; 0: none */
+    uint64_t reserved[3];
 } rowlock_sweep_options;
 
 typedef struct rowlock_sweep_result {
-    uint64_t expired; /* locks of dead holders marked free */
-    uint64_t events;  /* history rows forgotten */
-    uint64_t purged;  /* names purged; their tokens never come back */
-    uint64_t reserved[4];
+    uint64_t expired;    /* locks of dead holders marked free */
+    uint64_t events;     /* history rows forgotten */
+    uint64_t purged;     /* names purged; their tokens never come back */
+    uint64_t dead_items; /* deleted */
+    uint64_t reserved[3];
 } rowlock_sweep_result;
 
 /*
@@ -130,13 +132,17 @@ typedef struct rowlock_break_options {
  *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not); it was
  *                broken already and is cooling (with wait_ms that is waited for instead); the latch
  *                is not closed; it is not `token` that holds it, or `token` is given for a name
- * with slots (break the slot, NAME#2); it changed hands just now; a transaction that fenced the
- * lease, or counted the latch, is still open; or a row lock's connection is not seen to be its
- * holder's. Nothing was broken NOT_FOUND    there is no such lock TIMEOUT      the lease is broken
- * (or was cooling before), and still cooling after wait_ms CANCELLED    the same, when `cancel` was
- * fired DENIED       also: this user may not end the connection that holds the row lock UNSUPPORTED
- * a row lock, on a node of a cluster with many writers without single_writer UNAVAILABLE  also: the
- * lock is broken, and for reconnect_ms the server could not be asked whether it can be had
+ *                with slots (break the slot, NAME#2); it changed hands just now; a transaction
+ *                that fenced the lease, or counted the latch, is still open; or a row lock's
+ *                connection is not seen to be its holder's. Nothing was broken
+ *   NOT_FOUND    there is no such lock
+ *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
+ *   CANCELLED    the same, when `cancel` was fired
+ *   DENIED       also: this user may not end the connection that holds the row lock
+ *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer; or a
+ *                queue, which nobody holds: rowlock_queue_requeue()
+ *   UNAVAILABLE  also: the lock is broken, and for reconnect_ms the server could not be asked
+ *                whether it can be had
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
                                                                const char *name,

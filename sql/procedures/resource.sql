@@ -20,7 +20,7 @@ BEGIN
         IF p_id IS NOT NULL AND v_kind <> p_kind THEN
             CALL rl_wrong_kind(p_name, v_kind, p_kind);
         END IF;
-        IF p_id IS NOT NULL AND (p_kind IN ('slots', 'latch') OR IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal)) THEN
+        IF p_id IS NOT NULL AND (p_kind IN ('slots', 'latch', 'queue') OR IF(p_kind = 'pessimistic', v_has_lock, v_has_renewal)) THEN
             LEAVE find;
         END IF;
         SET p_id = NULL;

@@ -408,6 +408,11 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     RL_TRY(find_victim(b, &b->v, err));
     if (b->v.slots > 0)
         return break_slots(b, err);
+    if (b->v.kind->listed == ROWLOCK_KIND_QUEUE)
+        return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                       "'%s' is a queue, which nobody holds; `rowlock queue requeue` takes an item "
+                       "from its worker",
+                       b->name);
     if (token && token != b->v.version && !is_barrier(b))
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",

@@ -268,8 +268,7 @@ static bool guard_standard(void)
     return true;
 }
 
-/* Everything that must be there before the first connection or thread. */
-static bool prepare(run *self)
+bool run_prepare(run *self, bool again)
 {
     const supervisor_job job = {self->name,
                                 self->options.command,
@@ -277,8 +276,12 @@ static bool prepare(run *self)
                                 self->options.pass_password,
                                 self->options.children,
                                 self->options.kill_after_ms * 1000,
-                                self->options.acquire.value};
+                                self->options.acquire.value,
+                                again};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
+    pthread_mutex_init(&self->mutex, NULL);
+    set_client_options(self);
+    self->again = again;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
     if (!guard_standard() || !run_signals_take(&self->signals) ||
@@ -380,9 +383,7 @@ int run_options_run(void *into)
                  .name = options->name,
                  .command = options->command[0],
                  .verbose = options->context.verbose > 0};
-    pthread_mutex_init(&self.mutex, NULL);
-    set_client_options(&self);
-    if (prepare(&self))
+    if (run_prepare(&self, false))
         guard_command(&self);
     rowlock_cancel_free(self.cancel);
     descendants_forget(&self.before);

@@ -30,6 +30,7 @@ static const subcommand commands[] = {
     {"leader", &cli_leader, {"looker"}},
     {"ask", &cli_ask, {"batch"}},
     {"once", &cli_once, {"batch"}},
+    {"queue", &cli_queue, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

@@ -1,4 +1,4 @@
-/* cli/repeat.c - see repeat.h. One thread; all signals are waited for, none has a handler. */
+/* cli/repeat.c - see repeat.h */
 #include "repeat.h"
 
 #include <errno.h>
@@ -13,8 +13,7 @@
 typedef struct repeating {
     const repeat *r;
     run_report *report; /* the run's process writes it */
-    sigset_t before, waited;
-    struct sigaction child_before;
+    repeat_signals signals;
     bool told; /* a signal has told us to end */
 } repeating;
 
@@ -22,7 +21,7 @@ static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* A signal that is ignored (nohup) stays ignored; but not SIGCHLD: children would vanish together
  * with their exit status. */
-static void block_signals(repeating *self)
+void repeat_signals_block(repeat_signals *self)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigemptyset(&action.sa_mask);
@@ -35,19 +34,18 @@ static void block_signals(repeating *self)
     sigprocmask(SIG_BLOCK, &self->waited, &self->before);
 }
 
-static void give_signals_back(const repeating *self)
+void repeat_signals_give_back(const repeat_signals *self)
 {
     sigaction(SIGCHLD, &self->child_before, NULL);
     sigprocmask(SIG_SETMASK, &self->before, NULL);
 }
 
-static bool is_deadly(int number)
+bool repeat_signal_is_deadly(int number)
 {
     return number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2;
 }
 
-/* The next signal; 0: none has come until then. */
-static int await_signal(const repeating *self, siginfo_t *info, int64_t until_us)
+int repeat_signals_await(const repeat_signals *self, siginfo_t *info, int64_t until_us)
 {
     int number;
     do {
@@ -70,7 +68,7 @@ static bool has_heard(const siginfo_t *info)
 /* (SIGUSR1 or SIGUSR2 would end a run that still waits for its lock.) */
 static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
 {
-    const bool deadly = is_deadly(info->si_signo);
+    const bool deadly = repeat_signal_is_deadly(info->si_signo);
     if (deadly)
         self->told = true;
     else if (!self->report->began)
@@ -84,7 +82,7 @@ static int await_run(repeating *self, pid_t child)
     int status = 0;
     siginfo_t info;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        const int number = await_signal(self, &info, INT64_MAX);
+        const int number = repeat_signals_await(&self->signals, &info, INT64_MAX);
         if (number != 0 && number != SIGCHLD)
             pass_on(self, child, &info);
     }
@@ -96,8 +94,8 @@ static void pause_for(repeating *self, int64_t pause_us)
     const int64_t until_us = supervisor_now_us() + pause_us;
     siginfo_t info;
     int number;
-    while (!self->told && (number = await_signal(self, &info, until_us)) != 0)
-        self->told = is_deadly(number);
+    while (!self->told && (number = repeat_signals_await(&self->signals, &info, until_us)) != 0)
+        self->told = repeat_signal_is_deadly(number);
 }
 
 /* It ends with us, however we end. */
@@ -106,7 +104,7 @@ _Noreturn static void be_run(const repeating *self, pid_t parent)
     static const char *const roles[] = {"batch", NULL};
     const repeat *r = self->r;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    give_signals_back(self);
+    repeat_signals_give_back(&self->signals);
     if (getppid() != parent)
         _exit(128 + SIGTERM);
     const int exit_status = run_options_run(r->options);
@@ -173,9 +171,9 @@ int repeat_runs(const repeat *r)
         return rowlock_status_exit(ROWLOCK_SYSTEM);
     }
     r->options->report = self.report;
-    block_signals(&self);
+    repeat_signals_block(&self.signals);
     const int exit_status = repeat_all(&self);
-    give_signals_back(&self);
+    repeat_signals_give_back(&self.signals);
     munmap(self.report, sizeof *self.report);
     return exit_status;
 }

@@ -5,6 +5,8 @@
 #ifndef RL_CLI_REPEAT_H
 #define RL_CLI_REPEAT_H
 
+#include <signal.h>
+
 #include "run.h"
 
 typedef struct repeat {
@@ -17,6 +19,21 @@ typedef struct repeat {
     bool hands_over; /* any signal that would end us is SIGTERM for the command, so that another
                         host takes over; and ending so is no failure */
 } repeat;
+
+/* The signals of a process that waits for others (and has no thread): all that would end it,
+ * SIGUSR1, SIGUSR2 and SIGCHLD are blocked, and waited for; none has a handler. */
+typedef struct repeat_signals {
+    sigset_t before, waited;
+    struct sigaction child_before;
+} repeat_signals;
+
+void repeat_signals_block(repeat_signals *self);
+/* As they were, for a process that does something else. */
+void repeat_signals_give_back(const repeat_signals *self);
+/* The next signal; 0: none has come until then. */
+int repeat_signals_await(const repeat_signals *self, siginfo_t *info, int64_t until_us);
+/* Would it end us, had we not blocked it? */
+bool repeat_signal_is_deadly(int number);
 
 /*
  * Returns the exit status of the last run. A signal that would end us ends the run, and there is no

@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "descendants.h"
+#include "rowlock/rowlock_queue.h"
 #include "run_signals.h"
 #include "supervisor.h"
 
@@ -71,6 +72,9 @@ struct run {
 
     rowlock_client *client;
     rowlock_hold *hold;
+    rowlock_item *item; /* in place of a hold: of a queue */
+    /* In place of passing a signal on to COMMAND; NULL: it is passed on. */
+    void (*hear)(run *self, int number);
     rowlock_cancel *cancel;
     _Atomic(run_waiting *) waiting;
 
@@ -90,6 +94,7 @@ struct run {
     int deadly; /* a signal */
     bool unsupervised;
 
+    bool again; /* another COMMAND may follow this one */
     supervisor_period period;
     int64_t margin_us;
     int64_t grace_us;
@@ -124,6 +129,10 @@ static inline int run_until(int64_t at_us)
 /* cmd_run.c: what cli_run does when the options (a run_options) are read. */
 int run_options_run(void *into);
 
+/* cmd_run.c: everything that must be there before the first connection or thread. `again`: one
+ * COMMAND may follow another. False: it has complained. */
+bool run_prepare(run *self, bool again);
+
 /* run_options.c: how the job is run: what excludes each other, and the defaults. */
 bool run_options_settle(run_options *out);
 
@@ -151,6 +160,8 @@ void run_waiting_free(run_waiting *waiting);
 /* run_watch.c. False: too late, we were stopped since we got the lock. (The supervisor looks
  * again.) */
 bool run_begin_command(run *self);
+/* The same of what is not a lock; what `go` says of one is left out. */
+bool run_begin(run *self, const supervisor_go *go);
 /* Until nothing more is heard of the command. */
 void run_watch_command(run *self);
 

@@ -31,11 +31,23 @@ static bool is_job(void)
     return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
 }
 
+static int64_t remaining_ms(const run *self)
+{
+    return self->item ? rowlock_item_remaining_ms(self->item)
+                      : rowlock_hold_remaining_ms(self->hold);
+}
+
+static bool is_held(const run *self)
+{
+    return (self->item ? rowlock_item_check(self->item, NULL) : rowlock_hold_check(self->hold)) ==
+           ROWLOCK_OK;
+}
+
 /* The time is read first, so that what comes out is too early rather than too late. */
 static void move_deadline(run *self)
 {
     int64_t now = supervisor_now_us();
-    int64_t kill_at = now + rowlock_hold_remaining_ms(self->hold) * 1000 - self->margin_us;
+    int64_t kill_at = now + remaining_ms(self) * 1000 - self->margin_us;
     if (kill_at <= self->kill_at_us)
         return;
     self->kill_at_us = kill_at;
@@ -60,6 +72,21 @@ static void tell_slots(const rowlock_hold *hold, supervisor_go *go)
                                  rowlock_hold_slot_at(hold, i));
 }
 
+bool run_begin(run *self, const supervisor_go *go)
+{
+    move_deadline(self);
+    self->report.too_late = supervisor_now_us() >= self->kill_at_us;
+    if (self->report.too_late)
+        return false;
+    if (go->is_job)
+        run_signals_follow(&self->signals);
+    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
+     * the supervisor can have ended the command: so the supervisor keeps it open. */
+    supervisor_begin(&self->supervisor, go,
+                     self->hold && rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC);
+    return true;
+}
+
 bool run_begin_command(run *self)
 {
     supervisor_go go = {
@@ -73,16 +100,7 @@ bool run_begin_command(run *self)
         snprintf(go.token, sizeof go.token, "%" PRIu64, token);
     tell_slots(self->hold, &go);
     snprintf(go.owner, sizeof go.owner, "%s", rowlock_hold_owner(self->hold));
-    move_deadline(self);
-    self->report.too_late = supervisor_now_us() >= self->kill_at_us;
-    if (self->report.too_late)
-        return false;
-    if (go.is_job)
-        run_signals_follow(&self->signals);
-    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
-     * the supervisor can have ended the command: so the supervisor keeps it open. */
-    supervisor_begin(&self->supervisor, &go, rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC);
-    return true;
+    return run_begin(self, &go);
 }
 
 /* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
@@ -98,7 +116,9 @@ static void pass_signals_on(run *self)
     run_signal signal;
     while (run_signals_next(&self->signals, &signal)) {
         bool heard = !self->own_group && signal.of_terminal;
-        if (goes_on_alone(self, signal.number))
+        if (self->hear)
+            self->hear(self, signal.number);
+        else if (goes_on_alone(self, signal.number))
             run_signals_stop(self->stop.status, self->stop.command);
         else
             supervisor_signal(&self->supervisor, signal.number, heard);
@@ -157,7 +177,8 @@ static bool hear_supervisor(run *self)
         return false;
     case NEWS_END:
         self->report = report;
-        supervisor_finish(&self->supervisor);
+        if (!self->again || report.left > 0)
+            supervisor_finish(&self->supervisor);
     }
     return true;
 }
@@ -170,7 +191,8 @@ void run_watch_command(run *self)
     struct pollfd fds[] = {
         {.fd = self->supervisor.socket, .events = POLLIN},
         {.fd = self->signals.fd, .events = POLLIN},
-        {.fd = rowlock_hold_fd(self->hold), .events = POLLIN},
+        {.fd = self->item ? rowlock_item_fd(self->item) : rowlock_hold_fd(self->hold),
+         .events = POLLIN},
     };
     for (;;) {
         int64_t next = supervisor_now_us() + tick;
@@ -181,7 +203,7 @@ void run_watch_command(run *self)
         if (fds[0].revents && hear_supervisor(self))
             return;
         move_deadline(self);
-        if (!self->lost && rowlock_hold_check(self->hold) != ROWLOCK_OK) {
+        if (!self->lost && !is_held(self)) {
             self->lost = true;
             lost_at = supervisor_now_us();
             fds[2].fd = -1; /* stays readable: once is enough */

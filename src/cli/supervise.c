@@ -31,6 +31,7 @@ typedef struct supervision {
     bool minded;
     bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
+    int input; /* the command's stdin; 0: ours */
     supervisor_go go;
     int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
     process_list asked;
@@ -52,16 +53,27 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
+/* A lock that is taken for an item leaves the item there. */
+static void set_item(const supervisor_item *item)
+{
+    setenv("ROWLOCK_ITEM_ID", item->id, 1);
+    set_or_unset("ROWLOCK_ITEM_KEY", item->key);
+    setenv("ROWLOCK_ITEM_ATTEMPT", item->attempt, 1);
+    setenv("ROWLOCK_ITEM_TOKEN", item->token, 1);
+}
+
 static void set_environment(const supervision *self)
 {
     setenv("ROWLOCK_NAME", self->job->name, 1);
-    setenv("ROWLOCK_OWNER", self->go.owner, 1);
+    set_or_unset("ROWLOCK_OWNER", self->go.owner);
     set_or_unset("ROWLOCK_TOKEN", self->go.token);
     set_or_unset("ROWLOCK_SLOT", self->go.slots);
     set_or_unset("ROWLOCK_PERIOD_START", self->go.period.start);
     set_or_unset("ROWLOCK_PERIOD_END", self->go.period.end);
     set_or_unset("ROWLOCK_ATTEMPT", self->go.period.attempt);
     set_or_unset("ROWLOCK_VALUE", self->job->value ? self->job->value : "");
+    if (*self->go.item.id)
+        set_item(&self->go.item);
     if (!self->job->pass_password)
         cli_secret_environment();
 }
@@ -73,12 +85,21 @@ static _Noreturn void become_command(const supervision *self, pid_t supervisor_p
     if (getppid() != supervisor_pid)
         _exit(127); /* it died before it could take us along */
     setpgid(0, self->go.own_group ? 0 : self->parent_group);
+    if (self->input > 0)
+        dup2(self->input, STDIN_FILENO);
     set_environment(self);
     run_signals_give_back(self->job->signals);
     execvp(self->job->command[0], self->job->command);
     int error = errno;
     cli_write(failure, &error, sizeof error);
     _exit(127);
+}
+
+static void close_input(supervision *self)
+{
+    if (self->input > 0)
+        close(self->input);
+    self->input = 0;
 }
 
 static void begin(supervision *self)
@@ -98,6 +119,7 @@ static void begin(supervision *self)
     self->report.exec_error = self->command < 0 ? errno : 0;
     self->failure = ends[0];
     close(ends[1]);
+    close_input(self);
 }
 
 /* The errno, if exec() failed; the pipe's end, if not. */
@@ -217,20 +239,35 @@ static void await_end_of_parent(const supervision *self)
     } while (length > 0 || (length < 0 && errno == EINTR));
 }
 
+/* Until the next order to begin. */
+static void rest(supervision *self)
+{
+    descendants_forget(&self->asked);
+    close_input(self);
+    self->begun = self->reaped = self->minded = self->told_stop = false;
+    self->command = 0;
+    self->kill_left_us = INT64_MAX;
+    self->report = (supervisor_report){.news = NEWS_END};
+}
+
 /*
- * The last word to our parent, which ends us when it has heard it. One that was killed before
- * that let nothing go: then nothing that the command left may live on.
+ * The last word of this command to our parent, which ends us when it has heard it, or has another
+ * one begin. One that was killed before that let nothing go: then nothing that the command left may
+ * live on.
  */
-static _Noreturn void send_report(supervision *self)
+static void send_report(supervision *self)
 {
     self->report.news = NEWS_END;
     send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
     if (!self->go.own_group)
         signal_parent(self, SIGCONT); /* a stopped job ends, too */
-    if (self->childless)
+    if (!self->childless) {
+        await_end_of_parent(self);
+        abandon(self);
+    }
+    if (!self->job->again)
         _exit(0);
-    await_end_of_parent(self);
-    abandon(self);
+    rest(self);
 }
 
 /* Also those that were asked before. */
@@ -291,6 +328,14 @@ static void finish_if_over(supervision *self)
 
 /* ------------------------------------------------------------------- events */
 
+/* The command's stdin, which came along. */
+static void take_input(supervision *self, struct msghdr *message)
+{
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&self->input, CMSG_DATA(header), sizeof self->input);
+}
+
 /* What the order begins with is enough: the sockets that come along stay open, unused,
  * until we end, and so the server sees their end only then. */
 static ssize_t receive_order(supervision *self, supervisor_order *order)
@@ -306,7 +351,10 @@ static ssize_t receive_order(supervision *self, supervisor_order *order)
         .msg_control = beside.space,
         .msg_controllen = sizeof beside.space,
     };
-    return recvmsg(self->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    ssize_t length = recvmsg(self->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (length == (ssize_t)sizeof *order && order->kind == ORDER_BEGIN && order->go.input > 0)
+        take_input(self, &message);
+    return length;
 }
 
 static bool asks_to_end(int number)
@@ -354,10 +402,11 @@ static void obey(supervision *self)
     case ORDER_BEGIN:
         /* Our parent may have been stopped since it got the lock. */
         self->report.too_late = supervisor_now_us() >= atomic_load(&self->page->kill_at_us);
+        self->go = order.go;
         if (self->report.too_late)
             send_report(self);
-        self->go = order.go;
-        begin(self);
+        else
+            begin(self);
         break;
     case ORDER_SIGNAL:
         pass_on(self, &order);
@@ -367,6 +416,9 @@ static void obey(supervision *self)
             kill(self->command, order.number);
         break;
     case ORDER_KILL:
+        /* (Our report may have crossed it.) */
+        if (!self->begun)
+            break;
         kill_all(self);
         send_report(self);
     }
@@ -381,6 +433,7 @@ static void mind_deadline(supervision *self)
     if (now >= kill_at || (self->report.told && self->reaped && now >= self->told_until_us)) {
         kill_all(self);
         send_report(self);
+        return;
     }
     if (!self->report.told && now >= kill_at - self->go.grace_us)
         tell_all(self, kill_at);

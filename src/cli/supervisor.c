@@ -92,6 +92,10 @@ void supervisor_begin(supervisor *self, const supervisor_go *go, bool keep)
 {
     int fds[SUPERVISOR_SOCKETS];
     size_t count = keep ? find_connections(fds, SUPERVISOR_SOCKETS) : 0;
+    if (go->input > 0) {
+        fds[0] = go->input;
+        count = 1;
+    }
     send_order(self, (supervisor_order){.kind = ORDER_BEGIN, .go = *go}, fds, count);
 }
 

@@ -46,6 +46,7 @@ typedef struct supervisor_job {
     supervisor_children children;
     int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
     const char *value;     /* a leader's; NULL or "": none */
+    bool again; /* once a command has ended, with all that it started, another may begin */
 } supervisor_job;
 
 /* Of `rowlock once`; "": there is none. */
@@ -54,6 +55,14 @@ typedef struct supervisor_period {
     char end[28];
     char attempt[12];
 } supervisor_period;
+
+/* Of `rowlock queue work`; an empty id: there is none. */
+typedef struct supervisor_item {
+    char id[24];
+    char key[4 * ROWLOCK_NAME_MAX + 1];
+    char attempt[12];
+    char token[24];
+} supervisor_item;
 
 /* What is known when it is. */
 typedef struct supervisor_go {
@@ -66,6 +75,8 @@ typedef struct supervisor_go {
     char slots[5 * ROWLOCK_UNITS_MAX]; /* their numbers; "": it has none */
     char owner[ROWLOCK_OWNER_MAX + 1];
     supervisor_period period;
+    supervisor_item item;
+    int input; /* the command's stdin; 0: ours */
 } supervisor_go;
 
 enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */

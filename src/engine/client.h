@@ -14,6 +14,15 @@
 #include "rowlock/rowlock.h"
 #include "stmt/stmt.h"
 
+/* From where on a queue is searched for the next item. */
+typedef struct rl_cursor {
+    uint64_t queue_id;
+    uint64_t lane;
+    int64_t from_us;     /* by the server's clock */
+    int64_t whole_at_us; /* by ours: when all of it is searched again */
+} rl_cursor;
+enum { RL_CURSORS = 8 };
+
 struct rowlock_client {
     pid_t pid; /* of the process that opened it */
     rl_log log;
@@ -30,13 +39,15 @@ struct rowlock_client {
     int64_t limit_ms;
     int64_t outage_us;
     atomic_uint_fast64_t owners; /* owner ids given out */
-    pthread_mutex_t mutex;       /* guards the list of holds and their depths */
+    pthread_mutex_t mutex;       /* guards the lists of holds, and their depths, and of items */
     rowlock_hold *holds;
     /* Of a quorum: it has no server itself, but so many members, each with a client of its own. */
     struct rl_members *quorum; /* kind/members.h; NULL: one server */
     rowlock_client **members;
     size_t member_count;
-    atomic_bool away; /* a member: it did not answer the last time */
+    atomic_bool away;              /* a member: it did not answer the last time */
+    struct rowlock_item *items;    /* held (kind/queue.h) */
+    rl_cursor cursors[RL_CURSORS]; /* of queues (kind/queue_cursor.c); guarded by the mutex, too */
 };
 
 /* Works through procedures, and its user may have no right on any table. */

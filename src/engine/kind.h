@@ -14,6 +14,7 @@
 #define RL_KIND_LATCH   "latch"
 #define RL_KIND_BARRIER "barrier"
 #define RL_KIND_QUORUM  "quorum" /* this server has a vote on it (kind/quorum.h) */
+#define RL_KIND_QUEUE   "queue"
 
 typedef struct rl_kind {
     const char *word;

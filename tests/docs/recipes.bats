@@ -67,6 +67,7 @@ program() {
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_once.h>
 #include <rowlock/rowlock_quorum.h>
+#include <rowlock/rowlock_queue.h>
 
 #include "example.h"
 
@@ -236,6 +237,10 @@ three_servers() {
     three_servers
     unset ROWLOCK_URL
     recipe 14
+}
+
+@test "recipes.md: 15. a queue of work" {
+    recipe 15
 }
 
 @test "recipes.md: no block leaves a lock behind" {

@@ -13,13 +13,18 @@
  * sql_library SCHEMA NAME once ROUNDS: two threads of one client are "c0" and "c1" of the six that
  * do a job once in each; see scripts/once_contenders.sql.
  *
+ * sql_library SCHEMA NAME queue 0: two threads of one client are "c0" and "c1" of the six that put
+ * into a queue and take from it; see scripts/queue_contenders.sql.
+ *
  * sql_library SCHEMA NAME lead STATEMENT: as alone, and each leads. observe: one thread looks who
  * does, and runs the statement, which finds @token and @value; see scripts/leader_contenders.sql.
  */
 #include "races/session.h"
 #include "rowlock/rowlock_latch.h"
 #include "rowlock/rowlock_leader.h"
+#include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_once.h"
+#include "rowlock/rowlock_queue.h"
 
 enum { WORDS = 5 /* of such a command line */, THREADS = 2, PARTS = 6 };
 
@@ -221,6 +226,69 @@ static void *do_jobs(void *arg)
     return NULL;
 }
 
+/* -------------------------------------------------------------------------- a queue */
+
+/* In one transaction with the work, or behind it. */
+static void do_item(const part *p, rowlock_item *item)
+{
+    const char *payload = rowlock_item_payload(item);
+    rowlock_error err = {0};
+    ts_sql(p->mysql, "CALL begin_it('%s', '%s', %u, @fails)", p->who, payload,
+           rowlock_item_attempt(item));
+    if (ts_sql_u64(p->mysql, "SELECT @fails")) {
+        const rowlock_retry_options soon = {.delay_ms = 1};
+        must("item_retry", rowlock_item_retry(item, &soon, &err), &err);
+        return;
+    }
+    ts_sql(p->mysql, "%s", p->in_one ? "BEGIN" : "DO 0");
+    ts_sql(p->mysql, "CALL do_it('%s', '%s')", p->who, payload);
+    must("queue_done",
+         p->in_one ? rowlock_tx_queue_done(p->c->client, p->mysql, p->c->name,
+                                           rowlock_item_id(item), rowlock_item_token(item), &err)
+                   : rowlock_item_done(item, &err),
+         &err);
+    ts_sql(p->mysql, "COMMIT");
+    if (p->in_one)
+        rowlock_item_forget(item);
+}
+
+static void put_items(const part *p)
+{
+    char payload[20];
+    rowlock_error err = {0};
+    for (unsigned n = 1; n <= 30; n++) {
+        const int size = snprintf(payload, sizeof payload, "%s %u", p->who, n);
+        ts_sql(p->mysql, "%s", p->in_one ? "BEGIN" : "DO 0");
+        must("queue_put",
+             p->in_one ? rowlock_tx_queue_put(p->c->client, p->mysql, p->c->name, payload,
+                                              (size_t)size, NULL, NULL, &err)
+                       : rowlock_queue_put(p->c->client, p->c->name, payload, (size_t)size, NULL,
+                                           NULL, &err),
+             &err);
+        ts_sql(p->mysql, "COMMIT");
+    }
+}
+
+static void *do_items(void *arg)
+{
+    part *p = arg;
+    p->mysql = ts_connect(p->c->schema);
+    put_items(p);
+    while (ts_sql_u64(p->mysql, "SELECT more FROM goal")) {
+        const rowlock_take_options how = {.wait_ms = 1000, .ttl_ms = 60000};
+        rowlock_item *item = NULL;
+        rowlock_error err = {0};
+        rowlock_status status = rowlock_queue_take(p->c->client, p->c->name, &how, &item, &err);
+        if (status == ROWLOCK_TIMEOUT)
+            continue;
+        must("queue_take", status, &err);
+        do_item(p, item);
+    }
+    mysql_close(p->mysql);
+    mysql_thread_end();
+    return NULL;
+}
+
 static int take_parts(contender *c, void *(*take)(void *))
 {
     pthread_t threads[THREADS];
@@ -248,6 +316,8 @@ static int contend(char **words)
         return take_parts(&c, take_part);
     if (strcmp(words[2], "once") == 0)
         return take_parts(&c, do_jobs);
+    if (strcmp(words[2], "queue") == 0)
+        return take_parts(&c, do_items);
     if (strcmp(words[2], "observe") == 0)
         return look_on(&c);
     c.options.wait_ms = 60000;
