@@ -66,6 +66,8 @@ static const char *kind_of(const rowlock_hold *hold)
         return RL_KIND_LATCH;
     if (hold->member != RL_NO_MEMBER)
         return RL_KIND_BARRIER;
+    if (hold->client->quorum)
+        return RL_KIND_QUORUM;
     return hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE;
 }
 
@@ -136,7 +138,7 @@ static void count(rowlock_hold *hold, bool lost)
                                 .waited_most_us = hold->waited_us,
                                 .held_us = held_us,
                                 .held_most_us = held_us};
-        rl_client_count(hold->client, hold->held.identity, &total);
+        rl_client_count(hold->client, hold->locks[i].name, hold->held.identity, &total);
     }
 }
 
