@@ -466,6 +466,8 @@ static rl_round *begin_round(rl_grant *grant, unsigned which, rl_ask_member ask,
                                  .data = grant,
                                  .keep = keep_grant,
                                  .done = drop_grant,
+                                 /* What was asked is told to forget it, also where it hangs. */
+                                 .all = ask == ask_to_forget,
                                  .patience_us = 1000,
                                  .limit_us = time_out_us(grant)};
     return rl_round_begin(grant->members, which, &question, asked);
@@ -543,7 +545,7 @@ typedef struct call {
     char line_owner[ROWLOCK_OWNER_MAX + 1];
 } call;
 
-#define WORDS_MAX 500
+#define WORDS_MAX 1000
 
 /* Of the first of them, and what it says. */
 static void words_of(rl_grant *grant, unsigned who, char words[WORDS_MAX])
@@ -798,7 +800,7 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
     const bool was_lost = rl_hold_lost(hold);
     unlist(grant->members, grant);
     /* Also at those that have taken it away: a break keeps it closed for our sake. */
-    forget(grant, RL_ALL_MEMBERS);
+    forget(grant, who_said(grant, ~(unsigned)VOTE_NOT_ASKED));
     hold->grant = NULL;
     rowlock_status status = what_was_freed(grant, err);
     drop_grant(grant);
