@@ -14,7 +14,7 @@ function begin_statement(n) {
 function parse_params(list,    parts, n, i, words) {
     n = split(list, parts, ",")
     for (i = 1; i <= n; i++) {
-        if (split(trim(parts[i]), words, /[ \t]+/) != 2 || words[2] !~ /^(u64|i64|text|name|word)$/)
+        if (split(trim(parts[i]), words, /[ \t]+/) != 2 || words[2] !~ /^(u64|i64|text|bytes|name|word)$/)
             fail("bad parameter '" parts[i] "'")
         params[nparams++] = words[1]
     }
@@ -25,10 +25,10 @@ function parse_columns(list,    parts, n, i, words, size) {
     for (i = 1; i <= n; i++) {
         if (split(trim(parts[i]), words, /[ \t]+/) != 2) fail("bad column '" parts[i] "'")
         size = 0
-        if (words[2] ~ /^text\([0-9]+\)$/) {
+        if (words[2] ~ /^(text|bytes)\([0-9]+\)$/) {
             size = words[2]
             gsub(/[^0-9]/, "", size)
-            words[2] = "text"
+            sub(/\(.*/, "", words[2])
         } else if (words[2] !~ /^(u64|i64)$/) fail("bad column type '" words[2] "'")
         columns[ncolumns] = words[1]
         ctypes[ncolumns] = words[2]

@@ -14,7 +14,7 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 
 -- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
 -- clause: known_kind(kind)
-{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier');
+{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'queue');
 
 -- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
 -- clause: open(r?)
@@ -220,7 +220,7 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 -- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
-'lock_value', 'lock_ask', 'once_run';
+'lock_value', 'lock_ask', 'once_run', 'queue_item', 'queue_group';
 
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
@@ -254,3 +254,24 @@ id, resource_name, kind, event, version, owner, owner_label, happened_at, waited
 -- clause: event_wanted
 (:event = '' OR event = :event)
 AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICROSECOND);
+
+-- Of a queue's item that is put: when it is ready; `at`: in microseconds since 1970, 0: not so.
+-- clause: ready_at
+IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, {{at_us(:at)}});
+
+-- What a worker writes that takes it. `i`: "i.", or left out.
+-- clause: taken(i?)
+{i}ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
+{i}taken = 1,
+{i}token = {i}token + 1,
+{i}attempts = {i}attempts + 1,
+{i}owner = :owner,
+{i}owner_label = :label;
+
+-- Is it still this worker's?
+-- clause: item_ours
+id = :item
+AND token = :token
+AND owner = :owner
+AND taken = 1
+AND state = 'alive';

@@ -67,6 +67,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`latch_down` TO 'batch'@'local
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_item` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_group` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -86,6 +88,8 @@ GRANT SELECT, DELETE ON `rowlock`.`latch_down` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`queue_item` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`queue_group` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -101,6 +105,8 @@ GRANT SELECT ON `rowlock`.`latch_down` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`queue_item` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`queue_group` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

@@ -779,7 +779,8 @@ typedef enum rowlock_kind {
     ROWLOCK_KIND_ROW = 1,   /* a row lock */
     ROWLOCK_KIND_SLOTS = 2, /* a name with slots, each of which is a lease or a row lock */
     ROWLOCK_KIND_LATCH = 3,
-    ROWLOCK_KIND_BARRIER = 4
+    ROWLOCK_KIND_BARRIER = 4,
+    ROWLOCK_KIND_QUEUE = 5 /* its items are nobody's locks: rowlock_queue.h */
 } rowlock_kind;
 
 /* In this part strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD

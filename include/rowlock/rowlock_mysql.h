@@ -18,6 +18,7 @@
 #include <mysql.h>
 
 #include "rowlock/rowlock.h"
+#include "rowlock/rowlock_queue.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -180,6 +181,52 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
                                                                  MYSQL *mysql, const char *name,
                                                                  uint64_t token,
                                                                  rowlock_error *err);
+
+/*
+ * rowlock_queue_put() (rowlock_queue.h) inside the caller's open transaction: the item is there when
+ * that commits, and not at all when it is rolled back (an outbox). An item of a group keeps other
+ * puts and ends of that group waiting until then; one with a key keeps puts with the same key
+ * waiting. `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
+ *
+ * After BUSY and NOT_FOUND the transaction is still open.
+ *
+ *   BUSY         another transaction has locked the same key or group, and did not end within
+ *                connect_timeout_ms (or the session's own limit); or somebody stopped the statement
+ *   NOT_FOUND    the queue was purged just now; nothing was put
+ *   DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   MODE         the name is another kind of lock
+ *   INVALID      also: the connection is not in a transaction; or as for rowlock_queue_put()
+ *   UNSUPPORTED  the client works through procedures: CALL rowlock_queue_put
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_tx_queue_put(rowlock_client *client, MYSQL *mysql, const char *queue, const void *payload,
+                     size_t size, const rowlock_put_options *options, uint64_t *id,
+                     rowlock_error *err);
+
+/*
+ * The item is done when the caller's open transaction commits, and not at all when it is rolled
+ * back: so the work of only one delivery is committed. By the item's id and token (under
+ * `rowlock queue work`: ROWLOCK_ITEM_ID and ROWLOCK_TOKEN), from any process. From OK until the
+ * transaction ends nobody else can take the item, and it is not renewed: commit within its TTL, or
+ * its worker hears LOST. A worker of this process calls rowlock_item_forget() after the COMMIT.
+ *
+ *   LOST         the item is not held with this token any more; roll back
+ *   BUSY         another transaction has locked the item, or its group, and did not end within
+ *                connect_timeout_ms (or the session's own limit); or somebody stopped the statement
+ *   DEADLOCK     the server has rolled the transaction back
+ *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
+ *                connections do not reach the server, and the transaction is still open
+ *   NOT_FOUND    there is no such queue
+ *   MODE         the name is another kind of lock
+ *   INVALID      also: the connection is not in a transaction
+ *   UNSUPPORTED  the client works through procedures: CALL rowlock_queue_done
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_done(rowlock_client *client,
+                                                                  MYSQL *mysql, const char *queue,
+                                                                  uint64_t id, uint64_t token,
+                                                                  rowlock_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@
 #define RL_KIND_SLOTS   "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
 #define RL_KIND_LATCH   "latch"
 #define RL_KIND_BARRIER "barrier"
+#define RL_KIND_QUEUE   "queue"
 
 typedef struct rl_kind {
     const char *word;

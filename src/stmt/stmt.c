@@ -62,6 +62,18 @@ static void free_statements(rl_conn *conn)
     conn->session.statements = NULL;
 }
 
+static bool is_text(rl_type type)
+{
+    return type == RL_TYPE_TEXT || type == RL_TYPE_BYTES;
+}
+
+static enum enum_field_types field_of(rl_type type)
+{
+    return type == RL_TYPE_TEXT    ? MYSQL_TYPE_STRING
+           : type == RL_TYPE_BYTES ? MYSQL_TYPE_BLOB
+                                   : MYSQL_TYPE_LONGLONG;
+}
+
 static bool bind_columns(rl_prepared *p)
 {
     const rl_shape *sql = &p->shape;
@@ -77,8 +89,8 @@ static bool bind_columns(rl_prepared *p)
         bind->is_null = &p->nulls[i];
         bind->length = &p->lengths[i];
         bind->error = &p->cut[i];
-        if (sql->columns[i].type == RL_TYPE_TEXT) {
-            bind->buffer_type = MYSQL_TYPE_STRING;
+        if (is_text(sql->columns[i].type)) {
+            bind->buffer_type = field_of(sql->columns[i].type);
             bind->buffer = at;
             bind->buffer_length = sql->columns[i].size;
             at += sql->columns[i].size + 1;
@@ -202,9 +214,9 @@ static bool give_values(rl_prepared *p, const rl_value *values)
     const rl_shape *sql = &p->shape;
     for (unsigned i = 0; i < sql->use_count; i++) {
         const rl_value *value = &values[rl_shape_used(sql, i)];
-        const bool text = value->type == RL_TYPE_TEXT;
+        const bool text = is_text(value->type);
         const void *at = text ? (const void *)value->text : &value->number;
-        p->in[i] = (MYSQL_BIND){.buffer_type = text ? MYSQL_TYPE_STRING : MYSQL_TYPE_LONGLONG,
+        p->in[i] = (MYSQL_BIND){.buffer_type = field_of(value->type),
                                 .buffer = (void *)(uintptr_t)at,
                                 .buffer_length = text ? value->length : 0,
                                 .is_unsigned = value->type == RL_TYPE_U64};
@@ -263,7 +275,7 @@ static bool read_cells(rl_cell *cells, rl_prepared *p)
         *cell = (rl_cell){.null = p->nulls[i], .text = ""};
         if (cell->null)
             continue;
-        if (sql->columns[i].type != RL_TYPE_TEXT) {
+        if (!is_text(sql->columns[i].type)) {
             cell->u64 = p->numbers[i];
             cell->i64 = (int64_t)p->numbers[i];
             continue;
@@ -273,6 +285,7 @@ static bool read_cells(rl_cell *cells, rl_prepared *p)
         char *text = p->out[i].buffer;
         text[p->lengths[i]] = '\0';
         cell->text = text;
+        cell->length = p->lengths[i];
     }
     return true;
 }
@@ -290,7 +303,7 @@ static void pack_row(rl_buffer *rows, const rl_cell *cells, unsigned count)
 {
     rl_buffer_append(rows, (const char *)cells, count * sizeof *cells);
     for (unsigned i = 0; i < count; i++)
-        rl_buffer_append(rows, cells[i].text, strlen(cells[i].text) + 1);
+        rl_buffer_append(rows, cells[i].text, cells[i].length + 1);
 }
 
 bool rl_stmt_next(rl_prepared *p, rl_cell *cells)
@@ -304,7 +317,7 @@ bool rl_stmt_next(rl_prepared *p, rl_cell *cells)
     p->rows_at += count * sizeof *cells;
     for (unsigned i = 0; i < count; i++) {
         cells[i].text = p->rows.text + p->rows_at;
-        p->rows_at += strlen(cells[i].text) + 1;
+        p->rows_at += cells[i].length + 1;
     }
     return true;
 }

@@ -21,13 +21,20 @@
 
 #define RL_SQL_MAX_VALUES 40 /* columns, or placeholders, of one statement */
 
-/* In statements that are sent as text alone: a name of the user's, which is quoted; a word of the
- * language, which is not. */
-typedef enum rl_type { RL_TYPE_U64, RL_TYPE_I64, RL_TYPE_TEXT, RL_TYPE_NAME, RL_TYPE_WORD } rl_type;
+/* Bytes are of no character set. In statements that are sent as text alone: a name of the user's,
+ * which is quoted; a word of the language, which is not. */
+typedef enum rl_type {
+    RL_TYPE_U64,
+    RL_TYPE_I64,
+    RL_TYPE_TEXT,
+    RL_TYPE_BYTES,
+    RL_TYPE_NAME,
+    RL_TYPE_WORD
+} rl_type;
 
 typedef struct rl_sql_column {
     rl_type type;
-    unsigned size; /* bytes, for text */
+    unsigned size; /* bytes, for text and bytes */
 } rl_sql_column;
 
 typedef struct rl_sql {
@@ -56,6 +63,7 @@ typedef struct rl_value {
 rl_value rl_u64(uint64_t number);
 rl_value rl_text(const char *text);
 rl_value rl_text_n(const char *text, size_t length);
+rl_value rl_bytes(const void *bytes, size_t length);
 /* For text statements: `name` with quotes around it ("": nothing at all), and a word of SQL. */
 rl_value rl_quoted(const char *name);
 rl_value rl_word(const char *word);
@@ -64,7 +72,8 @@ typedef struct rl_cell {
     bool null;
     uint64_t u64;
     int64_t i64;
-    const char *text; /* "" when null */
+    const char *text; /* "" when null; a byte 0 follows it ... */
+    size_t length;    /* ... behind so many */
 } rl_cell;
 
 typedef struct rl_done {

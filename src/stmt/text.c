@@ -29,6 +29,11 @@ rl_value rl_text_n(const char *text, size_t length)
     return (rl_value){.type = RL_TYPE_TEXT, .text = text, .length = length};
 }
 
+rl_value rl_bytes(const void *bytes, size_t length)
+{
+    return (rl_value){.type = RL_TYPE_BYTES, .text = bytes, .length = length};
+}
+
 static bool harmless(const char *text, size_t length)
 {
     static const char allowed[] =

@@ -106,7 +106,7 @@ grant_by_grant() {
 
 @test "a table that is hidden is not said to be missing: SELECT on it, whichever it is" {
     sql_any "CREATE USER 'hidden'@'%'; GRANT SELECT ON locks.rowlock_schema_version TO 'hidden'@'%'; GRANT INSERT ON locks.lock_event TO 'hidden'@'%'"
-    for table in resource resource_lock lease_renewal version_floor lock_total lock_grant latch_down lock_value lock_ask once_run; do
+    for table in resource resource_lock lease_renewal version_floor lock_total lock_grant latch_down lock_value lock_ask once_run queue_item queue_group; do
         refused hidden ls
         [[ ${lines[0]} == *"GRANT SELECT ON \`locks\`.\`$table\` TO 'hidden'@'%';"* ]]
         sql_any "$(first_grant)"
@@ -249,6 +249,8 @@ one_less() {
     for right in INSERT UPDATE DELETE; do
         one_less lock_grant $right
         one_less latch_down $right
+        one_less queue_item $right
+        one_less queue_group $right
     done
     one_less once_run INSERT
     one_less once_run UPDATE
@@ -257,7 +259,7 @@ one_less() {
     done
     one_less lock_value INSERT
     one_less lock_value UPDATE
-    for table in resource resource_lock lease_renewal lock_total lock_grant latch_down lock_value lock_ask once_run rowlock_schema_version; do
+    for table in resource resource_lock lease_renewal lock_total lock_grant latch_down lock_value lock_ask once_run queue_item queue_group rowlock_schema_version; do
         one_less $table SELECT
     done
     as batch doctor

@@ -1,0 +1,350 @@
+-- Queues. An item is to be had when it is alive and ready_at is past; whoever takes it sets ready_at to the end of its lease, so an item
+-- whose worker is gone needs nobody to rescue it. Every statement of a worker names its item by id, token and owner, and asks that it was
+-- taken: a worker whose item was delivered again matches nothing.
+--
+-- A take is a transaction: the rows are locked in the order of the index, what others have locked is skipped, and they are
+-- written and committed before anybody works on them. An empty answer does not prove an empty queue: see queue_look.
+--
+-- The items of a group: the group's row says which of them is alive, and is written before each put and each end of one of them. What
+-- such a transaction locks is, in this order: an item that ends, the group's row, other items.
+
+-- ------------------------------------------------------------------------------------ put
+
+-- The OK packet carries the id; of an item with this key that is there already, its.
+-- name: queue_put
+-- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes, id u64, name text
+INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6), :payload
+  FROM resource r
+ WHERE r.id = :id
+   AND r.resource_name = :name
+   AND r.kind = 'queue'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       id = LAST_INSERT_ID(queue_item.id);
+
+-- What a put whose reply was lost has put: a row as long as the name is there.
+-- name: queue_find
+-- params: item_key text, id u64
+-- columns: item u64
+SELECT COALESCE(i.id, 0)
+  FROM resource r
+  LEFT JOIN queue_item i FORCE INDEX (by_key) ON i.queue_id = r.id AND i.item_key = :item_key AND i.grave = 0
+ WHERE r.id = :id;
+
+-- An item of a group, in a transaction: the group's row, the item, and where the group has no other one, which it is.
+-- name: queue_group_enter
+-- params: group_key text, id u64, name text
+INSERT INTO queue_group (queue_id, group_key)
+SELECT r.id, :group_key
+  FROM resource r
+ WHERE r.id = :id
+   AND r.resource_name = :name
+   AND r.kind = 'queue'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       changes = queue_group.changes + 1;
+
+-- name: queue_put_grouped
+-- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes, id u64, group_key text
+INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, group_key, created_at, payload)
+SELECT g.queue_id, IF(g.head = 0, 'alive', 'behind'), :lane, {{ready_at}}, :attempts, :item_key, g.group_key, UTC_TIMESTAMP(6), :payload
+  FROM queue_group g
+ WHERE g.queue_id = :id
+   AND g.group_key = :group_key
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       id = LAST_INSERT_ID(queue_item.id);
+
+-- name: queue_group_head
+-- params: item u64, id u64, group_key text
+UPDATE queue_group g
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = :item AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'alive'
+   SET g.head = i.id
+ WHERE g.queue_id = :id
+   AND g.group_key = :group_key
+   AND g.head = 0;
+
+-- The item was there already, in another group or in none.
+-- name: queue_group_leave
+-- params: id u64, group_key text
+DELETE FROM queue_group
+ WHERE queue_id = :id
+   AND group_key = :group_key
+   AND head = 0;
+
+-- ------------------------------------------------------------------------------------ take
+
+-- The next ones, locked: a range of the index for each lane, in its order.
+-- name: queue_ready
+-- params: id u64, limit u64
+-- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576)
+SELECT id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload
+  FROM queue_item FORCE INDEX (by_ready)
+ WHERE queue_id = :id
+   AND state = 'alive'
+   AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+   AND ready_at <= UTC_TIMESTAMP(6)
+ ORDER BY lane, ready_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: queue_take
+-- params: ttl_us u64, owner text, label text, item u64, token u64
+UPDATE queue_item
+   SET {{taken}}
+ WHERE id = :item
+   AND token = :token
+   AND state = 'alive'
+   AND ready_at <= UTC_TIMESTAMP(6);
+
+-- The same of several, [[id, token], ...]; how many matched is compared with how many there are.
+-- name: queue_take_batch
+-- params: items text, ttl_us u64, owner text, label text
+UPDATE JSON_TABLE(:items, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           token BIGINT UNSIGNED PATH '$[1]')) AS k
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = k.id AND i.token = k.token
+   SET {{taken(i.)}}
+ WHERE i.state = 'alive'
+   AND i.ready_at <= UTC_TIMESTAMP(6);
+
+-- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself.
+-- name: queue_look
+-- params: id u64, name text
+-- columns: kind text(16), some u64, next_us i64
+SELECT r.kind, n.ready_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), n.ready_at), 0)
+  FROM resource r
+  LEFT JOIN (SELECT MIN(f.ready_at) AS ready_at
+               FROM (SELECT MIN(ready_at) AS ready_at
+                       FROM queue_item FORCE INDEX (by_ready)
+                      WHERE queue_id = :id
+                        AND state = 'alive'
+                      GROUP BY lane) f) n ON TRUE
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
+-- ----------------------------------------------------------------------------- while it is held
+
+-- As lease_renew. What a transaction has locked (it has said that the item is done) is left out: nobody else can take it meanwhile,
+-- and a renewal that waited for it would keep the others waiting.
+-- name: queue_renew
+-- params: leases text
+UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
+          FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+                   id BIGINT UNSIGNED PATH '$[0]',
+                   version BIGINT UNSIGNED PATH '$[1]',
+                   ttl_us BIGINT UNSIGNED PATH '$[2]',
+                   owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+          STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY)
+            ON i.id = k.id AND i.token = k.version AND i.owner = k.owner
+         WHERE i.taken = 1
+           AND i.ready_at > UTC_TIMESTAMP(6)
+           AND k.ttl_us BETWEEN 1 AND 86400000000
+           FOR UPDATE SKIP LOCKED) AS o
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = o.id
+   SET i.ready_at = UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND
+ WHERE i.taken = 1
+   AND i.ready_at > UTC_TIMESTAMP(6);
+
+-- As lease_renewed.
+-- name: queue_renewed
+-- params: leases text
+-- columns: place u64, held u64, asked u64
+SELECT k.place, i.id IS NOT NULL, 0
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+           place FOR ORDINALITY,
+           id BIGINT UNSIGNED PATH '$[0]',
+           version BIGINT UNSIGNED PATH '$[1]',
+           owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+  LEFT JOIN queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = k.id AND i.token = k.version AND i.owner = k.owner AND i.taken = 1
+   AND i.ready_at > UTC_TIMESTAMP(6);
+
+-- name: queue_extend
+-- params: ttl_us u64, item u64, token u64, owner text
+UPDATE queue_item
+   SET ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+ WHERE {{item_ours}}
+   AND ready_at > UTC_TIMESTAMP(6);
+
+-- How an item is, after a reply that was lost. A row in any case.
+-- name: queue_state
+-- params: token u64, owner text, item u64
+-- columns: found u64, ours u64, state text(8), token u64
+SELECT i.id IS NOT NULL, COALESCE(i.token = :token AND i.owner = :owner AND i.taken = 1, 0), COALESCE(i.state, ''),
+       COALESCE(i.token, 0)
+  FROM (SELECT 1 AS one) x
+  LEFT JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = :item;
+
+-- ----------------------------------------------------------------------------- its end
+
+-- name: queue_done
+-- params: item u64, token u64, owner text
+DELETE FROM queue_item
+ WHERE {{item_ours}};
+
+-- The same of several, in a transaction: [[id, token, 0, owner], ...].
+-- name: queue_done_batch
+-- params: items text
+DELETE i
+  FROM JSON_TABLE(:items, '$[*]' COLUMNS (
+           id BIGINT UNSIGNED PATH '$[0]',
+           token BIGINT UNSIGNED PATH '$[1]',
+           owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]')) AS k
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = k.id AND i.token = k.token AND i.owner = k.owner AND i.taken = 1;
+
+-- name: queue_retry
+-- params: delay_us u64, reason text, item u64, token u64, owner text
+UPDATE queue_item
+   SET ready_at = UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND,
+       taken = 0,
+       last_error = LEFT(:reason, 1000)
+ WHERE {{item_ours}};
+
+-- name: queue_release
+-- params: item u64, token u64, owner text
+UPDATE queue_item
+   SET ready_at = UTC_TIMESTAMP(6),
+       taken = 0,
+       attempts = attempts - 1
+ WHERE {{item_ours}};
+
+-- `reason` '': why it was tried again last.
+-- name: queue_bury
+-- params: reason text, item u64, token u64, owner text
+UPDATE queue_item
+   SET state = 'dead',
+       grave = id,
+       taken = 0,
+       ready_at = UTC_TIMESTAMP(6),
+       last_error = IF(:reason = '', last_error, LEFT(:reason, 1000))
+ WHERE {{item_ours}};
+
+-- In the transaction in which the head of a group has ended: the group's row, locked, and the next item, 0: there is none. A row as
+-- long as the group has items.
+-- name: queue_group_next
+-- params: id u64, group_key text
+-- columns: head u64, next u64
+SELECT g.head, COALESCE(i.id, 0)
+  FROM queue_group g
+  LEFT JOIN queue_item i FORCE INDEX (by_group)
+    ON i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
+ WHERE g.queue_id = :id
+   AND g.group_key = :group_key
+ ORDER BY i.id
+ LIMIT 1
+   FOR UPDATE;
+
+-- name: queue_group_promote
+-- params: next u64, id u64, group_key text, item u64
+UPDATE queue_group g
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = :next AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
+   SET g.head = i.id,
+       i.state = 'alive'
+ WHERE g.queue_id = :id
+   AND g.group_key = :group_key
+   AND g.head = :item;
+
+-- name: queue_group_end
+-- params: id u64, group_key text, item u64
+DELETE FROM queue_group
+ WHERE queue_id = :id
+   AND group_key = :group_key
+   AND head = :item;
+
+-- ----------------------------------------------------------------------------- for people
+
+-- A row as long as the name is there.
+-- name: queue_count
+-- params: id u64, name text
+-- columns: kind text(16), ready u64, in_flight u64, delayed u64, behind u64, dead u64, oldest_us i64, some u64, next_us i64
+SELECT r.kind, COALESCE(c.ready, 0), COALESCE(c.in_flight, 0), COALESCE(c.later, 0), COALESCE(c.behind, 0), COALESCE(c.dead, 0),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, c.first_at, UTC_TIMESTAMP(6)), -1),
+       c.first_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), c.first_at), -1)
+  FROM resource r
+  LEFT JOIN (SELECT SUM(state = 'alive' AND ready_at <= UTC_TIMESTAMP(6)) AS ready,
+                    SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 1) AS in_flight,
+                    SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 0) AS later,
+                    SUM(state = 'behind') AS behind,
+                    SUM(state = 'dead') AS dead,
+                    MIN(IF(state = 'alive', ready_at, NULL)) AS first_at
+               FROM queue_item FORCE INDEX (by_ready)
+              WHERE queue_id = :id) c ON TRUE
+ WHERE r.id = :id
+   AND r.resource_name = :name;
+
+-- name: queue_items
+-- params: id u64, dead u64, after u64, limit u64
+-- columns: item u64, state text(8), taken u64, past u64, lane u64, attempts u64, attempts_most u64, token u64, size u64, item_key text(1024), group_key text(1020), label text(1024), error text(4000), created_at text(32), ready_at text(32), ready_us i64
+SELECT id, state, taken, ready_at <= UTC_TIMESTAMP(6), lane, attempts, attempts_most, token, LENGTH(payload), item_key,
+       COALESCE(group_key, ''), owner_label, last_error, created_at, ready_at,
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at)
+  FROM queue_item FORCE INDEX (PRIMARY)
+ WHERE queue_id = :id
+   AND id > :after
+   AND (state = 'dead') = :dead
+ ORDER BY id
+ LIMIT :limit;
+
+-- One item: for what an operator does to it. No row: there is none.
+-- name: queue_item_look
+-- params: item u64, id u64
+-- columns: state text(8), group_key text(1020), token u64
+SELECT state, COALESCE(group_key, ''), token
+  FROM queue_item
+ WHERE id = :item
+   AND queue_id = :id;
+
+-- The next dead ones, or all, by their ids.
+-- name: queue_item_ids
+-- params: id u64, after u64, all u64, older_us u64, limit u64
+-- columns: item u64
+SELECT id
+  FROM queue_item
+ WHERE queue_id = :id
+   AND id > :after
+   AND (state <> 'dead' OR ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND)
+   AND (state = 'dead' OR :all <> 0)
+ ORDER BY id
+ LIMIT :limit;
+
+-- Ready again, as if it had never been delivered; a worker that has it matches nothing any more.
+-- name: queue_requeue
+-- params: item u64, id u64, token u64
+UPDATE queue_item
+   SET state = 'alive',
+       grave = 0,
+       taken = 0,
+       token = token + 1,
+       attempts = 0,
+       ready_at = UTC_TIMESTAMP(6)
+ WHERE id = :item
+   AND queue_id = :id
+   AND token = :token
+   AND state IN ('alive', 'dead');
+
+-- A dead one of a group, whose row is locked.
+-- name: queue_requeue_grouped
+-- params: item u64, id u64, token u64
+UPDATE queue_group g
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = :item AND i.queue_id = g.queue_id AND i.group_key = g.group_key
+   SET i.state = IF(g.head = 0, 'alive', 'behind'),
+       i.grave = 0,
+       i.taken = 0,
+       i.token = i.token + 1,
+       i.attempts = 0,
+       i.ready_at = UTC_TIMESTAMP(6)
+ WHERE g.queue_id = :id
+   AND i.token = :token
+   AND i.state = 'dead';
+
+-- name: queue_delete
+-- params: item u64, id u64, token u64
+DELETE FROM queue_item
+ WHERE id = :item
+   AND queue_id = :id
+   AND token = :token;
