@@ -98,6 +98,7 @@ set(ROWLOCK_WHERE
   "faults_once                                all  shared servers,asan,coverage       40      1"
   "faults_renewals                            all  own    servers                     12      1"
   "faults_runs                                all  itself asan                        90      2"
+  "faults_runs_queue                          all  itself asan                        60      2"
   "faults_runs_.*                             all  itself -                           40      2"
   "faults_bytes                               all  shared -                           120     1"
   "faults_refusals                            all  own    coverage                    60      1"

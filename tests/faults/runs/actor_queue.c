@@ -1,5 +1,5 @@
-/* What a process does at the queue: puts items, takes them, and says what has become of them; or dies
- * at one of these steps. */
+/* What a process does at the queue: puts items, takes them, and says what has become of them; or
+ * dies at one of these steps. */
 #include "actor.h"
 #include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_queue.h"
@@ -207,8 +207,8 @@ static void end_alone(actor *a, rowlock_item *item, const char *verb)
 {
     const uint64_t id = rowlock_item_id(item);
     const bool retries = strcmp(verb, "retry") == 0;
-    const rowlock_retry_options options = {
-        .delay_ms = retries ? dice_between(&a->dice, 1, 200) : 0, .reason = "a run"};
+    const rowlock_retry_options options = {.delay_ms = retries ? dice_between(&a->dice, 1, 200) : 0,
+                                           .reason = "a run"};
     rowlock_status status;
     log_give(a, verb, id, options.delay_ms);
     if (retries)
@@ -235,8 +235,8 @@ static void done_together(actor *a, rowlock_item *const items[], unsigned count)
         log_gave(a, ids[i], rowlock_status_name(statuses[i]));
 }
 
-/* The work, and done, in one transaction, which now and then is open for longer than the lease can last
- * without a renewal, or ends in nothing. */
+/* The work, and done, in one transaction, which now and then is open for longer than the lease can
+ * last without a renewal, or ends in nothing. */
 static void do_job(actor *a, rowlock_item *item)
 {
     const uint64_t id = rowlock_item_id(item);
@@ -250,7 +250,8 @@ static void do_job(actor *a, rowlock_item *item)
     rowlock_status status = ROWLOCK_UNAVAILABLE;
     if (actor_sql(a, "INSERT INTO queue_job (mark, token) VALUES ('%s', %" PRIu64 ")", mark,
                   rowlock_item_token(item)))
-        status = rowlock_tx_queue_done(item, a->table, NULL);
+        status =
+            rowlock_tx_queue_done(a->client, a->table, a->lock, id, rowlock_item_token(item), NULL);
     maybe_die(a);
     if (status == ROWLOCK_OK && dice_roll(&a->dice, 5) == 0)
         actor_pass_ms(dice_between(&a->dice, 20, a->ttl_ms * 3 / 2));
