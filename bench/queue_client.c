@@ -3,12 +3,12 @@
  *
  *   rowlock-queue-client SYSTEM AT prepare
  *   rowlock-queue-client SYSTEM AT put BATCH COUNT
- *   rowlock-queue-client SYSTEM AT pace COUNT GAP_MS DELAY_MS    one at a time, each ready DELAY_MS later
- *   rowlock-queue-client SYSTEM AT work BATCH
+ *   rowlock-queue-client SYSTEM AT pace COUNT GAP_MS DELAY_MS    one at a time, each ready DELAY_MS
+ * later rowlock-queue-client SYSTEM AT work BATCH
  *
  * It says "ready", waits for a line, and begins. `work` says "count JOBS" now and then, until
- * stdin ends. The last line is "end JOBS FIRST_NS LAST_NS CPU_US P50_US P99_US MOST_US": when the first job
- * was begun and the last one was done, by CLOCK_MONOTONIC, and how late they started.
+ * stdin ends. The last line is "end JOBS FIRST_NS LAST_NS CPU_US P50_US P99_US MOST_US": when the
+ * first job was begun and the last one was done, by CLOCK_MONOTONIC, and how late they started.
  */
 #include <poll.h>
 #include <stdarg.h>
@@ -36,8 +36,8 @@ static int64_t cpu_us(void)
 {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
-    return ((int64_t)used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec +
-           used.ru_stime.tv_usec;
+    return ((int64_t)used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+           used.ru_utime.tv_usec + used.ru_stime.tv_usec;
 }
 
 static int64_t cpu_before;
@@ -59,8 +59,9 @@ static void begin(void)
 static void end(uint64_t jobs, int64_t last_ns)
 {
     printf("end %llu %lld %lld %lld %.0f %.0f %.0f\n", (unsigned long long)jobs,
-           (long long)first_ns, (long long)last_ns, (long long)(cpu_us() - cpu_before), measure_histogram_at(&late, 0.5) / 1000,
-           measure_histogram_at(&late, 0.99) / 1000, (double)latest_ns / 1000);
+           (long long)first_ns, (long long)last_ns, (long long)(cpu_us() - cpu_before),
+           measure_histogram_at(&late, 0.5) / 1000, measure_histogram_at(&late, 0.99) / 1000,
+           (double)latest_ns / 1000);
 }
 
 static void fill(char payload[QUEUE_PAYLOAD], int64_t due_ns)

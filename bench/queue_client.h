@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 enum {
-    QUEUE_PAYLOAD = 200, /* bytes of a job; it begins with when it was to start (CLOCK_MONOTONIC, ns) */
-    QUEUE_BATCH = 16,    /* at most */
+    QUEUE_PAYLOAD =
+        200, /* bytes of a job; it begins with when it was to start (CLOCK_MONOTONIC, ns) */
+    QUEUE_BATCH = 16, /* at most */
 };
 
 typedef struct queue_job {

@@ -1,6 +1,6 @@
 /*
- * bench/queue_raw.c - a queue in plain prepared statements, with nothing around them: the floor, and
- * several ways to take. See queue_client.h.
+ * bench/queue_raw.c - a queue in plain prepared statements, with nothing around them: the floor,
+ * and several ways to take. See queue_client.h.
  */
 #include <mysql.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { TTL_US = 30000000, OWNER_BYTES = 24, SQL_BYTES = 4000, EMPTY_NS = 1000000
 
 #define SCHEMA "rowlock_raw"
 /* The jobs that are ready, oldest first; one range of the index. */
-#define READY "queue_id = 1 AND priority = 5 AND ready_at <= UTC_TIMESTAMP(6)"
+#define READY  "queue_id = 1 AND priority = 5 AND ready_at <= UTC_TIMESTAMP(6)"
 #define TAKEN                                                                                      \
     "SET owner = ?, token = token + 1, attempts = attempts + 1,"                                   \
     " ready_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND"
@@ -68,7 +68,7 @@ typedef struct raw_queue {
     char owner[OWNER_BYTES + 1];
     uint64_t taken_times;
     raw_job jobs[QUEUE_BATCH];
-    unsigned count;    /* of jobs that are taken */
+    unsigned count; /* of jobs that are taken */
     uint64_t ended[QUEUE_BATCH];
     unsigned ended_count; /* with_done: to be deleted with the next take */
 } raw_queue;
@@ -115,8 +115,7 @@ static MYSQL_BIND number(uint64_t *value)
 
 static MYSQL_BIND text(char *bytes, size_t length)
 {
-    return (MYSQL_BIND){
-        .buffer_type = MYSQL_TYPE_BLOB, .buffer = bytes, .buffer_length = length};
+    return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_BLOB, .buffer = bytes, .buffer_length = length};
 }
 
 static uint64_t execute(const raw_queue *self, MYSQL_STMT *statement, MYSQL_BIND *params)
@@ -156,8 +155,7 @@ static void *raw_open(const char *at, const void *data, unsigned batch)
     self->batch = batch;
     self->mysql = connect_to(at, SCHEMA);
     run(self->mysql, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
-    snprintf(sql, sizeof sql,
-             "INSERT INTO item (queue_id, priority, ready_at, payload) VALUES %s",
+    snprintf(sql, sizeof sql, "INSERT INTO item (queue_id, priority, ready_at, payload) VALUES %s",
              marks(batch, "(1, 5, UTC_TIMESTAMP(6), ?)"));
     self->put = prepare(self->mysql, sql);
     snprintf(sql, sizeof sql, self->way->take, batch);
