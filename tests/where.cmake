@@ -46,6 +46,7 @@ set(ROWLOCK_WHERE
   "race_ask                                   test shared servers,tsan                15      1"
   "race_.*                                    test shared servers,asan,tsan,coverage  4       1"
   "inside_statements                          test shared servers,asan                3       1"
+  "inside_plans                               all  itself servers                     40      1"
   "inside_doctor                              test shared servers,asan,coverage       5       1"
 
   "sql_(event|read_only)                      test itself servers                     2       1"
