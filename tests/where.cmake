@@ -95,6 +95,8 @@ set(ROWLOCK_WHERE
   "faults_gather                              all  shared servers,asan,tsan,coverage  30      1"
   "faults_asks                                all  shared servers,asan,tsan,coverage  40      1"
   "faults_stopped                             all  shared servers,asan,tsan           60      1"
+  "faults_queue_stopped                       all  shared servers,asan,tsan           60      1"
+  "faults_queue_restarts                      all  itself servers,asan                60      1"
   "faults_restarts                            all  itself servers,asan                60      1"
   "faults_once                                all  shared servers,asan,coverage       40      1"
   "faults_renewals                            all  own    servers                     12      1"
