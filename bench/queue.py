@@ -37,6 +37,9 @@ SYSTEMS = {
     "raw": ("raw: SKIP LOCKED, UPDATE, COMMIT; DELETE", "MARIADB", client("raw"), True),
     "raw-with-done": ("raw: the same, DELETE in the next take's transaction", "MARIADB",
                       client("raw-with-done"), True),
+    "raw-two": ("raw: SELECT, by id SKIP LOCKED, UPDATE, COMMIT; DELETE", "MARIADB", client("raw-two"), True),
+    "raw-two-with-done": ("raw: the same, DELETE in the next take's transaction", "MARIADB",
+                          client("raw-two-with-done"), True),
     "raw-update": ("raw: UPDATE ... LIMIT, SELECT; DELETE", "MARIADB", client("raw-update"), True),
     "raw-swap": ("raw: SELECT, compare-and-swap; DELETE", "MARIADB", client("raw-swap"), True),
     "bullmq-always": ("BullMQ, Redis appendfsync always", "REDIS_ALWAYS", script("queue_bullmq.js"), True),
@@ -81,6 +84,7 @@ class Process:
         self.expect("ready")
         self.counted = 0
         self.ended = None
+        self.gone = False
 
     def expect(self, word):
         line = self.child.stdout.readline().split()
@@ -102,6 +106,9 @@ class Process:
                 self.ended = words[1:]
             with changed:
                 changed.notify_all()
+        with changed:
+            self.gone = True
+            changed.notify_all()
 
     def end(self):
         self.child.stdin.close()
@@ -129,8 +136,8 @@ class Crew:
         end = time.monotonic() + LIMIT_S
         with self.changed:
             while sum(m.counted for m in self.members) < count:
-                if not self.changed.wait(end - time.monotonic()):
-                    sys.exit(f"{self.members[0].command[0]}: not all jobs were done within {LIMIT_S} s")
+                if any(m.gone for m in self.members) or not self.changed.wait(end - time.monotonic()):
+                    sys.exit(f"{' '.join(self.members[0].command)}: not all jobs were done within {LIMIT_S} s")
 
     def end(self):
         """Jobs, seconds and the clients' processor seconds; how late they were (us)."""

@@ -43,6 +43,21 @@ static const raw_way ways[] = {
      .in_one = true,
      .with_done = true,
      .more_keys = ""},
+    {.id = "raw-two",
+     .take = "SELECT i.id, i.token, i.payload FROM (SELECT id FROM item WHERE " READY
+             " ORDER BY ready_at LIMIT 32) c STRAIGHT_JOIN item i FORCE INDEX (PRIMARY)"
+             " ON i.id = c.id WHERE i.ready_at <= UTC_TIMESTAMP(6) LIMIT %u FOR UPDATE SKIP LOCKED",
+     .change = "UPDATE item " TAKEN " WHERE id IN (",
+     .in_one = true,
+     .more_keys = ""},
+    {.id = "raw-two-with-done",
+     .take = "SELECT i.id, i.token, i.payload FROM (SELECT id FROM item WHERE " READY
+             " ORDER BY ready_at LIMIT 32) c STRAIGHT_JOIN item i FORCE INDEX (PRIMARY)"
+             " ON i.id = c.id WHERE i.ready_at <= UTC_TIMESTAMP(6) LIMIT %u FOR UPDATE SKIP LOCKED",
+     .change = "UPDATE item " TAKEN " WHERE id IN (",
+     .in_one = true,
+     .with_done = true,
+     .more_keys = ""},
     {.id = "raw-update",
      .take = "UPDATE item " TAKEN " WHERE " READY " ORDER BY ready_at LIMIT %u",
      .read = "SELECT id, token, payload FROM item WHERE owner = ?",
