@@ -102,6 +102,138 @@ UPDATE {schema}.once_run
    AND state = 'running'
    AND :key IS NOT NULL;
 
+-- As queue_put. Key, name and payload come in hexadecimal digits.
+-- name: caller_queue_put
+-- kind: text
+-- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text, id u64, name text
+INSERT INTO {schema}.queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4), UTC_TIMESTAMP(6), UNHEX(:payload)
+  FROM {schema}.resource r
+ WHERE r.id = :id
+   AND CAST(r.resource_name AS BINARY) = UNHEX(:name)
+   AND r.kind = 'queue'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       id = LAST_INSERT_ID(queue_item.id);
+
+-- name: caller_group_enter
+-- kind: text
+-- params: group_key text, id u64, name text
+INSERT INTO {schema}.queue_group (queue_id, group_key)
+SELECT r.id, CONVERT(UNHEX(:group_key) USING utf8mb4)
+  FROM {schema}.resource r
+ WHERE r.id = :id
+   AND CAST(r.resource_name AS BINARY) = UNHEX(:name)
+   AND r.kind = 'queue'
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       changes = queue_group.changes + 1;
+
+-- name: caller_queue_put_grouped
+-- kind: text
+-- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text, id u64, group_key text
+INSERT INTO {schema}.queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, group_key, created_at, payload)
+SELECT g.queue_id, IF(g.head = 0, 'alive', 'behind'), :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4),
+       g.group_key, UTC_TIMESTAMP(6), UNHEX(:payload)
+  FROM {schema}.queue_group g
+ WHERE g.queue_id = :id
+   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+  LOCK IN SHARE MODE
+    ON DUPLICATE KEY UPDATE
+       id = LAST_INSERT_ID(queue_item.id);
+
+-- name: caller_group_head
+-- kind: text
+-- params: item u64, id u64, group_key text
+UPDATE {schema}.queue_group g
+  STRAIGHT_JOIN {schema}.queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = :item AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'alive'
+   SET g.head = i.id
+ WHERE g.queue_id = :id
+   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND g.head = 0;
+
+-- name: caller_group_leave
+-- kind: text
+-- params: id u64, group_key text
+DELETE FROM {schema}.queue_group
+ WHERE queue_id = :id
+   AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND head = 0;
+
+-- An item of no group. The token proves whose it is.
+-- name: caller_queue_done
+-- kind: text
+-- params: item u64, id u64, token u64
+DELETE FROM {schema}.queue_item
+ WHERE id = :item
+   AND queue_id = :id
+   AND token = :token
+   AND taken = 1
+   AND state = 'alive'
+   AND group_key IS NULL;
+
+-- One of a group, which it says; its row is locked.
+-- name: caller_queue_group
+-- kind: text
+-- params: item u64, id u64, token u64
+-- columns: group_key text(2040)
+SELECT HEX(group_key)
+  FROM {schema}.queue_item
+ WHERE id = :item
+   AND queue_id = :id
+   AND token = :token
+   AND taken = 1
+   AND state = 'alive'
+   AND group_key IS NOT NULL
+   FOR UPDATE;
+
+-- name: caller_queue_done_grouped
+-- kind: text
+-- params: item u64, id u64, token u64
+DELETE FROM {schema}.queue_item
+ WHERE id = :item
+   AND queue_id = :id
+   AND token = :token
+   AND taken = 1
+   AND state = 'alive';
+
+-- As queue_group_next: the next item of the group, 0: there is none.
+-- name: caller_group_next
+-- kind: text
+-- params: id u64, group_key text, item u64
+-- columns: next text(20)
+SELECT COALESCE(i.id, 0)
+  FROM {schema}.queue_group g
+  LEFT JOIN {schema}.queue_item i FORCE INDEX (by_group)
+    ON i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
+ WHERE g.queue_id = :id
+   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND g.head = :item
+ ORDER BY i.id
+ LIMIT 1
+   FOR UPDATE;
+
+-- name: caller_group_promote
+-- kind: text
+-- params: next u64, id u64, group_key text, item u64
+UPDATE {schema}.queue_group g
+  STRAIGHT_JOIN {schema}.queue_item i FORCE INDEX (PRIMARY)
+    ON i.id = :next AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
+   SET g.head = i.id,
+       i.state = 'alive'
+ WHERE g.queue_id = :id
+   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND g.head = :item;
+
+-- name: caller_group_end
+-- kind: text
+-- params: id u64, group_key text, item u64
+DELETE FROM {schema}.queue_group
+ WHERE queue_id = :id
+   AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND head = :item;
+
 -- name: caller_nothing
 -- kind: text
 DO 0;

@@ -128,7 +128,7 @@ SELECT r.kind, n.ready_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_T
 -- ----------------------------------------------------------------------------- while it is held
 
 -- As lease_renew. What a transaction has locked (it has said that the item is done) is left out: nobody else can take it meanwhile,
--- and a renewal that waited for it would keep the others waiting.
+-- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.)
 -- name: queue_renew
 -- params: leases text
 UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
@@ -142,17 +142,18 @@ UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
          WHERE i.taken = 1
            AND i.ready_at > UTC_TIMESTAMP(6)
            AND k.ttl_us BETWEEN 1 AND 86400000000
-           FOR UPDATE SKIP LOCKED) AS o
+         LIMIT 10000
+           FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS o
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = o.id
    SET i.ready_at = UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND
  WHERE i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
--- As lease_renewed.
+-- As lease_renewed; how long the lease runs tells whether it was renewed.
 -- name: queue_renewed
 -- params: leases text
--- columns: place u64, held u64, asked u64
-SELECT k.place, i.id IS NOT NULL, 0
+-- columns: place u64, held u64, left_us u64
+SELECT k.place, i.id IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), i.ready_at), 0)
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            place FOR ORDINALITY,
            id BIGINT UNSIGNED PATH '$[0]',
@@ -348,3 +349,43 @@ DELETE FROM queue_item
  WHERE id = :item
    AND queue_id = :id
    AND token = :token;
+
+-- The name of a queue that has no items goes: in a transaction, with its row locked, which keeps puts waiting.
+-- name: queue_lock
+-- params: id u64, name text
+-- columns: id u64
+SELECT id
+  FROM resource
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'queue'
+   FOR UPDATE;
+
+-- A row in any case: is there an item?
+-- name: queue_any
+-- params: id u64
+-- columns: item u64
+SELECT COALESCE(i.id, 0)
+  FROM resource r
+  LEFT JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = r.id
+ WHERE r.id = :id
+ LIMIT 1;
+
+-- name: queue_drop
+-- params: id u64
+DELETE FROM resource
+ WHERE id = :id
+   AND kind = 'queue';
+
+-- Dead ones of all queues that have been dead for so long.
+-- name: sweep_dead_items
+-- params: age_us u64, limit u64
+DELETE i
+  FROM (SELECT i.id
+          FROM resource r
+          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = r.id AND i.state = 'dead'
+         WHERE r.kind = 'queue'
+           AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+         LIMIT :limit
+           FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';

@@ -36,7 +36,7 @@ extern "C" {
 #define ROWLOCK_QUEUE_ATTEMPTS_MAX 1000000      /* ... and at most */
 #define ROWLOCK_QUEUE_BATCH_MAX    1000         /* items in one call */
 #define ROWLOCK_QUEUE_DELAY_MAX_MS 315360000000 /* ten years of 365 days */
-#define ROWLOCK_REASON_MAX         1000         /* characters of a reason that are kept */
+#define ROWLOCK_REASON_MAX         1000         /* bytes of a reason that are kept */
 
 /* One item that is held. Its functions are for any number of threads at once; only one of those
  * that end it (done, retry, dead, release) may be called, once. */
@@ -200,7 +200,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_done_batch(rowlock_item
 
 typedef struct rowlock_retry_options {
     const char *reason; /* kept with the item, for people; NULL: none. What is longer than
-                           ROWLOCK_REASON_MAX characters is cut */
+                           ROWLOCK_REASON_MAX bytes is cut */
     int64_t delay_ms;   /* until it is ready again; 0: 1 s, doubled with each attempt, 1 h at most,
                            of which a random part is up to a half */
     uint64_t reserved[4];

@@ -6,6 +6,7 @@
 #include "engine/client.h"
 #include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_once.h"
+#include "rowlock/rowlock_queue.h"
 
 /* ------------------------------------------------------------------------------ lists */
 
@@ -57,6 +58,10 @@ struct rowlock_once_runs {
     int64_t now_us; /* the server's */
 };
 
+struct rowlock_items {
+    rl_list all;
+};
+
 /* `name` NULL: all that fit the options. */
 rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
                                const rowlock_list_options *options, rowlock_list **list,
@@ -69,6 +74,22 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
 
 rowlock_status rl_once_list(rowlock_client *client, const rowlock_once_get_options *options,
                             rowlock_once_runs **runs, rowlock_error *err) RL_MUST_USE;
+
+/* --------------------------------------------------- queues, as an operator sees them */
+
+rowlock_status rl_queue_count(rowlock_client *client, const rl_budget *budget, const char *queue,
+                              rowlock_queue_info *info, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_items_list(rowlock_client *client, const char *queue,
+                             const rowlock_items_options *options, rowlock_items **items,
+                             rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_queue_requeue(rowlock_client *client, const rl_budget *budget, const char *queue,
+                                uint64_t id, uint64_t *count, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_queue_purge(rowlock_client *client, const rl_budget *budget, const char *queue,
+                              const rowlock_queue_purge_options *options, uint64_t *count,
+                              rowlock_error *err) RL_MUST_USE;
+/* The name goes. BUSY: it has items. */
+rowlock_status rl_queue_drop(rowlock_client *client, const rl_budget *budget, const char *queue,
+                             uint64_t id, rowlock_error *err) RL_MUST_USE;
 
 /* ------------------------------------- fences: triggers that want to be shown the token */
 

@@ -540,6 +540,8 @@ rowlock_status rl_purge(rowlock_client *client, const char *name, rowlock_error 
     RL_TRY(rl_kind_find(row.kind, name, &kind, err));
     if (strcmp(row.kind, RL_KIND_SLOTS) == 0)
         return purge_slots(client, &budget, name, &row, err);
+    if (strcmp(row.kind, RL_KIND_QUEUE) == 0)
+        return rl_queue_drop(client, &budget, name, row.id, err);
     if (row.shared)
         RL_TRY(rl_shared_make_free(client, &budget, name, row.id, row.version, err));
     RL_TRY(begin_sweep(client, &budget, &s, err));

@@ -10,6 +10,7 @@
 #include "engine/client.h"
 #include "engine/hold.h"
 #include "kind/lease.h"
+#include "kind/queue.h"
 #include "migrate/schema.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
@@ -210,6 +211,11 @@ rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_
 /* In the child: nothing may reach the server, no mutex may be taken. */
 static void forget_holds(rowlock_client *client)
 {
+    while (client->items) {
+        rowlock_item *item = client->items;
+        client->items = item->next;
+        rl_item_free(item);
+    }
     while (client->holds) {
         rowlock_hold *hold = client->holds;
         client->holds = hold->next;
@@ -267,6 +273,21 @@ static bool release_holds(rowlock_client *client)
     return left_ms > 0;
 }
 
+/* Items that nobody has ended are for other workers, at once where the server answers. */
+static void release_items(rowlock_client *client, bool alive)
+{
+    for (rowlock_item *item; (item = client->items);) {
+        const rl_budget budget = rl_budget_start(0, rl_earlier(client->limit_ms, GIVE_BACK_LIMIT_MS),
+                                                 NULL);
+        rl_item_leave(item);
+        if (alive && !rl_item_lost(item)) {
+            rowlock_status status = rl_item_end(item, &budget, RL_END_RELEASE, 0, "", NULL);
+            alive = status == ROWLOCK_OK || status == ROWLOCK_LOST;
+        }
+        rl_item_free(item);
+    }
+}
+
 static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(wait_ms, client->limit_ms, NULL);
@@ -295,6 +316,7 @@ void rowlock_client_close(rowlock_client *client)
         /* A callback may be releasing the very hold that is to be released here. */
         rl_keeper_silence(&client->keeper);
         bool alive = release_holds(client);
+        release_items(client, alive);
         (void)flush(client, alive ? HISTORY_LIMIT_MS : DEAD_LIMIT_MS, NULL);
     }
     undo(client, OPENED_KEEPER, forked);

@@ -30,8 +30,9 @@ struct rowlock_client {
     int64_t limit_ms;
     int64_t outage_us;
     atomic_uint_fast64_t owners; /* owner ids given out */
-    pthread_mutex_t mutex;       /* guards the list of holds and their depths */
+    pthread_mutex_t mutex;       /* guards the lists of holds, and their depths, and of items */
     rowlock_hold *holds;
+    struct rowlock_item *items; /* held (kind/queue.h) */
 };
 
 /* Works through procedures, and its user may have no right on any table. */

@@ -282,7 +282,8 @@ rowlock_status rl_hold_new(rowlock_client *client, const char *const names[], si
     hold->client = client;
     hold->mode = options->mode;
     hold->unfenced = options->unfenced;
-    hold->shared = hold->held.shared = hold->count == 1 && hold->locks[0].shared;
+    hold->shared = hold->count == 1 && hold->locks[0].shared;
+    hold->held.kept = hold->shared ? RL_KEPT_SHARED : RL_KEPT_ALONE;
     hold->slots = options->slots != 0;
     hold->reentrant = options->reentrant;
     hold->thread = rl_this_thread();
@@ -360,7 +361,7 @@ void rl_hold_entered(rowlock_hold *hold, const rl_budget *budget)
 void rl_hold_changed(rowlock_hold *hold, int64_t sent_us)
 {
     rl_hold_leave_alone(hold);
-    hold->held.shared = hold->shared;
+    hold->held.kept = hold->shared ? RL_KEPT_SHARED : RL_KEPT_ALONE;
     hold->held.version = hold->locks[0].version;
     can_be_asked(hold);
     if (!rl_hold_lost(hold))

@@ -8,6 +8,9 @@
 
 typedef struct rl_held rl_held;
 
+/* By which statement it is renewed. */
+typedef enum rl_kept { RL_KEPT_ALONE, RL_KEPT_SHARED, RL_KEPT_ITEM, RL_KEPTS } rl_kept;
+
 /* One of the names that a hold has, and what is known of its being asked to stop (sql/ask.sql). */
 typedef struct rl_askable {
     uint64_t id;
@@ -38,9 +41,9 @@ struct rl_held {
     uint64_t key; /* unique in this keeper, also after it has left its care; 0: never in it */
     size_t slot;  /* its place in what the keeper looks at, or renews, now; 0 of a watch: none */
     /* lease */
-    uint64_t resource_id;
+    uint64_t resource_id; /* RL_KEPT_ITEM: the item's id, and its token */
     uint64_t version;
-    bool shared;
+    rl_kept kept;
     const char *owner; /* the hold's */
     int64_t end_us;    /* of max_hold; RL_NEVER */
     uint64_t attempt;  /* the last renewal it was a part of */

@@ -22,7 +22,7 @@ typedef struct rl_renewal {
     uint64_t identity; /* of the server that granted it */
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
-    bool shared;
+    rl_kept kept;
     bool held;      /* out: still ours */
     bool renewed;   /* out: and renewed for sure */
     uint64_t asked; /* out: the number of the last ask for it; 0: none */

@@ -66,7 +66,7 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
                                 .version = held->version,
                                 .identity = held->identity,
                                 .ttl_us = ttl_us,
-                                .shared = held->shared};
+                                .kept = held->kept};
         snprintf(renewal->owner, sizeof renewal->owner, "%s", held->owner);
         *first_deadline_us = rl_earlier(*first_deadline_us, atomic_load(&held->deadline_us));
     }
@@ -77,10 +77,12 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
 static void apply(rl_keeper *keeper, rl_held *held, int64_t sent_us)
 {
     const rl_renewal *renewal = &keeper->renewing.list[held->slot];
-    if (renewal->held)
+    if (renewal->held && held->ask_count > 0)
         rl_ask_note(keeper, &held->asks[0], renewal->asked);
     if (renewal->held && renewal->renewed)
         rl_extend_in_time(keeper, held, sent_us, renewal->ttl_us);
+    else if (renewal->held && held->kept == RL_KEPT_ITEM) /* a transaction has locked it */
+        held->next_beat_us = rl_now_us() + RETRY_MIN_US;
     else if (!renewal->held)
         rl_mark_lost(keeper, held,
                      renewal->moved ? RL_MOVED

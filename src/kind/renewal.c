@@ -6,18 +6,28 @@
 
 #define TOUCH_AFTER_US 15000000 /* connections with bells that were idle for so long */
 
-/* Leases that are held alone are renewed by one statement, those that are held together by another.
- */
+/* What is renewed by the same statement. */
 typedef struct batch {
     rl_renewal *renewals;
     size_t count;
-    bool shared;
+    rl_kept kept;
     size_t asked;
+    int64_t begun_us;
+    int64_t look_us; /* when it was asked which of them are held */
 } batch;
+
+static const struct {
+    rl_sql_id renew;
+    rl_sql_id renewed; /* which of them are still held? */
+} statements[RL_KEPTS] = {
+    [RL_KEPT_ALONE] = {RL_SQL_LEASE_RENEW, RL_SQL_LEASE_RENEWED},
+    [RL_KEPT_SHARED] = {RL_SQL_SHARED_RENEW, RL_SQL_SHARED_RENEWED},
+    [RL_KEPT_ITEM] = {RL_SQL_QUEUE_RENEW, RL_SQL_QUEUE_RENEWED},
+};
 
 static bool is_in(const batch *b, size_t i)
 {
-    return !b->renewals[i].moved && b->renewals[i].shared == b->shared;
+    return !b->renewals[i].moved && b->renewals[i].kept == b->kept;
 }
 
 static bool renewals_json(rl_buffer *json, const batch *b)
@@ -42,9 +52,18 @@ static bool renewals_json(rl_buffer *json, const batch *b)
     return !json->failed;
 }
 
-/* The rows come in the order of the list, so that each search is a step; `place` counts from 1. */
-static void mark_held(const batch *b, uint64_t place, uint64_t asked, uint64_t *at_place,
-                      size_t *at)
+/* An item that a transaction has locked is not renewed, and says nothing of the others: its row tells
+ * how long the lease runs, counted from after the look was sent. */
+static void mark_item(const batch *b, rl_renewal *renewal, uint64_t left_us)
+{
+    const int64_t passed_us = b->look_us - b->begun_us;
+    renewal->renewed =
+        (int64_t)left_us + passed_us + rl_margin_us(renewal->ttl_us) / 4 >= renewal->ttl_us;
+}
+
+/* The rows come in the order of the list, so that each search is a step; `place` counts from 1.
+ * `what`: the number of the ask; of an item: how long its lease runs. */
+static void mark_held(const batch *b, uint64_t place, uint64_t what, uint64_t *at_place, size_t *at)
 {
     if (place == 0)
         return;
@@ -55,20 +74,23 @@ static void mark_held(const batch *b, uint64_t place, uint64_t asked, uint64_t *
     if (*at_place != place)
         return;
     b->renewals[*at - 1].held = true;
-    b->renewals[*at - 1].asked = asked;
+    if (b->kept == RL_KEPT_ITEM)
+        mark_item(b, &b->renewals[*at - 1], what);
+    else
+        b->renewals[*at - 1].asked = what;
 }
 
 /* With fewer rows than were asked for, the statement was stopped (sql/lease.sql), and nothing is
  * known. */
-static rowlock_status which_are_held(rl_conn *conn, const batch *b, const rl_value *values,
+static rowlock_status which_are_held(rl_conn *conn, batch *b, const rl_value *values,
                                      const rl_io *io, rowlock_error *err)
 {
     rl_rows rows;
     size_t answers = 0;
     uint64_t at_place = 0;
     size_t at = 0;
-    RL_TRY(rl_query(conn, b->shared ? RL_SQL_SHARED_RENEWED : RL_SQL_LEASE_RENEWED, values, io,
-                    &rows, err));
+    b->look_us = rl_now_us();
+    RL_TRY(rl_query(conn, statements[b->kept].renewed, values, io, &rows, err));
     for (; rl_next(&rows); answers++)
         if (rows.cells[1].u64 != 0)
             mark_held(b, rows.cells[0].u64, rows.cells[2].u64, &at_place, &at);
@@ -81,22 +103,21 @@ static rowlock_status which_are_held(rl_conn *conn, const batch *b, const rl_val
 /* Where it matched fewer rows than it was to, some lease is gone, or it was stopped half-way
  * without an error (JSON_TABLE on MariaDB, sql/lease.sql): which ones were renewed is not known
  * then. */
-static rowlock_status renew_batch(rl_conn *conn, const batch *b, const rl_io *io,
-                                  rowlock_error *err)
+static rowlock_status renew_batch(rl_conn *conn, batch *b, const rl_io *io, rowlock_error *err)
 {
     rl_buffer json = {0};
     rl_done done = {0};
     rowlock_status status;
+    b->begun_us = rl_now_us();
     if (renewals_json(&json, b)) {
         const rl_value value = rl_text_n(json.text, json.length);
-        status = rl_run(conn, b->shared ? RL_SQL_SHARED_RENEW : RL_SQL_LEASE_RENEW, &value, io,
-                        &done, err);
+        status = rl_run(conn, statements[b->kept].renew, &value, io, &done, err);
         if (status == ROWLOCK_OK)
             status = which_are_held(conn, b, &value, io, err);
     } else {
         status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     }
-    for (size_t i = 0; i < b->count; i++)
+    for (size_t i = 0; i < b->count && b->kept != RL_KEPT_ITEM; i++)
         if (is_in(b, i))
             b->renewals[i].renewed = b->renewals[i].held && done.rows >= b->asked;
     rl_buffer_free(&json);
@@ -110,8 +131,8 @@ static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count
 {
     for (size_t i = 0; i < count; i++)
         renewals[i].moved = renewals[i].identity != conn->server.identity;
-    for (int shared = 0; shared < 2; shared++) {
-        batch b = {.renewals = renewals, .count = count, .shared = shared != 0};
+    for (rl_kept kept = 0; kept < RL_KEPTS; kept++) {
+        batch b = {.renewals = renewals, .count = count, .kept = kept};
         for (size_t i = 0; i < count; i++)
             b.asked += is_in(&b, i);
         if (b.asked > 0)

@@ -173,6 +173,11 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id wanted, const rl
     return status;
 }
 
+uint64_t rl_caller_insert_id(const rl_caller *caller)
+{
+    return mysql_insert_id(caller->mysql);
+}
+
 bool rl_caller_same_user(MYSQL *mysql, const char *user)
 {
     return mysql->user && strcmp(mysql->user, user) == 0;

@@ -28,6 +28,9 @@ rowlock_status rl_caller_run(const rl_caller *caller, rl_sql_id id, const rl_val
                              const rl_io *io, uint64_t *rows, char *text, size_t size,
                              rowlock_error *err) RL_MUST_USE;
 
+/* Of what the last statement has inserted; 0: nothing. */
+uint64_t rl_caller_insert_id(const rl_caller *caller);
+
 /* May KILL QUERY stop its statements? Only with the same user as the client's. */
 bool rl_caller_same_user(MYSQL *mysql, const char *user);
 

@@ -1,0 +1,412 @@
+/*
+ * Taking items, and keeping them.
+ *
+ *   take:  in a transaction the next rows are locked in the order of the index, past what others
+ *          have locked; then they are written, and committed.
+ *   wait:  in line (kind/await.h); the first one looks when the next item is ready, takes it, and
+ *          lets the next in line go on.
+ *
+ * What was delivered as often as it may be is buried by the worker that gets it once more.
+ */
+#include "kind/queue.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "engine/settle.h"
+#include "kind/await.h"
+
+#define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
+#define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
+#define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
+
+/* ------------------------------------------------------------------------- a held item */
+
+bool rl_item_lost(const rowlock_item *item)
+{
+    /* See rl_hold_lost(). */
+    return atomic_load(&item->held.lost) || rl_held_over((rl_held *)(uintptr_t)&item->held);
+}
+
+static void tell_lost(rl_held *held, const char *reason)
+{
+    rowlock_item *item = (rowlock_item *)held;
+    item->told = true;
+    rl_log_line(&item->client->log, ROWLOCK_LOG_WARNING, "item %" PRIu64 " of '%s' is lost: %s",
+                item->held.resource_id, item->queue, reason);
+    if (item->on_lost)
+        item->on_lost(item->on_lost_data, item, reason);
+}
+
+/* One block: the item, and its texts. */
+static rowlock_item *new_item(rowlock_client *client, const char *queue, const rl_cell *cells)
+{
+    const char *key = cells[5].text[0] == '=' ? cells[5].text + 1 : "";
+    const size_t queue_size = strlen(queue) + 1;
+    const size_t key_size = strlen(key) + 1;
+    const size_t group_size = cells[6].length + 1;
+    const size_t payload_size = cells[7].length + 1;
+    rowlock_item *item =
+        calloc(1, sizeof *item + queue_size + key_size + group_size + payload_size);
+    if (!item)
+        return NULL;
+    /* The payload first: what it holds may want to be aligned. */
+    char *at = (char *)(item + 1);
+    item->client = client;
+    item->payload = memcpy(at, cells[7].text, payload_size);
+    item->queue = memcpy(at += payload_size, queue, queue_size);
+    item->key = memcpy(at += queue_size, key, key_size);
+    item->group = memcpy(at + key_size, cells[6].text, group_size);
+    item->size = cells[7].length;
+    item->priority = ROWLOCK_PRIORITY_MAX - (unsigned)cells[1].u64;
+    item->attempt = (unsigned)cells[3].u64 + 1;
+    item->attempts = (unsigned)cells[4].u64;
+    item->held.resource_id = cells[0].u64;
+    item->held.version = cells[2].u64 + 1;
+    item->held.kept = RL_KEPT_ITEM;
+    item->held.owner = item->owner;
+    item->held.end_us = item->held.long_at_us = item->held.look_at_us = RL_NEVER;
+    item->held.on_lost = tell_lost;
+    atomic_store(&item->held.event_fd, -1);
+    return item;
+}
+
+static void begin_item(rowlock_item *item)
+{
+    rowlock_client *client = item->client;
+    pthread_mutex_lock(&client->mutex);
+    item->next = client->items;
+    if (client->items)
+        client->items->previous = item;
+    client->items = item;
+    pthread_mutex_unlock(&client->mutex);
+    rl_keeper_add(&client->keeper, &item->held);
+}
+
+void rl_item_leave(rowlock_item *item)
+{
+    rowlock_client *client = item->client;
+    (void)rl_keeper_remove(&client->keeper, &item->held);
+    pthread_mutex_lock(&client->mutex);
+    if (item->previous)
+        item->previous->next = item->next;
+    else if (client->items == item)
+        client->items = item->next;
+    if (item->next)
+        item->next->previous = item->previous;
+    item->next = item->previous = NULL;
+    pthread_mutex_unlock(&client->mutex);
+}
+
+rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error *err)
+{
+    rowlock_client *client = item->client;
+    const rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    const rl_value values[] = {rl_u64((uint64_t)ttl_us), rl_u64(item->held.resource_id),
+                               rl_u64(item->held.version), rl_text(item->owner)};
+    rl_trace trace = {0};
+    rl_done done = {0};
+    /* Its keeper does not renew it as it was meanwhile. */
+    (void)rl_keeper_remove(&client->keeper, &item->held);
+    rowlock_status status = rl_client_change(client, &budget, NULL, true, RL_SQL_QUEUE_EXTEND,
+                                             values, &trace, &done, err);
+    if (status == ROWLOCK_OK && done.rows > 0) {
+        item->held.ttl_us = ttl_us;
+        if (!rl_held_prolong(&item->held, trace.sent_us, ttl_us))
+            status = ROWLOCK_LOST;
+    } else if (status == ROWLOCK_OK) {
+        atomic_store(&item->held.deadline_us, 0);
+        status = ROWLOCK_LOST;
+    }
+    if (!item->told)
+        rl_keeper_add(&client->keeper, &item->held);
+    if (status == ROWLOCK_LOST)
+        return rl_fail(err, status, "item %" PRIu64 " of '%s' is lost", item->held.resource_id,
+                       item->queue);
+    return status == ROWLOCK_TIMEOUT ? ROWLOCK_BUSY : status;
+}
+
+/* ------------------------------------------------------------------------------- a take */
+
+/* One call. */
+typedef struct taking {
+    rl_queue_work work; /* first */
+    const rowlock_take_options *options;
+    int64_t ttl_us;
+    uint64_t queue_id;
+    rl_await await;
+    bool looks; /* before it takes: it has found nothing */
+    int64_t sent_us;
+    size_t most;
+    rowlock_item **items; /* room for `most` */
+    size_t count;
+    char owner[ROWLOCK_OWNER_MAX + 1];
+} taking;
+
+static void drop_items(taking *t)
+{
+    while (t->count > 0)
+        rl_item_free(t->items[--t->count]);
+}
+
+static rowlock_status nothing_ready(const taking *t, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' has no item that is ready", t->work.queue);
+}
+
+static rowlock_status lock_next(taking *t, rl_conn *conn, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(t->most)};
+    rl_io io = rl_budget_quick_io(t->work.budget);
+    rl_rows rows;
+    drop_items(t);
+    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_QUEUE_READY, values, &io, &rows, err), err));
+    while (rl_next(&rows) && t->count < t->most) {
+        rowlock_item *item = new_item(t->work.client, t->work.queue, rows.cells);
+        if (!item)
+            return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        t->items[t->count++] = item;
+    }
+    return t->count > 0 ? ROWLOCK_OK : nothing_ready(t, err);
+}
+
+/* [[id, token, ttl, owner], ...]; the token less `before`. */
+static bool items_json(rl_buffer *json, const taking *t, uint64_t before)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        rl_buffer_puts(json, i ? ",[" : "[[");
+        rl_json_u64(json, t->items[i]->held.resource_id);
+        rl_buffer_puts(json, ",");
+        rl_json_u64(json, t->items[i]->held.version - before);
+        rl_buffer_puts(json, ",");
+        rl_json_i64(json, t->ttl_us);
+        rl_buffer_puts(json, ",");
+        rl_json_string(json, t->owner);
+        rl_buffer_puts(json, "]");
+    }
+    rl_buffer_puts(json, "]");
+    return !json->failed;
+}
+
+static rowlock_status write_one(const taking *t, rl_conn *conn, rl_done *done, rowlock_error *err)
+{
+    const rl_held *held = &t->items[0]->held;
+    const rl_value values[] = {rl_u64((uint64_t)t->ttl_us), rl_text(t->owner),
+                               rl_text(t->work.client->label), rl_u64(held->resource_id),
+                               rl_u64(held->version - 1)};
+    return rl_queue_change(&t->work, conn, RL_SQL_QUEUE_TAKE, values, done, err);
+}
+
+static rowlock_status write_all(const taking *t, rl_conn *conn, rl_done *done, rowlock_error *err)
+{
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
+    if (!items_json(&json, t, 1))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    const rl_value values[] = {rl_text_n(json.text, json.length), rl_u64((uint64_t)t->ttl_us),
+                               rl_text(t->owner), rl_text(t->work.client->label)};
+    return rl_queue_change(&t->work, conn, RL_SQL_QUEUE_TAKE_BATCH, values, done, err);
+}
+
+static rowlock_status take_steps(void *data, rl_conn *conn, rowlock_error *err)
+{
+    taking *t = data;
+    rl_done done = {0};
+    RL_TRY(lock_next(t, conn, err));
+    t->sent_us = rl_now_us();
+    RL_TRY(t->count == 1 ? write_one(t, conn, &done, err) : write_all(t, conn, &done, err));
+    if (done.rows == t->count)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "'%s': nothing was taken, since a statement was stopped", t->work.queue);
+}
+
+/* --------------------------------------------------------------------- it is the worker's */
+
+static void move_up(taking *t, size_t i)
+{
+    t->count--;
+    memmove(&t->items[i], &t->items[i + 1], (t->count - i) * sizeof t->items[0]);
+}
+
+/* The worker is told of those that it has in time; the others are delivered again. */
+static bool is_in_time(const taking *t, rowlock_item *item)
+{
+    item->queue_id = t->queue_id;
+    memcpy(item->owner, t->owner, sizeof item->owner);
+    item->on_lost = t->options->on_lost;
+    item->on_lost_data = t->options->on_lost_data;
+    item->held.identity = t->work.request.identity;
+    item->held.ttl_us = t->ttl_us;
+    rl_held_extend(&item->held, t->sent_us, t->ttl_us);
+    return !rl_item_lost(item) &&
+           t->work.request.identity == atomic_load(&t->work.client->pool.identity);
+}
+
+/* It is not known by whom it was lost, nor why. What comes of it is seen by the next worker. */
+static void bury(rowlock_item *item)
+{
+    const rl_budget budget = rl_budget_start(0, item->client->limit_ms, NULL);
+    char reason[80];
+    snprintf(reason, sizeof reason, "its worker was lost, at the last of %u attempts",
+             item->attempts);
+    (void)!rl_item_end(item, &budget, RL_END_BURY, 0, reason, NULL);
+    rl_item_free(item);
+}
+
+static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    for (size_t i = t->count; i-- > 0;) {
+        rowlock_item *item = t->items[i];
+        const bool in_time = is_in_time(t, item);
+        if (in_time && item->attempt <= item->attempts)
+            continue;
+        move_up(t, i);
+        if (in_time)
+            bury(item);
+        else
+            rl_item_free(item);
+    }
+    for (size_t i = 0; i < t->count; i++)
+        begin_item(t->items[i]);
+    if (t->count > 0)
+        return ROWLOCK_OK;
+    *hint_us = RL_AT_ONCE;
+    return nothing_ready(t, err);
+}
+
+static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_TAKE,
+                                       RL_SQL_QUEUE_TAKE_BATCH};
+    const size_t count = t->most > 1 ? 3 : 2;
+    RL_TRY(rl_queue_transact(&t->work, needed, count, take_steps, t, err));
+    return begin_items(t, hint_us, err);
+}
+
+/* Which of those whose COMMIT was not answered are ours? All of them, or none; or some, if it is so
+ * long ago that others have been delivered again. */
+static rowlock_status settle(taking *t, rowlock_error *err)
+{
+    rowlock_client *client = t->work.client;
+    RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
+    rl_io io = rl_budget_quick_io(t->work.budget);
+    rl_rows rows;
+    size_t answers = 0;
+    RL_TRY(rl_settle(client, t->work.budget, &t->work.request, err));
+    if (!items_json(&json, t, 0))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    const rl_value values[] = {rl_text_n(json.text, json.length)};
+    RL_BORROWED conn = NULL;
+    RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
+    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_QUEUE_RENEWED, values, &io, &rows, err), err));
+    for (; rl_next(&rows); answers++)
+        if (rows.cells[1].u64 == 0 && rows.cells[0].u64 >= 1 && rows.cells[0].u64 <= t->count) {
+            rl_item_free(t->items[rows.cells[0].u64 - 1]);
+            t->items[rows.cells[0].u64 - 1] = NULL;
+        }
+    const size_t asked = t->count;
+    t->count = 0;
+    for (size_t i = 0; i < asked; i++)
+        if (t->items[i])
+            t->items[t->count++] = t->items[i];
+    if (answers < asked)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the statement that looks");
+    t->work.open = false;
+    return ROWLOCK_OK;
+}
+
+/* ------------------------------------------------------------------------------ the wait */
+
+static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    rl_resource_forget(t->work.client, t->work.queue);
+    *hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
+}
+
+/* OK: one is ready. On the connection that has the bell, if it is our turn: so others see that we
+ * are awake. */
+static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
+    rl_io io = rl_budget_quick_io(t->work.budget);
+    rl_conn *conn = NULL;
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_turn_borrow(&t->await.turn, &conn, err));
+    rowlock_status status = rl_no_effect(
+        rl_query_one(conn, RL_SQL_QUEUE_LOOK, values, &io, &found, &rows, err), err);
+    rl_turn_give_back(&t->await.turn, conn);
+    RL_TRY(status);
+    if (!found)
+        return purged(t, hint_us, err);
+    if (strcmp(rows.cells[0].text, RL_KIND_QUEUE) != 0)
+        return rl_resource_wrong_kind(t->work.queue, rows.cells[0].text, RL_KIND_QUEUE, err);
+    if (rows.cells[1].u64 == 0)
+        return nothing_ready(t, err);
+    if (rows.cells[2].i64 <= 0)
+        return ROWLOCK_OK;
+    *hint_us = rows.cells[2].i64 + 1;
+    return nothing_ready(t, err);
+}
+
+static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    if (t->looks)
+        RL_TRY(look(t, hint_us, err));
+    rowlock_status status = take(t, hint_us, err);
+    if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
+        return status;
+    /* When is the next one ready? What is ready already, others take. */
+    t->looks = true;
+    status = look(t, hint_us, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    *hint_us = t->work.budget->try_once ? RL_AT_ONCE : SKIPPED_US;
+    return nothing_ready(t, err);
+}
+
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    taking *t = data;
+    rowlock_client *client = t->work.client;
+    RL_TRY(rl_resource_id(client, t->work.budget, t->work.queue, RL_KIND_QUEUE, &t->queue_id, err));
+    rl_await_at(&t->await, t->queue_id);
+    if (!t->work.open)
+        return look_and_take(t, hint_us, err);
+    RL_TRY(settle(t, err));
+    return begin_items(t, hint_us, err);
+}
+
+rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t most,
+                             const rowlock_take_options *options, const rl_budget *budget,
+                             rowlock_item **items, size_t *count, rowlock_error *err)
+{
+    const rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US};
+    taking t = {.work = {.client = client, .budget = budget, .queue = queue},
+                .options = options,
+                .ttl_us = options->ttl_ms * 1000,
+                .most = most,
+                .items = items};
+    RL_TRY(rl_queue_check(client, err));
+    rl_client_owner(client, t.owner);
+    rl_await_init(&t.await, client, budget, t.owner, t.ttl_us);
+    t.await.attempt = attempt;
+    t.await.unsettled = rl_queue_unsettled;
+    t.await.data = &t;
+    rowlock_status status = rl_await_until(&t.await, pauses, err);
+    if (status == ROWLOCK_OK) {
+        *count = t.count;
+        return status;
+    }
+    drop_items(&t);
+    if (!t.work.open)
+        return status == ROWLOCK_DEADLOCK ? nothing_ready(&t, err) : status;
+    return rl_fail(err, ROWLOCK_UNKNOWN,
+                   "the reply was lost and the server could not be asked again: items of '%s' may "
+                   "be held, by nobody, for up to %" PRId64 " ms",
+                   queue, options->ttl_ms);
+}
