@@ -52,6 +52,8 @@ static const planned statements[] = {
     {"queue_requeue", {DEAD, "7", "0"}, false},
     {"queue_requeue_grouped", {DEAD_OF_G, "7", "0"}, false},
     {"queue_delete", {DEAD, "7", "0"}, false},
+    {"queue_lock", {"7", "'queue'"}, false},
+    {"queue_any", {"7"}, false},
 };
 
 static const planned *find_planned(const char *name)
@@ -169,19 +171,29 @@ static uint64_t read_by(const char *name, const char *text)
     " SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8"        \
     " UNION ALL SELECT 9)"
 
+static void empty(void)
+{
+    ts_sql(ts_mysql, "TRUNCATE TABLE queue_item");
+    ts_sql(ts_mysql, "DELETE FROM queue_group");
+    ts_sql(ts_mysql, "DELETE FROM resource");
+}
+
 static void fill(unsigned count)
 {
+    empty();
     ts_sql(ts_mysql, "INSERT INTO resource (id, resource_name, kind, version, update_time)"
                      " VALUES (7, 'queue', 'queue', 1, '2020-01-01')");
     ts_sql(
         ts_mysql,
-        "INSERT INTO queue_item (id, queue_id, state, lane, ready_at, taken, token, owner,"
+        "INSERT INTO queue_item (id, queue_id, state, lane, ready_at, taken, token, attempts, "
+        "owner,"
         " attempts_most, item_key, grave, group_key, created_at, payload)"
         "SELECT n, 7, CASE WHEN n BETWEEN 31 AND 40 THEN 'behind' WHEN n BETWEEN 41 AND 1000 THEN"
         "       'dead' ELSE 'alive' END, n %% 10,"
         "       UTC_TIMESTAMP(6) + INTERVAL CASE WHEN n <= 10 THEN -60 WHEN n <= 30 THEN 3600"
         "       WHEN n <= 1000 THEN -86400 ELSE 86400 + n END SECOND,"
-        "       n BETWEEN 11 AND 30, IF(n BETWEEN 11 AND 30, 5, 0), IF(n BETWEEN 11 AND 30, 'o', "
+        "       n BETWEEN 11 AND 30, IF(n BETWEEN 11 AND 30, 5, 0), IF(n BETWEEN 11 AND 30, 1, 0), "
+        "IF(n BETWEEN 11 AND 30, 'o', "
         "''),"
         "       20, CONCAT('.k', n), IF(n BETWEEN 41 AND 1000, n, 0), CASE WHEN n BETWEEN 21 AND 30"
         "       THEN CONCAT('g', n) WHEN n BETWEEN 31 AND 40 THEN CONCAT('g', n - 10) WHEN n = 42 "
@@ -196,13 +208,6 @@ static void fill(unsigned count)
            "INSERT INTO queue_group (queue_id, group_key, head) SELECT queue_id, group_key, id"
            " FROM queue_item WHERE id BETWEEN 21 AND 30");
     ts_sql(ts_mysql, "ANALYZE TABLE queue_item, queue_group, resource");
-}
-
-static void empty(void)
-{
-    ts_sql(ts_mysql, "TRUNCATE TABLE queue_item");
-    ts_sql(ts_mysql, "DELETE FROM queue_group");
-    ts_sql(ts_mysql, "DELETE FROM resource");
 }
 
 /* Of all statements that are there. */
@@ -232,14 +237,12 @@ TS_ONCE(test_with_some_items)
 {
     fill(100);
     look_at_all(READS_MOST);
-    empty();
 }
 
 TS_ONCE(test_with_a_million_items)
 {
     fill(1000000);
     look_at_all(READS_MOST);
-    empty();
 }
 
 static int begin(void **state)

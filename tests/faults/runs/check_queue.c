@@ -110,6 +110,8 @@ static void check_tokens_of_items(checking *c, const item_take *a, const item_ta
                  "%" PRIu64 ": %u had %" PRIu64 " at %" PRId64 "; %u asked at %" PRId64
                  " and got %" PRIu64,
                  a->id, a->by->who, a->token, a->reply, b->by->who, b->at, b->token);
+    if (a->token == b->token || (a->token > b->token) != (a->reply > b->at))
+        return;
     const item_take *first = a->token < b->token ? a : b;
     const item_take *next = first == a ? b : a;
     if (first->attempt >= next->attempt + released(&c->m->queue, first, next) &&
@@ -125,11 +127,11 @@ static unsigned unknown_calls(const queue_model *q, int64_t from, int64_t to)
 {
     unsigned count = 0;
     for (size_t i = 0; i < q->call_count; i++) {
-        const take_call *call = &q->calls[i];
-        const bool known = strcmp(call->status, "OK") == 0 ||
-                           strcmp(call->status, "TIMEOUT") == 0 ||
-                           strcmp(call->status, "BUSY") == 0;
-        count += !known && call->at < to && call->reply > from;
+        const take_call *asked = &q->calls[i];
+        const bool known = strcmp(asked->status, "OK") == 0 ||
+                           strcmp(asked->status, "TIMEOUT") == 0 ||
+                           strcmp(asked->status, "BUSY") == 0;
+        count += !known && asked->at < to && asked->reply > from;
     }
     return count;
 }
@@ -330,8 +332,8 @@ static void check_after(checking *c, const item_give *g)
 {
     const queue_model *q = &c->m->queue;
     const item_take *t = g->take;
-    const bool worked = is_job(g) && work_of(q, t);
-    for (size_t i = 0; i < q->take_count && (has_ended(g) || worked); i++) {
+    const bool has_work = is_job(g) && may_have_ended(g) && work_of(q, t);
+    for (size_t i = 0; i < q->take_count && (has_ended(g) || has_work); i++) {
         const item_take *b = &q->takes[i];
         const bool later = b->at > g->reply || b->token > t->token;
         if (b->id == t->id && later && !put_back(c, g->at, b->reply))
@@ -509,43 +511,43 @@ static bool may_be_taken(const queue_model *q, const item_put *p, const take_cal
     return unknown_calls(q, p->at, waiter->reply) > 0;
 }
 
-static void check_served_with(checking *c, const take_call *call, const item_put *p)
+static void check_served_with(checking *c, const take_call *asked, const item_put *p)
 {
     int64_t since = p->reply + p->delay;
-    const int64_t calm = model_calm_since(c->m, call->reply, true);
+    const int64_t calm = model_calm_since(c->m, asked->reply, true);
     if (strcmp(p->status, "OK") != 0 || !is_fresh(&c->m->queue, p) || *p->group ||
-        p->reply > call->reply)
+        p->reply > asked->reply)
         return;
-    since = since > call->at ? since : call->at;
+    since = since > asked->at ? since : asked->at;
     since = since > calm ? since : calm;
-    if (call->reply - since <= SERVED || may_be_taken(&c->m->queue, p, call))
+    if (asked->reply - since <= SERVED || may_be_taken(&c->m->queue, p, asked))
         return;
-    int64_t allowed = SERVED + check_lateness(c, since, call->reply);
-    if (model_disturbed(c->m, NULL, (span){since, call->reply}, SERVED_STOPPED))
+    int64_t allowed = SERVED + check_lateness(c, since, asked->reply);
+    if (model_disturbed(c->m, NULL, (span){since, asked->reply}, SERVED_STOPPED))
         allowed += SERVED_STOPPED;
-    if (call->reply - since > allowed)
+    if (asked->reply - since > allowed)
         complain(c, "item-stuck",
                  "%u asked at %" PRId64 ", %s at %" PRId64 "; %" PRIu64 " was ready since %" PRId64,
-                 call->by->who, call->at, call->status, call->reply, p->id, since);
+                 asked->by->who, asked->at, asked->status, asked->reply, p->id, since);
 }
 
-static void check_call(checking *c, const take_call *call)
+static void check_call(checking *c, const take_call *asked)
 {
-    const int64_t took = call->reply - call->at;
-    if (call->reply == TIME_NEVER)
+    const int64_t took = asked->reply - asked->at;
+    if (asked->reply == TIME_NEVER)
         return;
-    if (!check_explained(c, call->status, took))
-        complain(c, "status", "%u wanted to take at %" PRId64 " and got %s", call->by->who,
-                 call->at, call->status);
-    if (took > call->wait + SLACK_TRY + check_lateness(c, call->at, call->reply) +
-                   model_stopped(c->m, call->by->who, (span){call->at, call->reply}))
+    if (!check_explained(c, asked->status, took))
+        complain(c, "status", "%u wanted to take at %" PRId64 " and got %s", asked->by->who,
+                 asked->at, asked->status);
+    if (took > asked->wait + SLACK_TRY + check_lateness(c, asked->at, asked->reply) +
+                   model_stopped(c->m, asked->by->who, (span){asked->at, asked->reply}))
         complain(c, "wait-bound",
-                 "%u waited %" PRId64 " us at %" PRId64 ", %s after %" PRId64 " us", call->by->who,
-                 call->wait, call->at, call->status, took);
-    if (strcmp(call->status, "TIMEOUT") != 0)
+                 "%u waited %" PRId64 " us at %" PRId64 ", %s after %" PRId64 " us", asked->by->who,
+                 asked->wait, asked->at, asked->status, took);
+    if (strcmp(asked->status, "TIMEOUT") != 0)
         return;
     for (size_t i = 0; i < c->m->queue.put_count; i++)
-        check_served_with(c, call, &c->m->queue.puts[i]);
+        check_served_with(c, asked, &c->m->queue.puts[i]);
 }
 
 /* Rolled back: NONE. */

@@ -61,43 +61,43 @@ static bool on_take(queue_model *q, const process *by, const event *e)
 {
     if (q->open_take[e->who])
         return false;
-    take_call *call = &q->calls[q->call_count++];
-    *call =
+    take_call *asked = &q->calls[q->call_count++];
+    *asked =
         (take_call){.by = by, .at = e->at, .reply = TIME_NEVER, .wait = event_number(e, "wait")};
-    q->open_take[e->who] = call;
+    q->open_take[e->who] = asked;
     return true;
 }
 
 /* It is taken even if the process does not live to write "taken". */
 static bool on_took(queue_model *q, const process *by, const event *e)
 {
-    take_call *call = q->open_take[e->who];
-    if (!call)
+    take_call *asked = q->open_take[e->who];
+    if (!asked)
         return false;
     item_take *t = &q->takes[q->take_count++];
     *t = (item_take){.by = by,
                      .id = unsigned_of(e, "id"),
                      .token = unsigned_of(e, "token"),
                      .attempt = (unsigned)event_number(e, "attempt"),
-                     .at = call->at,
+                     .at = asked->at,
                      .reply = e->at,
-                     .promised = call->at + by->ttl - by->ttl / MODEL_CLOCK_RATE,
+                     .promised = asked->at + by->ttl - by->ttl / MODEL_CLOCK_RATE,
                      .first_sure = TIME_NEVER,
                      .last_sure = INT64_MIN,
                      .given_up = TIME_NEVER};
     event_copy(e, "mark", t->mark, sizeof t->mark);
-    call->count++;
+    asked->count++;
     return true;
 }
 
 static bool on_taken(queue_model *q, const process *by, const event *e)
 {
-    take_call *call = q->open_take[e->who];
+    take_call *asked = q->open_take[e->who];
     (void)by;
-    if (!call)
+    if (!asked)
         return false;
-    call->reply = e->at;
-    event_copy(e, "status", call->status, sizeof call->status);
+    asked->reply = e->at;
+    event_copy(e, "status", asked->status, sizeof asked->status);
     q->open_take[e->who] = NULL;
     return true;
 }

@@ -36,10 +36,10 @@ TS_ONCE(test_an_item_is_had_by_one)
 {
     keeps(PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) STILL(120, 2, 7, 990) DONE(130, 2, 7));
     breaks("item-token", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "retry", 7, "OK")
-                             TAKE_AS(130, 3, "a", 7, 1, 2) DONE(140, 3, 7));
+                             TAKE_AS(130, 3, "a", 7, 1, 1) DONE(140, 3, 7));
     breaks("item-token",
            PUT(100, 1, "a", 7) TAKE_AS(110, 2, "a", 7, 2, 1) GIVE(120, 2, "retry", 7, "OK")
-               TAKE_AS(130, 3, "a", 7, 1, 2) DONE(140, 3, 7));
+               TAKE_AS(130, 3, "a", 7, 1, 1) DONE(140, 3, 7));
     /* Its time was over, or it was given up; or neither. */
     keeps(PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1120, 3, "a", 7, 2) DONE(1130, 3, 7));
     breaks("item-early",
@@ -165,12 +165,7 @@ TS_ONCE(test_a_job_is_done_once)
     breaks("item-work", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "job", 7, "OK"));
     breaks("item-work", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "job", 7, "NONE")
                             WORK(200, "a", 1) TAKE(1130, 3, "a", 7, 2) DONE(1140, 3, 7));
-    breaks("item-work",
-           PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1130, 3, "a", 7, 2)
-               GIVE(1140, 3, "job", 7, "UNKNOWN") "1100000 0 fault kind=cut\n"
-                                                  "1101000 0 healed kind=cut\n" GIVE(1150, 2, "job",
-                                                                                     7, "UNKNOWN")
-                                                      WORK(200, "a", 1) WORK(200, "a", 2));
+    breaks("item-work", "100000 1 put mark=a\n" WORK(200, "a", 1) WORK(201, "a", 2));
     breaks("item-again",
            PUT(100, 1, "a", 7)
                TAKE(110, 2, "a", 7, 1) "120000 2 give verb=job id=7\n" TAKE(1130, 3, "a", 7, 2)
