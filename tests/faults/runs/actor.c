@@ -12,7 +12,7 @@
  *        and then. 0: it does neither. Of slots it takes one or several, and shares none.
  * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them. A
  *        latch it sets and counts down, a barrier it enters and leaves with the other probes, a
- * queue it empties.
+ *        queue it empties.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by

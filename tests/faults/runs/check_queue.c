@@ -141,7 +141,7 @@ static unsigned unknown_calls(const queue_model *q, int64_t from, int64_t to)
 static void check_early(checking *c, const char *rule, const item_take *a, const item_take *b)
 {
     const int64_t until = a->promised < a->given_up ? a->promised : a->given_up;
-    if (b->reply >= until || clock_stepped(c, a->at, b->reply))
+    if (b->reply >= until || b->reply <= a->at || clock_stepped(c, a->at, b->reply))
         return;
     complain(c, rule,
              "%u (%" PRIu64 ", token %" PRIu64 ") was to have it until %" PRId64 "; %u got %" PRIu64
@@ -335,7 +335,7 @@ static void check_after(checking *c, const item_give *g)
     const bool has_work = is_job(g) && may_have_ended(g) && work_of(q, t);
     for (size_t i = 0; i < q->take_count && (has_ended(g) || has_work); i++) {
         const item_take *b = &q->takes[i];
-        const bool later = b->at > g->reply || b->token > t->token;
+        const bool later = b->at > g->reply || (b->token > t->token && b->reply > t->at);
         if (b->id == t->id && later && !put_back(c, g->at, b->reply))
             complain(c, "item-again",
                      "%" PRIu64 ": %u was told at %" PRId64
@@ -351,11 +351,26 @@ static void check_after(checking *c, const item_give *g)
     }
 }
 
+/* What was said with OK when another one had been told that the item is his. */
+static void check_late(checking *c, const item_give *g)
+{
+    for (size_t i = 0; i < c->m->queue.take_count; i++) {
+        const item_take *b = &c->m->queue.takes[i];
+        if (strcmp(g->status, "OK") == 0 && b->id == g->take->id && b->token > g->take->token &&
+            b->reply < g->at && !put_back(c, b->at, g->at))
+            complain(c, "item-late",
+                     "%" PRIu64 ": the %s of %u with %" PRIu64 " at %" PRId64
+                     " was OK; %u had %" PRIu64 " since %" PRId64,
+                     b->id, g->verb, g->take->by->who, g->take->token, g->at, b->by->who, b->token,
+                     b->reply);
+    }
+}
+
 static void check_retry(checking *c, const item_give *g)
 {
     for (size_t i = 0; i < c->m->queue.take_count; i++) {
         const item_take *b = &c->m->queue.takes[i];
-        if (b->id == g->take->id && b->token > g->take->token &&
+        if (strcmp(g->status, "OK") == 0 && b->id == g->take->id && b->reply > g->at &&
             b->reply < g->at + g->delay - g->delay / CLOCK_RATE && !put_back(c, g->at, b->reply) &&
             !clock_stepped(c, g->at, b->reply))
             complain(c, "item-ready",
@@ -577,8 +592,10 @@ void check_queue(checking *c)
     for (size_t i = 0; i < q->give_count; i++) {
         const item_give *g = &q->gives[i];
         check_after(c, g);
+        check_late(c, g);
         check_refused(c, g);
-        check_status(c, g->take->by, g->verb, g->status, g->at, g->reply);
+        if (!verb_is(g, "close"))
+            check_status(c, g->take->by, g->verb, g->status, g->at, g->reply);
         if (verb_is(g, "retry"))
             check_retry(c, g);
         if (is_job(g))

@@ -106,27 +106,36 @@
  *   once-token     the ledger's token went down; two periods were begun with one
  *   once-answer    told that it is done, or its attempts used up, and it cannot be
  * Queue (status and wait-bound count for its calls, too)
- *   item-token     an item was taken twice with one token, or later with a lower one; or two of its
- * takers had attempts that do not rise (item-attempts), more than it may have, or more than there
- * can have been item-two       two were told "still yours" of one item for the same moment
+ *   item-token     an item was taken twice with one token, or later with a lower one
+ *   item-attempts  the attempts of its takers do not rise; are more than it may have, or than
+ *                  there can have been
+ *   item-two       two were told "still yours" of one item for the same moment
  *   item-early     taken by another one before the time was over that its taker was promised,
- * though that one had not given it up item-group     likewise of two items of one group item-order
- * an item of a group was taken though one that was put before it was not over item-ghost     taken,
- * and nobody has put it, or the put was rolled back or refused item-twice     put once, and there
- * as two items item-ready     taken before the time at which it was to be ready, as the put or the
- * retry had it item-key       put twice with one key though the first was not over; or the put was
- * told of one that was item-again     taken, or ended, though it was known to be over item-work the
- * work of a job (in one transaction with its done) is there twice; is not there, though it was
- * acknowledged; is there, though it was not item-refused   told LOST though its time was not over
- *   item-back      an item's token went down in its row
- *   item-kept      there, though it was known to be over; or with a lease of a dead process, with
- * more left to run than its TTL + 1 s since item-dead      among the dead, though attempts were
- * left and nobody had said so item-lost      put with OK, or taken, and not there at the end,
- * though nobody can have ended it item-stuck     not over when all were taken, at the end; or a
- * wait for any was in vain while one was ready that nobody else can have taken Ends status of a
- * call: one that the run gives no reason for hung           a process did not end when told to,
- * though nothing was broken any more exit           one crashed, or ended otherwise than it was
- * made to
+ *                  though that one had not given it up
+ *   item-group     likewise of two items of one group
+ *   item-order     taken though one of its group that was put before it was not over
+ *   item-ghost     taken, and nobody has put it, or the put was rolled back or refused
+ *   item-twice     put once, and there as two items
+ *   item-ready     taken before the time at which it was to be ready, by the put or the retry
+ *   item-key       put twice with one key though the first was not over; or the put was told of
+ *                  an item that was over, or has no key
+ *   item-again     taken, or ended, though it was known to be over
+ *   item-late      ended or given back with OK when somebody with a higher token had been told
+ *                  that it is his
+ *   item-work      the work of a job (in one transaction with its done) is there twice; is not
+ *                  there, though it was acknowledged; is there, though it was not
+ *   item-refused   told LOST though its time was not over
+ *   item-back      its token went down in its row
+ *   item-kept      there, though it was known to be over; or with a lease of a dead process that
+ *                  has more left to run than its TTL + 1 s since
+ *   item-dead      among the dead, though attempts were left and nobody had said so
+ *   item-lost      put with OK, or taken, and not there at the end, though nobody can have ended it
+ *   item-stuck     there when all were taken, at the end; or a wait for any was in vain while one
+ *                  was ready that nobody else can have taken
+ * Ends
+ *   status         of a call: one that the run gives no reason for
+ *   hung           a process did not end when told to, though nothing was broken any more
+ *   exit           one crashed, or ended otherwise than it was made to
  *
  * How long something may take besides its promise: the figures below, and LATE_TIMES the
  * longest time by which a thread of the driver that wanted to run, or a small commit on a

@@ -37,9 +37,8 @@ TS_ONCE(test_an_item_is_had_by_one)
     keeps(PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) STILL(120, 2, 7, 990) DONE(130, 2, 7));
     breaks("item-token", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "retry", 7, "OK")
                              TAKE_AS(130, 3, "a", 7, 1, 1) DONE(140, 3, 7));
-    breaks("item-token",
-           PUT(100, 1, "a", 7) TAKE_AS(110, 2, "a", 7, 2, 1) GIVE(120, 2, "retry", 7, "OK")
-               TAKE_AS(130, 3, "a", 7, 1, 1) DONE(140, 3, 7));
+    breaks("item-token", PUT(100, 1, "a", 7) TAKE_AS(110, 2, "a", 7, 2, 1)
+                             TAKE_AS(1130, 3, "a", 7, 1, 1) DONE(1140, 2, 7));
     /* Its time was over, or it was given up; or neither. */
     keeps(PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1120, 3, "a", 7, 2) DONE(1130, 3, 7));
     breaks("item-early",
@@ -97,8 +96,9 @@ TS_ONCE(test_what_is_over_is_over)
 {
     breaks("item-again", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) DONE(120, 2, 7)
                              TAKE(130, 3, "a", 7, 2) GIVE(140, 3, "retry", 7, "OK"));
-    breaks("item-again", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1120, 3, "a", 7, 2)
-                             DONE(1130, 2, 7) DONE(1140, 3, 7));
+    breaks("item-again",
+           PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) "1119000 2 give verb=done id=7\n" TAKE(
+               1120, 3, "a", 7, 2) "1125000 2 gave id=7 status=OK\n" DONE(1130, 3, 7));
     breaks("item-kept", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) DONE(120, 2, 7)
                             SEEN(130, 7, "a", "held", 1, 1));
     breaks("item-back", PUT(100, 1, "a", 7) TAKE_AS(110, 2, "a", 7, 3, 1)
@@ -106,6 +106,14 @@ TS_ONCE(test_what_is_over_is_over)
     breaks("item-refused",
            PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "done", 7, "LOST")
                TAKE(1130, 2, "a", 7, 2) DONE(1140, 2, 7));
+}
+
+TS_ONCE(test_who_is_late_changes_nothing)
+{
+    breaks("item-late", PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1120, 3, "a", 7, 2)
+                            GIVE(1130, 2, "retry", 7, "OK") DONE(1140, 3, 7));
+    keeps(PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) TAKE(1120, 3, "a", 7, 2)
+              GIVE_AS(1130, 2, "retry", 7, 50, "LOST") DONE(1140, 3, 7));
 }
 
 TS_ONCE(test_an_item_is_ready_at_its_time)
