@@ -198,19 +198,29 @@ DELETE FROM {schema}.queue_item
    AND taken = 1
    AND state = 'alive';
 
--- As queue_group_next: the next item of the group, 0: there is none.
--- name: caller_group_next
+-- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock, too: no
+-- row, where there is none.
+-- name: caller_group_lock
 -- kind: text
 -- params: id u64, group_key text, item u64
+-- columns: head text(20)
+SELECT head
+  FROM {schema}.queue_group
+ WHERE queue_id = :id
+   AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND head = :item
+   FOR UPDATE;
+
+-- name: caller_group_next
+-- kind: text
+-- params: id u64, group_key text
 -- columns: next text(20)
-SELECT COALESCE(i.id, 0)
-  FROM {schema}.queue_group g
-  LEFT JOIN {schema}.queue_item i FORCE INDEX (by_group)
-    ON i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
- WHERE g.queue_id = :id
-   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
-   AND g.head = :item
- ORDER BY i.id
+SELECT id
+  FROM {schema}.queue_item FORCE INDEX (by_group)
+ WHERE queue_id = :id
+   AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND state = 'behind'
+ ORDER BY id
  LIMIT 1
    FOR UPDATE;
 

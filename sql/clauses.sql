@@ -257,7 +257,19 @@ AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICRO
 
 -- Of a queue's item that is put: when it is ready; `at`: in microseconds since 1970, 0: not so.
 -- clause: ready_at
-IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, {{at_us(:at)}});
+IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(:at)}}, UTC_TIMESTAMP(6)));
+
+-- When the first item of a lane is ready; without one, in the year 9999.
+-- clause: first_of(lane)
+COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)
+           WHERE queue_id = :id AND state = 'alive' AND lane = {lane}
+           ORDER BY ready_at
+           LIMIT 1), CAST('9999-12-31' AS DATETIME(6)));
+
+-- What a worker is given of it.
+-- clause: item
+id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ready_at);
 
 -- What a worker writes that takes it. `i`: "i.", or left out.
 -- clause: taken(i?)

@@ -79,14 +79,28 @@ DELETE FROM queue_group
 -- The next ones, locked: a range of the index for each lane, in its order.
 -- name: queue_ready
 -- params: id u64, limit u64
--- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576)
-SELECT id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload
+-- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576), ready u64
+SELECT {{item}}
   FROM queue_item FORCE INDEX (by_ready)
  WHERE queue_id = :id
    AND state = 'alive'
    AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
    AND ready_at <= UTC_TIMESTAMP(6)
  ORDER BY lane, ready_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- The same of one lane, and of what became ready at `from` or later (src/kind/queue_cursor.c).
+-- name: queue_ready_from
+-- params: id u64, lane u64, from u64, limit u64
+-- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576), ready u64
+SELECT {{item}}
+  FROM queue_item FORCE INDEX (by_ready)
+ WHERE queue_id = :id
+   AND state = 'alive'
+   AND lane = :lane
+   AND ready_at BETWEEN {{at_us(:from)}} AND UTC_TIMESTAMP(6)
+ ORDER BY ready_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
@@ -110,18 +124,15 @@ UPDATE JSON_TABLE(:items, '$[*]' COLUMNS (
  WHERE i.state = 'alive'
    AND i.ready_at <= UTC_TIMESTAMP(6);
 
--- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself.
+-- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first
+-- of each lane, by a search of its own: of a GROUP BY, MariaDB reads all rows.
 -- name: queue_look
 -- params: id u64, name text
 -- columns: kind text(16), some u64, next_us i64
-SELECT r.kind, n.ready_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), n.ready_at), 0)
+SELECT r.kind, n.ready_at < '9999-12-31', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), n.ready_at)
   FROM resource r
-  LEFT JOIN (SELECT MIN(f.ready_at) AS ready_at
-               FROM (SELECT MIN(ready_at) AS ready_at
-                       FROM queue_item FORCE INDEX (by_ready)
-                      WHERE queue_id = :id
-                        AND state = 'alive'
-                      GROUP BY lane) f) n ON TRUE
+  JOIN (SELECT LEAST({{first_of(0)}}, {{first_of(1)}}, {{first_of(2)}}, {{first_of(3)}}, {{first_of(4)}},
+                     {{first_of(5)}}, {{first_of(6)}}, {{first_of(7)}}, {{first_of(8)}}, {{first_of(9)}}) AS ready_at) n
  WHERE r.id = :id
    AND r.resource_name = :name;
 
@@ -224,20 +235,29 @@ UPDATE queue_item
        last_error = IF(:reason = '', last_error, LEFT(:reason, 1000))
  WHERE {{item_ours}};
 
--- In the transaction in which the head of a group has ended: the group's row, locked, and the next item, 0: there is none. A row as
--- long as the group has items.
+-- In the transaction in which the head of a group has ended: the group's row is locked ...
+-- name: queue_group_lock
+-- params: id u64, group_key text
+-- columns: head u64
+SELECT head
+  FROM queue_group
+ WHERE queue_id = :id
+   AND group_key = :group_key
+   FOR UPDATE;
+
+-- ... and then the next item is looked for; 0: there is none. A row in any case, so that none is one that was stopped.
 -- name: queue_group_next
 -- params: id u64, group_key text
--- columns: head u64, next u64
-SELECT g.head, COALESCE(i.id, 0)
-  FROM queue_group g
-  LEFT JOIN queue_item i FORCE INDEX (by_group)
-    ON i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
- WHERE g.queue_id = :id
-   AND g.group_key = :group_key
- ORDER BY i.id
- LIMIT 1
-   FOR UPDATE;
+-- columns: next u64
+SELECT COALESCE(i.id, 0)
+  FROM (SELECT 1 AS one) x
+  LEFT JOIN (SELECT id
+               FROM queue_item FORCE INDEX (by_group)
+              WHERE queue_id = :id
+                AND group_key = :group_key
+                AND state = 'behind'
+              ORDER BY id
+              LIMIT 1) i ON TRUE;
 
 -- name: queue_group_promote
 -- params: next u64, id u64, group_key text, item u64
@@ -305,7 +325,7 @@ SELECT state, COALESCE(group_key, ''), token
 -- params: id u64, after u64, all u64, older_us u64, limit u64
 -- columns: item u64
 SELECT id
-  FROM queue_item
+  FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
    AND (state <> 'dead' OR ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND)

@@ -14,6 +14,15 @@
 #include "rowlock/rowlock.h"
 #include "stmt/stmt.h"
 
+/* From where on a queue is searched for the next item. */
+typedef struct rl_cursor {
+    uint64_t queue_id;
+    uint64_t lane;
+    int64_t from_us;     /* by the server's clock */
+    int64_t whole_at_us; /* by ours: when all of it is searched again */
+} rl_cursor;
+enum { RL_CURSORS = 8 };
+
 struct rowlock_client {
     pid_t pid; /* of the process that opened it */
     rl_log log;
@@ -33,6 +42,7 @@ struct rowlock_client {
     pthread_mutex_t mutex;       /* guards the lists of holds, and their depths, and of items */
     rowlock_hold *holds;
     struct rowlock_item *items; /* held (kind/queue.h) */
+    rl_cursor cursors[RL_CURSORS]; /* of queues (kind/queue_cursor.c); guarded by the mutex, too */
 };
 
 /* Works through procedures, and its user may have no right on any table. */

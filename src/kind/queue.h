@@ -17,6 +17,7 @@ struct rowlock_item {
     rowlock_item *next; /* the client's list */
     rowlock_item *previous;
     uint64_t queue_id;
+    int64_t ready_us; /* since when it was ready, by the server's clock */
     unsigned priority;
     unsigned attempt;
     unsigned attempts;
@@ -44,6 +45,17 @@ rowlock_status rl_queue_put(rowlock_client *client, const char *queue,
 rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t most,
                              const rowlock_take_options *options, const rl_budget *budget,
                              rowlock_item **items, size_t *count, rowlock_error *err) RL_MUST_USE;
+
+/* ---------------------------------------------------------------------------- a search */
+
+/* Where to search. False: all of the queue. */
+bool rl_cursor_get(rowlock_client *client, uint64_t queue_id, rl_cursor *cursor);
+
+/* A search of the whole queue has taken so long. */
+void rl_cursor_was_whole(rowlock_client *client, uint64_t queue_id, int64_t took_us);
+
+/* An item of that lane, which was ready then, has been taken. */
+void rl_cursor_move(rowlock_client *client, uint64_t queue_id, uint64_t lane, int64_t ready_us);
 
 /* ------------------------------------------------------------------------- a held item */
 
@@ -108,7 +120,8 @@ rowlock_status rl_queue_change_alone(rl_queue_work *work, rl_sql_id id, const rl
 
 /* What rl_queue_leave_group() runs. */
 #define RL_QUEUE_LEAVE_GROUP                                                                       \
-    RL_SQL_QUEUE_GROUP_NEXT, RL_SQL_QUEUE_GROUP_PROMOTE, RL_SQL_QUEUE_GROUP_END
+    RL_SQL_QUEUE_GROUP_LOCK, RL_SQL_QUEUE_GROUP_NEXT, RL_SQL_QUEUE_GROUP_PROMOTE,                  \
+        RL_SQL_QUEUE_GROUP_END
 
 /* The item has ended in this transaction: if it was its group's head, the next one is. */
 rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, uint64_t queue_id,

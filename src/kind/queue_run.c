@@ -87,19 +87,18 @@ static rowlock_status unread(const rl_queue_work *work, const char *group, rowlo
                    work->queue);
 }
 
-static rowlock_status next_of(const rl_queue_work *work, rl_conn *conn, uint64_t queue_id,
-                              const char *group, uint64_t *head, uint64_t *next, rowlock_error *err)
+/* The first column of the only row. */
+static rowlock_status number_of(const rl_queue_work *work, rl_conn *conn, rl_sql_id id,
+                                const rl_value *values, const char *group, uint64_t *number,
+                                rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(queue_id), rl_text(group)};
     rl_io io = rl_budget_quick_io(work->budget);
     rl_rows rows;
     bool found = false;
-    RL_TRY(rl_no_effect(
-        rl_query_one(conn, RL_SQL_QUEUE_GROUP_NEXT, values, &io, &found, &rows, err), err));
+    RL_TRY(rl_no_effect(rl_query_one(conn, id, values, &io, &found, &rows, err), err));
     if (!found)
         return unread(work, group, err);
-    *head = rows.cells[0].u64;
-    *next = rows.cells[1].u64;
+    *number = rows.cells[0].u64;
     return ROWLOCK_OK;
 }
 
@@ -109,9 +108,12 @@ rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, ui
     uint64_t head = 0;
     uint64_t next = 0;
     rl_done done = {0};
-    RL_TRY(next_of(work, conn, queue_id, group, &head, &next, err));
+    const rl_value which[] = {rl_u64(queue_id), rl_text(group)};
+    RL_TRY(number_of(work, conn, RL_SQL_QUEUE_GROUP_LOCK, which, group, &head, err));
     if (head != item)
         return ROWLOCK_OK;
+    /* Of its items nobody can come in between now. */
+    RL_TRY(number_of(work, conn, RL_SQL_QUEUE_GROUP_NEXT, which, group, &next, err));
     const rl_value promote[] = {rl_u64(next), rl_u64(queue_id), rl_text(group), rl_u64(item)};
     const rl_value end[] = {rl_u64(queue_id), rl_text(group), rl_u64(item)};
     if (next != 0)

@@ -21,6 +21,7 @@
 
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
+#define LOOK_PART      10   /* of the time, for looks that an old snapshot makes slow */
 #define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
 
 /* ------------------------------------------------------------------------- a held item */
@@ -61,6 +62,7 @@ static rowlock_item *new_item(rowlock_client *client, const char *queue, const r
     item->key = memcpy(at += queue_size, key, key_size);
     item->group = memcpy(at + key_size, cells[6].text, group_size);
     item->size = cells[7].length;
+    item->ready_us = (int64_t)cells[8].u64;
     item->priority = ROWLOCK_PRIORITY_MAX - (unsigned)cells[1].u64;
     item->attempt = (unsigned)cells[3].u64 + 1;
     item->attempts = (unsigned)cells[4].u64;
@@ -157,13 +159,13 @@ static rowlock_status nothing_ready(const taking *t, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' has no item that is ready", t->work.queue);
 }
 
-static rowlock_status lock_next(taking *t, rl_conn *conn, rowlock_error *err)
+static rowlock_status lock_rows(taking *t, rl_conn *conn, rl_sql_id id, const rl_value *values,
+                                rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(t->most)};
     rl_io io = rl_budget_quick_io(t->work.budget);
     rl_rows rows;
     drop_items(t);
-    RL_TRY(rl_no_effect(rl_query(conn, RL_SQL_QUEUE_READY, values, &io, &rows, err), err));
+    RL_TRY(rl_no_effect(rl_query(conn, id, values, &io, &rows, err), err));
     while (rl_next(&rows) && t->count < t->most) {
         rowlock_item *item = new_item(t->work.client, t->work.queue, rows.cells);
         if (!item)
@@ -171,6 +173,28 @@ static rowlock_status lock_next(taking *t, rl_conn *conn, rowlock_error *err)
         t->items[t->count++] = item;
     }
     return t->count > 0 ? ROWLOCK_OK : nothing_ready(t, err);
+}
+
+static rowlock_status lock_any(taking *t, rl_conn *conn, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(t->most)};
+    const int64_t start_us = rl_now_us();
+    rowlock_status status = lock_rows(t, conn, RL_SQL_QUEUE_READY, values, err);
+    rl_cursor_was_whole(t->work.client, t->queue_id, rl_now_us() - start_us);
+    return status;
+}
+
+static rowlock_status lock_next(taking *t, rl_conn *conn, rowlock_error *err)
+{
+    rl_cursor from;
+    if (!rl_cursor_get(t->work.client, t->queue_id, &from))
+        return lock_any(t, conn, err);
+    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(from.lane),
+                               rl_u64((uint64_t)from.from_us), rl_u64(t->most)};
+    rowlock_status status = lock_rows(t, conn, RL_SQL_QUEUE_READY_FROM, values, err);
+    if (status == ROWLOCK_BUSY || (status == ROWLOCK_OK && t->count < t->most))
+        return lock_any(t, conn, err);
+    return status;
 }
 
 /* [[id, token, ttl, owner], ...]; the token less `before`. */
@@ -279,10 +303,13 @@ static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *er
 
 static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
 {
-    static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_TAKE,
-                                       RL_SQL_QUEUE_TAKE_BATCH};
-    const size_t count = t->most > 1 ? 3 : 2;
+    static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_READY_FROM,
+                                       RL_SQL_QUEUE_TAKE, RL_SQL_QUEUE_TAKE_BATCH};
+    const size_t count = t->most > 1 ? 4 : 3;
     RL_TRY(rl_queue_transact(&t->work, needed, count, take_steps, t, err));
+    const rowlock_item *last = t->items[t->count - 1];
+    rl_cursor_move(t->work.client, t->queue_id, ROWLOCK_PRIORITY_MAX - last->priority,
+                   last->ready_us);
     return begin_items(t, hint_us, err);
 }
 
@@ -332,6 +359,7 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
 static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
+    const int64_t start_us = rl_now_us();
     rl_io io = rl_budget_quick_io(t->work.budget);
     rl_conn *conn = NULL;
     rl_rows rows;
@@ -341,6 +369,9 @@ static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
         rl_query_one(conn, RL_SQL_QUEUE_LOOK, values, &io, &found, &rows, err), err);
     rl_turn_give_back(&t->await.turn, conn);
     RL_TRY(status);
+    const int64_t least_us = (rl_now_us() - start_us) * LOOK_PART;
+    if (least_us > PAUSE_MOST_US)
+        *hint_us = RL_NOT_BEFORE(least_us);
     if (!found)
         return purged(t, hint_us, err);
     if (strcmp(rows.cells[0].text, RL_KIND_QUEUE) != 0)
@@ -349,23 +380,28 @@ static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
         return nothing_ready(t, err);
     if (rows.cells[2].i64 <= 0)
         return ROWLOCK_OK;
-    *hint_us = rows.cells[2].i64 + 1;
+    if (*hint_us == 0)
+        *hint_us = rows.cells[2].i64 + 1;
     return nothing_ready(t, err);
 }
 
 static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *err)
 {
+    const bool polls = atomic_load(&t->work.client->bells.polls);
     if (t->looks)
         RL_TRY(look(t, hint_us, err));
+    *hint_us = 0;
     rowlock_status status = take(t, hint_us, err);
     if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
         return status;
-    /* When is the next one ready? What is ready already, others take. */
+    /* What is ready, others have locked; who waits in line looks again in a moment anyway. */
     t->looks = true;
+    if (!t->work.budget->try_once && !polls)
+        return status;
     status = look(t, hint_us, err);
     if (status != ROWLOCK_OK)
         return status;
-    *hint_us = t->work.budget->try_once ? RL_AT_ONCE : SKIPPED_US;
+    *hint_us = polls ? SKIPPED_US : RL_AT_ONCE;
     return nothing_ready(t, err);
 }
 

@@ -160,20 +160,22 @@ static rowlock_status lost(const tx_call *call, uint64_t item, uint64_t token, r
                    item, call->queue, token);
 }
 
+/* (A KILL QUERY ends each of these with an error.) */
 static rowlock_status leave_group(const tx_call *call, const char *group, uint64_t item,
                                   rowlock_error *err)
 {
-    const rl_value look[] = {rl_u64(call->queue_id), rl_text(group), rl_u64(item)};
+    const rl_value which[] = {rl_u64(call->queue_id), rl_text(group), rl_u64(item)};
     char next[24] = "";
     uint64_t rows = 0;
-    RL_TRY(run(call, RL_SQL_CALLER_GROUP_NEXT, look, &rows, next, sizeof next, err));
-    const uint64_t next_id = strtoull(next, NULL, 10);
-    const rl_value promote[] = {rl_u64(next_id), rl_u64(call->queue_id), rl_text(group),
-                                rl_u64(item)};
-    if (rows > 0 && next_id != 0)
+    RL_TRY(run(call, RL_SQL_CALLER_GROUP_LOCK, which, &rows, NULL, 0, err));
+    if (rows > 0)
+        RL_TRY(run(call, RL_SQL_CALLER_GROUP_NEXT, which, &rows, next, sizeof next, err));
+    const rl_value promote[] = {rl_u64(strtoull(next, NULL, 10)), rl_u64(call->queue_id),
+                                rl_text(group), rl_u64(item)};
+    if (*next)
         RL_TRY(run(call, RL_SQL_CALLER_GROUP_PROMOTE, promote, &rows, NULL, 0, err));
-    else if (rows > 0)
-        RL_TRY(run(call, RL_SQL_CALLER_GROUP_END, look, &rows, NULL, 0, err));
+    else
+        RL_TRY(run(call, RL_SQL_CALLER_GROUP_END, which, &rows, NULL, 0, err));
     if (rows > 0)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_BUSY, "the group of item %" PRIu64 " of '%s' could not be read",
