@@ -128,15 +128,15 @@ static rowlock_client *open_through(void)
     ts_proxy_flow(proxy);
     rowlock_client *client = ts_open_with(patiently());
     const char *name = ts_name("warm");
-    for (int what = 0; what < CALLS; what++) {
+    for (int kind = 0; kind < CALLS; kind++) {
         call c = {.what = PUT_BATCH, .client = client, .name = name};
         WANT(OK, carry_out(&c));
         put(client, name, "g", "g");
         put(client, name, "g", "g");
         c.what = TAKE_BATCH;
         WANT(OK, carry_out(&c));
-        c.what = (unsigned)what == EXTEND || what < DONE ? RELEASE : (enum what)what;
-        if (what >= DONE)
+        c.what = (unsigned)kind == EXTEND || kind < DONE ? RELEASE : (what)kind;
+        if (kind >= DONE)
             WANT(OK, carry_out(&c));
     }
     return client;

@@ -30,6 +30,7 @@ static const planned statements[] = {
     {"queue_group_head", {HEAD, "7", "'g21'"}, false},
     {"queue_group_leave", {"7", "'g21'"}, false},
     {"queue_ready", {"7", "16"}, false},
+    {"queue_ready_from", {"7", "5", "0", "16"}, false},
     {"queue_take", {"30000000", "'o'", "'label'", READY, "0"}, false},
     {"queue_take_batch", {"'[[1, 0], [2, 0], [3, 0]]'", "30000000", "'o'", "'label'"}, false},
     {"queue_look", {"7", "'queue'"}, false},
@@ -42,6 +43,7 @@ static const planned statements[] = {
     {"queue_retry", {"1000000", "'why'", IN_FLIGHT, "5", "'o'"}, false},
     {"queue_release", {IN_FLIGHT, "5", "'o'"}, false},
     {"queue_bury", {"'why'", IN_FLIGHT, "5", "'o'"}, false},
+    {"queue_group_lock", {"7", "'g21'"}, false},
     {"queue_group_next", {"7", "'g21'"}, false},
     {"queue_group_promote", {BEHIND, "7", "'g21'", HEAD}, false},
     {"queue_group_end", {"7", "'g21'", HEAD}, false},
@@ -54,6 +56,8 @@ static const planned statements[] = {
     {"queue_delete", {DEAD, "7", "0"}, false},
     {"queue_lock", {"7", "'queue'"}, false},
     {"queue_any", {"7"}, false},
+    {"queue_drop", {"8"}, false},
+    {"sweep_dead_items", {"3600000000", "100"}, true},
 };
 
 static const planned *find_planned(const char *name)
@@ -218,7 +222,7 @@ static void look_at_all(unsigned most_reads)
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         const rl_sql *sql = &rl_sql_table[id];
         char text[TEXT_BYTES];
-        if (strncmp(sql->name, "queue_", 6) != 0)
+        if (strncmp(sql->name, "queue_", 6) != 0 && strcmp(sql->name, "sweep_dead_items") != 0)
             continue;
         const planned *p = find_planned(sql->name);
         render(sql, p, text);

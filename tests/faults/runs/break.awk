@@ -152,10 +152,10 @@ BEGIN {
     wanted["barrier-leaving"] = 1
     wanted["barrier-quit"] = 2
     wanted["barrier-ready"] = 1
-    wanted["queue-expiry"] = 3
-    wanted["queue-for-ever"] = 1
+    wanted["queue-expiry"] = 4
+    wanted["queue-for-ever"] = 2
     wanted["queue-token"] = 2
-    wanted["queue-lock"] = 5
+    wanted["queue-lock"] = 6
     wanted["queue-lease"] = 2
     wanted["queue-renew"] = 1
     wanted["queue-done"] = 2
@@ -285,17 +285,21 @@ guard == "barrier-quit" && name == "barrier_quit" {
     change("SET expires_at = UTC_TIMESTAMP\\(6\\)", "")
 }
 guard == "barrier-ready" && name == "barrier_leaving" { change("SUM\\(g.expires_at > UTC_TIMESTAMP\\(6\\)\\)", "SUM(0)") }
-guard == "queue-expiry" && name ~ /^queue_(ready|take|take_batch)$/ {
+guard == "queue-expiry" && name ~ /^queue_(ready|take)/ {
     change("AND (i\\.)?ready_at <= UTC_TIMESTAMP\\(6\\)", "")
+    change("AND UTC_TIMESTAMP\\(6\\)", "AND '9999-12-31'")
 }
-guard == "queue-for-ever" && name == "queue_ready" { change("AND ready_at <= UTC_TIMESTAMP\\(6\\)", "& AND taken = 0") }
+guard == "queue-for-ever" && name ~ /^queue_ready/ {
+    change("AND ready_at <= UTC_TIMESTAMP\\(6\\)", "& AND taken = 0")
+    change("AND UTC_TIMESTAMP\\(6\\)", "& AND taken = 0")
+}
 guard == "queue-token" && name ~ /^queue_take/ {
     change(" token = token \\+ 1", " token = token")
     change(" i.token = i.token \\+ 1", " i.token = i.token")
 }
-guard == "queue-lock" && name ~ /^queue_(ready|take|take_batch)$/ {
-    change("FOR UPDATE SKIP LOCKED", "")
-    change("AND (i\\.)?ready_at <= UTC_TIMESTAMP\\(6\\)", name == "queue_ready" ? "&" : "")
+guard == "queue-lock" && name ~ /^queue_ready/ { change("FOR UPDATE SKIP LOCKED", "") }
+guard == "queue-lock" && name ~ /^queue_take/ {
+    change("AND (i\\.)?ready_at <= UTC_TIMESTAMP\\(6\\)", "")
     change("AND token = :token", "AND (token = :token OR 1 = 1)")
     change("AND i.token = k.token", "")
 }

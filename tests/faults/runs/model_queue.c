@@ -122,8 +122,9 @@ static bool on_still(queue_model *q, const process *by, const event *e)
         .take = t, .from = event_number(e, "from"), .ok = event_has(e, "status", "OK")};
     if (!s->ok)
         return true;
-    const int64_t until = s->from + event_number(e, "remaining");
-    t->promised = until > t->promised ? until : t->promised;
+    const int64_t remaining = event_number(e, "remaining");
+    if (remaining > 0 && s->from + remaining > t->promised)
+        t->promised = s->from + remaining;
     t->last_sure = s->from;
     if (t->first_sure == TIME_NEVER)
         t->first_sure = s->from;

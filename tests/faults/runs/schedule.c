@@ -53,7 +53,8 @@ static const char *const texts[] = {
      " slots_take slots_keep set_take_quiet set_tokens leader_publish"
      " once_insert once_take"
      " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"
-     " queue_put queue_put_grouped queue_group_enter queue_ready queue_take queue_take_batch"),
+     " queue_put queue_put_grouped queue_group_enter queue_ready queue_ready_from queue_take "
+     "queue_take_batch"),
     "lease_renew shared_renew queue_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
      " shared_leave shared_reopen shared_expire lease_expire set_release"

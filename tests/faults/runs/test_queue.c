@@ -49,7 +49,7 @@ TS_ONCE(test_an_item_is_had_by_one)
               TAKE(130, 3, "a", 7, 2) DONE(140, 3, 7));
     breaks("item-two",
            PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) STILL(120, 2, 7, 10) TAKE(1130, 3, "a", 7, 2)
-               STILL(1140, 3, 7, 990) STILL(1150, 2, 7, 0) DONE(1160, 3, 7));
+               STILL(1140, 3, 7, 990) STILL(1150, 2, 7, 0) STILL(1160, 3, 7, 990) DONE(1170, 3, 7));
 }
 
 TS_ONCE(test_attempts_are_counted)
