@@ -5,14 +5,15 @@
 -- name: list_names
 -- via: own
 -- params: after text, begin text, all u64, limit u64, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16)
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name > :after
            AND r.resource_name >= :begin
            AND LOCATE(:begin, r.resource_name) = 1
            AND (:all <> 0 OR (r.status = 'held' AND (r.kind <> 'latch' OR {{come_so_far}} < r.slots))
-                OR r.not_before > UTC_TIMESTAMP(6) OR {{readers}} > 0 OR {{slots_held}} > 0)
+                OR r.not_before > UTC_TIMESTAMP(6) OR {{readers}} > 0 OR {{slots_held}} > 0
+                OR (r.kind = 'queue' AND (SELECT i.id FROM queue_item i FORCE INDEX (by_ready) WHERE i.queue_id = r.id LIMIT 1) > 0))
          ORDER BY r.resource_name
          LIMIT :limit) v
  ORDER BY v.resource_name;
@@ -20,7 +21,7 @@ SELECT {{shown}}
 -- name: list_name
 -- via: own
 -- params: name text, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16)
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name = :name) v;

@@ -136,7 +136,8 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
 v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
-TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state;
+TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state,
+v.queue;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -172,6 +173,18 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
              FROM lock_grant g
             WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
      ELSE 0 END;
+
+-- Of a queue: its items that are not dead, that are ready, in flight, dead; and for how long the oldest ready one has been, -1: none
+-- is. For lists, too.
+-- clause: queue_counts
+IF(r.kind = 'queue',
+   (SELECT CONCAT_WS(' ', COALESCE(SUM(i.state <> 'dead'), 0), COALESCE(SUM(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6)), 0),
+                     COALESCE(SUM(i.state = 'alive' AND i.ready_at > UTC_TIMESTAMP(6) AND i.taken = 1), 0),
+                     COALESCE(SUM(i.state = 'dead'), 0),
+                     COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6), i.ready_at, NULL)),
+                                            UTC_TIMESTAMP(6)), -1))
+      FROM queue_item i FORCE INDEX (by_ready)
+     WHERE i.queue_id = r.id), '');
 
 -- Has its holder published a value (v, its lock_value), and is its time not over?
 -- clause: leads
@@ -238,7 +251,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
        a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by,
-       o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state
+       o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state,
+       {{queue_counts}} AS queue
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id

@@ -803,7 +803,8 @@ typedef struct rowlock_totals {
     uint64_t reserved[4];
 } rowlock_totals;
 
-/* A latch is HELD while it is closed, else FREE (rowlock_latch_get() tells an open one from a
+/* A queue is HELD while it has items in flight; it has no token (0) and no owner.
+ * A latch is HELD while it is closed, else FREE (rowlock_latch_get() tells an open one from a
  * broken one). Its token is its generation, 0 where it was not set yet; owner, owner_label and
  * acquired_at say who set it and when, owner_label of a broken one who broke it. */
 typedef struct rowlock_info {
@@ -840,7 +841,12 @@ typedef struct rowlock_info {
                                  "" if there is none ... */
     const char *period_end;   /* ... and its end, when the next one begins */
     const char
-        *period_state; /* "running", "done", "failed", or "died": its attempt lost the lease */
+        *period_state;  /* "running", "done", "failed", or "died": its attempt lost the lease */
+    uint64_t depth;     /* queue: how many items it has that are not dead, ... */
+    uint64_t ready;     /* ... of these: to be taken now, ... */
+    uint64_t in_flight; /* ... held by workers; ... */
+    uint64_t dead;      /* ... and how many dead ones it has */
+    int64_t oldest_ms;  /* for how long the oldest ready item has been ready; -1: none is */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

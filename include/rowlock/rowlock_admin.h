@@ -130,7 +130,8 @@ typedef struct rowlock_break_options {
  *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
  *   CANCELLED    the same, when `cancel` was fired
  *   DENIED       also: this user may not end the connection that holds the row lock
- *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer
+ *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer; or a
+ *                queue, which nobody holds: rowlock_queue_requeue()
  *   UNAVAILABLE  also: the lock is broken, and for reconnect_ms the server could not be asked
  *                whether it can be had
  */

@@ -183,9 +183,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
                                                                  rowlock_error *err);
 
 /*
- * rowlock_queue_put() (rowlock_queue.h) inside the caller's open transaction: the item is there when
- * that commits, and not at all when it is rolled back (an outbox). An item of a group keeps other
- * puts and ends of that group waiting until then; one with a key keeps puts with the same key
+ * rowlock_queue_put() (rowlock_queue.h) inside the caller's open transaction: the item is there
+ * when that commits, and not at all when it is rolled back (an outbox). An item of a group keeps
+ * other puts and ends of that group waiting until then; one with a key keeps puts with the same key
  * waiting. `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
  *
  * After BUSY and NOT_FOUND the transaction is still open.
@@ -200,10 +200,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
  *   INVALID      also: the connection is not in a transaction; or as for rowlock_queue_put()
  *   UNSUPPORTED  the client works through procedures: CALL rowlock_queue_put
  */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_tx_queue_put(rowlock_client *client, MYSQL *mysql, const char *queue, const void *payload,
-                     size_t size, const rowlock_put_options *options, uint64_t *id,
-                     rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_put(rowlock_client *client,
+                                                                 MYSQL *mysql, const char *queue,
+                                                                 const void *payload, size_t size,
+                                                                 const rowlock_put_options *options,
+                                                                 uint64_t *id, rowlock_error *err);
 
 /*
  * The item is done when the caller's open transaction commits, and not at all when it is rolled

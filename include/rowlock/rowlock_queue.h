@@ -45,15 +45,15 @@ typedef struct rowlock_item rowlock_item;
 /* --------------------------------------------------------------------- put */
 
 typedef struct rowlock_put_options {
-    int64_t delay_ms;   /* ready only then; 0 .. ROWLOCK_QUEUE_DELAY_MAX_MS */
-    int64_t at_us;      /* or at that time, in microseconds since 1970-01-01 00:00 UTC, by the
-                           server's clock; 0: not so. A time that is past: ready at once */
-    unsigned priority;  /* 0 .. ROWLOCK_PRIORITY_MAX */
-    const char *key;    /* while an item of this queue with the same key is there and not dead,
-                           another put of it changes nothing and gets that item's id. Text as a
-                           name's. NULL: none */
-    const char *group;  /* text as a name's; NULL: none */
-    unsigned attempts;  /* may be delivered so often; 0: ROWLOCK_QUEUE_ATTEMPTS */
+    int64_t delay_ms;  /* ready only then; 0 .. ROWLOCK_QUEUE_DELAY_MAX_MS */
+    int64_t at_us;     /* or at that time, in microseconds since 1970-01-01 00:00 UTC, by the
+                          server's clock; 0: not so. A time that is past: ready at once */
+    unsigned priority; /* 0 .. ROWLOCK_PRIORITY_MAX */
+    const char *key;   /* while an item of this queue with the same key is there and not dead,
+                          another put of it changes nothing and gets that item's id. Text as a
+                          name's. NULL: none */
+    const char *group; /* text as a name's; NULL: none */
+    unsigned attempts; /* may be delivered so often; 0: ROWLOCK_QUEUE_ATTEMPTS */
     uint64_t reserved[8];
 } rowlock_put_options;
 
@@ -124,12 +124,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_take(rowlock_client *c
 
 /*
  * Takes up to `most` items, 1 .. ROWLOCK_QUEUE_BATCH_MAX, in one transaction: as many as are ready,
- * and at least one. `items` has room for `most`. Each is an item of its own. Statuses of rowlock_queue_take().
+ * and at least one. `items` has room for `most`. Each is an item of its own. Statuses of
+ * rowlock_queue_take().
  */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_queue_take_batch(rowlock_client *client, const char *queue, size_t most,
-                         const rowlock_take_options *options, rowlock_item **items, size_t *count,
-                         rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_take_batch(
+    rowlock_client *client, const char *queue, size_t most, const rowlock_take_options *options,
+    rowlock_item **items, size_t *count, rowlock_error *err);
 
 /* -------------------------------------------------------------- a held item */
 
@@ -319,18 +319,17 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_requeue(rowlock_client
                                                                   rowlock_error *err);
 
 typedef struct rowlock_queue_purge_options {
-    uint64_t id;        /* this one, whatever its state; 0: all that the next two say */
-    bool all;           /* also those that are not dead. (In flight: their workers hear LOST.) */
-    int64_t older_ms;   /* dead ones: only those that have been dead for so long */
+    uint64_t id;      /* this one, whatever its state; 0: all that the next two say */
+    bool all;         /* also those that are not dead. (In flight: their workers hear LOST.) */
+    int64_t older_ms; /* dead ones: only those that have been dead for so long */
     uint64_t reserved[4];
 } rowlock_queue_purge_options;
 
 /* Deletes items: by default all that are dead. `count`, which may be NULL: how many. Statuses of
  * rowlock_queue_requeue(). The name of an empty queue goes with rowlock_purge(). */
-ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
-rowlock_queue_purge(rowlock_client *client, const char *queue,
-                    const rowlock_queue_purge_options *options, uint64_t *count,
-                    rowlock_error *err);
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_purge(
+    rowlock_client *client, const char *queue, const rowlock_queue_purge_options *options,
+    uint64_t *count, rowlock_error *err);
 
 #ifdef __cplusplus
 }

@@ -65,7 +65,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF v_kind IN ('latch', 'barrier') THEN
+    ELSEIF v_kind IN ('latch', 'barrier', 'queue') THEN
         CALL rl_signal('RLMOD', p_name, CONCAT('%s is a ', v_kind, ', which has no holder to ask'));
     ELSEIF v_kind IN ('optimistic', 'pessimistic') THEN
         SET p_slots = 0;

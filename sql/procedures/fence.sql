@@ -58,7 +58,7 @@ BEGIN
     SELECT MAX(kind) INTO v_kind FROM resource WHERE resource_name = p_name;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+    ELSEIF v_kind IN ('latch', 'barrier', 'queue') OR NOT ({{known_kind(v_kind)}}) THEN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     END IF;
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
@@ -129,7 +129,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_found THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+    ELSEIF v_kind IN ('latch', 'barrier', 'queue') OR NOT ({{known_kind(v_kind)}}) THEN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_status <> 'held' OR v_version <> p_token THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));

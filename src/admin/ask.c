@@ -35,10 +35,11 @@ static rowlock_status nobody(const char *name, bool of_connection, rowlock_error
 
 static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *err)
 {
-    return rl_fail(err, ROWLOCK_MODE,
-                   "'%s' is a %s, which has no holder to ask; `rowlock break` "
-                   "ends it",
-                   info->name, info->kind == ROWLOCK_KIND_LATCH ? "latch" : "barrier");
+    return rl_fail(err, ROWLOCK_MODE, "'%s' is a %s, which has no holder to ask%s", info->name,
+                   info->kind == ROWLOCK_KIND_LATCH     ? "latch"
+                   : info->kind == ROWLOCK_KIND_BARRIER ? "barrier"
+                                                        : "queue",
+                   info->kind == ROWLOCK_KIND_QUEUE ? "" : "; `rowlock break` ends it");
 }
 
 /* ------------------------------------------------------------------------------ the ask */
@@ -270,7 +271,7 @@ static rowlock_status ask(asking *a, found *it, const rl_budget *wait, rowlock_e
     RL_TRY(find(a->client, a->name, it, err));
     if (it->info->kind == ROWLOCK_KIND_SLOTS)
         return ask_name_with_slots(a, wait, err);
-    if (it->info->kind == ROWLOCK_KIND_LATCH || it->info->kind == ROWLOCK_KIND_BARRIER)
+    if (it->info->kind >= ROWLOCK_KIND_LATCH)
         return cannot_be_asked(it->info, err);
     RL_TRY(ask_one(a, it, err));
     return wait ? await_end(a, wait, err) : ROWLOCK_OK;

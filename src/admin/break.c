@@ -376,6 +376,11 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     RL_TRY(find_victim(b, &b->v, err));
     if (b->v.slots > 0)
         return break_slots(b, err);
+    if (b->v.kind->listed == ROWLOCK_KIND_QUEUE)
+        return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                       "'%s' is a queue, which nobody holds; `rowlock queue requeue` takes an item "
+                       "from its worker",
+                       b->name);
     /* (Of a barrier the row has the generation that gathers: those who are in have an earlier one.)
      */
     if (token && token != b->v.version && b->v.kind->listed != ROWLOCK_KIND_BARRIER)

@@ -48,7 +48,8 @@ enum {
     COLUMN_ASKED_US,
     COLUMN_PERIOD_START,
     COLUMN_PERIOD_END,
-    COLUMN_PERIOD_STATE
+    COLUMN_PERIOD_STATE,
+    COLUMN_QUEUE
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -117,11 +118,35 @@ static rowlock_state latch_state(const rl_cell *cells)
     return closed ? ROWLOCK_HELD : ROWLOCK_FREE;
 }
 
+/* Of a queue; of another lock all 0. */
+typedef struct queue_counts {
+    uint64_t depth;
+    uint64_t ready;
+    uint64_t in_flight;
+    uint64_t dead;
+    int64_t oldest_us;
+} queue_counts;
+
+static queue_counts counts_of(const rl_cell *cells)
+{
+    queue_counts c = {.oldest_us = -1};
+    char *at = NULL;
+    c.depth = strtoull(cells[COLUMN_QUEUE].text, &at, 10);
+    c.ready = strtoull(at, &at, 10);
+    c.in_flight = strtoull(at, &at, 10);
+    c.dead = strtoull(at, &at, 10);
+    if (*at)
+        c.oldest_us = strtoll(at, NULL, 10);
+    return c;
+}
+
 /* As far as its row says; a row lock's holder may be dead all the same. */
 static rowlock_state state_of(const rl_cell *cells, const rl_kind *kind)
 {
     if (kind->listed == ROWLOCK_KIND_LATCH)
         return latch_state(cells);
+    if (kind->listed == ROWLOCK_KIND_QUEUE)
+        return counts_of(cells).in_flight > 0 ? ROWLOCK_HELD : ROWLOCK_FREE;
     if (cells[COLUMN_READERS].u64 > 0 || cells[COLUMN_SLOTS_HELD].u64 > 0)
         return ROWLOCK_HELD;
     if (strcmp(cells[COLUMN_STATUS].text, "held") != 0)
@@ -149,7 +174,9 @@ static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
 static uint64_t token_of(const rl_cell *cells, const rl_kind *kind)
 {
     const bool unset = kind->listed == ROWLOCK_KIND_LATCH && cells[COLUMN_ACQUIRED].null;
-    return unset || cells[COLUMN_SLOTS].u64 ? 0 : cells[COLUMN_VERSION].u64;
+    return unset || cells[COLUMN_SLOTS].u64 || kind->listed == ROWLOCK_KIND_QUEUE
+               ? 0
+               : cells[COLUMN_VERSION].u64;
 }
 
 /* The id is for the probe. */
@@ -169,9 +196,10 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     const rowlock_state state = state_of(cells, kind);
     const uint64_t readers = cells[COLUMN_READERS].u64;
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 &&
-                       kind->listed != ROWLOCK_KIND_LATCH && kind->listed != ROWLOCK_KIND_BARRIER;
+    const bool alone =
+        held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 && kind->listed < ROWLOCK_KIND_LATCH;
     const bool cooling = state == ROWLOCK_COOLING;
+    const queue_counts counts = counts_of(cells);
     to->id = cells[COLUMN_ID].u64;
     to->info =
         (rowlock_info){.mode = kind->mode,
@@ -198,6 +226,11 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .period_start = rl_list_keep(list, &cells[COLUMN_PERIOD_START]),
                        .period_end = rl_list_keep(list, &cells[COLUMN_PERIOD_END]),
                        .period_state = rl_list_keep(list, &cells[COLUMN_PERIOD_STATE]),
+                       .depth = counts.depth,
+                       .ready = counts.ready,
+                       .in_flight = counts.in_flight,
+                       .dead = counts.dead,
+                       .oldest_ms = counts.oldest_us < 0 ? -1 : counts.oldest_us / 1000,
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -244,8 +244,8 @@ static rowlock_status settle(operating *o, rowlock_error *err)
 
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
-    static const rl_sql_id needed[] = {RL_SQL_QUEUE_DELETE, RL_SQL_QUEUE_GROUP_ENTER,
-                                       RL_SQL_QUEUE_GROUP_HEAD, RL_SQL_QUEUE_REQUEUE,
+    static const rl_sql_id needed[] = {RL_SQL_QUEUE_DELETE,          RL_SQL_QUEUE_GROUP_ENTER,
+                                       RL_SQL_QUEUE_GROUP_HEAD,      RL_SQL_QUEUE_REQUEUE,
                                        RL_SQL_QUEUE_REQUEUE_GROUPED, RL_QUEUE_LEAVE_GROUP};
     operating *o = data;
     if (o->work.open) {
@@ -256,9 +256,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     RL_TRY(look(o, err));
     if (!o->deletes && strcmp(o->state, "behind") == 0)
         return ROWLOCK_OK;
-    rowlock_status status =
-        rl_queue_transact(&o->work, needed, sizeof needed / sizeof needed[0],
-                          o->deletes ? delete_item : requeue_item, o, err);
+    rowlock_status status = rl_queue_transact(&o->work, needed, sizeof needed / sizeof needed[0],
+                                              o->deletes ? delete_item : requeue_item, o, err);
     if (status == ROWLOCK_DAMAGED && err->server_errno == 1062)
         *hint_us = RL_FINAL;
     return explain(o, status, err);
@@ -310,11 +309,11 @@ static rowlock_status each(operating *o, const chosen *what, uint64_t *count, ro
         const rl_value values[] = {rl_u64(o->queue_id), rl_u64(after), rl_u64(what->all),
                                    rl_u64((uint64_t)what->older_ms * 1000), rl_u64(IDS_AT_ONCE)};
         those.count = 0;
-        RL_TRY(rl_client_read_all(o->work.client, whole, RL_SQL_QUEUE_ITEM_IDS, values,
-                                  keep_id, &those, err));
+        RL_TRY(rl_client_read_all(o->work.client, whole, RL_SQL_QUEUE_ITEM_IDS, values, keep_id,
+                                  &those, err));
         for (size_t i = 0; i < those.count; i++) {
-            const rl_budget budget = rl_budget_start(o->work.client->limit_ms,
-                                                     o->work.client->limit_ms, NULL);
+            const rl_budget budget =
+                rl_budget_start(o->work.client->limit_ms, o->work.client->limit_ms, NULL);
             o->item = after = those.list[i];
             o->work.open = false;
             o->work.budget = &budget;
@@ -375,13 +374,15 @@ static rowlock_status drop_name(void *data, rl_conn *conn, rowlock_error *err)
     rl_rows rows;
     rl_done done = {0};
     bool found = false;
-    RL_TRY(rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_LOCK, values, &io, &found, &rows, err), err));
+    RL_TRY(
+        rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_LOCK, values, &io, &found, &rows, err), err));
     if (!found)
         return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no queue '%s'", d->work.queue);
-    RL_TRY(rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_ANY, values, &io, &found, &rows, err), err));
+    RL_TRY(
+        rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_ANY, values, &io, &found, &rows, err), err));
     if (!found || rows.cells[0].u64 != 0)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' has items (`rowlock queue purge --all` deletes them)",
-                       d->work.queue);
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' has items (`rowlock queue purge --all` deletes them)", d->work.queue);
     return rl_queue_change(&d->work, conn, RL_SQL_QUEUE_DROP, values, &done, err);
 }
 
@@ -391,9 +392,10 @@ rowlock_status rl_queue_drop(rowlock_client *client, const rl_budget *budget, co
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_LOCK, RL_SQL_QUEUE_ANY, RL_SQL_QUEUE_DROP};
     dropping d = {.work = {.client = client, .budget = budget, .queue = queue}, .id = id};
     rl_resource_forget(client, queue);
-    rowlock_status status = rl_queue_transact(&d.work, needed, sizeof needed / sizeof needed[0],
-                                              drop_name, &d, err);
+    rowlock_status status =
+        rl_queue_transact(&d.work, needed, sizeof needed / sizeof needed[0], drop_name, &d, err);
     if (d.work.open)
-        return rl_fail(err, ROWLOCK_UNKNOWN, "the reply was lost: '%s' may have been purged", queue);
+        return rl_fail(err, ROWLOCK_UNKNOWN, "the reply was lost: '%s' may have been purged",
+                       queue);
     return rl_queue_in_use(&d.work, status, err);
 }

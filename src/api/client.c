@@ -277,8 +277,8 @@ static bool release_holds(rowlock_client *client)
 static void release_items(rowlock_client *client, bool alive)
 {
     for (rowlock_item *item; (item = client->items);) {
-        const rl_budget budget = rl_budget_start(0, rl_earlier(client->limit_ms, GIVE_BACK_LIMIT_MS),
-                                                 NULL);
+        const rl_budget budget =
+            rl_budget_start(0, rl_earlier(client->limit_ms, GIVE_BACK_LIMIT_MS), NULL);
         rl_item_leave(item);
         if (alive && !rl_item_lost(item)) {
             rowlock_status status = rl_item_end(item, &budget, RL_END_RELEASE, 0, "", NULL);

@@ -292,10 +292,9 @@ static rowlock_status end(rowlock_item *item, rl_ending how, int64_t delay_ms, c
 {
     const rl_budget budget = budget_to_end(item->client);
     rl_item_leave(item);
-    rowlock_status status =
-        rl_item_lost(item)
-            ? lost(item, err)
-            : rl_item_end(item, &budget, how, delay_ms * 1000, reason, err);
+    rowlock_status status = rl_item_lost(item)
+                                ? lost(item, err)
+                                : rl_item_end(item, &budget, how, delay_ms * 1000, reason, err);
     rl_item_free(item);
     return status;
 }

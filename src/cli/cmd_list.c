@@ -19,7 +19,7 @@ static const cli_named states[] = {
 static const cli_named kinds[] = {
     [ROWLOCK_KIND_LEASE] = {"lease", CLI_PLAIN},     [ROWLOCK_KIND_ROW] = {"row", CLI_PLAIN},
     [ROWLOCK_KIND_SLOTS] = {"slots", CLI_PLAIN},     [ROWLOCK_KIND_LATCH] = {"latch", CLI_PLAIN},
-    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN},
+    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN}, [ROWLOCK_KIND_QUEUE] = {"queue", CLI_PLAIN},
 };
 
 /* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
@@ -101,6 +101,21 @@ static const char *mode_of(const void *row, char *text)
     return info->kind >= ROWLOCK_KIND_LATCH ? kinds[info->kind].word : cli_modes[info->mode].word;
 }
 
+/* "12 ready for 3m12s, 2 in flight, 1 dead" */
+static const char *queue_in_table(const rowlock_info *info, char *text)
+{
+    char age[CLI_HUMANE];
+    char oldest[CLI_HUMANE + 8] = "";
+    char dead[32] = "";
+    if (info->oldest_ms >= 0)
+        snprintf(oldest, sizeof oldest, " for %s", cli_humane(info->oldest_ms, age, sizeof age));
+    if (info->dead > 0)
+        snprintf(dead, sizeof dead, ", %" PRIu64 " dead", info->dead);
+    snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " ready%s, %" PRIu64 " in flight%s", info->ready,
+             oldest, info->in_flight, dead);
+    return text;
+}
+
 /* "held, value db1:3306, asked 3m12s ago"; "free, done (until 2026-11-25 02:00)" */
 static const char *state_in_table(const void *row, char *text)
 {
@@ -108,6 +123,8 @@ static const char *state_in_table(const void *row, char *text)
     char ago[CLI_HUMANE];
     char asked[CLI_HUMANE + 16] = "";
     char period[64] = "";
+    if (info->kind == ROWLOCK_KIND_QUEUE)
+        return queue_in_table(info, text);
     if (info->asked_ms >= 0)
         snprintf(asked, sizeof asked, ", asked %s ago",
                  cli_humane(info->asked_ms, ago, sizeof ago));
@@ -142,6 +159,11 @@ static const cli_column columns[] = {
     {"slots_held", CELL_COUNT, AT(slots_held)},
     {"count", CELL_COUNT, AT(count)},
     {"down", CELL_COUNT, AT(down)},
+    {"depth", CELL_COUNT, AT(depth)},
+    {"ready", CELL_COUNT, AT(ready)},
+    {"in_flight", CELL_COUNT, AT(in_flight)},
+    {"dead", CELL_COUNT, AT(dead)},
+    {"oldest_ms", CELL_MS, AT(oldest_ms)},
     {"value", CELL_TEXT, AT(value)},
     {"owner", CELL_TEXT, AT(owner)},
     {"owner_label", CELL_TEXT, AT(owner_label)},
@@ -346,6 +368,17 @@ static void print_barrier(const rowlock_info *info)
     print_number("members", info->readers);
 }
 
+static void print_queue(const rowlock_info *info)
+{
+    char oldest[CLI_HUMANE];
+    print_number("depth", info->depth);
+    print_number("ready", info->ready);
+    print_number("in flight", info->in_flight);
+    print_number("dead", info->dead);
+    if (info->oldest_ms >= 0)
+        print_member("oldest", cli_humane(info->oldest_ms, oldest, sizeof oldest));
+}
+
 static void print_info(const rowlock_info *info)
 {
     bool held = has_holder(info);
@@ -354,8 +387,12 @@ static void print_info(const rowlock_info *info)
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
-    print_member("mode",
-                 info->kind == ROWLOCK_KIND_BARRIER ? "barrier" : cli_modes[info->mode].word);
+    print_member("mode", info->kind >= ROWLOCK_KIND_BARRIER ? kinds[info->kind].word
+                                                            : cli_modes[info->mode].word);
+    if (info->kind == ROWLOCK_KIND_QUEUE) {
+        print_queue(info);
+        return;
+    }
     if (info->kind == ROWLOCK_KIND_BARRIER) {
         print_barrier(info);
         return;

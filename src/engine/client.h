@@ -41,7 +41,7 @@ struct rowlock_client {
     atomic_uint_fast64_t owners; /* owner ids given out */
     pthread_mutex_t mutex;       /* guards the lists of holds, and their depths, and of items */
     rowlock_hold *holds;
-    struct rowlock_item *items; /* held (kind/queue.h) */
+    struct rowlock_item *items;    /* held (kind/queue.h) */
     rl_cursor cursors[RL_CURSORS]; /* of queues (kind/queue_cursor.c); guarded by the mutex, too */
 };
 

@@ -1,7 +1,7 @@
 /*
- * kind/queue.h - queues of work (sql/queue.sql): an item is put (queue_put.c), taken and kept like a
- * lease (queue_take.c), and ended by the worker that has it (queue_end.c). queue_run.c has what they
- * share: a transaction of their own, and the rows of groups.
+ * kind/queue.h - queues of work (sql/queue.sql): an item is put (queue_put.c), taken and kept like
+ * a lease (queue_take.c), and ended by the worker that has it (queue_end.c). queue_run.c has what
+ * they share: a transaction of their own, and the rows of groups.
  */
 #ifndef RL_KIND_QUEUE_H
 #define RL_KIND_QUEUE_H
@@ -33,7 +33,8 @@ struct rowlock_item {
     size_t size;
 };
 
-#define RL_ITEM_KEY_MAX (ROWLOCK_NAME_MAX * 4 + 1) /* bytes of a key as it is stored, and its mark */
+#define RL_ITEM_KEY_MAX                                                                            \
+    (ROWLOCK_NAME_MAX * 4 + 1) /* bytes of a key as it is stored, and its mark */
 
 /* '=' and the key; without one '.' and the id of this put. */
 void rl_item_key(rowlock_client *client, const char *key, char item_key[RL_ITEM_KEY_MAX + 1]);

@@ -3,8 +3,8 @@
  *
  * An item that is taken, or done, leaves its entry in the index until the server purges that: a
  * moment later, or once the last old snapshot has ended. A search from the begin goes over all of
- * them, and so does the search of a lane that is empty, which ends at the next lane's first item. So
- * a client searches from the item on that it has taken last, and all of the queue only now and
+ * them, and so does the search of a lane that is empty, which ends at the next lane's first item.
+ * So a client searches from the item on that it has taken last, and all of the queue only now and
  * then: for what has a higher priority, and what became ready earlier and was not to be seen then
  * (its transaction was committed late, or another worker had it locked).
  */

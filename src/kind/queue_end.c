@@ -2,8 +2,8 @@
  * How a worker ends an item. Each way is one statement, which names id, token and owner. Where the
  * item leaves its group, that is a transaction, in which the group's next one becomes its head.
  *
- * What became of a statement whose reply was lost shows in the row: as long as the lease runs, nobody
- * but this worker changes it.
+ * What became of a statement whose reply was lost shows in the row: as long as the lease runs,
+ * nobody but this worker changes it.
  */
 #include "kind/queue.h"
 

@@ -1,7 +1,7 @@
 /*
  * Putting items. One is one statement; several, or one of a group, are a transaction. A put whose
- * reply was lost is looked for by the key that it wrote. If it is not there, nobody knows whether it
- * was put: it may have been done since.
+ * reply was lost is looked for by the key that it wrote. If it is not there, nobody knows whether
+ * it was put: it may have been done since.
  */
 #include "kind/queue.h"
 
@@ -19,8 +19,8 @@ typedef struct putting {
     rl_queue_work work; /* first */
     const rowlock_put_entry *entries;
     size_t count;
-    uint64_t *ids;                       /* as far as they are known; 0: not */
-    char (*keys)[RL_ITEM_KEY_MAX + 1];   /* as they are stored */
+    uint64_t *ids;                     /* as far as they are known; 0: not */
+    char (*keys)[RL_ITEM_KEY_MAX + 1]; /* as they are stored */
     uint64_t queue_id;
 } putting;
 
@@ -161,8 +161,7 @@ static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id,
     p->ids[i] = done.insert_id;
     if (done.insert_id) /* else see put_alone() */
         return ROWLOCK_OK;
-    return rl_no_effect(
-        rl_query_number(conn, RL_SQL_QUEUE_FIND, key, &io, &p->ids[i], err), err);
+    return rl_no_effect(rl_query_number(conn, RL_SQL_QUEUE_FIND, key, &io, &p->ids[i], err), err);
 }
 
 static rowlock_status put_grouped(putting *p, rl_conn *conn, size_t i, rowlock_error *err)
@@ -193,8 +192,8 @@ static rowlock_status put_each(void *data, rl_conn *conn, rowlock_error *err)
 
 static rowlock_status put_together(putting *p, int64_t *hint_us, rowlock_error *err)
 {
-    rowlock_status status = rl_queue_transact(&p->work, needed, sizeof needed / sizeof needed[0],
-                                              put_each, p, err);
+    rowlock_status status =
+        rl_queue_transact(&p->work, needed, sizeof needed / sizeof needed[0], put_each, p, err);
     return status == ROWLOCK_NOT_FOUND ? purged(p, hint_us, err) : status;
 }
 

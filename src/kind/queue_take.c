@@ -365,8 +365,8 @@ static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
     rl_rows rows;
     bool found = false;
     RL_TRY(rl_turn_borrow(&t->await.turn, &conn, err));
-    rowlock_status status = rl_no_effect(
-        rl_query_one(conn, RL_SQL_QUEUE_LOOK, values, &io, &found, &rows, err), err);
+    rowlock_status status =
+        rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_LOOK, values, &io, &found, &rows, err), err);
     rl_turn_give_back(&t->await.turn, conn);
     RL_TRY(status);
     const int64_t least_us = (rl_now_us() - start_us) * LOOK_PART;

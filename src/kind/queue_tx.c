@@ -18,9 +18,9 @@ typedef struct tx_call {
 static tx_call call_of(rowlock_client *client, MYSQL *mysql, const char *queue)
 {
     return (tx_call){.client = client,
-                      .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL),
-                      .caller = rl_tx_caller(client, mysql),
-                      .queue = queue};
+                     .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL),
+                     .caller = rl_tx_caller(client, mysql),
+                     .queue = queue};
 }
 
 /* One statement of several. `text` may be NULL. */
@@ -40,8 +40,8 @@ static rowlock_status outcome(const tx_call *call, rowlock_status status, rowloc
     status = rl_tx_outcome(&call->caller, call->queue, status, err);
     /* Without a number it is not the server that says BUSY: somebody has stopped the statement. */
     if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_BUSY && err->server_errno))
-        return rl_fail(err, ROWLOCK_BUSY, "'%s': another transaction has the same item, key or group",
-                       call->queue);
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s': another transaction has the same item, key or group", call->queue);
     return status == ROWLOCK_UNKNOWN ? rl_tx_gone(call->queue, err) : status;
 }
 

@@ -52,8 +52,8 @@ static bool renewals_json(rl_buffer *json, const batch *b)
     return !json->failed;
 }
 
-/* An item that a transaction has locked is not renewed, and says nothing of the others: its row tells
- * how long the lease runs, counted from after the look was sent. */
+/* An item that a transaction has locked is not renewed, and says nothing of the others: its row
+ * tells how long the lease runs, counted from after the look was sent. */
 static void mark_item(const batch *b, rl_renewal *renewal, uint64_t left_us)
 {
     const int64_t passed_us = b->look_us - b->begun_us;

@@ -139,10 +139,9 @@ static bool any_running(void)
 
 static void empty_tables(void)
 {
-    static const char *const tables[] = {"resource",   "resource_lock", "lease_renewal",
-                                         "lock_grant", "latch_down",    "lock_value",
-                                         "lock_ask",   "once_run",      "queue_item",
-                                         "queue_group", "lock_event"};
+    static const char *const tables[] = {
+        "resource", "resource_lock", "lease_renewal", "lock_grant",  "latch_down", "lock_value",
+        "lock_ask", "once_run",      "queue_item",    "queue_group", "lock_event"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         ts_sql(admin, "DELETE FROM %s", tables[i]);
     ts_sql(admin, "UPDATE version_floor SET version = 0");

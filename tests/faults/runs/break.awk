@@ -294,8 +294,8 @@ guard == "queue-for-ever" && name ~ /^queue_ready/ {
     change("AND UTC_TIMESTAMP\\(6\\)", "& AND taken = 0")
 }
 guard == "queue-token" && name ~ /^queue_take/ {
-    change(" token = token \\+ 1", " token = token")
-    change(" i.token = i.token \\+ 1", " i.token = i.token")
+    change("token = token \\+ 1", "token = token")
+    change("i.token = i.token \\+ 1", "i.token = i.token")
 }
 guard == "queue-lock" && name ~ /^queue_ready/ { change("FOR UPDATE SKIP LOCKED", "") }
 guard == "queue-lock" && name ~ /^queue_take/ {
@@ -310,8 +310,8 @@ guard == "queue-done" && name == "caller_queue_done" {
     change("AND taken = 1", "AND (taken = 1 OR 1 = 1)")
 }
 guard == "queue-attempts" && name ~ /^queue_take/ {
-    change(" attempts = attempts \\+ 1", " attempts = attempts")
-    change(" i.attempts = i.attempts \\+ 1", " i.attempts = i.attempts")
+    change("attempts = attempts \\+ 1", "attempts = attempts")
+    change("i.attempts = i.attempts \\+ 1", "i.attempts = i.attempts")
 }
 guard == "queue-retry" && name == "queue_retry" { change("INTERVAL :delay_us MICROSECOND", "INTERVAL :delay_us * 0 MICROSECOND") }
 guard == "queue-delay" && name ~ /^queue_put/ { change("INTERVAL :delay_us MICROSECOND", "INTERVAL :delay_us * 0 MICROSECOND") }

@@ -173,19 +173,19 @@ static bool is_before(const queue_model *q, const item_take *a, const item_take 
 }
 
 /* When the item may have been over at the earliest. */
-static int64_t may_end(const queue_model *q, const item_take *a, const item_put *p)
+static int64_t may_end(const queue_model *q, uint64_t id, const item_put *p)
 {
     int64_t at = TIME_NEVER;
     for (size_t i = 0; i < q->give_count; i++) {
         const item_give *g = &q->gives[i];
-        if (g->take->id == a->id && may_have_ended(g) && g->at < at)
+        if (g->take->id == id && may_have_ended(g) && g->at < at)
             at = g->at;
     }
     /* The last attempt may have been one that nobody knows of. */
     for (size_t i = 0; p->most > 0 && i < q->take_count; i++) {
         const item_take *t = &q->takes[i];
         const int64_t over = t->given_up < t->promised ? t->given_up : t->promised;
-        if (t->id == a->id && t->attempt + unknown_calls(q, INT64_MIN, TIME_NEVER) >= p->most &&
+        if (t->id == id && t->attempt + unknown_calls(q, INT64_MIN, TIME_NEVER) >= p->most &&
             over < at)
             at = over;
     }
@@ -197,7 +197,7 @@ static void check_order_of_group(checking *c, const item_take *a, const item_tak
 {
     const queue_model *q = &c->m->queue;
     const item_put *x = put_of(q, a->mark);
-    if (!is_before(q, a, b) || put_back(c, x->at, b->reply) || b->reply >= may_end(q, a, x))
+    if (!is_before(q, a, b) || put_back(c, x->at, b->reply) || b->reply >= may_end(q, a->id, x))
         return;
     complain(c, "item-order",
              "%u was given %" PRIu64 " of the group %s at %" PRId64 "; %" PRIu64
@@ -280,13 +280,6 @@ static bool over_by(const checking *c, uint64_t id, int64_t at, bool (*counts)(c
     return false;
 }
 
-static bool may_be_exhausted(const queue_model *q, uint64_t id)
-{
-    const char *mark = mark_of(q, id);
-    const item_put *p = mark ? put_of(q, mark) : NULL;
-    return p && p->most > 0;
-}
-
 static void check_keys(checking *c, const item_put *a, const item_put *b)
 {
     if (!*a->key || strcmp(a->key, b->key) != 0 || strcmp(a->status, "OK") != 0 ||
@@ -296,7 +289,7 @@ static void check_keys(checking *c, const item_put *a, const item_put *b)
     if (!is_fresh(&c->m->queue, a))
         return;
     if (fresh && a->reply < b->at && !put_back(c, a->at, b->reply) &&
-        !over_by(c, a->id, b->reply, may_have_ended) && !may_be_exhausted(&c->m->queue, a->id))
+        may_end(&c->m->queue, a->id, a) > b->reply)
         complain(c, "item-key",
                  "%s is the key of %" PRIu64 ", which %u put at %" PRId64 ", and of %" PRIu64
                  ", which %u put at %" PRId64,

@@ -1,0 +1,216 @@
+/* Queues in the caller's own transaction: an item is put, or done, when that commits. */
+#include "rowlock/rowlock_queue.h"
+
+#include "conformance/clients.h"
+
+static MYSQL *own;
+
+static int begin(void **state)
+{
+    open_clients(state);
+    make_work();
+    own = ts_connect(ts_schema());
+    return 0;
+}
+
+static int end(void **state)
+{
+    mysql_close(own);
+    return close_clients(state);
+}
+
+static rowlock_item *take(rowlock_client *from, const char *queue)
+{
+    rowlock_item *item = NULL;
+    WANT(OK, rowlock_queue_take(from, queue, NULL, &item, &ts_err));
+    return item;
+}
+
+static rowlock_status try_take(const char *queue)
+{
+    rowlock_item *item = NULL;
+    rowlock_status status = rowlock_queue_take(other, queue, NULL, &item, &ts_err);
+    if (status == ROWLOCK_OK)
+        WANT(OK, rowlock_item_release(item, &ts_err));
+    return status;
+}
+
+static uint64_t put_in_transaction(const char *queue, const rowlock_put_options *options)
+{
+    uint64_t id = 0;
+    WANT(OK, rowlock_tx_queue_put(client, own, queue, "p\0q", 3, options, &id, &ts_err));
+    assert_true(id > 0);
+    assert_true(in_transaction(own));
+    return id;
+}
+
+static void isolate(const char *level)
+{
+    ts_sql(own, "SET SESSION TRANSACTION ISOLATION LEVEL %s", level);
+}
+
+static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ"};
+
+TS_ONCE(test_an_item_is_put_with_the_commit)
+{
+    for (int i = 0; i < 4; i++) {
+        const char *name = ts_name("outbox");
+        const rowlock_put_options options = {.group = i % 2 ? "g" : NULL, .key = "k"};
+        isolate(levels[i / 2]);
+        ts_sql(own, "BEGIN");
+        ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+        put_in_transaction(name, &options);
+        WANT(BUSY, try_take(name));
+        ts_sql(own, "ROLLBACK");
+        WANT(BUSY, try_take(name));
+        ts_sql(own, "BEGIN");
+        const uint64_t id = put_in_transaction(name, &options);
+        assert_int_equal(put_in_transaction(name, &options), id);
+        ts_sql(own, "COMMIT");
+        rowlock_item *item = take(client, name);
+        assert_int_equal(rowlock_item_id(item), id);
+        assert_int_equal(rowlock_item_size(item), 3);
+        assert_memory_equal(rowlock_item_payload(item), "p\0q", 3);
+        assert_string_equal(rowlock_item_key(item), "k");
+        WANT(OK, rowlock_item_done(item, &ts_err));
+        WANT(BUSY, try_take(name));
+    }
+}
+
+TS_ONCE(test_an_item_is_done_with_the_commit)
+{
+    for (int i = 0; i < 4; i++) {
+        const char *name = ts_name("done");
+        const rowlock_put_options options = {.group = i % 2 ? "g" : NULL};
+        isolate(levels[i / 2]);
+        WANT(OK, rowlock_queue_put(client, name, "1", 1, &options, NULL, &ts_err));
+        WANT(OK, rowlock_queue_put(client, name, "2", 1, &options, NULL, &ts_err));
+        rowlock_item *item = take(client, name);
+        const uint64_t id = rowlock_item_id(item);
+        const uint64_t token = rowlock_item_token(item);
+        ts_sql(own, "BEGIN");
+        ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+        WANT(OK, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
+        ts_sql(own, "ROLLBACK");
+        WANT(OK, rowlock_item_check(item, &ts_err));
+        assert_int_equal(rows_of(name), 0);
+        ts_sql(own, "BEGIN");
+        ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+        WANT(OK, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
+        assert_true(in_transaction(own));
+        /* Twice is once too often. */
+        WANT(LOST, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
+        assert_true(in_transaction(own));
+        ts_sql(own, "COMMIT");
+        rowlock_item_forget(item);
+        assert_int_equal(rows_of(name), 1);
+        item = take(client, name);
+        assert_true(rowlock_item_id(item) > id);
+        WANT(OK, rowlock_item_done(item, &ts_err));
+        WANT(BUSY, try_take(name));
+    }
+    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM queue_group"), 0);
+}
+
+/* Of two deliveries the work of one alone is committed. */
+TS_ONCE(test_the_later_delivery_counts)
+{
+    const char *name = ts_name("later");
+    isolate(levels[0]);
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+    rowlock_item *first = take(client, name);
+    const uint64_t id = rowlock_item_id(first);
+    ts_sql(mysql, "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = %" PRIu64, id);
+    rowlock_item *second = take(other, name);
+    ts_sql(own, "BEGIN");
+    WANT(LOST, rowlock_tx_queue_done(client, own, name, id, rowlock_item_token(first), &ts_err));
+    WANT(OK, rowlock_tx_queue_done(client, own, name, id, rowlock_item_token(second), &ts_err));
+    ts_sql(own, "COMMIT");
+    WANT(LOST, rowlock_item_done(first, &ts_err));
+    rowlock_item_forget(second);
+}
+
+/* One that is tried again, or given back, is not held any more, though nobody has it. */
+TS_ONCE(test_what_was_given_back_cannot_be_done)
+{
+    const char *name = ts_name("given-back");
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+    for (int i = 0; i < 2; i++) {
+        rowlock_item *item = take(client, name);
+        const uint64_t id = rowlock_item_id(item);
+        const uint64_t token = rowlock_item_token(item);
+        const rowlock_retry_options at_once = {.delay_ms = 1};
+        if (i)
+            WANT(OK, rowlock_item_retry(item, &at_once, &ts_err));
+        else
+            WANT(OK, rowlock_item_release(item, &ts_err));
+        ts_sql(own, "BEGIN");
+        WANT(LOST, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
+        ts_sql(own, "ROLLBACK");
+    }
+}
+
+/* Nobody else can take what a transaction is about to end, however long that takes. */
+TS_ONCE(test_a_done_under_way_keeps_others_out)
+{
+    const char *name = ts_name("under-way");
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+    rowlock_item *item = take(client, name);
+    const uint64_t id = rowlock_item_id(item);
+    const uint64_t token = rowlock_item_token(item);
+    rowlock_item_forget(item);
+    ts_sql(mysql, "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = %" PRIu64, id);
+    ts_sql(own, "BEGIN");
+    WANT(OK, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
+    WANT(BUSY, try_take(name));
+    ts_sql(own, "COMMIT");
+    WANT(BUSY, try_take(name));
+}
+
+TS_ONCE(test_bad_input)
+{
+    const char *name = ts_name("bad");
+    const char *lease = ts_name("lease");
+    const rowlock_put_options bad = {.priority = 10};
+    WANT(OK, ts_try(client, lease, ROWLOCK_OPTIMISTIC));
+    WANT(INVALID, rowlock_tx_queue_put(client, own, name, "x", 1, NULL, NULL, &ts_err));
+    WANT(INVALID, rowlock_tx_queue_done(client, own, name, 1, 1, &ts_err));
+    WANT(INVALID, rowlock_tx_queue_put(client, NULL, name, "x", 1, NULL, NULL, &ts_err));
+    ts_sql(own, "BEGIN");
+    WANT(INVALID, rowlock_tx_queue_put(client, own, name, "x", 1, &bad, NULL, &ts_err));
+    WANT(INVALID, rowlock_tx_queue_put(client, own, "", "x", 1, NULL, NULL, &ts_err));
+    WANT(INVALID, rowlock_tx_queue_put(client, own, name, NULL, 1, NULL, NULL, &ts_err));
+    WANT(MODE, rowlock_tx_queue_put(client, own, lease, "x", 1, NULL, NULL, &ts_err));
+    WANT(MODE, rowlock_tx_queue_done(client, own, lease, 1, 1, &ts_err));
+    WANT(NOT_FOUND, rowlock_tx_queue_done(client, own, name, 1, 1, &ts_err));
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+    WANT(LOST, rowlock_tx_queue_done(client, own, name, UINT64_MAX, 1, &ts_err));
+    assert_true(in_transaction(own));
+    ts_sql(own, "ROLLBACK");
+}
+
+/* Somebody else has the item's row: it is waited for, and the transaction has lost nothing. */
+TS_ONCE(test_a_row_that_is_locked)
+{
+    const char *name = ts_name("locked");
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 300});
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+    rowlock_item *item = take(hasty, name);
+    ts_sql(blocker, "BEGIN");
+    ts_sql(blocker, "SELECT * FROM queue_item WHERE id = %" PRIu64 " FOR UPDATE",
+           rowlock_item_id(item));
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
+    WANT(BUSY, rowlock_tx_queue_done(hasty, own, name, rowlock_item_id(item),
+                                     rowlock_item_token(item), &ts_err));
+    assert_true(in_transaction(own));
+    ts_sql(blocker, "ROLLBACK");
+    WANT(OK, rowlock_tx_queue_done(hasty, own, name, rowlock_item_id(item),
+                                   rowlock_item_token(item), &ts_err));
+    ts_sql(own, "COMMIT");
+    rowlock_item_forget(item);
+    assert_int_equal(rows_of(name), 1);
+}
+
+TS_MAIN("queue_tx", begin, end)

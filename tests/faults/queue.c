@@ -1,0 +1,360 @@
+/*
+ * Queues when a statement or its reply is lost, or somebody stops it. After each: an item was put
+ * once, is held by one worker, and ended as it was said; or the caller was told that nobody knows.
+ */
+#include "faults/through.h"
+#include "rowlock/rowlock_queue.h"
+
+enum { STOPPED = 1317 /* KILL QUERY */ };
+
+static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+
+/* A busy machine may take its time to end a connection: what became of a lost reply is asked for as
+ * long as that. */
+static rowlock_client *open_patient(void)
+{
+    rowlock_client_options options = through_options();
+    options.connect_timeout_ms = 10000;
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
+}
+
+static rowlock_status put(rowlock_client *client, const char *queue, const char *group)
+{
+    const rowlock_put_options options = {.group = group};
+    return rowlock_queue_put(client, queue, "x", 1, &options, NULL, &ts_err);
+}
+
+static rowlock_item *take(rowlock_client *client, const char *queue)
+{
+    const rowlock_take_options options = {.wait_ms = 20000, .ttl_ms = 60000};
+    rowlock_item *item = NULL;
+    WANT(OK, rowlock_queue_take(client, queue, &options, &item, &ts_err));
+    return item;
+}
+
+/* "alive 1 0" for each item: its state, how often it was taken, whether somebody has it. */
+static void queue_is(const char *queue, const char *wanted)
+{
+    char *got = ts_sql_text(
+        mysql,
+        "SELECT COALESCE(GROUP_CONCAT(CONCAT_WS(' ', i.state, i.attempts, i.taken) ORDER BY i.id), "
+        "'')"
+        " FROM queue_item i JOIN resource r ON r.id = i.queue_id WHERE r.resource_name = %s",
+        ts_quote(queue));
+    assert_string_equal(got, wanted);
+    free(got);
+}
+
+/* The client has the statements at hand, and a connection without autocommit. */
+static void warm_up(rowlock_client *client)
+{
+    const char *name = ts_name("warm");
+    rowlock_item *items[3] = {NULL};
+    size_t count = 0;
+    for (int i = 0; i < 8; i++)
+        WANT(OK, put(client, name, i % 2 ? "g" : NULL));
+    WANT(OK, rowlock_item_done(take(client, name), &ts_err));
+    WANT(OK, rowlock_item_done(take(client, name), &ts_err));
+    WANT(OK, rowlock_item_retry(take(client, name), NULL, &ts_err));
+    WANT(OK, rowlock_item_release(take(client, name), &ts_err));
+    WANT(OK, rowlock_item_dead(take(client, name), NULL, &ts_err));
+    WANT(OK, put(client, name, NULL));
+    WANT(OK, put(client, name, NULL));
+    WANT(OK, rowlock_queue_take_batch(client, name, 2, NULL, items, &count, &ts_err));
+    WANT(OK, rowlock_item_done_batch(items, count, NULL, &ts_err));
+    WANT(OK, rowlock_queue_requeue(client, name, 0, NULL, &ts_err));
+    WANT(OK, rowlock_queue_purge(client, name, &(rowlock_queue_purge_options){.all = true}, NULL,
+                                 &ts_err));
+}
+
+static void arm(ts_fault fault, const char *step)
+{
+    ts_proxy_arm(proxy, fault, step, 1, false);
+}
+
+static void happened(void)
+{
+    assert_true(ts_proxy_fired(proxy));
+    ts_proxy_flow(proxy);
+}
+
+/* ------------------------------------------------------------------------------------ put */
+
+/* What is there was put once. What is not was not put, or is done already: nobody knows. */
+TS_ONCE(test_a_put)
+{
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("put");
+        arm(lost[i], "queue_put");
+        if (lost[i] == TS_LOSE_REPLY)
+            WANT(OK, put(client, name, NULL));
+        else
+            WANT(UNKNOWN, put(client, name, NULL));
+        happened();
+        queue_is(name, lost[i] == TS_LOSE_REPLY ? "alive 0 0" : "");
+    }
+}
+
+/* An item that nobody can have worked on is there, or was not put. */
+TS_ONCE(test_a_put_with_a_delay)
+{
+    TS_CLIENT *client = open_patient();
+    const rowlock_put_options later = {.delay_ms = 3600000};
+    warm_up(client);
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("delay");
+        uint64_t id = 0;
+        arm(lost[i], "queue_put");
+        WANT(OK, rowlock_queue_put(client, name, "x", 1, &later, &id, &ts_err));
+        happened();
+        assert_true(id > 0);
+        queue_is(name, "alive 0 0");
+    }
+}
+
+TS_ONCE(test_a_put_into_a_group)
+{
+    static const char *const steps[] = {"queue_group_enter", "queue_put_grouped",
+                                        "queue_group_head", "row_commit"};
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 8; i++) {
+        const char *name = ts_name("group");
+        const bool unknown = i == 7;
+        WANT(OK, put(client, name, NULL)); /* the name is there, which is a COMMIT, too */
+        arm(lost[i % 2], steps[i / 2]);
+        if (unknown)
+            WANT(UNKNOWN, put(client, name, "g"));
+        else
+            WANT(OK, put(client, name, "g"));
+        happened();
+        WANT(OK, put(direct, name, "g"));
+        queue_is(name, unknown ? "alive 0 0,alive 0 0" : "alive 0 0,alive 0 0,behind 0 0");
+    }
+}
+
+/* ----------------------------------------------------------------------------------- take */
+
+TS_ONCE(test_a_take)
+{
+    static const char *const steps[] = {"queue_ready queue_ready_from", "queue_take", "row_commit"};
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 6; i++) {
+        const char *name = ts_name("take");
+        WANT(OK, put(direct, name, NULL));
+        arm(lost[i % 2], steps[i / 2]);
+        rowlock_item *item = take(client, name);
+        happened();
+        assert_int_equal(rowlock_item_token(item), 1);
+        queue_is(name, "alive 1 1");
+        WANT(OK, rowlock_item_done(item, &ts_err));
+        queue_is(name, "");
+    }
+}
+
+TS_ONCE(test_a_take_of_many)
+{
+    static const char *const steps[] = {"queue_ready queue_ready_from", "queue_take_batch",
+                                        "row_commit"};
+    TS_CLIENT *client = open_patient();
+    const rowlock_take_options options = {.wait_ms = 20000, .ttl_ms = 60000};
+    warm_up(client);
+    for (int i = 0; i < 6; i++) {
+        const char *name = ts_name("many");
+        rowlock_item *items[3] = {NULL};
+        size_t count = 0;
+        for (int k = 0; k < 3; k++)
+            WANT(OK, put(direct, name, NULL));
+        arm(lost[i % 2], steps[i / 2]);
+        WANT(OK, rowlock_queue_take_batch(client, name, 3, &options, items, &count, &ts_err));
+        happened();
+        assert_int_equal(count, 3);
+        queue_is(name, "alive 1 1,alive 1 1,alive 1 1");
+        arm(lost[i % 2], i / 2 ? "row_commit" : "queue_done_batch");
+        WANT(OK, rowlock_item_done_batch(items, count, NULL, &ts_err));
+        happened();
+        queue_is(name, "");
+    }
+}
+
+/* ------------------------------------------------------------------------------------ end */
+
+typedef enum way { DONE, RETRY, RELEASE, BURY, WAYS } way;
+
+static rowlock_status end(rowlock_item *item, way how)
+{
+    const rowlock_retry_options later = {.delay_ms = 3600000, .reason = "r"};
+    switch (how) {
+    case DONE:
+        return rowlock_item_done(item, &ts_err);
+    case RETRY:
+        return rowlock_item_retry(item, &later, &ts_err);
+    case RELEASE:
+        return rowlock_item_release(item, &ts_err);
+    case BURY:
+    case WAYS:
+        break;
+    }
+    return rowlock_item_dead(item, "r", &ts_err);
+}
+
+static const char *const ends[] = {"queue_done", "queue_retry", "queue_release", "queue_bury"};
+static const char *const after[] = {"", "alive 1 0", "alive 0 0", "dead 1 0"};
+
+TS_ONCE(test_an_end)
+{
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 2 * WAYS; i++) {
+        const char *name = ts_name("end");
+        WANT(OK, put(direct, name, NULL));
+        rowlock_item *item = take(client, name);
+        arm(lost[i % 2], ends[i / 2]);
+        WANT(OK, end(item, i / 2));
+        happened();
+        queue_is(name, after[i / 2]);
+    }
+}
+
+/* The next one of the group is delivered once, whatever was lost. */
+TS_ONCE(test_an_end_in_a_group)
+{
+    static const char *const steps[] = {"queue_done", "queue_group_lock", "queue_group_next",
+                                        "queue_group_promote", "row_commit"};
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 10; i++) {
+        const char *name = ts_name("group-end");
+        for (int k = 0; k < 3; k++)
+            WANT(OK, put(direct, name, "g"));
+        rowlock_item *item = take(client, name);
+        arm(lost[i % 2], steps[i / 2]);
+        WANT(OK, rowlock_item_done(item, &ts_err));
+        happened();
+        queue_is(name, "alive 0 0,behind 0 0");
+        WANT(OK, rowlock_item_done(take(client, name), &ts_err));
+        WANT(OK, rowlock_item_done(take(client, name), &ts_err));
+        queue_is(name, "");
+    }
+}
+
+/* Takes the item when its time is over, and has the first worker's client reach the server then. */
+static void *next_worker(void *queue)
+{
+    WANT(OK, rowlock_item_done(take(direct, queue), &ts_err));
+    ts_proxy_flow(proxy);
+    return NULL;
+}
+
+/* The lease is over before it is known what became of the end, and the next one has done it: it may
+ * have been this worker's, or the next one's. */
+TS_ONCE(test_an_end_that_comes_too_late_to_tell)
+{
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    const char *name = ts_name("too-late");
+    rowlock_item *item = NULL;
+    WANT(OK, put(direct, name, NULL));
+    WANT(OK,
+         rowlock_queue_take(client, name, &(rowlock_take_options){.ttl_ms = 1500}, &item, &ts_err));
+    ts_proxy_arm(proxy, TS_LOSE_COMMAND, "queue_done", 1, true);
+    /* (The proxy refuses all connections until it flows again.) */
+    rowlock_error err = {0};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, next_worker, (void *)(uintptr_t)name), 0);
+    rowlock_status status = rowlock_item_done(item, &err);
+    pthread_join(thread, NULL);
+    assert_int_equal(status, ROWLOCK_UNKNOWN);
+    assert_non_null(strstr(err.message, "by a later one"));
+    queue_is(name, "");
+}
+
+TS_ONCE(test_what_an_operator_does)
+{
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 4; i++) {
+        const char *name = ts_name("operator");
+        WANT(OK, put(direct, name, i < 2 ? NULL : "g"));
+        rowlock_item *item = take(direct, name);
+        const uint64_t id = rowlock_item_id(item);
+        WANT(OK, rowlock_item_dead(item, NULL, &ts_err));
+        arm(lost[i % 2], "row_commit");
+        WANT(OK, rowlock_queue_requeue(client, name, id, NULL, &ts_err));
+        happened();
+        queue_is(name, "alive 0 0");
+        assert_int_equal(ts_sql_u64(mysql, "SELECT token FROM queue_item WHERE id = %" PRIu64, id),
+                         2);
+        arm(lost[i % 2], "row_commit");
+        WANT(OK, rowlock_queue_purge(client, name, &(rowlock_queue_purge_options){.id = id}, NULL,
+                                     &ts_err));
+        happened();
+        queue_is(name, "");
+    }
+}
+
+/* ------------------------------------------------------------- the server is not to be asked */
+
+TS_ONCE(test_what_nobody_knows)
+{
+    TS_CLIENT *client = through_open_hasty();
+    warm_up(client);
+    const char *name = ts_name("unknown");
+    rowlock_item *item = NULL;
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "queue_put", 1, true);
+    WANT(UNKNOWN, put(client, name, NULL));
+    queue_is(name, "alive 0 0");
+    ts_proxy_flow(proxy);
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "row_commit", 1, true);
+    WANT(UNKNOWN, rowlock_queue_take(client, name, &(rowlock_take_options){.ttl_ms = 60000}, &item,
+                                     &ts_err));
+    queue_is(name, "alive 1 1");
+    ts_proxy_flow(proxy);
+    ts_sql(mysql, "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6)");
+    item = take(client, name);
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "queue_extend", 1, true);
+    WANT(UNKNOWN, rowlock_item_extend(item, 50000, &ts_err));
+    ts_proxy_flow(proxy);
+    WANT(OK, rowlock_item_check(item, &ts_err));
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "queue_done", 1, true);
+    WANT(UNKNOWN, rowlock_item_done(item, &ts_err));
+    ts_proxy_flow(proxy);
+    queue_is(name, "");
+}
+
+/* ------------------------------------------------------------------------------ KILL QUERY */
+
+/* Stopped, each of them: it is done again, or nothing was changed. */
+TS_ONCE(test_what_is_stopped)
+{
+    static const char *const takes[] = {"queue_ready queue_ready_from", "queue_take", "row_commit"};
+    TS_CLIENT *client = open_patient();
+    warm_up(client);
+    for (int i = 0; i < 3; i++) {
+        const char *name = ts_name("stopped");
+        ts_proxy_answer(proxy, STOPPED, "queue_put", 1);
+        WANT(OK, put(client, name, NULL));
+        ts_proxy_answer(proxy, STOPPED, takes[i], 1);
+        rowlock_item *item = take(client, name);
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        queue_is(name, "alive 1 1");
+        ts_proxy_answer(proxy, STOPPED, "queue_done", 1);
+        WANT(OK, rowlock_item_done(item, &ts_err));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        queue_is(name, "");
+    }
+    /* A take that changed nothing, although the server says no error, is none. */
+    const char *name = ts_name("no-row");
+    WANT(OK, put(client, name, NULL));
+    ts_proxy_answer(proxy, 0, "queue_take", 1);
+    rowlock_item *item = take(client, name);
+    assert_int_equal(rowlock_item_token(item), 1);
+    queue_is(name, "alive 1 1");
+    WANT(OK, rowlock_item_done(item, &ts_err));
+}
+
+TS_MAIN("queue", through_begin, through_end)
