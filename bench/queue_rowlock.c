@@ -5,7 +5,7 @@
 #include "queue_client.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { WAIT_MS = 50 };
+enum { WAIT_MS = 1000 };
 
 static const char name[] = "bench";
 
