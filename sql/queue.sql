@@ -124,6 +124,19 @@ UPDATE JSON_TABLE(:items, '$[*]' COLUMNS (
  WHERE i.state = 'alive'
    AND i.ready_at <= UTC_TIMESTAMP(6);
 
+-- Is one ready? One search, for who looks again in a moment.
+-- name: queue_peek
+-- params: id u64
+-- columns: item u64
+SELECT id
+  FROM queue_item FORCE INDEX (by_ready)
+ WHERE queue_id = :id
+   AND state = 'alive'
+   AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+   AND ready_at <= UTC_TIMESTAMP(6)
+ ORDER BY lane, ready_at, id
+ LIMIT 1;
+
 -- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first
 -- of each lane, by a search of its own: of a GROUP BY, MariaDB reads all rows.
 -- name: queue_look

@@ -4,27 +4,30 @@
 
 /* The first in line is ended if it has not looked for so long: it is stopped, or its host is gone.
  */
-#define ASLEEP_S   2
-#define SLEEPER_US 2000000 /* between looks whether it is, and up to as much again */
+#define ASLEEP_S        2
+#define SLEEPER_US      2000000 /* between looks whether it is, and up to as much again */
+#define SLEEPER_MOST_US 8000000 /* of many, later */
 
 /* By a waiter in line: a first one that is stopped would keep all others waiting. */
 static bool look_from_line(void *data, int64_t *again_us)
 {
-    const rl_await *a = data;
+    rl_await *a = data;
     const rl_turn *turn = &a->turn;
     rl_budget budget = rl_budget_start(0, rl_budget_left_ms(turn->budget), turn->budget->cancel);
     budget.abrupt = true;
     if (a->has_come && a->has_come(a->data, &budget))
         return true;
     rl_bell_seize_asleep(turn->bells, &budget, turn->resource_id, ASLEEP_S);
-    *again_us = rl_now_us() + SLEEPER_US + (int64_t)(rl_random_u32() % SLEEPER_US);
+    *again_us = rl_now_us() + a->look_us + (int64_t)(rl_random_u32() % (uint32_t)a->look_us);
+    if (a->many && a->look_us < SLEEPER_MOST_US)
+        a->look_us *= 2;
     return false;
 }
 
 void rl_await_init(rl_await *a, rowlock_client *client, const rl_budget *budget, const char *owner,
                    int64_t ttl_us)
 {
-    *a = (rl_await){.client = client};
+    *a = (rl_await){.client = client, .look_us = SLEEPER_US};
     a->turn = (rl_turn){.bells = &client->bells,
                         .budget = budget,
                         .owner = owner,

@@ -23,7 +23,11 @@ typedef struct rl_await {
      */
     bool (*has_come)(void *data, const rl_budget *budget);
     void *data; /* of these */
-    bool apart; /* it waits for something else than those in line: it looks by itself */
+    bool many;  /* as like as not many wait, for long: each looks seldom whether the first one is
+                 * stopped
+                 */
+    int64_t look_us; /* how long it waits for that, and up to as much again */
+    bool apart;      /* it waits for something else than those in line: it looks by itself */
 } rl_await;
 
 /* `owner`: as whom it waits. */

@@ -21,6 +21,7 @@
 
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
+#define LOOKS_AHEAD    100  /* each of so many looks sees more */
 #define LOOK_PART      10   /* of the time, for looks that an old snapshot makes slow */
 #define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
 
@@ -140,7 +141,7 @@ typedef struct taking {
     int64_t ttl_us;
     uint64_t queue_id;
     rl_await await;
-    bool looks; /* before it takes: it has found nothing */
+    unsigned looks; /* so many before it takes; 0: it has not found that nothing is ready yet */
     int64_t sent_us;
     size_t most;
     rowlock_item **items; /* room for `most` */
@@ -354,51 +355,75 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
 }
 
-/* OK: one is ready. On the connection that has the bell, if it is our turn: so others see that we
- * are awake. */
-static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
+/* Slower than most: an old snapshot keeps what was taken (see queue_cursor.c). */
+static void note_look(int64_t took_us, int64_t *hint_us)
+{
+    if (took_us * LOOK_PART > PAUSE_MOST_US)
+        *hint_us = RL_NOT_BEFORE(took_us * LOOK_PART);
+}
+
+/* On the connection that has the bell, if it is our turn: so others see that we are awake. */
+static rowlock_status look_by(taking *t, rl_sql_id id, rl_rows *rows, bool *found, int64_t *hint_us,
+                              rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
     const int64_t start_us = rl_now_us();
     rl_io io = rl_budget_quick_io(t->work.budget);
     rl_conn *conn = NULL;
-    rl_rows rows;
-    bool found = false;
     RL_TRY(rl_turn_borrow(&t->await.turn, &conn, err));
     rowlock_status status =
-        rl_no_effect(rl_query_one(conn, RL_SQL_QUEUE_LOOK, values, &io, &found, &rows, err), err);
+        rl_no_effect(rl_query_one(conn, id, values, &io, found, rows, err), err);
     rl_turn_give_back(&t->await.turn, conn);
-    RL_TRY(status);
-    const int64_t least_us = (rl_now_us() - start_us) * LOOK_PART;
-    if (least_us > PAUSE_MOST_US)
-        *hint_us = RL_NOT_BEFORE(least_us);
+    note_look(rl_now_us() - start_us, hint_us);
+    return status;
+}
+
+/* OK: one is ready. When the next one is, it is looked again. */
+static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(look_by(t, RL_SQL_QUEUE_LOOK, &rows, &found, hint_us, err));
     if (!found)
         return purged(t, hint_us, err);
     if (strcmp(rows.cells[0].text, RL_KIND_QUEUE) != 0)
         return rl_resource_wrong_kind(t->work.queue, rows.cells[0].text, RL_KIND_QUEUE, err);
-    if (rows.cells[1].u64 == 0)
-        return nothing_ready(t, err);
-    if (rows.cells[2].i64 <= 0)
+    const bool some = rows.cells[1].u64 != 0;
+    const int64_t next_us = rows.cells[2].i64;
+    if (some && next_us <= 0)
         return ROWLOCK_OK;
-    if (*hint_us == 0)
-        *hint_us = rows.cells[2].i64 + 1;
+    if (some && *hint_us == 0)
+        *hint_us = next_us + 1;
     return nothing_ready(t, err);
+}
+
+/* The same by who looks often, and does not see that the name was purged. */
+static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    rl_rows rows;
+    bool found = false;
+    if (atomic_load(&t->work.client->bells.polls) || t->looks % LOOKS_AHEAD == 0)
+        return look_ahead(t, hint_us, err);
+    RL_TRY(look_by(t, RL_SQL_QUEUE_PEEK, &rows, &found, hint_us, err));
+    return found ? ROWLOCK_OK : nothing_ready(t, err);
 }
 
 static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     const bool polls = atomic_load(&t->work.client->bells.polls);
-    if (t->looks)
+    if (t->looks) {
+        t->looks++;
         RL_TRY(look(t, hint_us, err));
+    }
     *hint_us = 0;
     rowlock_status status = take(t, hint_us, err);
     if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
         return status;
     /* What is ready, others have locked; who waits in line looks again in a moment anyway. */
-    t->looks = true;
+    t->looks++;
     if (!t->work.budget->try_once && !polls)
         return status;
-    status = look(t, hint_us, err);
+    status = look_ahead(t, hint_us, err);
     if (status != ROWLOCK_OK)
         return status;
     *hint_us = polls ? SKIPPED_US : RL_AT_ONCE;
@@ -433,6 +458,7 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
     t.await.attempt = attempt;
     t.await.unsettled = rl_queue_unsettled;
     t.await.data = &t;
+    t.await.many = true;
     rowlock_status status = rl_await_until(&t.await, pauses, err);
     if (status == ROWLOCK_OK) {
         *count = t.count;
