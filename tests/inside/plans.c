@@ -29,6 +29,7 @@ static const planned statements[] = {
     {"queue_put_grouped", {"5", "0", "0", "20", "'.new'", "'payload'", "7", "'g21'"}, false},
     {"queue_group_head", {HEAD, "7", "'g21'"}, false},
     {"queue_group_leave", {"7", "'g21'"}, false},
+    {"queue_peek", {"7"}, false},
     {"queue_ready", {"7", "16"}, false},
     {"queue_ready_from", {"7", "5", "0", "16"}, false},
     {"queue_take", {"30000000", "'o'", "'label'", READY, "0"}, false},

@@ -82,6 +82,7 @@ static bool on_took(queue_model *q, const process *by, const event *e)
                      .at = asked->at,
                      .reply = e->at,
                      .promised = asked->at + by->ttl - by->ttl / MODEL_CLOCK_RATE,
+                     .believed = INT64_MIN,
                      .first_sure = TIME_NEVER,
                      .last_sure = INT64_MIN,
                      .given_up = TIME_NEVER};
@@ -123,8 +124,10 @@ static bool on_still(queue_model *q, const process *by, const event *e)
     if (!s->ok)
         return true;
     const int64_t remaining = event_number(e, "remaining");
-    if (remaining > 0 && s->from + remaining > t->promised)
-        t->promised = s->from + remaining;
+    if (remaining > 0 && s->from + remaining > t->believed)
+        t->believed = s->from + remaining;
+    if (t->believed > t->promised)
+        t->promised = t->believed;
     t->last_sure = s->from;
     if (t->first_sure == TIME_NEVER)
         t->first_sure = s->from;

@@ -44,7 +44,8 @@ typedef struct item_take {
     char mark[ITEM_WORD];
     int64_t at; /* of the call */
     int64_t reply;
-    int64_t promised;   /* it is the taker's until then, if it does not give it up */
+    int64_t promised; /* it is the taker's until then, if it does not give it up */
+    int64_t believed; /* its taker was told so, until then, by itself; INT64_MIN: it did not ask */
     int64_t first_sure; /* the first and the last moment for which it was told OK */
     int64_t last_sure;
     int64_t given_up; /* something of item_give was called, for the first time */

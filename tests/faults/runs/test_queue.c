@@ -104,8 +104,8 @@ TS_ONCE(test_what_is_over_is_over)
     breaks("item-back", PUT(100, 1, "a", 7) TAKE_AS(110, 2, "a", 7, 3, 1)
                             SEEN(130, 7, "a", "held", 2, 1) DONE(140, 2, 7) ALL_SEEN(150));
     breaks("item-refused",
-           PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) GIVE(120, 2, "done", 7, "LOST")
-               TAKE(1130, 2, "a", 7, 2) DONE(1140, 2, 7));
+           PUT(100, 1, "a", 7) TAKE(110, 2, "a", 7, 1) STILL(115, 2, 7, 990)
+               GIVE(120, 2, "done", 7, "LOST") TAKE(1130, 2, "a", 7, 2) DONE(1140, 2, 7));
 }
 
 TS_ONCE(test_who_is_late_changes_nothing)
