@@ -364,3 +364,43 @@ PREPARE rowlock_doctor FROM 'SELECT * FROM :table';
 -- kind: text
 -- params: table name
 PREPARE rowlock_doctor FROM 'DELETE FROM :table WHERE FALSE';
+
+-- Queues: items that nobody takes, and dead ones.
+-- name: doctor_queues
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'queue', 2,
+       CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), ' items that have been ready for over 5 min; the oldest for ',
+              MAX(TIMESTAMPDIFF(SECOND, i.ready_at, UTC_TIMESTAMP(6))), ' s'),
+       'nobody takes them, or more are put than the workers take', 'start workers (`rowlock queue work`), or more of them'
+  FROM resource r
+  STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready)
+    ON i.queue_id = r.id
+   AND i.state = 'alive'
+   AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL 5 MINUTE
+ WHERE r.kind = 'queue'
+ GROUP BY r.id, r.resource_name
+UNION ALL
+SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), ' dead items'),
+       'their work was not done, and they stay until somebody says what is to become of them',
+       '`rowlock queue dead` shows why; then `rowlock queue requeue`, or `rowlock queue purge`'
+  FROM resource r
+  STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready)
+    ON i.queue_id = r.id
+   AND i.state = 'dead'
+ WHERE r.kind = 'queue'
+ GROUP BY r.id, r.resource_name;
+
+-- What makes the takes of queues slow: a transaction that is so old may see what was done since it began, so the server keeps that.
+-- name: doctor_queue_snapshots
+-- params: older_s u64
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'queue-snapshot', 2,
+       CONCAT('there are queues, and a transaction has been open for ',
+              MAX(TIMESTAMPDIFF(SECOND, CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP())), ' s'),
+       'what workers take and finish stays in the index of the queue while it is open, and each search goes over that',
+       'end it (see transactions); keep transactions short'
+  FROM information_schema.innodb_trx t
+  JOIN (SELECT 1 AS one FROM resource WHERE kind = 'queue' LIMIT 1) q
+ WHERE CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
+   AND t.trx_mysql_thread_id <> CONNECTION_ID()
+HAVING COUNT(*) > 0;

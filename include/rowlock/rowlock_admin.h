@@ -64,15 +64,17 @@ typedef struct rowlock_sweep_options {
     int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: no limit of age */
     uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
     int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never. A name with
-                              slots stays, unused slots of it go */
-    uint64_t reserved[4];
+                              slots stays, unused slots of it go; so does that of a queue */
+    int64_t dead_items_ms; /* delete items of queues that have been dead for this long; 0: none */
+    uint64_t reserved[3];
 } rowlock_sweep_options;
 
 typedef struct rowlock_sweep_result {
-    uint64_t expired; /* locks of dead holders marked free */
-    uint64_t events;  /* history rows forgotten */
-    uint64_t purged;  /* names purged; their tokens never come back */
-    uint64_t reserved[4];
+    uint64_t expired;    /* locks of dead holders marked free */
+    uint64_t events;     /* history rows forgotten */
+    uint64_t purged;     /* names purged; their tokens never come back */
+    uint64_t dead_items; /* deleted */
+    uint64_t reserved[3];
 } rowlock_sweep_result;
 
 /*

@@ -247,6 +247,16 @@ static rowlock_status sweep_once(sweep *s, const rowlock_sweep_options *options,
     return delete_all(s, RL_SQL_SWEEP_ONCE, values, 1, &s->done.events, err);
 }
 
+/* Items of queues that are dead, where that is asked for. */
+static rowlock_status sweep_items(sweep *s, const rowlock_sweep_options *options,
+                                  rowlock_error *err)
+{
+    rl_value values[] = {rl_u64((uint64_t)options->dead_items_ms * 1000), rl_u64(0)};
+    if (options->dead_items_ms <= 0)
+        return ROWLOCK_OK;
+    return delete_all(s, RL_SQL_SWEEP_DEAD_ITEMS, values, 1, &s->done.dead_items, err);
+}
+
 /* -------------------------------------------------------------------- dead row locks */
 
 typedef struct dead {
@@ -420,6 +430,7 @@ static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, 
     RL_TRY(free_rows(s, err));
     RL_TRY(bound_history(s, options, err));
     RL_TRY(sweep_once(s, options, err));
+    RL_TRY(sweep_items(s, options, err));
     if (options->unused_ms >= 0)
         RL_TRY(in_batches(s, &unused_names, &s->done.purged, err));
     return ROWLOCK_OK;

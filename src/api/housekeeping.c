@@ -17,7 +17,8 @@
 
 static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
 {
-    if (options->history_ms > SWEEP_MOST_MS || options->unused_ms > SWEEP_MOST_MS)
+    if (options->history_ms > SWEEP_MOST_MS || options->unused_ms > SWEEP_MOST_MS ||
+        options->dead_items_ms > SWEEP_MOST_MS)
         return rl_fail(err, ROWLOCK_INVALID, "the age to sweep at is too large");
     return ROWLOCK_OK;
 }

@@ -28,19 +28,24 @@ static const cli_column columns[] = {
     {"expired", CELL_COUNT, AT(expired)},
     {"events", CELL_COUNT, AT(events)},
     {"purged", CELL_COUNT, AT(purged)},
+    {"dead_items", CELL_COUNT, AT(dead_items)},
     {0},
 };
 
 /* One that goes on for ever is silent when there was nothing to do. */
 static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 {
-    bool idle = result->expired == 0 && result->events == 0 && result->purged == 0;
+    bool idle = result->expired == 0 && result->events == 0 && result->purged == 0 &&
+                result->dead_items == 0;
+    char dead[48] = "\n";
+    if (sweep->options.dead_items_ms > 0)
+        snprintf(dead, sizeof dead, ", dead items deleted: %" PRIu64 "\n", result->dead_items);
     if (sweep->context.json)
         cli_json_print(cli_row_json(columns, result));
     else if (sweep->every_ms == 0 || !idle || sweep->context.verbose > 0)
         printf("expired locks freed: %" PRIu64 ", events forgotten: %" PRIu64
-               ", names purged: %" PRIu64 "\n",
-               result->expired, result->events, result->purged);
+               ", names purged: %" PRIu64 "%s",
+               result->expired, result->events, result->purged, dead);
 }
 
 /* ---------------------------------------------------------------- one sweep */
@@ -172,6 +177,7 @@ static const cli_option options[] = {
     {0, "history-rows", CLI_NUMBER, CLI_AT(sweeping, options.history_rows), .least = 1,
      .most = INT64_MAX},
     {0, "unused", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.unused_ms), .word = "never"},
+    {0, "dead-items", CLI_GIVEN_DURATION, CLI_AT(sweeping, options.dead_items_ms), .word = "never"},
     {0, "every", CLI_DURATION, CLI_AT(sweeping, every_ms), .least = 1,
      .wants = "wants a duration above 0"},
     {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},

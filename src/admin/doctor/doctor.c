@@ -11,8 +11,9 @@
 #include "stmt/session.h"
 #include "wait/reach.h"
 
-#define LOOK_US       60000000 /* the whole look */
-#define NO_SUCH_TABLE 1146
+#define LOOK_US        60000000 /* the whole look */
+#define NO_SUCH_TABLE  1146
+#define OLD_SNAPSHOT_S 60 /* that keeps what workers of queues have done */
 
 static rowlock_status check_settings(rl_doctor *d, rowlock_error *err)
 {
@@ -203,6 +204,15 @@ static void check_kinds(rl_doctor *d)
                        "use the program that made it", "%s", err.message);
 }
 
+/* Without the privilege PROCESS transactions are not seen, which check_waiters() tells. */
+static void check_queues(rl_doctor *d)
+{
+    const rl_value older[] = {rl_u64(OLD_SNAPSHOT_S)};
+    unsigned told = 0;
+    (void)!rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUEUES, NULL, &told, NULL);
+    (void)!rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUEUE_SNAPSHOTS, older, &told, NULL);
+}
+
 /* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */
 static void check_waiters(rl_doctor *d)
 {
@@ -338,6 +348,7 @@ static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *e
     if (with_schema && check_schema(d)) {
         check_kinds(d);
         rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
+        check_queues(d);
         check_waiters(d);
         check_procedures(d);
         check_event(d);
