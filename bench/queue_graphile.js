@@ -6,6 +6,8 @@ const { Pool } = require('pg');
 const { main, at } = require('./queue_process.js');
 
 const pool = new Pool({ host: at, user: 'postgres', database: 'postgres', max: 24 });
+pool.on('error', (error) => { console.error(error); process.exit(2); });
+pool.on('connect', (client) => { client.on('error', () => {}); });
 const logger = new Logger(() => (level, message) => {
   if (level === 'error') { console.error(message); process.exit(2); }
 });

@@ -5,7 +5,8 @@
 #include "queue_client.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { WAIT_MS = 1000 };
+/* Of those that are idle: until they are ended. */
+enum { WAIT_MS = 1000, IDLE_MS = 600000 };
 
 static const char name[] = "bench";
 
@@ -79,7 +80,7 @@ static void put_later(void *session, char payload[QUEUE_PAYLOAD], int64_t delay_
 static unsigned take(void *session, queue_job jobs[])
 {
     rowlock_queue *self = session;
-    const rowlock_take_options options = {.wait_ms = WAIT_MS};
+    const rowlock_take_options options = {.wait_ms = getenv("QUEUE_IDLE") ? IDLE_MS : WAIT_MS};
     rowlock_error err = {0};
     rowlock_status status;
     if (self->batch == 1) {
