@@ -52,6 +52,14 @@
  *     }
  *     rowlock_client_close(client);
  *
+ *   And in C++:
+ *     rowlock_error err{};
+ *     rowlock_client_options options{};
+ *     options.url = "mysql://batch@db1/rowlock";
+ *     rowlock_client *client = nullptr;
+ *     if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK)
+ *         std::fprintf(stderr, "%s\n", err.message);
+ *
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
  *   and waiters; rowlock_latch.h has latches, rowlock_barrier.h barriers, rowlock_leader.h
@@ -64,12 +72,11 @@
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
  *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
  *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
- *   Option structs are valid when zeroed; NULL options mean all defaults. Set
- *   the `reserved` members of option structs to zero; those of results are room
- *   for later versions: do not read them. Durations carry their unit in their
- *   name. Destructors take NULL. A client may be used by any number of threads at
- *   once; a hold may be read (token, check, remaining ...) by any thread, and
- *   is released once.
+ *   Option structs are valid when zeroed (`= {0}`, in C++ `{}`); NULL options mean all defaults.
+ * Set the `reserved` members of option structs to zero; those of results are room for later
+ * versions: do not read them. Durations carry their unit in their name. Destructors take NULL. A
+ * client may be used by any number of threads at once; a hold may be read (token, check, remaining
+ * ...) by any thread, and is released once.
  *
  * STATUSES THAT ANY CALL MAY ANSWER
  *   The comment of a call lists the statuses that are special to it, one on a
@@ -168,7 +175,8 @@ extern "C" {
     X(FORKED, 17, 70, "the client belongs to the parent process")                                  \
     X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
     X(SERVER, 19, 67, "the server answered with an error this program does not expect")            \
-    X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")
+    X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")                   \
+    X(FAILED, 21, 81, "a statement of a migration failed")
 
 typedef enum rowlock_status {
 #define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,
@@ -299,8 +307,8 @@ typedef struct rowlock_tls_options {
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with a unit:
-     * 250ms, 5s, 5m, 2h), waiting (auto or poll), via (tables or procedures), protocol (tcp or
+     * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with units:
+     * 250ms, 5s, 1h30m), waiting (auto or poll), via (tables or procedures), protocol (tcp or
      * socket), tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert,
      * tls-key, tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
@@ -316,7 +324,9 @@ typedef struct rowlock_client_options {
      * Option files as the mysql client reads them, groups [client] and
      * [rowlock]. `defaults_file` reads that file alone; `read_defaults` reads
      * the usual ones. Their `reconnect` is ignored (a silent reconnect would
-     * lose a lock).
+     * lose a lock). Where the host is the URL's, user and password are not those of
+     * these groups, which mean another server, but of the URL, or of a group that
+     * is called as the host ([db1]; not in a file that another one includes).
      */
     const char *defaults_file;
     bool read_defaults;
@@ -806,7 +816,10 @@ typedef struct rowlock_totals {
 /* A queue is HELD while it has items in flight; it has no token (0) and no owner.
  * A latch is HELD while it is closed, else FREE (rowlock_latch_get() tells an open one from a
  * broken one). Its token is its generation, 0 where it was not set yet; owner, owner_label and
- * acquired_at say who set it and when, owner_label of a broken one who broke it. */
+ * acquired_at say who set it and when, owner_label of a broken one who broke it.
+ * A row lock that is held unfenced or shared publishes no holder. rowlock_list_one() says that it
+ * is HELD, with the token 0 and nothing of the holder, where this user may lock its row (on MySQL,
+ * not one with SELECT alone); rowlock_list_get() does not see it. */
 typedef struct rowlock_info {
     const char *name;
     rowlock_mode mode;
@@ -886,7 +899,7 @@ typedef struct rowlock_waiter {
     rowlock_mode mode;
     const char *who;        /* lease: the waiter's label; row lock: user@host of its connection */
     const char *owner;      /* lease: the owner id it will have; row lock: "" */
-    uint64_t connection_id; /* on which it waits */
+    uint64_t connection_id; /* on which it waits; 0: a barrier's, which is not known */
     int64_t waited_ms;      /* until now; on MySQL to the second */
 } rowlock_waiter;
 
@@ -899,10 +912,11 @@ typedef struct rowlock_waiters_options {
 
 /*
  * The waiters of this moment, by name (byte order), the longest wait first. They are read from the
- * server's process list and from InnoDB. Not among them are a waiter that polls, and one that waits
- * in a thread of a process in which another thread waits for the same name already; nor, for that
- * time, the first in the queue of a lease whose holder's connection is gone, which waits for its
- * expiry. Free with rowlock_waiters_free().
+ * server's process list and from InnoDB; those who gather at a barrier, from its rows. Not among
+ * them (but at a barrier) are a waiter that polls, and one that waits in a thread of a process in
+ * which another thread waits for the same name already; nor, for that time, the first in the queue
+ * of a lease whose holder's connection is gone, which waits for its expiry, nor the first who waits
+ * for a slot, or for a latch, and looks. Free with rowlock_waiters_free().
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a
  * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).

@@ -6,8 +6,6 @@
 #ifndef RL_KIND_QUEUE_H
 #define RL_KIND_QUEUE_H
 
-#include <mysql.h>
-
 #include "engine/client.h"
 #include "rowlock/rowlock_queue.h"
 
@@ -80,14 +78,6 @@ rowlock_status rl_items_done(rowlock_item *const *items, size_t count, const rl_
                              rowlock_status *statuses, rowlock_error *err) RL_MUST_USE;
 
 rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error *err) RL_MUST_USE;
-
-/* --------------------------------------------------------- in the caller's transaction */
-
-rowlock_status rl_tx_queue_put(rowlock_client *client, MYSQL *mysql, const char *queue,
-                               const rowlock_put_entry *entry, uint64_t *id,
-                               rowlock_error *err) RL_MUST_USE;
-rowlock_status rl_tx_queue_done(rowlock_client *client, MYSQL *mysql, const char *queue,
-                                uint64_t item, uint64_t token, rowlock_error *err) RL_MUST_USE;
 
 /* ----------------------------------------------------- a transaction of rowlock's own */
 

@@ -29,6 +29,12 @@ rowlock_status rl_tx_latch_down(rowlock_client *client, MYSQL *mysql, const char
 rowlock_status rl_tx_once_done(rowlock_client *client, MYSQL *mysql, const char *name,
                                uint64_t token, rowlock_error *err) RL_MUST_USE;
 
+rowlock_status rl_tx_queue_put(rowlock_client *client, MYSQL *mysql, const char *queue,
+                               const rowlock_put_entry *entry, uint64_t *id,
+                               rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_tx_queue_done(rowlock_client *client, MYSQL *mysql, const char *queue,
+                                uint64_t item, uint64_t token, rowlock_error *err) RL_MUST_USE;
+
 /* UNAVAILABLE: the caller's connection was lost. */
 rowlock_status rl_tx_gone(const char *name, rowlock_error *err);
 

@@ -34,6 +34,8 @@ rowlock_status talk_latch_member(talk_state *state);
 rowlock_status talk_latch_in_transaction(talk_state *state);
 rowlock_status talk_barrier(talk_state *state);
 rowlock_status talk_barrier_in_vain(talk_state *state);
+rowlock_status talk_queue(talk_state *state);
+rowlock_status talk_queue_in_transaction(talk_state *state);
 
 /* In lease_talks.c. */
 rowlock_status talk_leader(talk_state *state);
