@@ -35,6 +35,7 @@ def script(name):
 SYSTEMS = {
     "rowlock": ("rowlock", "MARIADB", client("rowlock"), True),
     "raw": ("raw: SKIP LOCKED, UPDATE, COMMIT; DELETE", "MARIADB", client("raw"), True),
+    "raw-keys": ("raw: the same, with indexes as rowlock's", "MARIADB", client("raw-keys"), True),
     "raw-with-done": ("raw: the same, DELETE in the next take's transaction", "MARIADB",
                       client("raw-with-done"), True),
     "raw-two": ("raw: SELECT, by id SKIP LOCKED, UPDATE, COMMIT; DELETE", "MARIADB", client("raw-two"), True),

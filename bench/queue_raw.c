@@ -36,6 +36,14 @@ static const raw_way ways[] = {
      .change = "UPDATE item " TAKEN " WHERE id IN (",
      .in_one = true,
      .more_keys = ""},
+    /* With indexes as rowlock's: of keys, and of groups. */
+    {.id = "raw-keys",
+     .take = "SELECT id, token, payload FROM item WHERE " READY
+             " ORDER BY ready_at LIMIT %u FOR UPDATE SKIP LOCKED",
+     .change = "UPDATE item " TAKEN " WHERE id IN (",
+     .in_one = true,
+     .more_keys = ", item_key VARCHAR(256) NOT NULL DEFAULT (UUID()), group_key VARCHAR(255) NULL,"
+                  " UNIQUE KEY (queue_id, item_key), KEY (queue_id, group_key, id)"},
     {.id = "raw-with-done",
      .take = "SELECT id, token, payload FROM item WHERE " READY
              " ORDER BY ready_at LIMIT %u FOR UPDATE SKIP LOCKED",

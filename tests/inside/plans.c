@@ -250,6 +250,37 @@ TS_ONCE(test_with_a_million_items)
     look_at_all(READS_MOST);
 }
 
+/* So many rows has what the doctor's statement finds; of transactions that are that old. */
+static uint64_t snapshots_told(const char *older_s)
+{
+    const planned p = {.values = {older_s}};
+    char text[TEXT_BYTES];
+    render(&rl_sql_table[RL_SQL_DOCTOR_QUEUE_SNAPSHOTS], &p, text);
+    if (mysql_query(ts_mysql, text) != 0)
+        fail_msg("%s", mysql_error(ts_mysql));
+    MYSQL_RES *result = mysql_store_result(ts_mysql);
+    const uint64_t count = mysql_num_rows(result);
+    mysql_free_result(result);
+    ts_pass_ms(200); /* InnoDB makes its list anew only when nobody has looked for 100 ms */
+    return count;
+}
+
+/* What is taken and done stays in the index as long as it is open. The doctor tells of one, where
+ * there are queues. */
+TS_ONCE(test_the_doctor_tells_of_a_snapshot)
+{
+    TS_MYSQL *old = ts_connect(ts_schema());
+    fill(100);
+    assert_true(POLL_UNTIL(snapshots_told("0") == 0, 20000));
+    ts_sql(old, "START TRANSACTION");
+    assert_int_equal(ts_sql_u64(old, "SELECT COUNT(*) FROM queue_item"), 100);
+    assert_true(POLL_UNTIL(snapshots_told("0") == 1, 20000));
+    assert_int_equal(snapshots_told("3600"), 0);
+    ts_sql(ts_mysql, "DELETE FROM resource");
+    assert_int_equal(snapshots_told("0"), 0);
+    ts_sql(old, "COMMIT");
+}
+
 static int begin(void **state)
 {
     ts_own_start();
