@@ -1,8 +1,11 @@
 /*
  * A queue: mail that is to be sent. Items are put, also as a part of the program's own transaction;
  * a worker takes them, and ends each in one of several ways.
+ *
+ *     cc queue.c -o queue $(pkg-config --cflags --libs rowlock libmariadb)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./queue
  */
-#include "example.h"
+#include "example_mysql.h"
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_queue.h>
 #include <string.h>
@@ -10,26 +13,6 @@
 static rowlock_error err;
 
 #define QUEUE "example mail"
-
-static void sql(MYSQL *mysql, const char *statement)
-{
-    if (mysql_query(mysql, statement) != 0) {
-        fprintf(stderr, "%s: %s\n", statement, mysql_error(mysql));
-        exit(1);
-    }
-}
-
-static MYSQL *connect_own(const rowlock_client_options *options)
-{
-    MYSQL *mysql = mysql_init(NULL);
-    if (options->defaults_file)
-        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, options->defaults_file);
-    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "client");
-    if (mysql_real_connect(mysql, NULL, NULL, NULL, NULL, 0, NULL, 0))
-        return mysql;
-    fprintf(stderr, "cannot connect: %s\n", mysql_error(mysql));
-    exit(69);
-}
 
 static void put(rowlock_client *client, const char *text, const rowlock_put_options *options)
 {
@@ -57,22 +40,22 @@ static rowlock_item *take(rowlock_client *client)
 static void take_an_order(rowlock_client *client, MYSQL *mysql)
 {
     uint64_t id = 0;
-    sql(mysql, "START TRANSACTION");
-    sql(mysql, "INSERT INTO rowlock_example.shop_order (what) VALUES ('a book')");
+    example_sql(mysql, "START TRANSACTION");
+    example_sql(mysql, "INSERT INTO rowlock_example.shop_order (what) VALUES ('a book')");
     must(rowlock_tx_queue_put(client, mysql, QUEUE, "thanks", 6, NULL, &id, &err), &err);
-    sql(mysql, "COMMIT");
+    example_sql(mysql, "COMMIT");
 }
 
 /* The note that it was sent and "done" are committed together: it is noted once. */
 static void send_exactly_once(rowlock_client *client, MYSQL *mysql)
 {
     rowlock_item *item = take(client);
-    sql(mysql, "START TRANSACTION");
-    sql(mysql, "INSERT INTO rowlock_example.sent (at) VALUES (NOW())");
+    example_sql(mysql, "START TRANSACTION");
+    example_sql(mysql, "INSERT INTO rowlock_example.sent (at) VALUES (NOW())");
     must(rowlock_tx_queue_done(client, mysql, QUEUE, rowlock_item_id(item),
                                rowlock_item_token(item), &err),
          &err);
-    sql(mysql, "COMMIT");
+    example_sql(mysql, "COMMIT");
     rowlock_item_forget(item);
 }
 
@@ -129,10 +112,10 @@ int main(int argc, char **argv)
     uint64_t count = 0;
     const rowlock_client_options options = example_options(argc, argv);
     must(rowlock_client_open(&options, &client, &err), &err);
-    MYSQL *mysql = connect_own(&options);
-    sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
-    sql(mysql, "CREATE TABLE rowlock_example.shop_order (what VARCHAR(40))");
-    sql(mysql, "CREATE TABLE rowlock_example.sent (at DATETIME)");
+    MYSQL *mysql = example_connect(&options);
+    example_sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
+    example_sql(mysql, "CREATE TABLE rowlock_example.shop_order (what VARCHAR(40))");
+    example_sql(mysql, "CREATE TABLE rowlock_example.sent (at DATETIME)");
 
     put(client, "news", &(rowlock_put_options){.delay_ms = 100, .key = "news of today"});
     put(client, "news", &(rowlock_put_options){.delay_ms = 100, .key = "news of today"});
@@ -149,7 +132,7 @@ int main(int argc, char **argv)
     must(rowlock_queue_purge(client, QUEUE, NULL, &count, &err), &err);
     expect(count == 0, "nothing dead is left");
 
-    sql(mysql, "DROP DATABASE rowlock_example");
+    example_sql(mysql, "DROP DATABASE rowlock_example");
     mysql_close(mysql);
     rowlock_client_close(client);
     return 0;

@@ -9,7 +9,7 @@ setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
-    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_queue.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
     export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7" UDF7="$ROOT/docs/man/rowlock-udf.7"
 }
 
@@ -81,7 +81,7 @@ same() {
 
 @test "headers: each is in one of the man pages, with its constants" {
     # What others include, or make of it, or compile by.
-    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
+    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_QUEUE_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
     for header in "$ROOT"/include/rowlock/*.h; do
         name=$(basename "$header")
         [ "$name" != version.h ] || continue # rowlock.h has it
