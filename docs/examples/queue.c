@@ -14,6 +14,14 @@ static rowlock_error err;
 
 #define QUEUE "example mail"
 
+static void sql(MYSQL *mysql, const char *statement)
+{
+    if (mysql_query(mysql, statement) != 0) {
+        fprintf(stderr, "%s: %s\n", statement, mysql_error(mysql));
+        exit(1);
+    }
+}
+
 static void put(rowlock_client *client, const char *text, const rowlock_put_options *options)
 {
     uint64_t id = 0;
@@ -40,22 +48,22 @@ static rowlock_item *take(rowlock_client *client)
 static void take_an_order(rowlock_client *client, MYSQL *mysql)
 {
     uint64_t id = 0;
-    example_sql(mysql, "START TRANSACTION");
-    example_sql(mysql, "INSERT INTO rowlock_example.shop_order (what) VALUES ('a book')");
+    sql(mysql, "START TRANSACTION");
+    sql(mysql, "INSERT INTO rowlock_example.shop_order (what) VALUES ('a book')");
     must(rowlock_tx_queue_put(client, mysql, QUEUE, "thanks", 6, NULL, &id, &err), &err);
-    example_sql(mysql, "COMMIT");
+    sql(mysql, "COMMIT");
 }
 
 /* The note that it was sent and "done" are committed together: it is noted once. */
 static void send_exactly_once(rowlock_client *client, MYSQL *mysql)
 {
     rowlock_item *item = take(client);
-    example_sql(mysql, "START TRANSACTION");
-    example_sql(mysql, "INSERT INTO rowlock_example.sent (at) VALUES (NOW())");
+    sql(mysql, "START TRANSACTION");
+    sql(mysql, "INSERT INTO rowlock_example.sent (at) VALUES (NOW())");
     must(rowlock_tx_queue_done(client, mysql, QUEUE, rowlock_item_id(item),
                                rowlock_item_token(item), &err),
          &err);
-    example_sql(mysql, "COMMIT");
+    sql(mysql, "COMMIT");
     rowlock_item_forget(item);
 }
 
@@ -113,9 +121,9 @@ int main(int argc, char **argv)
     const rowlock_client_options options = example_options(argc, argv);
     must(rowlock_client_open(&options, &client, &err), &err);
     MYSQL *mysql = example_connect(&options);
-    example_sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
-    example_sql(mysql, "CREATE TABLE rowlock_example.shop_order (what VARCHAR(40))");
-    example_sql(mysql, "CREATE TABLE rowlock_example.sent (at DATETIME)");
+    sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
+    sql(mysql, "CREATE TABLE rowlock_example.shop_order (what VARCHAR(40))");
+    sql(mysql, "CREATE TABLE rowlock_example.sent (at DATETIME)");
 
     put(client, "news", &(rowlock_put_options){.delay_ms = 100, .key = "news of today"});
     put(client, "news", &(rowlock_put_options){.delay_ms = 100, .key = "news of today"});
@@ -132,7 +140,7 @@ int main(int argc, char **argv)
     must(rowlock_queue_purge(client, QUEUE, NULL, &count, &err), &err);
     expect(count == 0, "nothing dead is left");
 
-    example_sql(mysql, "DROP DATABASE rowlock_example");
+    sql(mysql, "DROP DATABASE rowlock_example");
     mysql_close(mysql);
     rowlock_client_close(client);
     return 0;
