@@ -1,4 +1,5 @@
 /* Galera: three nodes of MariaDB, each of which takes writes. */
+#include "clusters/queue.h"
 #include "clusters/sql.h"
 #include "clusters/writers.h"
 
@@ -44,6 +45,7 @@ int main(void)
 {
     WRITERS_TESTS(LISTED)
     SQL_WRITERS_TESTS(LISTED)
+    QUEUE_WRITERS_TESTS(LISTED)
     LISTED(test_a_node_that_is_cut_off)
     return ts_run("galera", begin, cluster_end);
 }

@@ -1,4 +1,5 @@
 /* MySQL's Group Replication with several primaries. */
+#include "clusters/queue.h"
 #include "clusters/sql.h"
 #include "clusters/writers.h"
 
@@ -40,6 +41,7 @@ int main(void)
 {
     WRITERS_TESTS(LISTED)
     SQL_WRITERS_TESTS(LISTED)
+    QUEUE_WRITERS_TESTS(LISTED)
     LISTED(test_a_node_outside_its_group)
     return ts_run("group_multi", begin, cluster_end);
 }

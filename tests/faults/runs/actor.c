@@ -5,13 +5,14 @@
  *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE
  *
  * MODE:  lease, row, or a number: the name has so many slots, each a lease; latch, barrierN (of N
- *        members), once: see actor_latch.c, actor_barrier.c, actor_once.c.
+ *        members), once, queue: see actor_latch.c, actor_barrier.c, actor_once.c, actor_queue.c.
  * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
  *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
  *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
  *        and then. 0: it does neither. Of slots it takes one or several, and shares none.
  * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them. A
- *        latch it sets and counts down, a barrier it enters and leaves with the other probes.
+ *        latch it sets and counts down, a barrier it enters and leaves with the other probes, a
+ *        queue it empties.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by
@@ -483,6 +484,8 @@ static int work(actor *a)
     while (!actor_told_to_stop()) {
         if (a->latch)
             latch_cycle(a);
+        else if (a->queue)
+            queue_cycle(a);
         else if (a->members)
             barrier_cycle(a);
         else
@@ -506,6 +509,8 @@ static int probe(actor *a)
         actor_pass_ms(100);
     if (a->latch)
         latch_probe(a);
+    else if (a->queue)
+        queue_probe(a);
     else if (a->members)
         barrier_probe(a);
     else
@@ -514,7 +519,7 @@ static int probe(actor *a)
     return 0;
 }
 
-/* "lease", "row", so many slots, "latch", "barrier" and of how many, or "once". */
+/* "lease", "row", so many slots, "latch", "barrier" and of how many, "once", or "queue". */
 static const char *take_mode(actor *a, const char *mode)
 {
     static const char barrier[] = "barrier";
@@ -522,9 +527,12 @@ static const char *take_mode(actor *a, const char *mode)
     a->once = strcmp(mode, "once") == 0;
     a->lease = a->slots > 0 || a->once || strcmp(mode, "lease") == 0;
     a->latch = strcmp(mode, "latch") == 0;
+    a->queue = strcmp(mode, "queue") == 0;
     if (strncmp(mode, barrier, sizeof barrier - 1) == 0)
         a->members = (unsigned)strtoul(mode + sizeof barrier - 1, NULL, 10);
-    return a->latch ? "latch" : a->members ? barrier : a->lease ? "lease" : "row";
+    if (a->latch || a->queue)
+        return mode;
+    return a->members ? barrier : a->lease ? "lease" : "row";
 }
 
 int main(int argc, char **argv)

@@ -23,6 +23,7 @@ typedef struct actor {
     const char *lock;
     bool lease;
     bool latch;
+    bool queue;
     bool once;        /* it does nothing else with its lease */
     unsigned members; /* of the barrier; 0: it is none */
     unsigned slots;   /* 0: the name has none */
@@ -61,6 +62,8 @@ _Noreturn void actor_quit(actor *a);
 /* What came back from the call that was logged last. */
 void actor_back(actor *a, rowlock_status status, uint64_t generation);
 
+void queue_cycle(actor *a);
+void queue_probe(actor *a);
 void latch_cycle(actor *a);
 void latch_probe(actor *a);
 void barrier_cycle(actor *a);

@@ -72,6 +72,23 @@
 #   barrier-leaving   one that was lost counts as ready to leave
 #   barrier-quit      one that goes without having been ready is forgotten
 #   barrier-ready     nobody waits for the others to be ready
+#
+# Of a queue.
+#
+#   queue-expiry      an item is taken though its time has not come, or another one has it
+#   queue-for-ever    an item whose taker's time is over is never delivered again
+#   queue-token       whoever takes an item gets the token of the one before
+#   queue-lock        two that look at the same time take the same item
+#   queue-lease       an item that is taken has no lease
+#   queue-renew       a renewal changes nothing
+#   queue-done        done, whichever token the item has by now
+#   queue-attempts    attempts are not counted
+#   queue-retry       an item is tried again at once
+#   queue-delay       an item that is put for later is ready at once
+#   queue-key         a key is there as often as it is put
+#   queue-grave       the key of a dead item is not free
+#   queue-group       all items of a group are ready
+#   queue-strand      the next one of a group is never ready
 
 function change(pattern, replacement) {
     if (sub(pattern, replacement))
@@ -135,6 +152,20 @@ BEGIN {
     wanted["barrier-leaving"] = 1
     wanted["barrier-quit"] = 2
     wanted["barrier-ready"] = 1
+    wanted["queue-expiry"] = 4
+    wanted["queue-for-ever"] = 2
+    wanted["queue-token"] = 2
+    wanted["queue-lock"] = 6
+    wanted["queue-lease"] = 2
+    wanted["queue-renew"] = 1
+    wanted["queue-done"] = 2
+    wanted["queue-attempts"] = 2
+    wanted["queue-retry"] = 1
+    wanted["queue-delay"] = 2
+    wanted["queue-key"] = 2
+    wanted["queue-grave"] = 1
+    wanted["queue-group"] = 1
+    wanted["queue-strand"] = 1
 }
 
 /^-- name:/ { name = $3 }
@@ -254,6 +285,40 @@ guard == "barrier-quit" && name == "barrier_quit" {
     change("SET expires_at = UTC_TIMESTAMP\\(6\\)", "")
 }
 guard == "barrier-ready" && name == "barrier_leaving" { change("SUM\\(g.expires_at > UTC_TIMESTAMP\\(6\\)\\)", "SUM(0)") }
+guard == "queue-expiry" && name ~ /^queue_(ready|take)/ {
+    change("AND (i\\.)?ready_at <= UTC_TIMESTAMP\\(6\\)", "")
+    change("AND UTC_TIMESTAMP\\(6\\)", "AND '9999-12-31'")
+}
+guard == "queue-for-ever" && name ~ /^queue_ready/ {
+    change("AND ready_at <= UTC_TIMESTAMP\\(6\\)", "& AND taken = 0")
+    change("AND UTC_TIMESTAMP\\(6\\)", "& AND taken = 0")
+}
+guard == "queue-token" && name ~ /^queue_take/ {
+    change("token = token \\+ 1", "token = token")
+    change("i.token = i.token \\+ 1", "i.token = i.token")
+}
+guard == "queue-lock" && name ~ /^queue_ready/ { change("FOR UPDATE SKIP LOCKED", "") }
+guard == "queue-lock" && name ~ /^queue_take/ {
+    change("AND (i\\.)?ready_at <= UTC_TIMESTAMP\\(6\\)", "")
+    change("AND token = :token", "AND (token = :token OR 1 = 1)")
+    change("AND i.token = k.token", "")
+}
+guard == "queue-lease" && name ~ /^queue_take/ { change("INTERVAL :ttl_us MICROSECOND", "INTERVAL :ttl_us * 0 MICROSECOND") }
+guard == "queue-renew" && name == "queue_renew" { change("INTERVAL o.ttl_us MICROSECOND", "INTERVAL o.ttl_us * 0 MICROSECOND") }
+guard == "queue-done" && name == "caller_queue_done" {
+    change("AND token = :token", "AND (token = :token OR 1 = 1)")
+    change("AND taken = 1", "AND (taken = 1 OR 1 = 1)")
+}
+guard == "queue-attempts" && name ~ /^queue_take/ {
+    change("attempts = attempts \\+ 1", "attempts = attempts")
+    change("i.attempts = i.attempts \\+ 1", "i.attempts = i.attempts")
+}
+guard == "queue-retry" && name == "queue_retry" { change("INTERVAL :delay_us MICROSECOND", "INTERVAL :delay_us * 0 MICROSECOND") }
+guard == "queue-delay" && name ~ /^queue_put/ { change("INTERVAL :delay_us MICROSECOND", "INTERVAL :delay_us * 0 MICROSECOND") }
+guard == "queue-key" && name ~ /^queue_put/ { change(":attempts, :item_key", ":attempts, CONCAT(:item_key, UUID())") }
+guard == "queue-grave" && name == "queue_bury" { change("grave = id", "grave = 0") }
+guard == "queue-group" && name == "queue_put_grouped" { change("IF\\(g.head = 0, 'alive', 'behind'\\)", "'alive'") }
+guard == "queue-strand" && name == "queue_group_promote" { change("i.state = 'alive'", "i.state = 'behind'") }
 { print }
 
 END {

@@ -928,6 +928,7 @@ verdict check(const model *m, FILE *out)
     check_barrier(&c);
     check_leaders(&c);
     check_once(&c);
+    check_queue(&c);
     check_calls(&c);
     check_statuses(&c);
     check_ends(&c);

@@ -105,6 +105,33 @@
  *                  been; a later one has no higher number
  *   once-token     the ledger's token went down; two periods were begun with one
  *   once-answer    told that it is done, or its attempts used up, and it cannot be
+ * Queue (status and wait-bound count for its calls, too)
+ *   item-token     an item was taken twice with one token, or later with a lower one
+ *   item-attempts  the attempts of its takers do not rise; are more than it may have, or than
+ *                  there can have been
+ *   item-two       two were told "still yours" of one item for the same moment
+ *   item-early     taken by another one before the time was over that its taker was promised,
+ *                  though that one had not given it up
+ *   item-group     likewise of two items of one group
+ *   item-order     taken though one of its group that was put before it was not over
+ *   item-ghost     taken, and nobody has put it, or the put was rolled back or refused
+ *   item-twice     put once, and there as two items
+ *   item-ready     taken before the time at which it was to be ready, by the put or the retry
+ *   item-key       put twice with one key though the first was not over; or the put was told of
+ *                  an item that was over, or has no key
+ *   item-again     taken, or ended, though it was known to be over
+ *   item-late      ended or given back with OK when somebody with a higher token had been told
+ *                  that it is his
+ *   item-work      the work of a job (in one transaction with its done) is there twice; is not
+ *                  there, though it was acknowledged; is there, though it was not
+ *   item-refused   told LOST though its time was not over
+ *   item-back      its token went down in its row
+ *   item-kept      there, though it was known to be over; or with a lease of a dead process that
+ *                  has more left to run than its TTL + 1 s since
+ *   item-dead      among the dead, though attempts were left and nobody had said so
+ *   item-lost      put with OK, or taken, and not there at the end, though nobody can have ended it
+ *   item-stuck     there when all were taken, at the end; or a wait for any was in vain while one
+ *                  was ready that nobody else can have taken
  * Ends
  *   status         of a call: one that the run gives no reason for
  *   hung           a process did not end when told to, though nothing was broken any more
@@ -131,7 +158,7 @@ enum {
     QUEUED = 250000,          /* so long after it asked for its place a waiter is in the queue */
     REOPENS = 250000,         /* who gives up tries for no longer to open it for readers again */
     CLOSED = 10000000,        /* for so long at most, if it is not heard of again */
-    CLOCK_RATE = 2000         /* the clocks of server and client agree to 1 in so many */
+    CLOCK_RATE = MODEL_CLOCK_RATE
 };
 
 typedef struct verdict {

@@ -39,6 +39,7 @@ const hold *check_later_holder(const checking *c, const char *name, uint64_t tok
 
 void check_latch(checking *c);
 void check_once(checking *c);
+void check_queue(checking *c);
 void check_leaders(checking *c);
 void check_barrier(checking *c);
 

@@ -22,7 +22,8 @@ static void become(const crew *c, char *const argv[], int in)
 
 static void put_mode(const plan *p, unsigned lock, char to[20])
 {
-    static const char *const words[PLAN_LOCKS] = {"lease", "row", "", "latch", "barrier", "once"};
+    static const char *const words[PLAN_LOCKS] = {"lease",   "row",  "",     "latch",
+                                                  "barrier", "once", "queue"};
     snprintf(to, 20, "%s", words[lock]);
     if (lock == PLAN_SLOTS)
         snprintf(to, 20, "%u", p->slots);
@@ -183,9 +184,9 @@ void crew_end(crew *c)
 
 void crew_probe(crew *c)
 {
-    static const planned_actor probes[PLAN_LOCKS] = {{.lock = PLAN_LEASE},   {.lock = PLAN_ROW},
-                                                     {.lock = PLAN_SLOTS},   {.lock = PLAN_LATCH},
-                                                     {.lock = PLAN_BARRIER}, {.lock = PLAN_ONCE}};
+    static const planned_actor probes[PLAN_LOCKS] = {
+        {.lock = PLAN_LEASE},   {.lock = PLAN_ROW},  {.lock = PLAN_SLOTS}, {.lock = PLAN_LATCH},
+        {.lock = PLAN_BARRIER}, {.lock = PLAN_ONCE}, {.lock = PLAN_QUEUE}};
     const plan *p = c->plan;
     member *next = &c->members[PLAN_ACTORS];
     for (unsigned lock = 0; lock < PLAN_LOCKS; lock++) {

@@ -3,15 +3,16 @@
  * checker reads what happened.
  *
  *   faults_runs [--seed S] [--runs N] [--jobs J] [--folder DIR] [--fault KIND] [--readers N]
- *               [--slots N | --latch | --barrier N | --once] [--alone] [--actor PROGRAM --expect
- * RULE,...] faults_runs --check DIR     a history that was kept
+ *               [--slots N | --latch | --barrier N | --once | --queue] [--alone] [--actor PROGRAM
+ * --expect RULE,...] faults_runs --check DIR     a history that was kept
  *
  * Seeds S (1) to S + N - 1 (N: 1), J (1) at a time, each beside a private server of its own. A line
  * of TAP for each. The history of a run that fails is kept in DIR (a new one under TMPDIR), with
  * its schedule and what the checker says.
  * --fault: with this kind of fault alone, whatever the seed would have.
  * --readers: of 100 acquires N are shared, whatever the seed would have.
- * --slots, --latch, --barrier, --once: the third name is this one, whatever the seed would have;
+ * --slots, --latch, --barrier, --once, --queue: the third name is this one, whatever the seed would
+ * have;
  * --slots 0: there is none. --alone: nobody is at the other two, and the runs are shorter.
  * --expect: the actor is built on a broken lock; a run has passed if one of these rules
  * was found broken, and all the runs together pass if one did.
@@ -60,12 +61,17 @@ static outcome judge(const char *folder, FILE *out)
         for (size_t i = 0; i < m.call_count; i++)
             result.acquired +=
                 call_is(&m.calls[i], "enter", "OK") || call_is(&m.calls[i], "wait", "OK");
+        result.acquired += m.queue.take_count;
+        for (size_t i = 0; i < m.queue.give_count; i++)
+            result.done += strcmp(m.queue.gives[i].status, "OK") == 0 &&
+                           (strcmp(m.queue.gives[i].verb, "done") == 0 ||
+                            strcmp(m.queue.gives[i].verb, "job") == 0);
         for (size_t i = 0; i < m.seen_count; i++)
             result.led += m.seen[i].leads;
         for (size_t i = 0; i < m.call_count; i++)
             result.done += m.calls[i].by->lease && (call_is(&m.calls[i], "job", "OK") ||
                                                     call_is(&m.calls[i], "done", "OK"));
-        result.written = m.table_count;
+        result.written = m.table_count + m.queue.put_count;
     } else {
         result.verdict.violations = 1;
         snprintf(result.verdict.rules, sizeof result.verdict.rules, " unreadable ");
@@ -281,6 +287,8 @@ static bool take_option(options *o, int c)
         want_third(o, PLAN_BARRIER, optarg);
     else if (c == 'O')
         want_third(o, PLAN_ONCE, NULL);
+    else if (c == 'Q')
+        want_third(o, PLAN_QUEUE, NULL);
     else if (c == 'A')
         o->choice.alone = true;
     else if (c == 'k')
@@ -297,21 +305,15 @@ int main(int argc, char **argv)
                  .jobs = 1,
                  .choice = {.fault = FAULT_KINDS, .third = PLAN_BY_SEED},
                  .readers = AS_PLANNED};
-    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
-                                          {"runs", required_argument, NULL, 'n'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"folder", required_argument, NULL, 'f'},
-                                          {"actor", required_argument, NULL, 'a'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"check", required_argument, NULL, 'c'},
-                                          {"fault", required_argument, NULL, 'k'},
-                                          {"readers", required_argument, NULL, 'r'},
-                                          {"slots", required_argument, NULL, 'l'},
-                                          {"latch", no_argument, NULL, 'L'},
-                                          {"barrier", required_argument, NULL, 'B'},
-                                          {"once", no_argument, NULL, 'O'},
-                                          {"alone", no_argument, NULL, 'A'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},    {"runs", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},    {"folder", required_argument, NULL, 'f'},
+        {"actor", required_argument, NULL, 'a'},   {"expect", required_argument, NULL, 'e'},
+        {"check", required_argument, NULL, 'c'},   {"fault", required_argument, NULL, 'k'},
+        {"readers", required_argument, NULL, 'r'}, {"slots", required_argument, NULL, 'l'},
+        {"latch", no_argument, NULL, 'L'},         {"barrier", required_argument, NULL, 'B'},
+        {"once", no_argument, NULL, 'O'},          {"queue", no_argument, NULL, 'Q'},
+        {"alone", no_argument, NULL, 'A'},         {NULL, 0, NULL, 0}};
     beside(argv[0], "faults_actor", o.actor, sizeof o.actor);
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (c == 'c')

@@ -40,6 +40,18 @@
  *   call      verb= asked=<period> token= wait= ...  begin count=<attempts at most>; job: the work
  *                                and that it is done, in one transaction; work; done, failed
  *   back      status= [place=<attempt> state=begun|done|used-up]
+ * ... at the queue (begin mode=queue)
+ *   put       mark= group= key= delay=<us> most=<attempts>   (an item, by its mark, which no other
+ *                                has; several before the one call that puts them)
+ *   putid     mark= id=          (came back, of each)
+ *   puts      status=            (came back; NONE: rolled back)
+ *   take      wait=<us>
+ *   took      id= token= attempt= mark=               (an item that came back, each of them)
+ *   taken     status=
+ *   still     id= from=<us> status= remaining=<us>    (as checked)
+ *   give      verb=done|job|retry|dead|release|close id= delay=<us>    (called, of each item; job:
+ *                                the work and done, in one transaction)
+ *   gave      id= status=        (came back, of each)
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
  *   healed    kind=                    ... until now (at once for those that are a moment)
@@ -55,6 +67,9 @@
  *   written   id= name= token= owner= writer=<who> seq= kind=            (the table at the end)
  *   ledger    from=<us> name= period= state= token= attempts=
  *   worked    name= period= token= writer=<who> joined=0|1  (the work at the end; 1: of a job)
+ *   item      from=<us> id= mark= state=waits|held|dead token= attempts= remaining=<us>
+ *   items     from=<us>                those were all items that there were
+ *   jobwork   mark= token=             (the work at the end)
  *   end                                the run was recorded to its end
  */
 #ifndef RUNS_HISTORY_H

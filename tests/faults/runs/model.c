@@ -33,6 +33,7 @@ static bool on_begin(builder *b, const event *e)
                    .slots = (unsigned)event_number(e, "slots"),
                    .lease = event_has(e, "mode", "lease"),
                    .latch = event_has(e, "mode", "latch"),
+                   .queue = event_has(e, "mode", "queue"),
                    .members = (unsigned)event_number(e, "members"),
                    .probe = event_number(e, "probe") == 1,
                    .polls = event_has(e, "polls", "1"),
@@ -527,7 +528,7 @@ static bool take(builder *b, const event *e)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (event_is(e, words[i].word))
             return words[i].take(b, e);
-    return false;
+    return queue_model_take(&b->m->queue, process_of(b, e->who), e);
 }
 
 /* No list can be longer than the history (a look is one at each part, too), so that none moves
@@ -550,7 +551,7 @@ static bool make_room(model *m, size_t most)
     m->lates = calloc(most, sizeof *m->lates);
     return m->processes && m->holds && m->looks && m->writes && m->rows && m->table &&
            m->published && m->seen && m->calls && m->counts && m->ledger && m->worked &&
-           m->faults && m->lates;
+           m->faults && m->lates && queue_model_room(&m->queue, most);
 }
 
 bool model_build(model *m, const events *all)
@@ -584,6 +585,7 @@ void model_free(model *m)
     free(m->counts);
     free(m->ledger);
     free(m->worked);
+    queue_model_free(&m->queue);
     free(m->faults);
     free(m->lates);
     *m = (model){0};

@@ -6,9 +6,13 @@
 #define RUNS_MODEL_H
 
 #include "history.h"
+#include "model_queue.h"
 
 /* Times are microseconds of the history's clock. */
 #define TIME_NEVER INT64_MAX
+
+/* The clocks of server and client agree to 1 in so many. */
+enum { MODEL_CLOCK_RATE = 2000 };
 
 typedef struct span {
     int64_t from;
@@ -16,12 +20,13 @@ typedef struct span {
 } span;
 
 /* A process. */
-typedef struct process {
+struct process {
     unsigned who;
     char name[40];  /* of its lock */
     unsigned slots; /* of that name; 0: it has none */
     bool lease;
     bool latch;
+    bool queue;
     unsigned members; /* of the barrier; 0: it is none */
     bool probe;
     bool polls;
@@ -31,7 +36,7 @@ typedef struct process {
     int status;   /* its exit status then, 128+n for a signal */
     bool killed;  /* the driver sent it a signal that ends it */
     bool hung;
-} process;
+};
 
 /* How somebody holds a lock, beside whom else: see together() in checker.c. */
 typedef enum holder_kind {
@@ -212,6 +217,7 @@ typedef struct model {
     size_t ledger_count;
     worked *worked;
     size_t worked_count;
+    queue_model queue;
     fault *faults;
     size_t fault_count;
     span *lates; /* a thread that wanted to run from .. ran only at .. */

@@ -52,11 +52,15 @@ static const char *const texts[] = {
      " shared_enter shared_open shared_close shared_take shared_join shared_begin"
      " slots_take slots_keep set_take_quiet set_tokens leader_publish"
      " once_insert once_take"
-     " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"),
-    "lease_renew shared_renew",
+     " latch_set latch_down latch_join barrier_lock barrier_enter barrier_complete"
+     " queue_put queue_put_grouped queue_group_enter queue_ready queue_ready_from queue_take "
+     "queue_take_batch"),
+    "lease_renew shared_renew queue_renew",
     ("lease_release lease_release_apart lease_release_quiet row_unpublish row_end_stale"
      " shared_leave shared_reopen shared_expire lease_expire set_release"
-     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit once_end"),
+     " latch_open latch_break_member barrier_withdraw barrier_leave barrier_quit once_end"
+     " queue_done queue_done_batch queue_retry queue_release queue_bury queue_group_promote"
+     " queue_group_end"),
     "row_lock row_try row_probe caller_row_lock caller_row_try row_share row_share_try",
     "row_commit",
     "caller_fence caller_fence_shared caller_once_done"};
@@ -140,7 +144,7 @@ static void choose_third(plan *p, const schedule_choice *w, dice *d)
     const unsigned slots = 2 + dice_roll(d, PLAN_SLOTS_MOST - 1);
     const unsigned members = 2 + dice_roll(d, PLAN_SLOTS_MOST - 1);
     const bool by_seed = w->third == PLAN_BY_SEED;
-    p->third = PLAN_SLOTS + dice_roll(d, PLAN_LOCKS - PLAN_SLOTS);
+    p->third = PLAN_SLOTS + dice_roll(d, PLAN_QUEUE - PLAN_SLOTS);
     p->third = by_seed ? p->third : w->third;
     if (p->third == PLAN_SLOTS)
         p->slots = by_seed ? slots : w->count;
@@ -153,7 +157,7 @@ static void choose_third(plan *p, const schedule_choice *w, dice *d)
 static void add_third(plan *p, const schedule_choice *w)
 {
     static const unsigned actors[PLAN_LOCKS] = {
-        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6, [PLAN_ONCE] = 4};
+        [PLAN_SLOTS] = 4, [PLAN_LATCH] = 5, [PLAN_BARRIER] = 6, [PLAN_ONCE] = 4, [PLAN_QUEUE] = 6};
     dice d = dice_of(p->seed ^ 0x736c6f7473u);
     choose_third(p, w, &d);
     if (p->third == PLAN_NONE)
@@ -213,8 +217,8 @@ fault_kind schedule_kind_of(const char *word)
 
 void schedule_print(const plan *p, FILE *out)
 {
-    static const char *const locks[PLAN_LOCKS] = {"lease", "row lock", "slots",
-                                                  "latch", "barrier",  "once"};
+    static const char *const locks[PLAN_LOCKS] = {"lease",   "row lock", "slots", "latch",
+                                                  "barrier", "once",     "queue"};
     fprintf(out,
             "seed %" PRIu64 ", %s, %" PRId64
             " ms, %u of 100 acquires are shared, %u slots, a barrier of %u\n",

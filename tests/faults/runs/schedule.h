@@ -2,7 +2,8 @@
  * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
  * use them, how many of those are readers, and which fault comes when. Three runs of four have one
  * kind of fault, the fourth has a mixture. Beside the lease and the row lock there is a third name,
- * in turn one with slots, a latch, a barrier, or one whose holders work once in a period.
+ * in turn one with slots, a latch, a barrier, or one whose holders work once in a period; or, in
+ * runs of its own, a queue.
  */
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H
@@ -77,7 +78,8 @@ enum {
     PLAN_SLOTS, /* a name with slots, each a lease; from here on each run has one of them */
     PLAN_LATCH,
     PLAN_BARRIER,
-    PLAN_ONCE, /* a lease, whose holders do nothing but what is done once in a period */
+    PLAN_ONCE,  /* a lease, whose holders do nothing but what is done once in a period */
+    PLAN_QUEUE, /* a queue; only where it is asked for */
     PLAN_LOCKS,
     PLAN_NONE = PLAN_LOCKS /* as the third: there is none */
 };

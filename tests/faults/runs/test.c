@@ -687,7 +687,7 @@ TS_ONCE(test_the_third_name_is_in_the_schedule)
             hit[with.faults[i].kind] |= with.faults[i].lock == PLAN_SLOTS;
         }
     }
-    for (unsigned third = PLAN_SLOTS; third < PLAN_LOCKS; third++)
+    for (unsigned third = PLAN_SLOTS; third < PLAN_QUEUE; third++)
         assert_true(runs[third] > 75);
     for (int kind = FAULT_NONE + 1; kind < FAULT_KINDS; kind++)
         assert_true(hit[kind]);

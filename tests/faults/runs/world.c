@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include "rowlock/rowlock_queue.h"
+
 enum {
     HEART_MS = 10,
     LATE_US = 20000, /* what is worth a line */
@@ -9,7 +11,8 @@ enum {
     TIMEOUT_S = 30
 };
 
-static const char *const locks[PLAN_LOCKS] = {"lease", "row", "slots", "latch", "barrier", "once"};
+static const char *const locks[PLAN_LOCKS] = {"lease",   "row",  "slots", "latch",
+                                              "barrier", "once", "queue"};
 
 const char *world_lock(unsigned lock)
 {
@@ -97,6 +100,13 @@ bool world_kill(world *w, const char *what, unsigned nth)
 pid_t world_holder(world *w, unsigned lock)
 {
     char text[600];
+    if (lock == PLAN_QUEUE) {
+        snprintf(text, sizeof text,
+                 "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(owner_label, ' ', 2), ' ', -1)"
+                 " FROM `%s`.queue_item WHERE taken = 1 AND ready_at > UTC_TIMESTAMP(6) LIMIT 1",
+                 w->schema);
+        return (pid_t)number_of(w, text);
+    }
     snprintf(text, sizeof text,
              "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX("
              "COALESCE(g.owner_label, r.owner_label), ' ', 2), ' ', -1)"
@@ -129,7 +139,8 @@ bool world_break(world *w, unsigned lock, unsigned nth)
     put_name(w, lock, nth, name);
     bool broken = world_server_up(w) &&
                   rowlock_client_open(&options, &client, &err) == ROWLOCK_OK &&
-                  rowlock_break_with(client, name, &how, &err) == ROWLOCK_OK;
+                  (lock == PLAN_QUEUE ? rowlock_queue_requeue(client, name, 0, NULL, &err)
+                                      : rowlock_break_with(client, name, &how, &err)) == ROWLOCK_OK;
     rowlock_client_close(client);
     return broken;
 }
@@ -139,9 +150,15 @@ bool world_lock_row(world *w, unsigned lock, unsigned nth)
     char name[40];
     char text[200];
     put_name(w, lock, nth, name);
-    snprintf(text, sizeof text,
-             "SELECT id FROM `%s`.resource WHERE resource_name = '%s' FOR UPDATE NOWAIT", w->schema,
-             name);
+    if (lock == PLAN_QUEUE && nth > 1)
+        snprintf(text, sizeof text,
+                 "SELECT id FROM `%s`.queue_item ORDER BY id LIMIT %u FOR UPDATE"
+                 " SKIP LOCKED",
+                 w->schema, nth);
+    else
+        snprintf(text, sizeof text,
+                 "SELECT id FROM `%s`.resource WHERE resource_name = '%s' FOR UPDATE NOWAIT",
+                 w->schema, name);
     if (w->locker || !world_server_up(w) || !query(w, &w->locker, "START TRANSACTION") ||
         !query(w, &w->locker, text))
         return false;
@@ -293,6 +310,28 @@ static bool look_for_periods(world *w, MYSQL **mysql)
     return true;
 }
 
+static bool look_for_items(world *w, MYSQL **mysql)
+{
+    char text[500];
+    int64_t from = history_now();
+    snprintf(text, sizeof text,
+             "SELECT id, SUBSTRING_INDEX(payload, ';', 1), IF(state = 'dead', 'dead', IF(taken = 1"
+             " AND ready_at > UTC_TIMESTAMP(6), 'held', 'waits')), token, attempts,"
+             " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at) FROM `%s`.queue_item",
+             w->schema);
+    if (!query(w, mysql, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(*mysql);
+    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log,
+                    "item from=%" PRId64
+                    " id=%s mark=%s state=%s token=%s attempts=%s remaining=%s",
+                    from, row[0], row[1], row[2], row[3], row[4], row[5]);
+    mysql_free_result(result);
+    history_log(&w->log, "items from=%" PRId64, from);
+    return true;
+}
+
 static bool look_at_all(world *w, MYSQL **mysql)
 {
     char text[800];
@@ -304,7 +343,7 @@ static bool look_at_all(world *w, MYSQL **mysql)
              " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
              w->schema, w->schema);
     return look_for(w, mysql, text) && look_for_readers(w, mysql) && look_for_periods(w, mysql) &&
-           (!w->latch || look_for_counts(w, mysql));
+           (!w->latch || look_for_counts(w, mysql)) && (!w->queue || look_for_items(w, mysql));
 }
 
 /* One look after the other: the lines of one stay together. */
@@ -396,6 +435,10 @@ static void make_schema(world *w)
                   " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
                   " joined INT) ENGINE = InnoDB",
                   s));
+    assert_true(world_sql(w,
+                          "CREATE TABLE `%s`.queue_job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
+                          " KEY, mark VARCHAR(24), token BIGINT UNSIGNED) ENGINE = InnoDB",
+                          s));
     assert_true(world_sql(w, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
     assert_true(world_sql(w, "INSERT INTO `%s`.beat VALUES (0)", s));
 }
@@ -406,6 +449,7 @@ void world_begin_run(world *w, const plan *p, const char *folder)
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->slots = p->slots;
     w->latch = p->third == PLAN_LATCH;
+    w->queue = p->third == PLAN_QUEUE;
     assert_int_equal(number_of(w, "SELECT @@global.read_only"), 0);
     make_schema(w);
     assert_true(mkdir(folder, 0777) == 0);
@@ -442,6 +486,17 @@ static void write_jobs(world *w)
     mysql_free_result(result);
 }
 
+static void write_queue_jobs(world *w)
+{
+    char text[200];
+    snprintf(text, sizeof text, "SELECT mark, token FROM `%s`.queue_job ORDER BY id", w->schema);
+    assert_true(query(w, &w->admin, text));
+    MYSQL_RES *result = mysql_store_result(w->admin);
+    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
+        history_log(&w->log, "jobwork mark=%s token=%s", row[0], row[1]);
+    mysql_free_result(result);
+}
+
 void world_end_run(world *w)
 {
     atomic_store(&w->stop_watching, true);
@@ -450,6 +505,7 @@ void world_end_run(world *w)
     world_look(w);
     write_table(w);
     write_jobs(w);
+    write_queue_jobs(w);
     history_log(&w->log, "end");
     close(w->log.fd);
     assert_true(world_sql(w, "DROP DATABASE `%s`", w->schema));

@@ -27,6 +27,7 @@ typedef struct world {
     pthread_t observer;
     unsigned slots; /* of the name that has some, in this run */
     bool latch;     /* there is one */
+    bool queue;     /* likewise */
 } world;
 
 /* For any number of runs. */

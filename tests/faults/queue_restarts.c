@@ -1,0 +1,358 @@
+/*
+ * The server is killed and started anew beside a queue: just before and just after each statement
+ * of a call, and for longer than a worker's TTL. What was said is so afterwards; nothing is lost,
+ * and nothing happens twice.
+ */
+#include "faults/through.h"
+#include "rowlock/rowlock_queue.h"
+#include "support/own_server.h"
+
+enum { SHORT = 2000, LONG = 600000, RESTART = 60000, BATCH = 3 };
+
+/* The server never sees it; or has carried it out, and nobody hears of that. */
+static const ts_fault moments[2] = {TS_DELAY_COMMAND, TS_STALL_REPLY};
+
+static rowlock_client *patient; /* bears the time that a restart takes */
+
+static rowlock_client_options patiently(void)
+{
+    rowlock_client_options options = through_options();
+    options.connect_timeout_ms = RESTART;
+    options.reconnect_ms = RESTART;
+    return options;
+}
+
+static void restart_server(void)
+{
+    ts_own_kill();
+    ts_own_restart();
+    ts_reconnect(&mysql);
+}
+
+/* --------------------------------------------------------- a call that is under way then */
+
+typedef enum what {
+    PUT,
+    PUT_GROUPED,
+    PUT_BATCH,
+    TAKE,
+    TAKE_BATCH,
+    DONE,
+    DONE_GROUPED,
+    DONE_BATCH,
+    RETRY,
+    RELEASE,
+    BURY,
+    EXTEND,
+    CALLS
+} what;
+
+typedef struct call {
+    what what;
+    const char *statements; /* before or after which it is */
+    rowlock_client *client;
+    const char *name;
+    rowlock_item *items[BATCH];
+    size_t count;
+    uint64_t ids[BATCH];
+    pthread_t thread;
+    rowlock_status status;
+    rowlock_error err;
+} call;
+
+static rowlock_status put_batch(call *c)
+{
+    rowlock_put_entry entries[BATCH] = {{0}};
+    for (int i = 0; i < BATCH; i++)
+        entries[i] = (rowlock_put_entry){.payload = "batch", .size = 5};
+    return rowlock_queue_put_batch(c->client, c->name, entries, BATCH, c->ids, &c->err);
+}
+
+static rowlock_status take(call *c, size_t most)
+{
+    const rowlock_take_options options = {.wait_ms = RESTART, .ttl_ms = LONG};
+    return rowlock_queue_take_batch(c->client, c->name, most, &options, c->items, &c->count,
+                                    &c->err);
+}
+
+static rowlock_status carry_out(call *c)
+{
+    const rowlock_retry_options retry = {.delay_ms = LONG, .reason = "why"};
+    const rowlock_put_options grouped = {.group = "g"};
+    switch (c->what) {
+    case PUT:
+        return rowlock_queue_put(c->client, c->name, "one", 3, NULL, c->ids, &c->err);
+    case PUT_GROUPED:
+        return rowlock_queue_put(c->client, c->name, "one", 3, &grouped, c->ids, &c->err);
+    case PUT_BATCH:
+        return put_batch(c);
+    case TAKE:
+        return take(c, 1);
+    case TAKE_BATCH:
+        return take(c, BATCH);
+    case DONE:
+    case DONE_GROUPED:
+        return rowlock_item_done(c->items[0], &c->err);
+    case DONE_BATCH:
+        return rowlock_item_done_batch(c->items, c->count, NULL, &c->err);
+    case RETRY:
+        return rowlock_item_retry(c->items[0], &retry, &c->err);
+    case RELEASE:
+        return rowlock_item_release(c->items[0], &c->err);
+    case BURY:
+        return rowlock_item_dead(c->items[0], "why", &c->err);
+    case EXTEND:
+        return rowlock_item_extend(c->items[0], 2L * LONG, &c->err);
+    case CALLS:
+        break;
+    }
+    return ROWLOCK_INVALID;
+}
+
+static void *in_thread(void *data)
+{
+    call *c = data;
+    c->status = carry_out(c);
+    return NULL;
+}
+
+static void put(rowlock_client *client, const char *name, const char *payload, const char *group)
+{
+    const rowlock_put_options options = {.group = group};
+    WANT(OK, rowlock_queue_put(client, name, payload, strlen(payload), &options, NULL, &ts_err));
+}
+
+/* One that has all of these statements at hand. */
+static rowlock_client *open_through(void)
+{
+    ts_proxy_flow(proxy);
+    rowlock_client *client = ts_open_with(patiently());
+    const char *name = ts_name("warm");
+    for (int kind = 0; kind < CALLS; kind++) {
+        call c = {.what = PUT_BATCH, .client = client, .name = name};
+        WANT(OK, carry_out(&c));
+        put(client, name, "g", "g");
+        put(client, name, "g", "g");
+        c.what = TAKE_BATCH;
+        WANT(OK, carry_out(&c));
+        c.what = (unsigned)kind == EXTEND || kind < DONE ? RELEASE : (what)kind;
+        if (kind >= DONE)
+            WANT(OK, carry_out(&c));
+    }
+    return client;
+}
+
+/* How the queue is, as words: of each item its state, attempts and whether somebody has it. */
+static char *how_it_is(const char *name)
+{
+    return ts_sql_text(
+        mysql,
+        "SELECT COALESCE(GROUP_CONCAT(CONCAT(i.payload, ' ', i.state, ' ', i.attempts,"
+        " IF(i.taken = 1, ' taken', ''), IF(i.ready_at > UTC_TIMESTAMP(6), ' later', '')) "
+        "ORDER BY i.id SEPARATOR '; '), '') FROM queue_item i JOIN resource r"
+        " ON r.id = i.queue_id WHERE r.resource_name = %s",
+        ts_quote(name));
+}
+
+static void assert_so(const char *name, const char *wanted)
+{
+    char *is = how_it_is(name);
+    assert_string_equal(is, wanted);
+    free(is);
+}
+
+/* The server is killed there. */
+static void killed_at(call *c, const char *statement, ts_fault moment)
+{
+    static call running; /* the thread may outlive a test that fails */
+    running = *c;
+    print_message("# %s, %s\n", statement, moment == TS_STALL_REPLY ? "done" : "under way");
+    ts_proxy_arm(proxy, moment, statement, 1, false);
+    assert_int_equal(pthread_create(&running.thread, NULL, in_thread, &running), 0);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
+    ts_own_kill();
+    ts_own_restart();
+    ts_proxy_flow(proxy);
+    ts_reconnect(&mysql);
+    pthread_join(running.thread, NULL);
+    *c = running;
+    ts_err = c->err;
+}
+
+/* ------------------------------------------------------------------------------ each of them */
+
+typedef struct step {
+    what what;
+    const char *statements[5]; /* of the call, as far as they decide */
+    const char *before;        /* what is put: one, or three, of a group or not */
+    const char *after;         /* how it is then */
+} step;
+
+#define THREE(state) "a " state "; b " state "; c " state
+
+static const step steps[] = {
+    {PUT, {"queue_put"}, "", "one alive 0"},
+    {PUT_GROUPED,
+     {"queue_group_enter", "queue_put_grouped", "queue_group_head", "row_commit"},
+     "",
+     "one alive 0"},
+    {PUT_BATCH, {"queue_put", "row_commit"}, "", "batch alive 0; batch alive 0; batch alive 0"},
+    {TAKE, {"queue_ready", "queue_take", "row_commit"}, "a", "a alive 1 taken later"},
+    {TAKE_BATCH,
+     {"queue_ready", "queue_take_batch", "row_commit"},
+     "abc",
+     THREE("alive 1 taken later")},
+    {DONE, {"queue_done"}, "a", ""},
+    {DONE_GROUPED,
+     {"queue_done", "queue_group_next", "queue_group_promote", "row_commit"},
+     "gabc",
+     "b alive 0; c behind 0"},
+    {DONE_BATCH, {"queue_done_batch", "row_commit"}, "abc", ""},
+    {RETRY, {"queue_retry"}, "a", "a alive 1 later"},
+    {RELEASE, {"queue_release"}, "a", "a alive 0"},
+    {BURY, {"queue_bury"}, "a", "a dead 1"},
+    {EXTEND, {"queue_extend"}, "a", "a alive 1 taken later"},
+};
+
+static void put_before(call *c, const step *s)
+{
+    const bool grouped = s->before[0] == 'g';
+    for (const char *at = s->before + grouped; *at; at++)
+        put(c->client, c->name, (const char[]){*at, 0}, grouped ? "g" : NULL);
+    if (s->what < DONE)
+        return;
+    call taking = *c;
+    taking.what = TAKE_BATCH;
+    WANT(OK, carry_out(&taking));
+    memcpy(c->items, taking.items, sizeof c->items);
+    c->count = taking.count;
+}
+
+/* What is not ended is still its worker's. */
+static void let_go(const call *c)
+{
+    const bool holds = c->what == TAKE || c->what == TAKE_BATCH || c->what == EXTEND;
+    for (size_t i = 0; holds && i < c->count; i++) {
+        WANT(OK, rowlock_item_check(c->items[i], &ts_err));
+        WANT(OK, rowlock_item_done(c->items[i], &ts_err));
+    }
+}
+
+/* What is not there may have been put and be done already: nobody knows. */
+static bool was_not_put(const call *c)
+{
+    if (c->what > PUT_BATCH || c->status != ROWLOCK_UNKNOWN)
+        return false;
+    WANT(UNKNOWN, c->status);
+    assert_so(c->name, "");
+    return true;
+}
+
+/* The call is good all the same. */
+TS_ONCE(test_killed_at_each_statement)
+{
+    for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
+        for (unsigned i = 0; steps[s].statements[i / 2]; i++) {
+            TS_CLIENT *client = open_through();
+            call c = {.what = steps[s].what, .client = client, .name = ts_name("step")};
+            put_before(&c, &steps[s]);
+            killed_at(&c, steps[s].statements[i / 2], moments[i % 2]);
+            if (was_not_put(&c))
+                continue;
+            /* An extension that nobody knows of is no loss: let_go() sees that. */
+            if (c.what != EXTEND || c.status != ROWLOCK_UNKNOWN)
+                WANT(OK, c.status);
+            assert_so(c.name, steps[s].after);
+            let_go(&c);
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------- beside a worker */
+
+static rowlock_item *take_one(rowlock_client *client, const char *name, int64_t ttl_ms)
+{
+    const rowlock_take_options options = {.wait_ms = RESTART, .ttl_ms = ttl_ms};
+    rowlock_item *item = NULL;
+    WANT(OK, rowlock_queue_take(client, name, &options, &item, &ts_err));
+    return item;
+}
+
+/* It goes on, and is done once. */
+TS_ONCE(test_a_worker_goes_on)
+{
+    const char *name = ts_name("goes-on");
+    put(patient, name, "a", NULL);
+    rowlock_item *item = take_one(patient, name, LONG);
+    restart_server();
+    WANT(OK, rowlock_item_check(item, &ts_err));
+    WANT(OK, rowlock_item_extend(item, LONG, &ts_err));
+    assert_so(name, "a alive 1 taken later");
+    WANT(OK, rowlock_item_done(item, &ts_err));
+    restart_server();
+    assert_so(name, "");
+}
+
+/* It knows before anybody else has the item, and can end nothing any more. */
+TS_ONCE(test_away_for_longer_than_its_ttl)
+{
+    const char *name = ts_name("away");
+    put(patient, name, "a", NULL);
+    rowlock_item *item = take_one(patient, name, SHORT);
+    const uint64_t token = rowlock_item_token(item);
+    ts_own_kill();
+    assert_true(POLL_UNTIL(rowlock_item_check(item, &ts_err) == ROWLOCK_LOST, SHORT + 5000));
+    ts_own_restart();
+    ts_reconnect(&mysql);
+    rowlock_item *again = take_one(patient, name, LONG);
+    assert_true(rowlock_item_token(again) > token);
+    assert_int_equal(rowlock_item_attempt(again), 2);
+    WANT(LOST, rowlock_item_done(item, &ts_err));
+    assert_so(name, "a alive 2 taken later");
+    WANT(OK, rowlock_item_done(again, &ts_err));
+    assert_so(name, "");
+}
+
+/* Put and done are part of the user's transaction: with the work, or not at all. */
+TS_ONCE(test_killed_beside_transactions)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = ts_name("transaction");
+        put(patient, name, "a", NULL);
+        rowlock_item *item = take_one(patient, name, LONG);
+        MYSQL *own = ts_connect(ts_schema());
+        ts_sql(own, "BEGIN");
+        WANT(OK, rowlock_tx_queue_put(patient, own, name, "b", 1, NULL, NULL, &ts_err));
+        WANT(OK, rowlock_tx_queue_done(patient, own, name, rowlock_item_id(item),
+                                       rowlock_item_token(item), &ts_err));
+        if (i == 1)
+            ts_sql(own, "COMMIT");
+        restart_server();
+        mysql_close(own);
+        assert_so(name, i ? "b alive 0" : "a alive 1 taken later");
+        if (i == 1)
+            rowlock_item_forget(item);
+        else
+            WANT(OK, rowlock_item_done(item, &ts_err));
+    }
+}
+
+static int begin(void **state)
+{
+    ts_own_start();
+    through_begin(state);
+    rowlock_client_options options = patiently();
+    options.socket = ts_socket();
+    patient = ts_open_with(options);
+    return 0;
+}
+
+static int end(void **state)
+{
+    rowlock_client_close(patient);
+    through_end(state);
+    ts_own_remove();
+    return 0;
+}
+
+TS_MAIN("queue_restarts", begin, end)
