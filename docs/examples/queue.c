@@ -1,8 +1,11 @@
 /*
  * A queue: mail that is to be sent. Items are put, also as a part of the program's own transaction;
  * a worker takes them, and ends each in one of several ways.
+ *
+ *     cc queue.c -o queue $(pkg-config --cflags --libs rowlock libmariadb)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./queue
  */
-#include "example.h"
+#include "example_mysql.h"
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_queue.h>
 #include <string.h>
@@ -17,18 +20,6 @@ static void sql(MYSQL *mysql, const char *statement)
         fprintf(stderr, "%s: %s\n", statement, mysql_error(mysql));
         exit(1);
     }
-}
-
-static MYSQL *connect_own(const rowlock_client_options *options)
-{
-    MYSQL *mysql = mysql_init(NULL);
-    if (options->defaults_file)
-        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, options->defaults_file);
-    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "client");
-    if (mysql_real_connect(mysql, NULL, NULL, NULL, NULL, 0, NULL, 0))
-        return mysql;
-    fprintf(stderr, "cannot connect: %s\n", mysql_error(mysql));
-    exit(69);
 }
 
 static void put(rowlock_client *client, const char *text, const rowlock_put_options *options)
@@ -134,7 +125,7 @@ int main(int argc, char **argv)
     uint64_t count = 0;
     const rowlock_client_options options = example_options(argc, argv);
     must(rowlock_client_open(&options, &client, &err), &err);
-    MYSQL *mysql = connect_own(&options);
+    MYSQL *mysql = example_connect(&options);
     sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
     sql(mysql, "CREATE TABLE rowlock_example.shop_order (what VARCHAR(40))");
     sql(mysql, "CREATE TABLE rowlock_example.sent (at DATETIME)");
