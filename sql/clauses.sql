@@ -64,6 +64,14 @@ connection_id = :connection_id,
 acquired_at = UTC_TIMESTAMP(6),
 update_time = UTC_TIMESTAMP(6);
 
+-- So long ago; NULL where nothing is known.
+-- clause: ago(us)
+UTC_TIMESTAMP(6) - INTERVAL LEAST({us}, 1000000000000000) MICROSECOND;
+
+-- Did it happen later than what is known?
+-- clause: newer(us, at)
+{us} IS NOT NULL AND ({at} IS NULL OR {at} <= {{ago({us})}});
+
 -- Until when a released name cools.
 -- clause: cooling
 IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND);
@@ -136,7 +144,9 @@ TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), v.not_before),
 v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
 v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
-TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state;
+TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state,
+v.failed, v.refused, v.succeeded_at, TIMESTAMPDIFF(MICROSECOND, v.succeeded_at, UTC_TIMESTAMP(6)), v.succeeded_us,
+v.failed_at, TIMESTAMPDIFF(MICROSECOND, v.failed_at, UTC_TIMESTAMP(6)), v.failed_exit, v.gap_us, v.gap_part;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -227,6 +237,10 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
 
+-- When its work went well for the last time: as its holders say (t, its lock_total), or its newest period (o, in once_run).
+-- clause: succeeded
+CASE WHEN o.state = 'done' AND (t.succeeded_at IS NULL OR o.ended_at > t.succeeded_at) THEN o.ended_at ELSE t.succeeded_at END;
+
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
        r.connection_id, r.acquired_at, r.not_before, r.description,
@@ -234,6 +248,7 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
+       t.failed, t.refused, t.succeeded_us, t.failed_at, t.failed_exit, t.gap_us, t.gap_part, {{succeeded}} AS succeeded_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,

@@ -788,6 +788,12 @@ typedef enum rowlock_kind {
 /*
  * The holds of a name that have ended. The clients that held the name count them (calls of the SQL
  * procedures are not counted) and write them some 10 s later. They stay as long as the name.
+ *
+ * A hold failed if it was lost, or released with an exit status other than 0 (`rowlock run` gives
+ * its command's; see rowlock_release_options), or if rowlock_once_failed() ended it. It says
+ * nothing of success or failure if rowlock_once_begin() found nothing to do, or if
+ * rowlock_client_close() released it. Any other release is a success, and so is a period of the
+ * ledger (rowlock_once.h) that is done.
  */
 typedef struct rowlock_totals {
     uint64_t holds;
@@ -799,6 +805,17 @@ typedef struct rowlock_totals {
     int64_t held_most_us;
     const char *first_at; /* when the first, and the last, were written; "" where there are none */
     const char *last_at;
+    uint64_t failed;          /* of the holds */
+    uint64_t refused;         /* tries that did not get the lock, of those with record_refused */
+    const char *succeeded_at; /* the last success; "": none is known ... */
+    int64_t succeeded_ms;     /* ... since then, by the server's clock; -1: none is known */
+    int64_t succeeded_held_us; /* for how long the last success held it; -1: unknown */
+    const char *failed_at;     /* the last failure; "": none is known ... */
+    int64_t failed_ms;         /* ... since then; -1: none is known */
+    bool failed_has_exit_status;
+    int failed_exit_status;
+    int64_t gap_us;    /* lease: the longest time from one renewal to the next; 0: none was seen */
+    unsigned gap_part; /* lease: the same, in thousandths of the TTL, where that was most */
     uint64_t reserved[4];
 } rowlock_totals;
 

@@ -48,7 +48,17 @@ enum {
     COLUMN_ASKED_US,
     COLUMN_PERIOD_START,
     COLUMN_PERIOD_END,
-    COLUMN_PERIOD_STATE
+    COLUMN_PERIOD_STATE,
+    COLUMN_FAILED,
+    COLUMN_REFUSED,
+    COLUMN_SUCCEEDED_AT,
+    COLUMN_SUCCEEDED_AGE_US,
+    COLUMN_SUCCEEDED_US,
+    COLUMN_FAILED_AT,
+    COLUMN_FAILED_AGE_US,
+    COLUMN_FAILED_EXIT,
+    COLUMN_GAP_US,
+    COLUMN_GAP_PART
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -109,6 +119,11 @@ static int64_t milliseconds(const rl_cell *us)
     return us->null ? -1 : us->i64 < 0 ? 0 : us->i64 / 1000;
 }
 
+static int64_t unless_null(const rl_cell *us)
+{
+    return us->null ? -1 : us->i64;
+}
+
 /* A latch whose last count nobody has looked at since is open, whatever its row says. */
 static rowlock_state latch_state(const rl_cell *cells)
 {
@@ -142,7 +157,18 @@ static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
                             .held_us = cells[COLUMN_TOTAL_US].i64,
                             .held_most_us = cells[COLUMN_MOST_US].i64,
                             .first_at = rl_list_keep(list, &cells[COLUMN_FIRST_AT]),
-                            .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT])};
+                            .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT]),
+                            .failed = cells[COLUMN_FAILED].u64,
+                            .refused = cells[COLUMN_REFUSED].u64,
+                            .succeeded_at = rl_list_keep(list, &cells[COLUMN_SUCCEEDED_AT]),
+                            .succeeded_ms = milliseconds(&cells[COLUMN_SUCCEEDED_AGE_US]),
+                            .succeeded_held_us = unless_null(&cells[COLUMN_SUCCEEDED_US]),
+                            .failed_at = rl_list_keep(list, &cells[COLUMN_FAILED_AT]),
+                            .failed_ms = milliseconds(&cells[COLUMN_FAILED_AGE_US]),
+                            .failed_has_exit_status = !cells[COLUMN_FAILED_EXIT].null,
+                            .failed_exit_status = (int)cells[COLUMN_FAILED_EXIT].i64,
+                            .gap_us = cells[COLUMN_GAP_US].i64,
+                            .gap_part = (unsigned)cells[COLUMN_GAP_PART].u64};
 }
 
 /* 0: it has none. */

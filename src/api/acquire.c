@@ -59,6 +59,7 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
     if (status == ROWLOCK_OK)
         return ROWLOCK_OK;
     hold->at_least_us = 0;
+    rl_hold_no_work(hold);
     rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
     if (released != ROWLOCK_OK && released != ROWLOCK_LOST)
         return rl_fail(err, ROWLOCK_UNKNOWN,

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "locks.h"
 #include "once.h"
 #include "table.h"
-
-enum { PAGE = 1000 };
 
 static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
@@ -36,18 +35,11 @@ static bool has_holder(const rowlock_info *info)
 
 /* ----------------------------------------------------------------- waiters */
 
-/* Both come in byte order of the names: those of earlier locks end before `from`. */
+/* Those of earlier locks end before `from`. */
 static lock_row row_of(const rowlock_info *info, const rowlock_waiters *waiters, size_t from)
 {
-    lock_row row = {*info, waiters, from, 0};
-    const size_t count = rowlock_waiters_count(waiters);
-    while (row.first < count &&
-           strcmp(rowlock_waiters_at(waiters, row.first)->name, info->name) < 0)
-        row.first++;
-    row.end = row.first;
-    while (row.end < count && strcmp(rowlock_waiters_at(waiters, row.end)->name, info->name) == 0)
-        row.end++;
-    return row;
+    const cli_waiting its = cli_waiting_for(waiters, info->name, from);
+    return (lock_row){*info, waiters, its.first, its.end};
 }
 
 static void add_waiters(json_object *object, const char *key, const void *row)
@@ -126,6 +118,22 @@ static const char *remaining_of(const void *row, char *text)
                       CELL_TEXT_MAX);
 }
 
+static const char *succeeded_held_of(const void *row, char *text)
+{
+    const rowlock_totals *totals = &((const lock_row *)row)->info.totals;
+    if (totals->succeeded_held_us >= 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRId64, totals->succeeded_held_us);
+    return text;
+}
+
+static const char *failed_exit_of(const void *row, char *text)
+{
+    const rowlock_totals *totals = &((const lock_row *)row)->info.totals;
+    if (totals->failed_has_exit_status)
+        snprintf(text, CELL_TEXT_MAX, "%d", totals->failed_exit_status);
+    return text;
+}
+
 #define AT(member) CELL_AT(lock_row, info.member)
 static const cli_column columns[] = {
     /* Left out where nobody waits. */
@@ -169,50 +177,32 @@ static const cli_column columns[] = {
     {"longest_hold_us", CELL_COUNT, AT(totals.held_most_us)},
     {"counted_since", CELL_TIME, AT(totals.first_at)},
     {"counted_until", CELL_TIME, AT(totals.last_at)},
+    {"holds_failed", CELL_COUNT, AT(totals.failed)},
+    {"refused", CELL_COUNT, AT(totals.refused)},
+    {"succeeded_at", CELL_TIME, AT(totals.succeeded_at)},
+    {"succeeded_held_us", CELL_LITERAL, .text = succeeded_held_of},
+    {"failed_at", CELL_TIME, AT(totals.failed_at)},
+    {"failed_exit_status", CELL_LITERAL, .text = failed_exit_of},
+    {"longest_gap_us", CELL_COUNT, AT(totals.gap_us)},
     {"waiters", CELL_JSON, .json = add_waiters},
     {"waiters_not_shown", CELL_JSON, .json = add_hidden},
     {0},
 };
 
-/* All that was found, page after page, and all who wait. */
 typedef struct listed {
     cli_context context;
     bool all;
     cli_pattern which;
-    rowlock_list **pages;
-    size_t page_count;
-    rowlock_waiters *waiters;
 } listed;
 
-/* Everything is there before the first line is printed: what comes out is whole or not
- * at all. */
-static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
+static void print_all(const listed *self, const cli_locks *locks)
 {
-    rowlock_list_options options = {.all = self->all, .limit = PAGE, .prefix = self->which.prefix};
-    for (size_t count = PAGE; count == PAGE;) {
-        rowlock_list *page;
-        rowlock_status status = rowlock_list_get(client, &options, &page, err);
-        if (status != ROWLOCK_OK)
-            return status;
-        self->pages =
-            cli_need(reallocarray(self->pages, self->page_count + 1, sizeof(rowlock_list *)));
-        self->pages[self->page_count++] = page;
-        count = rowlock_list_count(page);
-        options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
-    }
-    return rowlock_waiters_get(client, NULL, &self->waiters, err);
-}
-
-static void print_all(const listed *self)
-{
-    bool waiting = rowlock_waiters_count(self->waiters) > 0;
+    bool waiting = rowlock_waiters_count(locks->waiters) > 0;
     cli_rows rows = cli_rows_begin(columns + !waiting, self->context.json);
     lock_row row = {0};
-    for (size_t p = 0; p < self->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(self->pages[p]); i++) {
-            row = row_of(rowlock_list_at(self->pages[p], i), self->waiters, row.end);
-            cli_rows_add(&rows, &row);
-        }
+    for (size_t i = 0; i < locks->count; i++) {
+        row = row_of(locks->at[i], locks->waiters, row.end);
+        cli_rows_add(&rows, &row);
     }
     if (self->which.prefix)
         cli_rows_end(&rows, self->all ? "there is no such lock" : "no such lock is held");
@@ -220,16 +210,16 @@ static void print_all(const listed *self)
         cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
 
+/* Everything is there before the first line is printed: what comes out is whole or not
+ * at all. */
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
     listed *self = into;
-    rowlock_status status = list_all(self, client, err);
+    cli_locks locks = {0};
+    rowlock_status status = cli_locks_read(client, self->which.prefix, self->all, &locks, err);
     if (status == ROWLOCK_OK)
-        print_all(self);
-    for (size_t i = 0; i < self->page_count; i++)
-        rowlock_list_free(self->pages[i]);
-    free(self->pages);
-    rowlock_waiters_free(self->waiters);
+        print_all(self, &locks);
+    cli_locks_free(&locks);
     return status;
 }
 
@@ -327,12 +317,22 @@ static void print_times(const char *key, int64_t all_us, int64_t most_us, uint64
              brief(most_us, most, sizeof most));
 }
 
+/* "exit status 3, 2026-11-21 07:56:44 UTC (3m12s ago)" */
+static void print_failure(const rowlock_totals *totals)
+{
+    print_moment("failed", totals->failed_at, "", totals->failed_ms, " ago");
+    if (*totals->failed_at && totals->failed_has_exit_status)
+        cli_line("%-12s exit status %d", "", totals->failed_exit_status);
+}
+
 static void print_totals(const rowlock_totals *totals)
 {
     if (totals->holds == 0)
         return;
     cli_line("%-12s %" PRIu64 " since %.19s UTC, %" PRIu64 " lost, %" PRIu64 " taken over", "holds",
              totals->holds, totals->first_at, totals->lost, totals->taken_over);
+    print_moment("succeeded", totals->succeeded_at, "", totals->succeeded_ms, " ago");
+    print_failure(totals);
     print_times("waited", totals->waited_us, totals->waited_most_us, totals->holds);
     print_times("held", totals->held_us, totals->held_most_us, totals->holds);
 }

@@ -30,6 +30,8 @@ static const subcommand commands[] = {
     {"leader", &cli_leader, {"looker"}},
     {"ask", &cli_ask, {"batch"}},
     {"once", &cli_once, {"batch"}},
+    {"check", &cli_check, {"looker"}},
+    {"metrics", &cli_metrics, {"looker"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},
@@ -68,6 +70,11 @@ static int perform(const cli_command *command)
     return status == ROWLOCK_OK ? 0 : cli_fail(&err);
 }
 
+static int finish(const cli_command *command, int exit_status)
+{
+    return command->on_end ? command->on_end(exit_status) : exit_status;
+}
+
 static int run_command(const subcommand *sub, const cli_context *context, int argc, char **argv)
 {
     int exit_status;
@@ -75,12 +82,12 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     cli_set_command(sub->name);
     *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status))
-        return exit_status;
+        return finish(sub->command, exit_status);
     if (into->starts_command)
         signal(SIGPIPE, inherited_sigpipe);
     exit_status = perform(sub->command);
     cli_refused_explain(&into->client, sub->name, sub->roles);
-    return exit_status;
+    return finish(sub->command, exit_status);
 }
 
 /* `help`, `help COMMAND`: what --help says there. */
