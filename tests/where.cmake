@@ -57,7 +57,7 @@ set(ROWLOCK_WHERE
   "cli_run.*                                  test shared asan                        50      1"
   "cli_waiters                                test shared asan,coverage               30      1"
   "cli_(connect|commands|locks|slots|latch|barrier|ask|once) test shared asan                        30      1"
-  "cli_monitoring                             test shared servers,asan                20      1"
+  "cli_(monitoring|freeze)                         test shared servers,asan                20      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
   "cli_event                                  test itself servers,asan,coverage       30      1"

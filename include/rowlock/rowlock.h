@@ -168,7 +168,8 @@ extern "C" {
     X(FORKED, 17, 70, "the client belongs to the parent process")                                  \
     X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
     X(SERVER, 19, 67, "the server answered with an error this program does not expect")            \
-    X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")
+    X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")                   \
+    X(FROZEN, 21, 80, "the name is frozen: nobody gets it before it is thawed")
 
 typedef enum rowlock_status {
 #define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,
@@ -857,6 +858,10 @@ typedef struct rowlock_info {
     const char *period_end;   /* ... and its end, when the next one begins */
     const char
         *period_state; /* "running", "done", "failed", or "died": its attempt lost the lease */
+    const char *frozen_until; /* nobody gets it before (rowlock_freeze()), the year 9999: before it
+                                 is thawed; "": it is not frozen ... */
+    const char *frozen_by;    /* ... by whom, by the label, and why */
+    const char *frozen_why;
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

@@ -147,12 +147,15 @@ CREATE PROCEDURE rl_resource_begin_at(IN p_name VARCHAR(255) CHARACTER SET utf8m
                                       IN p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_floor BIGINT UNSIGNED;
+    DECLARE v_frozen VARCHAR(32) CHARACTER SET ascii;
+    DECLARE v_now DATETIME(6);
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_floor = NULL;
-    {{resource_floor()}} INTO v_floor;
+    CALL rl_now(v_now);
+    {{resource_floor(name = p_name, now = v_now)}} INTO v_floor, v_frozen;
     IF v_floor IS NULL THEN
         CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
     END IF;
-    {{resource_begin_at(version = v_floor, id = p_id)}};
+    {{resource_begin_at(version = v_floor, frozen_until = v_frozen, id = p_id)}};
 END;
 
 -- So that it is not purged as unused. In vain is no matter.

@@ -58,7 +58,10 @@ enum {
     COLUMN_FAILED_AGE_US,
     COLUMN_FAILED_EXIT,
     COLUMN_GAP_US,
-    COLUMN_GAP_PART
+    COLUMN_GAP_PART,
+    COLUMN_FROZEN_UNTIL,
+    COLUMN_FROZEN_BY,
+    COLUMN_FROZEN_WHY
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -224,6 +227,9 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .period_start = rl_list_keep(list, &cells[COLUMN_PERIOD_START]),
                        .period_end = rl_list_keep(list, &cells[COLUMN_PERIOD_END]),
                        .period_state = rl_list_keep(list, &cells[COLUMN_PERIOD_STATE]),
+                       .frozen_until = rl_list_keep(list, &cells[COLUMN_FROZEN_UNTIL]),
+                       .frozen_by = rl_list_keep(list, &cells[COLUMN_FROZEN_BY]),
+                       .frozen_why = rl_list_keep(list, &cells[COLUMN_FROZEN_WHY]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -73,6 +73,14 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
                    hold->locks[0].name);
 }
 
+static rowlock_status is_frozen(const rowlock_hold *hold, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_FROZEN,
+                   "'%s'%s is frozen: nobody gets it before it is thawed (`rowlock freeze` says "
+                   "why, and until when)",
+                   hold->locks[0].name, hold->count > 1 ? " (or another name of the set)" : "");
+}
+
 static rowlock_status acquire_new(rowlock_client *client, const char *const names[], size_t count,
                                   const rowlock_acquire_options *options, rowlock_hold **out,
                                   rowlock_error *err)
@@ -88,8 +96,10 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     rowlock_status status = acquire_hold(hold, options, &budget, err);
     if (status == ROWLOCK_OK)
         status = publish(hold, options, err);
-    bool refused =
-        status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
+    if (hold->frozen && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
+        status = is_frozen(hold, err);
+    bool refused = status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT ||
+                   status == ROWLOCK_CANCELLED || status == ROWLOCK_FROZEN;
     if (refused && options->record_refused)
         rl_hold_was_refused(hold, &budget, status, err->message);
     if (status == ROWLOCK_OK)

@@ -186,16 +186,16 @@ static rowlock_status read_jobs(const checking *self, rowlock_client *client, jo
 
 /* ----------------------------------------------------------------- judging */
 
-static void find(job *its, verdict verdict, const char *format, ...)
+static void find(job *its, verdict how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What is worse takes the place of what was found before, and what is as bad stands behind it. */
-static void find(job *its, verdict verdict, const char *format, ...)
+static void find(job *its, verdict how, const char *format, ...)
 {
     va_list args;
-    size_t used = verdict > its->verdict ? 0 : strlen(its->text);
-    if (verdict < its->verdict)
+    size_t used = how > its->verdict ? 0 : strlen(its->text);
+    if (how < its->verdict)
         return;
-    its->verdict = verdict;
+    its->verdict = how;
     if (used > 0 && used + 2 < sizeof its->text)
         used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
     va_start(args, format);

@@ -100,12 +100,13 @@ static const char *state_in_table(const void *row, char *text)
     char ago[CLI_HUMANE];
     char asked[CLI_HUMANE + 16] = "";
     char period[64] = "";
+    const char *frozen = *info->frozen_until ? ", frozen" : "";
     if (info->asked_ms >= 0)
         snprintf(asked, sizeof asked, ", asked %s ago",
                  cli_humane(info->asked_ms, ago, sizeof ago));
     if (*info->period_state)
         snprintf(period, sizeof period, ", %s (until %.16s)", info->period_state, info->period_end);
-    snprintf(text, CELL_TEXT_MAX, "%s%s%s%s%s", states[info->state].word,
+    snprintf(text, CELL_TEXT_MAX, "%s%s%s%s%s%s", states[info->state].word, frozen,
              *info->value ? ", value " : "", info->value, asked, period);
     return text;
 }
@@ -166,6 +167,9 @@ static const cli_column columns[] = {
     {"period_start", CELL_TIME, AT(period_start)},
     {"period_end", CELL_TIME, AT(period_end)},
     {"period_state", CELL_TEXT, AT(period_state)},
+    {"frozen_until", CELL_TIME, AT(frozen_until)},
+    {"frozen_by", CELL_TEXT, AT(frozen_by)},
+    {"frozen_reason", CELL_TEXT, AT(frozen_why)},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"holds", CELL_COUNT, AT(totals.holds)},
@@ -290,6 +294,20 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
+/* The year 9999: until it is thawed. */
+static void print_freeze(const rowlock_info *info)
+{
+    const bool for_ever = strncmp(info->frozen_until, "9999", 4) == 0;
+    if (!*info->frozen_until)
+        return;
+    if (for_ever)
+        print_member("frozen", "until it is thawed");
+    else
+        print_moment("frozen until", info->frozen_until, "", -1, "");
+    print_member("frozen by", info->frozen_by);
+    print_member("reason", info->frozen_why);
+}
+
 static void print_ask(const rowlock_info *info)
 {
     if (info->asked_ms < 0)
@@ -354,6 +372,7 @@ static void print_info(const rowlock_info *info)
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
+    print_freeze(info);
     print_member("mode",
                  info->kind == ROWLOCK_KIND_BARRIER ? "barrier" : cli_modes[info->mode].word);
     if (info->kind == ROWLOCK_KIND_BARRIER) {

@@ -32,6 +32,8 @@ static const subcommand commands[] = {
     {"once", &cli_once, {"batch"}},
     {"check", &cli_check, {"looker"}},
     {"metrics", &cli_metrics, {"looker"}},
+    {"freeze", &cli_freeze, {"batch"}},
+    {"thaw", &cli_thaw, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

@@ -71,6 +71,7 @@ struct rowlock_hold {
     int64_t waited_us;
     int64_t at_least_us;
     rl_outcome outcome;
+    bool frozen;            /* its acquire has seen that the name is */
     bool taken_over;        /* from a holder whose lease had run out */
     bool told;              /* that it is lost */
     atomic_bool begin_told; /* the history says that it began */
@@ -128,6 +129,8 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
 /* It was not got; `detail`: why. */
 void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_status status,
                          const char *detail);
+/* What an acquire has seen last of its name, into the hold that the caller is to get. */
+void rl_hold_saw_frozen(rowlock_hold *hold, bool frozen);
 /* Its release tells of no success: nothing was done under it, as far as is known. */
 void rl_hold_no_work(rowlock_hold *hold);
 /* Its release failed, or it was left to end by itself. */

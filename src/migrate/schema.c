@@ -137,7 +137,8 @@ static const struct {
               {"latch_down", false, 6, "resource_id,generation,down_key"},
               {"lock_value", false, 9, "resource_id"},
               {"lock_ask", false, 10, "resource_id"},
-              {"once_run", false, 8, "resource_id,period_start"}};
+              {"once_run", false, 8, "resource_id,period_start"},
+              {"lock_freeze", false, 14, "id"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,
