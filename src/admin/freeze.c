@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "admin/admin.h"
+#include "engine/hold.h"
 #include "engine/kind.h"
 #include "stmt/session.h"
 

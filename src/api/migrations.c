@@ -333,7 +333,7 @@ void rowlock_migrations_free(rowlock_migrations_list *list)
 {
     if (!list)
         return;
-    end(&list->job);
+    end(&list->job, ROWLOCK_OK);
     free(list->files);
     free(list);
 }
