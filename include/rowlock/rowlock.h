@@ -806,10 +806,10 @@ typedef struct rowlock_totals {
     int64_t held_most_us;
     const char *first_at; /* when the first, and the last, were written; "" where there are none */
     const char *last_at;
-    uint64_t failed;          /* of the holds */
-    uint64_t refused;         /* tries that did not get the lock, of those with record_refused */
-    const char *succeeded_at; /* the last success; "": none is known ... */
-    int64_t succeeded_ms;     /* ... since then, by the server's clock; -1: none is known */
+    uint64_t failed;           /* of the holds */
+    uint64_t refused;          /* tries that did not get the lock, of those with record_refused */
+    const char *succeeded_at;  /* the last success; "": none is known ... */
+    int64_t succeeded_ms;      /* ... since then, by the server's clock; -1: none is known */
     int64_t succeeded_held_us; /* for how long the last success held it; -1: unknown */
     const char *failed_at;     /* the last failure; "": none is known ... */
     int64_t failed_ms;         /* ... since then; -1: none is known */

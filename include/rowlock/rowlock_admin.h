@@ -181,18 +181,19 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, 
 /* ------------------------------------------------------------------ freeze */
 
 /*
- * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps it,
- * is renewed, and releases it as ever; who waits goes on waiting; a call whose wait is over answers
- * FROZEN. Names that are made later, and that the freeze has, are frozen from the beginning.
+ * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps
+ * it, is renewed, and releases it as ever; who waits goes on waiting; a call whose wait is over
+ * answers FROZEN. Names that are made later, and that the freeze has, are frozen from the
+ * beginning.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
- * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches and
- * barriers, which have no holder; row locks without a token (`unfenced`, shared ones,
+ * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches
+ * and barriers, which have no holder; row locks without a token (`unfenced`, shared ones,
  * rowlock_tx_acquire()), which nothing but InnoDB's lock on the row gives out.
  */
 typedef struct rowlock_freeze_options {
     const char *name;   /* one lock (of a name with slots: all slots); or ... */
-    const char *prefix; /* ... all whose names begin with it, as in rowlock_list_options */
+    const char *prefix; /* ... all whose names begin with it; "": all locks */
     const char *reason; /* kept beside it and in the history, its first 250 bytes; may be NULL */
     int64_t for_ms;     /* how long, at most 10 years; or ... */
     int64_t until_us;   /* ... until when, in microseconds since 1970, UTC. Both 0: until it is

@@ -1,8 +1,8 @@
 /*
- * Freezes: nobody gets the names that a pattern has, until it is thawed or its time is over. What is
- * frozen is written into the names' own rows, where whoever takes one looks anyway; the patterns are
- * kept for names that are made later (sql/freeze.sql). One transaction: done again after a lost reply
- * it is the same.
+ * Freezes: nobody gets the names that a pattern has, until it is thawed or its time is over. What
+ * is frozen is written into the names' own rows, where whoever takes one looks anyway; the patterns
+ * are kept for names that are made later (sql/freeze.sql). One transaction: done again after a lost
+ * reply it is the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,12 +73,10 @@ rowlock_status rl_freezes_get(rowlock_client *client, rowlock_freezes **out, row
 static rowlock_status change_freeze(freezing *f, rowlock_error *err)
 {
     const rowlock_freeze_options *options = f->options;
-    const rl_value put[] = {rl_text(begin_of(options)),
-                            rl_u64(!options->name),
-                            rl_text(f->client->label),
-                            rl_text(options->reason),
-                            rl_u64((uint64_t)options->until_us),
-                            rl_u64((uint64_t)options->for_ms * 1000)};
+    const rl_value put[] = {
+        rl_text(begin_of(options)),          rl_u64(!options->name),
+        rl_text(f->client->label),           rl_text(options->reason),
+        rl_u64((uint64_t)options->until_us), rl_u64((uint64_t)options->for_ms * 1000)};
     rl_done done = {0};
     RL_TRY(f->thaws ? rl_run(f->conn, RL_SQL_FREEZE_END, put, &f->io, &done, err)
                     : rl_run(f->conn, RL_SQL_FREEZE_PUT, put, &f->io, &done, err));
@@ -141,7 +139,8 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
 /* Nothing is prepared in a transaction (docs/notes/data.md). */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
-    const rl_sql_id needed[] = {RL_SQL_FREEZE_LOCK, f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
+    const rl_sql_id needed[] = {RL_SQL_FREEZE_LOCK,
+                                f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
                                 RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST, RL_SQL_FREEZE_MARK};
     RL_TRY(rl_no_effect(
         rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));

@@ -8,14 +8,14 @@
 #include "kind/slots.h"
 #include "migrate/migrate.h"
 
-#define SWEEP_MOST_MS    (INT64_MAX / 2000)
-#define EVERY_DEFAULT_MS 60000
-#define GRACE_DEFAULT_MS 60000
-#define GRACE_MOST_MS    86400000
-#define EVERY_MOST_MS    86400000
-#define FREEZE_MOST_MS   INT64_C(315360000000)       /* 10 years */
+#define SWEEP_MOST_MS        (INT64_MAX / 2000)
+#define EVERY_DEFAULT_MS     60000
+#define GRACE_DEFAULT_MS     60000
+#define GRACE_MOST_MS        86400000
+#define EVERY_MOST_MS        86400000
+#define FREEZE_MOST_MS       INT64_C(315360000000)       /* 10 years */
 #define FREEZE_UNTIL_MOST_US INT64_C(253402300799000000) /* the year 9999 */
-#define IDENTIFIER_MAX   64 /* characters; both flavours */
+#define IDENTIFIER_MAX       64                          /* characters; both flavours */
 
 static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
 {
@@ -298,8 +298,10 @@ static rowlock_status check_freeze(const rowlock_client *client,
     if (!options->name == !options->prefix)
         return rl_fail(err, ROWLOCK_INVALID,
                        "a freeze is of a name or of a prefix: one of the two is given");
-    RL_TRY(options->name ? rl_name_check(options->name, err)
-                         : rl_prefix_check(options->prefix, err));
+    if (options->name)
+        RL_TRY(rl_name_check(options->name, err));
+    else if (*options->prefix)
+        RL_TRY(rl_prefix_check(options->prefix, err));
     RL_TRY(rl_range_check("for_ms", options->for_ms, 0, FREEZE_MOST_MS, err));
     RL_TRY(rl_range_check("until_us", options->until_us, 0, FREEZE_UNTIL_MOST_US, err));
     if (options->for_ms && options->until_us)

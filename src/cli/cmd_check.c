@@ -1,6 +1,6 @@
 /*
- * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one line first, and
- * behind its "|" performance data; the exit status is 0 to 3.
+ * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one line first,
+ * and behind its "|" performance data; the exit status is 0 to 3.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -243,8 +243,8 @@ static void tell_fine(job *its)
     char age[CLI_HUMANE];
     char took[CLI_HUMANE];
     if (its->succeeded_ms >= 0)
-        find(its, CHECK_OK, "succeeded %s ago%s%s",
-             cli_humane(its->succeeded_ms, age, sizeof age), its->took_us >= 0 ? ", took " : "",
+        find(its, CHECK_OK, "succeeded %s ago%s%s", cli_humane(its->succeeded_ms, age, sizeof age),
+             its->took_us >= 0 ? ", took " : "",
              its->took_us >= 0 ? cli_humane(its->took_us / 1000, took, sizeof took) : "");
     if (its->held_ms >= 0)
         find(its, CHECK_OK, "is held for %s", cli_humane(its->held_ms, age, sizeof age));
@@ -254,8 +254,8 @@ static void tell_fine(job *its)
 
 static void judge(const checking *self, job *its)
 {
-    const bool ran = its->holds > 0 || its->succeeded_ms >= 0 || its->held_ms >= 0 ||
-                     *its->period_state != '\0';
+    const bool ran =
+        its->holds > 0 || its->succeeded_ms >= 0 || its->held_ms >= 0 || *its->period_state != '\0';
     if (self->context.operand_count > 0 && !ran)
         find(its, CHECK_CRITICAL, "never ran");
     else if (self->max_age_ms)

@@ -68,8 +68,8 @@ static void tell_frozen(const freezing *self, const char *operand,
              result->held == 1 ? "is" : "are");
 }
 
-static rowlock_status change(freezing *self, rowlock_client *client, const char *operand, bool thaws,
-                             rowlock_error *err)
+static rowlock_status change(freezing *self, rowlock_client *client, const char *operand,
+                             bool thaws, rowlock_error *err)
 {
     cli_pattern which;
     rowlock_freeze_result result;
@@ -77,8 +77,8 @@ static rowlock_status change(freezing *self, rowlock_client *client, const char 
     cli_pattern_of(operand, &which);
     how.name = which.name;
     how.prefix = which.name ? NULL : which.prefix ? which.prefix : "";
-    rowlock_status status = thaws ? rowlock_thaw(client, &how, err)
-                                  : rowlock_freeze(client, &how, &result, err);
+    rowlock_status status =
+        thaws ? rowlock_thaw(client, &how, err) : rowlock_freeze(client, &how, &result, err);
     if (status == ROWLOCK_OK && thaws)
         cli_line("%s: thawed", operand);
     else if (status == ROWLOCK_OK)

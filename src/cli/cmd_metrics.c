@@ -1,5 +1,6 @@
 /*
- * cli/cmd_metrics.c - metrics: what Prometheus reads, by way of the node exporter's textfile collector
+ * cli/cmd_metrics.c - metrics: what Prometheus reads, by way of the node exporter's textfile
+ * collector
  * (--out), or of whatever runs this command.
  */
 #include <errno.h>
@@ -248,8 +249,7 @@ static void choose(scrape *all, size_t most)
     size_t from = 0;
     all->list = cli_need(calloc(all->locks.count + 1, sizeof *all->list));
     for (size_t i = 0; i < all->locks.count; i++) {
-        const cli_waiting its =
-            cli_waiting_for(all->locks.waiters, all->locks.at[i]->name, from);
+        const cli_waiting its = cli_waiting_for(all->locks.waiters, all->locks.at[i]->name, from);
         all->list[i] = (named){all->locks.at[i], its.end - its.first};
         from = its.end;
     }

@@ -12,8 +12,7 @@ static void add_page(cli_locks *locks, rowlock_list *page)
     locks->pages =
         cli_need(reallocarray(locks->pages, locks->page_count + 1, sizeof(rowlock_list *)));
     locks->pages[locks->page_count++] = page;
-    locks->at =
-        cli_need(reallocarray(locks->at, locks->count + count + 1, sizeof(rowlock_info *)));
+    locks->at = cli_need(reallocarray(locks->at, locks->count + count + 1, sizeof(rowlock_info *)));
     for (size_t i = 0; i < count; i++)
         locks->at[locks->count++] = rowlock_list_at(page, i);
 }

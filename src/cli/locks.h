@@ -12,7 +12,8 @@ typedef struct cli_locks {
     rowlock_waiters *waiters;
 } cli_locks;
 
-/* `all`: those that nobody holds, too. `prefix`: as in rowlock_list_options. Free it in any case. */
+/* `all`: those that nobody holds, too. `prefix`: as in rowlock_list_options. Free it in any case.
+ */
 rowlock_status cli_locks_read(rowlock_client *client, const char *prefix, bool all,
                               cli_locks *locks, rowlock_error *err);
 /* The same of one name, without its waiters. */

@@ -27,10 +27,11 @@ teardown() {
     rl show "$L" | grep -qE '^frozen by    .*rowlock'
     rl show "$L" | grep -qx 'reason       schema change'
     rl show --json "$L" | json '.frozen_reason == "schema change" and (.frozen_until | startswith("9999")) and .state == "free"'
-    rl_exec run "$L" -- touch got &
+    # (Who waits alone has the bell, and stands in no queue.)
+    rl_exec -v run "$L" -- touch got 2>said &
     waiter=$!
-    waits() { [ "$(rl show --json "$L" | jq '.waiters | length')" = 1 ]; }
-    poll waits
+    poll grep -q '^rowlock: waiting for' said
+    [ ! -e got ]
     works rl thaw "$L"
     [ "$output" = "$L: thawed" ]
     wait "$waiter"
@@ -49,7 +50,7 @@ teardown() {
     fails 80 "*frozen*" rl run -n --slots=2 billing/crew -- true
     fails 80 "*frozen*" rl run -n --shared billing/shared -- true
     fails 80 "*frozen*" rl run -n --mode=pessimistic billing/row -- true
-    fails 80 "*frozen*" rl run -n other --also=billing/old -- true
+    fails 80 "*frozen*" rl run -n --also=billing/old other -- true
     fails 80 "*frozen*" rl once --per=1d -n billing/daily -- true
     rl run -n billing true
     rl run -n billin/x true
@@ -82,8 +83,8 @@ teardown() {
     fails 80 "*frozen*" rl run -n anything -- true
     rl run -n --mode=pessimistic --unfenced raw true
     rl latch set gate 1
-    rl latch down gate one
-    rl latch wait -n gate
+    rl latch down gate
+    rl latch wait gate
     rl thaw '*'
     rl freeze crew
     fails 80 "*frozen*" rl run -n --slots=3 crew -- true

@@ -60,7 +60,7 @@ checks() {
     for i in 1 2 3 4 5; do run -1 rl run "many/$i" false; done
     rl run many/6 true
     rl run "many/it's a=b|c" true
-    checks 2 "CRITICAL - many/1 failed *; many/2 failed *; many/3 failed *(exit status 1); 2 more not well; 2 fine" --failed 'many/*'
+    checks 2 "CRITICAL - many/1 failed *; many/2 failed *; many/3 failed *exit status 1?; 2 more not well; 2 fine" --failed 'many/*'
     [ "${#lines[@]}" -eq 8 ]
     [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b|c succeeded"* ]]
     [[ ${lines[0]} == *" 'many/it''s a_b_c_age'="* ]]
@@ -73,19 +73,19 @@ checks() {
 @test "check: a name with slots is judged by all its slots" {
     rl run --slots=2 crew true
     checks 0 "OK - crew succeeded *" --max-age=26h --failed crew
-    aged 'crew#0' succeeded_at "2 DAY"
+    for slot in 0 1; do aged "crew#$slot" succeeded_at "2 DAY"; done
     checks 2 "CRITICAL - crew has not succeeded for 2d00h" --max-age=26h crew
 }
 
 @test "check: once: a period that others have done is no success of one's own, one that failed is critical" {
-    rl once --per=1d daily true
+    rl once --per=1d daily -- true
     checks 0 "OK - daily *" --max-age=26h --failed daily
     aged daily succeeded_at "30 HOUR"
     sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET o.ended_at = UTC_TIMESTAMP(6) - INTERVAL 30 HOUR WHERE r.resource_name = 'daily'"
-    rl once --per=1d daily true
+    rl once --per=1d daily -- true
     checks 2 "CRITICAL - daily has not succeeded for 1d06h" --max-age=26h daily
-    run -1 rl once --per=1d --attempts=1 other false
-    run -1 rl once --per=1d --attempts=1 other false
+    run -1 rl once --per=1d --attempts=1 other -- false
+    run -1 rl once --per=1d --attempts=1 other -- false
     checks 2 "CRITICAL - other failed *" --failed other
 }
 
@@ -117,12 +117,13 @@ checks() {
     sql "UPDATE resource r JOIN lease_renewal l ON l.id = r.id SET r.status = 'held', r.owner = 'x', r.acquired_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR,
         r.lease_expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, l.expires_at = NULL WHERE r.resource_name = 'dies'"
     checks 1 "WARNING - dies has a holder whose time is over" dies
+    rl sweep >swept
 }
 
 # promtool: of Debian's package prometheus; where it is not installed, unpacked from it into the tree's .private.
 promtool() {
     local root=$BATS_TEST_DIRNAME/../.. program
-    program=$(command -v promtool) || program=$root/.private/prometheus/usr/bin/promtool
+    program=$(type -P promtool) || program=$root/.private/prometheus/usr/bin/promtool
     if [ ! -x "$program" ]; then
         (mkdir -p "$root/.private/prometheus" && cd "$TEST_DIR" && apt-get download -qq prometheus &&
             dpkg-deb -x prometheus_*.deb "$root/.private/prometheus") >&2 || return 77
@@ -136,7 +137,7 @@ has_promtool() {
 
 # value METRIC: its one value.
 value() {
-    grep -F "$1 " metrics | sed 's/.* //'
+    grep -vF '# ' metrics | grep -F "$1 " | sed 's/.* //'
 }
 
 @test "metrics: what promtool finds right, with the counts of the names; and a file that is whole" {

@@ -166,8 +166,11 @@ TS_BOTH(test_a_waiter_gets_it_when_it_is_thawed)
     WANT(OK, rowlock_release(hold, &ts_err));
     /* It does not get it meanwhile. */
     ts_pass_ms(300);
-    assert_int_equal(ts_sql_u64(watch, "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND status = 'held'",
-                                ts_quote(name)), 0);
+    assert_int_equal(
+        ts_sql_u64(watch,
+                   "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND status = 'held'",
+                   ts_quote(name)),
+        0);
     thaw(name);
     pthread_join(thread, NULL);
     WANT(OK, w.status);
@@ -211,12 +214,11 @@ TS_ONCE(test_what_is_listed)
     WANT(INVALID, rowlock_freeze(other, NULL, NULL, &ts_err));
     WANT(INVALID, rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .prefix = name},
                                  NULL, &ts_err));
-    WANT(INVALID, rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = -1},
-                                 NULL, &ts_err));
-    WANT(INVALID, rowlock_freeze(other,
-                                 &(rowlock_freeze_options){
-                                     .name = name, .for_ms = 1, .until_us = 1},
-                                 NULL, &ts_err));
+    WANT(INVALID, rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = -1}, NULL,
+                                 &ts_err));
+    WANT(INVALID,
+         rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = 1, .until_us = 1},
+                        NULL, &ts_err));
     assert_null(rowlock_freezes_at(NULL, 0));
 }
 
