@@ -106,13 +106,15 @@ UPDATE lock_grant
    AND version = :generation
    AND expires_at > UTC_TIMESTAMP(6);
 
--- By force: those that are in are lost, and hear of it at their next renewal. Who still gathers has nothing to lose.
+-- By force: those that are in are lost, and hear of it at their next renewal; of one generation, or (0) of all. Who still
+-- gathers has nothing to lose.
 -- name: barrier_break
--- params: id u64
+-- params: id u64, generation u64
 UPDATE resource r
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id AND g.version < r.version
    SET g.expires_at = UTC_TIMESTAMP(6)
  WHERE r.id = :id
+   AND :generation IN (0, g.version)
    AND g.left_at IS NULL
    AND g.expires_at > UTC_TIMESTAMP(6);
 

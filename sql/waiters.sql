@@ -1,4 +1,4 @@
--- Who waits: found where waiting is done, in the server. The two have the same columns.
+-- Who waits: found where waiting is done, in the server. All have the same columns.
 -- `name` is '' for the waiters of every lock. MySQL (9.7) cannot read its information_schema's
 -- process list while any statement runs that holds bytes that are not UTF-8: error 3854.
 
@@ -26,6 +26,21 @@ SELECT r.resource_name,
    AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)
    AND SUBSTRING(p.info, 18 + CHAR_LENGTH(:prefix)) REGEXP
        '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''( INTO @rowlock_wait(,@rowlock_who){5}){0,1}$'
+   AND (:name = '' OR r.resource_name = :name);
+
+-- Those who gather at a barrier: each has a row, the first in line, who looks, and one that polls, too.
+-- name: waiters_at_barriers
+-- via: own
+-- params: open u64, name text
+-- columns: name text(1020), who text(1020), owner text(64), connection_id u64, waited_ms u64
+SELECT r.resource_name,
+       g.owner_label,
+       IF(:open, g.owner, ''),
+       0,
+       CAST(GREATEST(TIMESTAMPDIFF(MICROSECOND, g.acquired_at, UTC_TIMESTAMP(6)), 0) DIV 1000 AS UNSIGNED)
+  FROM resource r
+  STRAIGHT_JOIN lock_grant g ON g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6)
+ WHERE r.kind = 'barrier'
    AND (:name = '' OR r.resource_name = :name);
 
 -- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it

@@ -901,7 +901,7 @@ typedef struct rowlock_waiter {
     rowlock_mode mode;
     const char *who;        /* lease: the waiter's label; row lock: user@host of its connection */
     const char *owner;      /* lease: the owner id it will have; row lock: "" */
-    uint64_t connection_id; /* on which it waits */
+    uint64_t connection_id; /* on which it waits; 0: a barrier's, which is not known */
     int64_t waited_ms;      /* until now; on MySQL to the second */
 } rowlock_waiter;
 
@@ -914,10 +914,11 @@ typedef struct rowlock_waiters_options {
 
 /*
  * The waiters of this moment, by name (byte order), the longest wait first. They are read from the
- * server's process list and from InnoDB. Not among them are a waiter that polls, and one that waits
- * in a thread of a process in which another thread waits for the same name already; nor, for that
- * time, the first in the queue of a lease whose holder's connection is gone, which waits for its
- * expiry. Free with rowlock_waiters_free().
+ * server's process list and from InnoDB; those who gather at a barrier, from its rows. Not among
+ * them (but at a barrier) are a waiter that polls, and one that waits in a thread of a process in
+ * which another thread waits for the same name already; nor, for that time, the first in the queue
+ * of a lease whose holder's connection is gone, which waits for its expiry, nor the first who waits
+ * for a slot, or for a latch, and looks. Free with rowlock_waiters_free().
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a
  * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).

@@ -107,6 +107,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  *
  * A latch that is closed: this generation will not open. Who waits for it hears LOST, with the
  * reason; who joined it, when it counts. It may be set again at once.
+ *
+ * A barrier: its members, those who have entered, are lost, and hear of it at their next renewal;
+ * `token` names a generation, and only its members are. Who waits for others stays. Where nobody is
+ * there, the next one to enter says of how many it is.
  */
 typedef struct rowlock_break_options {
     const char *reason;     /* kept in the history, up to 250 bytes of it; may be NULL */

@@ -913,7 +913,8 @@ END;
 
 -- Takes a lock from its holder by force. A lease: it learns of it at its next renewal; nobody gets the
 -- lease before its time would have been over, or its holder has released it. A row lock:
--- its connection is ended, where the definer may do that; who has not published it cannot be found. A latch will not open.
+-- its connection is ended, where the definer may do that; who has not published it cannot be found. A latch will not open. A
+-- barrier's members are lost.
 CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     CALL rl_break_by_force(p_name, FALSE);
@@ -977,6 +978,9 @@ BEGIN
     SELECT COUNT(*) INTO v_readers FROM lock_grant WHERE resource_id = v_id AND expires_at > v_now;
     IF v_status IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
+    ELSEIF v_kind = 'barrier' THEN
+        CALL rl_barrier_break(p_name, v_id, v_now, v_version);
+        SET v_acquired = NULL;
     ELSEIF v_first AND @rowlock_break_token <> v_version THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('%s has the token ', v_version, ', not ', @rowlock_break_token,
             '; nothing was broken'));
@@ -1015,11 +1019,30 @@ BEGIN
     END IF;
     IF v_first THEN
         CALL rl_break_by(v_by);
-        IF v_status = 'free' THEN
+        IF v_status = 'free' AND v_kind <> 'barrier' THEN
             SET v_by = CONCAT('opened ', v_by), v_acquired = NULL;
         END IF;
         CALL rl_event(p_name, v_kind, 'broken', v_version, v_owner, v_label, v_now, NULL,
                       TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, v_by);
+    END IF;
+END;
+
+-- Its members, those who have entered (of one generation where @rowlock_break_token says so); without any, its number.
+-- p_version: what the history is to have.
+CREATE PROCEDURE rl_barrier_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_id BIGINT UNSIGNED, IN p_now DATETIME(6), INOUT p_version BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_generation BIGINT UNSIGNED DEFAULT COALESCE(@rowlock_break_token, 0);
+    {{barrier_break(id = p_id, generation = v_generation, now = p_now)}};
+    IF ROW_COUNT() > 0 THEN
+        SET p_version = IF(v_generation > 0, v_generation, p_version - 1);
+    ELSEIF v_generation > 0 THEN
+        CALL rl_signal('RLBSY', p_name, CONCAT('nobody of generation ', v_generation, ' is in %s; nothing was broken'));
+    ELSE
+        {{barrier_reset(id = p_id, now = p_now)}};
+        IF ROW_COUNT() = 0 THEN
+            CALL rl_signal('RLBSY', p_name, 'nobody is in %s; there is nothing to break');
+        END IF;
     END IF;
 END;
 

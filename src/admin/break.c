@@ -24,6 +24,7 @@ typedef struct victim {
     uint64_t readers;
     uint64_t slots;
     bool all_down; /* a latch: all have counted */
+    bool in;       /* a barrier: it has members who have entered */
     int64_t held_us;
     int64_t cooling_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
@@ -45,6 +46,7 @@ static void keep_victim(void *data, const rl_cell *cells)
                   .readers = cells[24].u64,
                   .slots = cells[25].u64,
                   .all_down = cells[28].u64 >= cells[27].u64,
+                  .in = cells[24].u64 > cells[28].u64,
                   .held = strcmp(cells[3].text, "held") == 0 || cells[24].u64 > 0,
                   .version = cells[4].u64,
                   .connection_id = cells[7].u64,
@@ -253,20 +255,40 @@ static void say_breaker(breaker by, const char *prefix, const breaking *b)
     snprintf(by, sizeof(breaker), "%s%s%s%s", prefix, label, *reason ? ": " : "", reason);
 }
 
+/* By what its row says; of others it says something else. */
+static bool is_held_by_one(const rl_kind *kind)
+{
+    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
+}
+
+static bool is_barrier(const breaking *b)
+{
+    return b->v.kind->listed == ROWLOCK_KIND_BARRIER;
+}
+
+/* A barrier's row has the generation that gathers: those who are in have the one before, or that
+ * which was asked for. */
+static uint64_t broken_version(const breaking *b)
+{
+    if (!is_barrier(b) || !b->v.in)
+        return b->v.version;
+    return b->options->token ? b->options->token : b->v.version - 1;
+}
+
 /* Its own time was over already, where it is only opened. */
 static void record_broken(const breaking *b)
 {
-    const bool timed = b->v.held && b->v.kind->listed != ROWLOCK_KIND_LATCH;
+    const bool by_one = is_held_by_one(b->v.kind);
     breaker detail;
-    say_breaker(detail, b->v.held ? "by " : "opened by ", b);
+    say_breaker(detail, b->v.held || !by_one ? "by " : "opened by ", b);
     const rl_event event = {.name = b->name,
                             .kind = b->v.kind->word,
                             .event = "broken",
-                            .version = b->v.version,
+                            .version = broken_version(b),
                             .owner = b->v.owner,
                             .label = b->v.label,
                             .waited_ms = RL_UNKNOWN_MS,
-                            .held_ms = timed ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
+                            .held_ms = b->v.held && by_one ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
                             .detail = detail};
     rl_client_record(b->client, &event);
 }
@@ -343,9 +365,14 @@ static rowlock_status break_latch(const breaking *b, rowlock_error *err)
 /* A barrier: its members, those who have entered; without any, its number. */
 static rowlock_status break_barrier(const breaking *b, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(b->v.id)};
+    const uint64_t generation = b->options->token;
+    const rl_value values[] = {rl_u64(b->v.id), rl_u64(generation)};
     rl_done done = {0};
     RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_BARRIER_BREAK, values, &done, err));
+    if (done.rows == 0 && generation)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "nobody of generation %" PRIu64 " is in '%s'; nothing was broken",
+                       generation, b->name);
     if (done.rows == 0)
         RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_BARRIER_RESET, values, &done, err));
     if (done.rows > 0)
@@ -357,17 +384,11 @@ static rowlock_status break_held(const breaking *b, rowlock_error *err)
 {
     if (b->v.kind->listed == ROWLOCK_KIND_LATCH)
         return break_latch(b, err);
-    if (b->v.kind->listed == ROWLOCK_KIND_BARRIER)
+    if (is_barrier(b))
         return break_barrier(b, err);
     if (b->v.kind->of_connection)
         return break_row(b, err);
     return b->v.readers ? break_readers(b, err) : break_lease(b, err);
-}
-
-/* By what its row says; of others it says something else. */
-static bool is_held_by_one(const rl_kind *kind)
-{
-    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
 }
 
 static rowlock_status break_once(breaking *b, rowlock_error *err)
@@ -376,9 +397,7 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     RL_TRY(find_victim(b, &b->v, err));
     if (b->v.slots > 0)
         return break_slots(b, err);
-    /* (Of a barrier the row has the generation that gathers: those who are in have an earlier one.)
-     */
-    if (token && token != b->v.version && b->v.kind->listed != ROWLOCK_KIND_BARRIER)
+    if (token && token != b->v.version && !is_barrier(b))
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
                        b->name, b->v.version, token);
@@ -424,6 +443,6 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
     for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK && !rl_client_via(client); i++)
         status = break_once(&b, err);
     RL_TRY(status);
-    const bool many = b.v.slots > 0 || (b.v.kind && b.v.kind->listed == ROWLOCK_KIND_BARRIER);
+    const bool many = b.v.slots > 0 || (b.v.kind && is_barrier(&b));
     return options->wait_ms == 0 || many ? ROWLOCK_OK : wait_until_open(&b, err);
 }

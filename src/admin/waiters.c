@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of waiters_of_leases and waiters_of_rows. */
+/* The columns of all three statements. */
 enum { COLUMN_NAME, COLUMN_WHO, COLUMN_OWNER, COLUMN_CONNECTION, COLUMN_WAITED_MS };
 
 static const char not_shown[] = "waiters, which this server does not show";
@@ -11,7 +11,7 @@ static const char not_shown[] = "waiters, which this server does not show";
 static rowlock_status add(void *data, const rl_cell *cells, rowlock_error *err)
 {
     rowlock_waiters *waiters = data;
-    if (cells[COLUMN_CONNECTION].u64 == 0) {
+    if (!*cells[COLUMN_NAME].text) {
         waiters->hidden = not_shown;
         return ROWLOCK_OK;
     }
@@ -74,14 +74,18 @@ rowlock_status rl_waiters_get(rowlock_client *client, const rowlock_waiters_opti
                               rowlock_waiters **out, rowlock_error *err)
 {
     const rl_value name = rl_text(options->name ? options->name : "");
-    const rl_value at_bells[] = {rl_text(client->bells.prefix), name,
-                                 rl_u64(!rl_client_via(client))};
+    const rl_value open = rl_u64(!rl_client_via(client));
+    const rl_value at_bells[] = {rl_text(client->bells.prefix), name, open};
+    const rl_value at_barriers[] = {open, name};
     rowlock_waiters *waiters = rl_list_new(client, sizeof *waiters, sizeof(rowlock_waiter), err);
     if (!waiters)
         return ROWLOCK_SYSTEM;
     waiters->hidden = "";
     rowlock_status status =
         read_some(waiters, ROWLOCK_OPTIMISTIC, RL_SQL_WAITERS_OF_LEASES, at_bells, err);
+    if (status == ROWLOCK_OK)
+        status =
+            read_some(waiters, ROWLOCK_OPTIMISTIC, RL_SQL_WAITERS_AT_BARRIERS, at_barriers, err);
     if (status == ROWLOCK_OK)
         status = read_some(waiters, ROWLOCK_PESSIMISTIC, RL_SQL_WAITERS_OF_ROWS, &name, err);
     if (waiters->all.count > 1)

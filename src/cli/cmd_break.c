@@ -20,6 +20,12 @@ static void tell_cooling(rowlock_client *client, const char *name)
     rowlock_list_free(now);
 }
 
+/* Of a barrier, those who have entered. */
+static uint64_t members_of(const rowlock_info *info)
+{
+    return info->readers - info->down;
+}
+
 /* `info` is how it was just before. */
 static void tell(const rowlock_info *info, bool now)
 {
@@ -34,6 +40,15 @@ static void tell(const rowlock_info *info, bool now)
         cli_line("broke %s, a latch: %" PRIu64 " of %" PRIu64 " had counted (generation %" PRIu64
                  ")",
                  info->name, info->down, info->count, info->token);
+        return;
+    }
+    if (info->kind == ROWLOCK_KIND_BARRIER && members_of(info) > 0) {
+        cli_line("broke %s, a barrier: it had %" PRIu64 " members", info->name, members_of(info));
+        return;
+    }
+    if (info->kind == ROWLOCK_KIND_BARRIER) {
+        cli_line("%s, a barrier of %" PRIu64 ": the next one to enter says of how many it is",
+                 info->name, info->count);
         return;
     }
     if (info->held_ms >= 0)
@@ -83,6 +98,8 @@ typedef struct outcome {
 
 static bool can_be_broken(const rowlock_info *info, bool now)
 {
+    if (info->kind == ROWLOCK_KIND_BARRIER)
+        return members_of(info) > 0;
     return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED ||
            (now && info->state == ROWLOCK_COOLING);
 }
@@ -94,6 +111,10 @@ static void show_one(const rowlock_info *info)
     if (info->kind == ROWLOCK_KIND_LATCH) {
         cli_line("%s: a latch, %" PRIu64 " of %" PRIu64 " have counted (generation %" PRIu64 ")",
                  info->name, info->down, info->count, info->token);
+        return;
+    }
+    if (info->kind == ROWLOCK_KIND_BARRIER) {
+        cli_line("%s: a barrier, it has %" PRIu64 " members", info->name, members_of(info));
         return;
     }
     cli_line("%s: %s%s (%s, token %" PRIu64 ")", info->name, cooling ? "cooling" : "held by ",
@@ -123,7 +144,8 @@ static rowlock_status break_listed(const breaking *self, rowlock_client *client,
                                    const rowlock_info *info, outcome *so_far, rowlock_error *err)
 {
     rowlock_break_options how = self->how;
-    how.token = info->token;
+    /* (A barrier's is that of the generation that gathers, and not its members'.) */
+    how.token = info->kind == ROWLOCK_KIND_BARRIER ? 0 : info->token;
     rowlock_status status = break_one(&how, client, info, err);
     so_far->broken += status == ROWLOCK_OK;
     if (status == ROWLOCK_OK || !concerns_one_lock(status))

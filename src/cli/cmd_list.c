@@ -361,7 +361,7 @@ static void print_barrier(const rowlock_info *info)
     snprintf(gathered, sizeof gathered, "%" PRIu64 " of %" PRIu64, info->down, info->count);
     print_number("generation", info->token);
     print_member("gathered", gathered);
-    print_number("members", info->readers);
+    print_number("members", info->readers - info->down); /* the others gather */
 }
 
 static void print_info(const rowlock_info *info)

@@ -151,6 +151,15 @@ static rowlock_status some_to_come(const latch *l, const latch_look *seen, rowlo
                    seen->count);
 }
 
+/* A reply was lost; `err` has why nobody could say what became of the request. */
+static rowlock_status unknown(const char *name, const char *what, rowlock_error *err)
+{
+    rl_error_prefix(err, "'%s' may have been %s: the reply was lost, and then: ", name, what);
+    if (err)
+        err->status = ROWLOCK_UNKNOWN;
+    return ROWLOCK_UNKNOWN;
+}
+
 /* ---------------------------------------------------------------------------------- settle */
 
 /* Once it is settled, in whatever way, its row says so. */
@@ -298,10 +307,7 @@ rowlock_status rl_latch_set(rowlock_client *client, const rl_budget *budget, con
     rl_client_owner(client, owner);
     rowlock_status status = rl_attempt_until(&how, attempt_set, &s, err);
     if (status != ROWLOCK_OK && s.open)
-        return rl_fail(err, ROWLOCK_UNKNOWN,
-                       "the reply was lost and the server could not be asked again: '%s' may be "
-                       "set",
-                       name);
+        return unknown(name, "set", err);
     RL_TRY(status);
     const rl_value earlier[] = {rl_u64(s.l.id)};
     (void)!rl_client_run(client, budget, RL_SQL_LATCH_FORGET, earlier, NULL, NULL);
@@ -319,7 +325,6 @@ typedef struct counting {
     int64_t ttl_us;
     rl_trace *trace;      /* of the last request ... */
     bool open;            /* ... whose reply was lost */
-    int64_t start_us;     /* of the call */
     uint64_t *generation; /* in which it counts; 0: it is open, and nothing was to be done */
 } counting;
 
@@ -380,7 +385,7 @@ static rowlock_status find_member(const counting *c, bool *found, rowlock_error 
 }
 
 /* UNAVAILABLE: it may have counted in a generation that has ended since, of which no count is left.
- */
+ * (Also where the latch was set just before, by less than the way of a reply.) */
 static rowlock_status find_count(const counting *c, bool *found, rowlock_error *err)
 {
     const latch *l = &c->l;
@@ -390,7 +395,7 @@ static rowlock_status find_count(const counting *c, bool *found, rowlock_error *
     RL_TRY(rl_client_read(l->client, l->budget, RL_SQL_LATCH_COUNTED, values, keep_counted, &row,
                           &there, err));
     *found = row.is;
-    if (!row.is && !l->generation && row.set_us < rl_now_us() - c->start_us)
+    if (!row.is && !l->generation && row.set_us < rl_now_us() - c->trace->sent_us)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' was set again meanwhile", l->name);
     return ROWLOCK_OK;
 }
@@ -471,14 +476,10 @@ static rowlock_status count(counting *c, rowlock_error *err)
                              .outage_us = c->l.client->outage_us,
                              .backoff = RL_BACKOFF_USUAL,
                              .unsettled = count_is_open};
-    c->start_us = rl_now_us();
     rowlock_status status = rl_attempt_until(&how, attempt_count, c, err);
     if (status == ROWLOCK_OK || !c->open)
         return status;
-    return rl_fail(err, ROWLOCK_UNKNOWN,
-                   "the reply was lost and the server could not be asked again: '%s' may have been "
-                   "%s",
-                   c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted");
+    return unknown(c->l.name, c->statement == RL_SQL_LATCH_JOIN ? "joined" : "counted", err);
 }
 
 rowlock_status rl_latch_down(rowlock_client *client, const rl_budget *budget, const char *name,

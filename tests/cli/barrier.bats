@@ -60,13 +60,13 @@ is_marked() {
     # shellcheck disable=SC2016
     member one 'touch "$D/one"; until [ -e "$D/go" ]; do sleep 0.05; done' -t 2s
     # shellcheck disable=SC2016
-    member two 'touch "$D/two"; exec sleep 1000' -t 2s
+    member two 'touch "$D/two"; exec sleep 1000' -t 2s --label='the second one'
     poll test -e "$D/one"
     poll test -e "$D/two"
     kill -KILL "${PIDS[two]}"
     touch "$D/go"
     ends_with 75 "${PIDS[one]}"
-    grep -q "was lost before it left" "$D/one.said"
+    [ "$(cat "$D/one.said")" = "rowlock: '$L': the second one was lost before it left" ]
 }
 
 @test "one that is killed while they gather is forgotten" {
@@ -90,19 +90,90 @@ is_marked() {
     member one "$work"
     member two "$work"
     poll gathered 2
-    rl show --json "$L" | json '.kind == "barrier" and .state == "held" and .readers == 2 and .count == 3 and .down == 2'
+    # All who have come are there, the first in line, too.
+    rl show --json "$L" | json '.kind == "barrier" and .state == "held" and .readers == 2 and .count == 3 and .down == 2
+        and ([.waiters[].who | endswith(" sh")] == [true, true]) and all(.waiters[]; .waited_ms >= 0 and .owner != "")'
     run rl show "$L"
-    [[ $output == *"gathered     2 of 3"* ]]
+    [[ $output == *"generation   1"$'\n'"gathered     2 of 3"$'\n'"members      0"$'\n'"waiting "*" sh, for "* ]]
     run rl ls "lock*"
-    [[ $output == *"2 of 3"* ]]
+    [[ $output == *" WAITING"* && $output == *"2 of 3"* ]]
     member three "$work"
     poll test -e "$D/in"
-    rl show --json "$L" | json '.readers == 3 and .down == 0'
+    rl show --json "$L" | json '.readers == 3 and .down == 0 and .waiters == []'
+    run rl show "$L"
+    [[ $output == *"generation   2"$'\n'"gathered     0 of 3"$'\n'"members      3" ]]
+    run rl ls "lock*"
+    [[ $output == *"3 together"* ]]
     touch "$D/go"
     for who in one two three; do
         ends_with 0 "${PIDS[$who]}"
     done
     rl show --json "$L" | json '.state == "free" and .readers == 0'
+}
+
+# A member's command that runs on until $D/go is there; both_work G: those of two members of the generation G run.
+# shellcheck disable=SC2016
+WORK='touch "$D/in.$ROWLOCK_TOKEN.$ROWLOCK_SLOT"; until [ -e "$D/go" ]; do sleep 0.05; done'
+both_work() {
+    [ -e "$D/in.$1.0" ] && [ -e "$D/in.$1.1" ]
+}
+
+@test "break: the members of one generation are lost, who waits for others stays; a number that was mistaken" {
+    N=2
+    fails 66 "there is no lock '$L'*" rl break "$L"
+    member one "$WORK" -t 6s
+    member two "$WORK" -t 6s
+    poll both_work 1
+    member three "$WORK" -t 6s
+    poll gathered 1
+    fails 1 "nobody of generation 2 is in '$L'; nothing was broken" rl break --token=2 "$L"
+    rl show --json "$L" | json '.readers == 3 and .down == 1'
+    works rl break --token=1 --reason='the feed is late' "$L"
+    [ "$output" = "broke $L, a barrier: it had 2 members" ]
+    ends_with 75 "${PIDS[one]}"
+    ends_with 75 "${PIDS[two]}"
+    is_alive "${PIDS[three]}"
+    rl history --json "$L" | jq -es '.[0] | map(select(.event == "broken")) | length == 1
+        and (.[0] | .token == 1 and .held_ms == null and (.detail | startswith("by ") and endswith(": the feed is late")))'
+    fails 1 "nobody is in '$L'; there is nothing to break" rl break "$L"
+    fails 1 "no such lock is held" rl break --yes "$L*"
+    member four "$WORK" -t 6s
+    poll both_work 2
+    run -64 rl break "$L*"
+    [[ $output == *"$L: a barrier, it has 2 members"* ]]
+    works rl break --yes "$L*"
+    [ "$output" = "broke $L, a barrier: it had 2 members" ]
+    ends_with 75 "${PIDS[three]}"
+    ends_with 75 "${PIDS[four]}"
+    fails 65 "*a barrier of 2, not of 1*" rl barrier "$L" 1 -- true
+    works rl break "$L"
+    [ "$output" = "$L, a barrier of 2: the next one to enter says of how many it is" ]
+    is_silent 0 rl barrier "$L" 1 -- true
+    [ "$(rl history --json "$L" | jq -c '[.[] | select(.event == "broken").token]')" = "[1,2,3]" ]
+}
+
+@test "through procedures: 79, and why" {
+    rl init -q --procedures
+    fails 79 "'$L': a barrier is entered in a transaction, for which there is no procedure (via=procedures)" \
+        rl --via=procedures barrier "$L" 1 -- touch "$D/never"
+    run -66 rl show "$L"
+    # Its break is.
+    N=2
+    member one "$WORK" -t 6s
+    poll gathered 1
+    fails 1 "*nobody is in '$L'; there is nothing to break" rl --via=procedures break "$L"
+    member two "$WORK" -t 6s
+    poll both_work 1
+    fails 1 "*nobody of generation 7 is in '$L'; nothing was broken" rl --via=procedures break --token=7 "$L"
+    works rl --via=procedures break "$L"
+    ends_with 75 "${PIDS[one]}"
+    ends_with 75 "${PIDS[two]}"
+    rl history --json "$L" | jq -es '.[0] | map(select(.event == "broken")) | length == 1
+        and (.[0] | .token == 1 and .held_ms == null and (.detail | startswith("by ")))'
+    works rl --via=procedures break "$L"
+    rl init -q --remove-procedures
+    is_silent 0 rl barrier "$L" 1 -- true
+    [ ! -e "$D/never" ]
 }
 
 @test "a wait that ends" {

@@ -348,7 +348,15 @@ TS_ONCE(test_broken)
     member *two = start(other, name, 2, 60000);
     WANT(OK, entered(one));
     WANT(OK, entered(two));
-    WANT(OK, rowlock_break(client, name, NULL, &ts_err));
+    const rowlock_break_options next = {.token = rowlock_hold_token(one->hold) + 1};
+    const rowlock_break_options theirs = {.token = rowlock_hold_token(one->hold)};
+    WANT(BUSY, rowlock_break_with(client, name, &next, &ts_err));
+    assert_int_equal(ts_sql_u64(mysql,
+                                "SELECT COUNT(*) FROM lock_grant WHERE resource_id = %" PRIu64
+                                " AND expires_at > UTC_TIMESTAMP(6)",
+                                ts_id_of(mysql, name)),
+                     2);
+    WANT(OK, rowlock_break_with(client, name, &theirs, &ts_err));
     WANT(LOST, left(one));
     WANT(LOST, left(two));
     end(one);
@@ -383,6 +391,13 @@ TS_ONCE(test_bad_input)
     WANT(INVALID, rowlock_barrier_enter(client, NULL, 1, NULL, &hold, &ts_err));
     WANT(INVALID, rowlock_barrier_enter(NULL, name, 1, NULL, &hold, &ts_err));
     WANT(INVALID, rowlock_barrier_enter(client, name, 1, NULL, NULL, &ts_err));
+    const rowlock_barrier_options brief = {.ttl_ms = ROWLOCK_TTL_MIN_MS - 1};
+    const rowlock_barrier_options negative = {.ttl_ms = -1};
+    WANT(INVALID, rowlock_barrier_enter(client, name, 1, &brief, &hold, &ts_err));
+    WANT(INVALID, rowlock_barrier_enter(client, name, 1, &negative, &hold, &ts_err));
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM resource WHERE resource_name = %s", ts_quote(name)),
+        0);
     WANT(INVALID, rowlock_barrier_leave(NULL, 0, NULL, &ts_err));
     WANT(OK, rowlock_barrier_enter(client, name, 1, NULL, &hold, &ts_err));
     assert_int_equal(rowlock_hold_slot(hold), 0);

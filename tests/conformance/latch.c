@@ -349,7 +349,13 @@ TS_ONCE(test_bad_input)
     WANT(INVALID, rowlock_latch_set(client, "", 1, &generation, &ts_err));
     WANT(INVALID, rowlock_latch_set(client, NULL, 1, &generation, &ts_err));
     WANT(INVALID, rowlock_latch_set(NULL, name, 1, &generation, &ts_err));
+    WANT(INVALID, rowlock_latch_wait(NULL, name, NULL, &generation, &ts_err));
+    WANT(INVALID, rowlock_latch_wait(client, "", NULL, &generation, &ts_err));
+    WANT(INVALID, rowlock_latch_down(NULL, name, NULL, 0, &ts_err));
     assert_true(generation == 77);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT COUNT(*) FROM resource WHERE resource_name = %s", ts_quote(name)),
+        0);
     WANT(NOT_FOUND, rowlock_latch_down(client, name, NULL, 0, &ts_err));
     WANT(NOT_FOUND, rowlock_latch_get(client, name, &info, &ts_err));
     WANT(NOT_FOUND, rowlock_latch_join(client, name, NULL, &hold, &ts_err));

@@ -1,6 +1,7 @@
 /* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
  * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
 #include "admin/admin.h"
+#include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
 #include "support/named.h"
 #include "support/support.h"
@@ -467,6 +468,38 @@ TS_ONCE(test_a_latch_is_purged)
         assert_int_equal(count("lock_grant g JOIN resource r ON r.id = g.resource_id"), 1);
         assert_int_equal(count("latch_down") + count("lock_grant"), 2);
         assert_true(set_latch("open", 1) > generation);
+        end();
+    }
+}
+
+/* --------------------------------------------------------------------------- barriers */
+
+/* The others miss it when they leave; of those who gather nobody does. */
+TS_ONCE(test_a_barrier)
+{
+    for (unsigned event = 0; event < 2; event++) {
+        rowlock_hold *hold = NULL;
+        begin(event ? "barriers2" : "barriers1", false);
+        if (event)
+            install_event();
+        WANT(OK, rowlock_barrier_enter(client, "round", 1, NULL, &hold, &ts_err));
+        add_member("round", "missed", 1, -120);
+        add_member("round", "long ago", 1, -31 * 86400);
+        add_member("round", "gathered", 0, -120);
+        sweep_until(event, "lock_grant", 2);
+        assert_int_equal(count("lock_grant WHERE owner = 'missed'"), 1);
+        WANT(LOST, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
+        assert_non_null(strstr(ts_err.message, "label of missed was lost before it left"));
+        WANT(OK, rowlock_release(hold, &ts_err));
+        /* It is in use as long as somebody gathers. */
+        add_member("round", "alive", 0, 120);
+        ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
+        sweep_until(event, "resource", 1);
+        WANT(BUSY, rowlock_purge(client, "round", &ts_err));
+        assert_int_equal(count("lock_grant"), 2);
+        ts_sql(mysql, "DELETE FROM lock_grant WHERE owner = 'alive'");
+        sweep_until(event, "resource", 0);
+        assert_int_equal(count("lock_grant"), 0);
         end();
     }
 }

@@ -51,13 +51,17 @@ static void warm_up(rowlock_client *client)
     WANT(OK, wait_for(client, name, 0));
 }
 
-/* With a key and without: once. */
+/* With a key and without: once. (Set some time before: of one that was set at that very moment
+ * nobody could tell whether it has counted before the set.) */
 TS_ONCE(test_a_count)
 {
     TS_CLIENT *client = open_patient();
+    const char *names[4];
+    for (int i = 0; i < 4; i++)
+        names[i] = set_latch("count", 3);
     warm_up(client);
     for (int i = 0; i < 4; i++) {
-        const char *name = set_latch("count", 3);
+        const char *name = names[i];
         ts_proxy_arm(proxy, lost[i % 2], "latch_down", 1, false);
         WANT(OK, rowlock_latch_down(client, name, i < 2 ? NULL : "key", 0, &ts_err));
         assert_true(ts_proxy_fired(proxy));
