@@ -61,7 +61,7 @@ set(ROWLOCK_WHERE
   "cli_waiters                                test shared asan,coverage               5       1"
   "cli_ask                                    test shared asan                        46      1"
   "cli_(connect|commands|locks|slots|latch|barrier|once)     test shared asan                        20      1"
-  "cli_(monitoring|freeze)                    test shared servers,asan                16      1"
+  "cli_(monitoring|freeze|top)                test shared servers,asan                16      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
   "cli_event                                  test itself servers,asan,coverage       40      1"

@@ -62,24 +62,25 @@ BEGIN
     DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
     DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
     DECLARE freezes CURSOR FOR
         SELECT pattern, is_prefix, CAST(until_at AS CHAR) FROM lock_freeze WHERE id <> 1 AND until_at > v_now;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_over = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
-        SET sql_safe_updates = v_safe, unique_checks = v_unique;
+        SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
         SET v_last = LAST_INSERT_ID(v_last);
         RESIGNAL;
     END;
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
-        SET sql_safe_updates = v_safe, unique_checks = v_unique;
+        SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
         SET v_last = LAST_INSERT_ID(v_last);
         CALL rl_signal('RLBSY', p_pattern, 'a lock of %s is in use by a transaction; try again later');
     END;
-    SET sql_safe_updates = FALSE, unique_checks = TRUE;
+    SET sql_safe_updates = FALSE, unique_checks = TRUE, sql_big_selects = TRUE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     {{freeze_lock()}} INTO v_id;
@@ -107,6 +108,6 @@ BEGIN
         CALL rl_event(p_pattern, 'optimistic', IF(p_thaws, 'thawed', 'frozen'), 0, '', v_label, v_now, NULL, NULL, v_reason);
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
-    SET sql_safe_updates = v_safe, unique_checks = v_unique;
+    SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
     SET v_last = LAST_INSERT_ID(v_last);
 END;

@@ -95,9 +95,9 @@ extern const char cli_help_ask[], cli_help_barrier[], cli_help_bench[], cli_help
     cli_help_check[], cli_help_doctor[], cli_help_fence[], cli_help_freeze[], cli_help_grants[],
     cli_help_history[], cli_help_init[], cli_help_latch[], cli_help_lead[], cli_help_leader[],
     cli_help_ls[], cli_help_metrics[], cli_help_migrate[], cli_help_once[], cli_help_rowlock[],
-    cli_help_run[], cli_help_show[], cli_help_slots[], cli_help_sweep[], cli_help_thaw[];
+    cli_help_run[], cli_help_show[], cli_help_slots[], cli_help_sweep[], cli_help_thaw[], cli_help_top[];
 
-extern const cli_command cli_init, cli_run, cli_ls, cli_check, cli_metrics, cli_freeze, cli_thaw,
+extern const cli_command cli_init, cli_run, cli_ls, cli_check, cli_metrics, cli_freeze, cli_thaw, cli_top,
     cli_show, cli_history, cli_slots, cli_latch, cli_barrier, cli_lead, cli_leader, cli_ask,
     cli_once, cli_sweep, cli_break, cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
 

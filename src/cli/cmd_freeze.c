@@ -68,6 +68,17 @@ static void tell_frozen(const freezing *self, const char *operand,
              result->held == 1 ? "is" : "are");
 }
 
+static void tell_thawed(const freezing *self, const char *operand)
+{
+    if (!self->context.json) {
+        cli_line("%s: thawed", operand);
+        return;
+    }
+    json_object *object = cli_json_new();
+    cli_json_text(object, "pattern", operand);
+    cli_json_print(object);
+}
+
 static rowlock_status change(freezing *self, rowlock_client *client, const char *operand,
                              bool thaws, rowlock_error *err)
 {
@@ -80,7 +91,7 @@ static rowlock_status change(freezing *self, rowlock_client *client, const char 
     rowlock_status status =
         thaws ? rowlock_thaw(client, &how, err) : rowlock_freeze(client, &how, &result, err);
     if (status == ROWLOCK_OK && thaws)
-        cli_line("%s: thawed", operand);
+        tell_thawed(self, operand);
     else if (status == ROWLOCK_OK)
         tell_frozen(self, operand, &result);
     return status;
@@ -168,9 +179,14 @@ const cli_command cli_freeze = {
     .work = freeze,
 };
 
+static const cli_option thaw_options[] = {
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
+    {0},
+};
+
 const cli_command cli_thaw = {
     .help = cli_help_thaw,
-    .options = (const cli_option[]){{0}},
+    .options = thaw_options,
     .into = CLI_INTO(freezing),
     .least = 1,
     .most = OPERANDS_MOST,

@@ -32,6 +32,7 @@ static const subcommand commands[] = {
     {"once", &cli_once, {"batch"}},
     {"check", &cli_check, {"looker"}},
     {"metrics", &cli_metrics, {"looker"}},
+    {"top", &cli_top, {"looker"}},
     {"freeze", &cli_freeze, {"batch"}},
     {"thaw", &cli_thaw, {"batch"}},
     {"break", &cli_break, {"batch"}},
