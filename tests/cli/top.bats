@@ -27,7 +27,7 @@ on_screen() {
     works rl top
     [ -z "$output" ]
     holds "$L"
-    rl_exec run "$L" -- true &
+    rl_exec run "$L" -- true 3>&- &
     waiter=$!
     # In the queue, which the look sees.
     waits() { rl top --json | json '.[0].waiting == 1'; }
@@ -59,16 +59,19 @@ on_screen() {
     fails 69 "*" "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root top
 }
 
-@test "top: fits 60 columns and 8 lines" {
+@test "top: fits 60 columns and 6 lines" {
+    jobs=()
     for i in 1 2 3; do
-        (L="a lock with a name that is much too long for so narrow a screen, $i" && rl_exec run "$L" -- sh -c 'until [ -e let_go ]; do sleep 0.05; done') 3>&- &
+        rl_exec run "a lock with a name that is much too long for so narrow a screen, $i" -- \
+            sh -c 'until [ -e let_go ]; do sleep 0.05; done' 3>&- &
+        jobs+=($!)
     done
     three() { [ "$(rl top --json | jq length)" = 3 ]; }
     poll three
     python3 "$BATS_TEST_DIRNAME/terminal.py" 'wait:oldest' 'wait:held 3 ' type:q -- \
         bash -c 'stty cols 60 rows 6; exec "$@"' - "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" top --interval=100ms >screen
     touch let_go
-    wait
+    wait "${jobs[@]}"
     # The last screen that was drawn whole.
     tr -d '\r' <screen | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' >plain
     awk 'length > 59 { print; bad = 1 } END { exit bad }' plain
