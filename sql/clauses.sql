@@ -121,12 +121,19 @@ SELECT JSON_ARRAYAGG({row}), COUNT(*), COALESCE(MAX(x.id), 0), COALESCE(MAX(x.ve
 -- What is written when a lease is taken from its holder and given to nobody. Both versions rise, which ends late
 -- renewals and late fences. Without a connection: nobody rang for it.
 -- clause: taken_away(version)
+{{given_to_nobody({version})}},
+l.version = {version} + 1,
+l.expires_at = NULL;
+
+-- clause: given_to_nobody(version)
 r.version = {version} + 1,
 r.status = 'free',
 r.connection_id = 0,
-r.update_time = UTC_TIMESTAMP(6),
-l.version = {version} + 1,
-l.expires_at = NULL;
+r.update_time = UTC_TIMESTAMP(6);
+
+-- Does a break keep a free lease closed (lease_break), not at_least?
+-- clause: broken
+l.version = r.version AND l.expires_at IS NOT NULL AND l.expires_at = r.not_before;
 
 -- A held lease whose time is over.
 -- clause: dead_lease
@@ -289,5 +296,6 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
 id, resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status, detail;
 
 -- clause: event_wanted
-(:event = '' OR event = :event)
+(:event = '' OR FIND_IN_SET(event, :event) > 0)
+AND (:failed = 0 OR exit_status <> 0 OR event IN ('expired', 'taken_over', 'broken', 'lost'))
 AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICROSECOND);

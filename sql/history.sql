@@ -84,9 +84,9 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        last_at = UTC_TIMESTAMP(6);
 
 -- The newest, by time: each client writes its events behind, so that ids are not in that order. `begin`: as in
--- list_names; `event`: '': all; `since_us`: 0: all.
+-- list_names; `event`: '': all, else words with commas between; `since_us`: 0: all.
 -- name: event_list
--- params: begin text, event text, since_us u64, limit u64
+-- params: begin text, event text, failed u64, since_us u64, limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
 SELECT e.*
   FROM (SELECT {{event}}
@@ -99,7 +99,7 @@ SELECT e.*
  ORDER BY e.happened_at, e.id;
 
 -- name: event_list_of
--- params: name text, event text, since_us u64, limit u64
+-- params: name text, event text, failed u64, since_us u64, limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)
 SELECT e.*
   FROM (SELECT {{event}}

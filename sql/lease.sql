@@ -177,14 +177,18 @@ UPDATE resource r
 
 -- Taken from its holder by force: its token is void at once, and it hears of that at its next renewal.
 -- Unless `at_once`, nobody gets the lease before the holder's time would have been over: the holder's work is
--- ended by then. (not_before is set first: MariaDB evaluates from left to right.)
+-- ended by then. (not_before is set first: MariaDB evaluates from left to right.) That it is a break which closes the
+-- lease, and not at_least, shows in the renewal, which is of nobody from here on: it has the same time (clause broken).
 -- name: lease_break
 -- params: at_once u64, seen u64, id u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
    SET r.not_before = IF(:at_once, NULL,
                          {{expiry(:seen)}}),
-       {{taken_away(:seen)}}
+       {{given_to_nobody(:seen)}},
+       l.expires_at = IF(:at_once, NULL,
+                         {{expiry(:seen)}}),
+       l.version = :seen + 1
  WHERE r.id = :id
    AND r.kind = 'optimistic'
    AND r.status = 'held'
@@ -204,14 +208,16 @@ UPDATE resource
    AND status = 'free'
    AND not_before > UTC_TIMESTAMP(6);
 
--- By force, before its time.
+-- By force, before its time. Where it was broken, its old holder may still work: only if that is accepted (`at_once`).
 -- name: lease_open
--- params: seen u64, id u64
-UPDATE resource
-   SET not_before = NULL,
-       update_time = UTC_TIMESTAMP(6)
- WHERE id = :id
-   AND kind = 'optimistic'
-   AND status = 'free'
-   AND version = :seen
-   AND not_before > UTC_TIMESTAMP(6);
+-- params: at_once u64, seen u64, id u64
+UPDATE resource r
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+   SET r.not_before = NULL,
+       r.update_time = UTC_TIMESTAMP(6)
+ WHERE r.id = :id
+   AND r.kind = 'optimistic'
+   AND r.status = 'free'
+   AND r.version = :seen
+   AND r.not_before > UTC_TIMESTAMP(6)
+   AND (:at_once <> 0 OR NOT ({{broken}}));

@@ -1,6 +1,9 @@
 /*
  * Asks the holder of a lock to stop: a job that works for hours gives way to another one between
  * two of its steps, when it is asked to. The one that asks waits until it has.
+ *
+ *     cc ask.c -o ask $(pkg-config --cflags --libs rowlock) -pthread
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./ask
  */
 #include "example.h"
 #include <pthread.h>

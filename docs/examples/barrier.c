@@ -1,6 +1,9 @@
 /*
  * Begin together, and end together: two workers, each with its own client as if on another host,
  * load one half each. Neither goes on before both halves are loaded.
+ *
+ *     cc barrier.c -o barrier $(pkg-config --cflags --libs rowlock) -pthread
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./barrier
  */
 #include "example.h"
 #include <pthread.h>

@@ -1,10 +1,11 @@
 /*
  * What the examples share: how to say what went wrong, and where the server is.
  *
- *     PROGRAM [OPTION-FILE [SCHEMA]]
+ *     ROWLOCK_URL=mysql://user@host/schema PROGRAM
+ *     PROGRAM OPTION-FILE [SCHEMA]
  *
- * OPTION-FILE is one that the mysql client would read, groups [client] and [rowlock]; where
- * none is given, the usual ones are read, and then ROWLOCK_URL.
+ * Without ROWLOCK_URL the usual option files say where; OPTION-FILE is one that the mysql client
+ * would read, too, groups [client] and [rowlock].
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -20,7 +21,8 @@ static inline rowlock_client_options example_options(int argc, char **argv)
     return (rowlock_client_options){
         .url = argc > 1 ? NULL : getenv("ROWLOCK_URL"),
         .defaults_file = argc > 1 ? argv[1] : NULL,
-        .read_defaults = argc<2, .schema = argc> 2 ? argv[2] : NULL, /* "rowlock" */
+        .read_defaults = argc < 2,
+        .schema = argc > 2 ? argv[2] : NULL, /* "rowlock" */
     };
 }
 

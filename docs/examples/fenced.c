@@ -6,30 +6,21 @@
  * prepare makes a table of invoices and fences it. work, on any number of hosts, bills them one by
  * one: the first does it, the others wait; if it is killed, or stopped and started again, another
  * goes on, and the one that comes back writes nothing (exit status 75). Without a word: all three.
+ *
+ *     cc fenced.c -o fenced $(pkg-config --cflags --libs rowlock libmariadb)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./fenced
  */
 #include <string.h>
 #include <time.h>
 
 #include <rowlock/rowlock_mysql.h>
 
-#include "example.h"
+#include "example_mysql.h"
 #include <rowlock/rowlock_admin.h>
 
 #define INVOICES 40
 
 static rowlock_error err;
-
-static MYSQL *connect_own(const rowlock_client_options *options)
-{
-    MYSQL *mysql = mysql_init(NULL);
-    if (options->defaults_file)
-        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, options->defaults_file);
-    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "client");
-    if (mysql_real_connect(mysql, NULL, NULL, NULL, NULL, 0, NULL, 0))
-        return mysql;
-    fprintf(stderr, "cannot connect: %s\n", mysql_error(mysql));
-    exit(69);
-}
 
 /* SQLSTATE RLLST: the triggers of the fence. */
 static void sql(MYSQL *mysql, const char *text)
@@ -109,7 +100,7 @@ static void work(rowlock_client *client, MYSQL *mysql)
 /* A program that has never heard of the lock. */
 static void old_program(const rowlock_client_options *options)
 {
-    MYSQL *mysql = connect_own(options);
+    MYSQL *mysql = example_connect(options);
     expect(mysql_query(mysql, "DELETE FROM rowlock_fenced.invoice") != 0, "it is refused");
     printf("refused: %s\n", mysql_error(mysql));
     mysql_close(mysql);
@@ -121,7 +112,7 @@ int main(int argc, char **argv)
     const char *word = argc > 3 ? argv[3] : "";
     rowlock_client *client = NULL;
     must(rowlock_client_open(&options, &client, &err), &err);
-    MYSQL *mysql = connect_own(&options);
+    MYSQL *mysql = example_connect(&options);
     if (!*word || strcmp(word, "prepare") == 0)
         prepare(client, mysql);
     if (!*word || strcmp(word, "work") == 0)

@@ -1,6 +1,9 @@
 /*
  * What an administrator's program does: make the schema, look at the server, list,
  * break, read the history, tidy up.
+ *
+ *     cc housekeeping.c -o housekeeping $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./housekeeping
  */
 #include <string.h>
 

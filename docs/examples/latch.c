@@ -2,6 +2,9 @@
  * Wait until all have said that they are done: three shards are loaded, each by somebody else, and
  * the report is made when all of them are. Who loads the third one is a member of the latch: if it
  * died, those who wait would be told.
+ *
+ *     cc latch.c -o latch $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./latch
  */
 #include "example.h"
 #include <rowlock/rowlock_latch.h>

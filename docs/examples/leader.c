@@ -1,6 +1,9 @@
 /*
  * A leader tells others where it is: it holds a lease and has published an address, which is there
  * for all to read as long as the lease is held. An observer waits for each change.
+ *
+ *     cc leader.c -o leader $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./leader
  */
 #include "example.h"
 #include <rowlock/rowlock_leader.h>

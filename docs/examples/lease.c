@@ -1,6 +1,9 @@
 /*
  * A lease around a piece of work: wait for it, work while it is held, hear of a loss at once,
  * give it back with a word for the history.
+ *
+ *     cc lease.c -o lease $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./lease
  */
 #include <poll.h>
 

@@ -2,6 +2,9 @@
  * Brings a program's own schema up to date when it starts, however many of it start at once: files
  * 0001_..., 0002_... under a lock. Here they are written first; then one of them fails, is mended,
  * and goes on where it stopped.
+ *
+ *     cc migrate.c -o migrate $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./migrate
  */
 #include <string.h>
 #include <unistd.h>
@@ -67,7 +70,7 @@ static void migrate(rowlock_client *client, rowlock_migrations_options options)
                "INSERT INTO example_odrer VALUES (1);\n");
     rowlock_status status = rowlock_migrations_apply(client, &options, &result, &err);
     printf("%s: %s\n", rowlock_status_name(status), err.message);
-    expect(status == ROWLOCK_SERVER && result.applied == 0, "the server refused a statement");
+    expect(status == ROWLOCK_FAILED && result.applied == 0, "the server refused a statement");
     expect(show(client, &options) == ROWLOCK_MIGRATIONS_STOPPED, "the history says where");
 
     write_file(options.folder, "0001_example.sql",
@@ -96,6 +99,19 @@ static void migrate(rowlock_client *client, rowlock_migrations_options options)
          &err);
 }
 
+/* A real program's schema is its own; this one borrows rowlock's. */
+static const char *borrowed_schema(const rowlock_client_options *options)
+{
+    static char schema[65];
+    const char *server = options->url ? strstr(options->url, "://") : NULL;
+    const char *path = server ? strchr(server + 3, '/') : NULL;
+    if (options->schema)
+        return options->schema;
+    snprintf(schema, sizeof schema, "%.*s", path ? (int)strcspn(path + 1, "?") : 0,
+             path ? path + 1 : "");
+    return *schema ? schema : "rowlock";
+}
+
 int main(int argc, char **argv)
 {
     const rowlock_client_options options = example_options(argc, argv);
@@ -103,10 +119,8 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/rowlock-example-XXXXXX";
     expect(mkdtemp(folder) != NULL, "a folder for the files");
     must(rowlock_client_open(&options, &client, &err), &err);
-    /* A real program's schema is its own; this one borrows rowlock's. */
     migrate(client, (rowlock_migrations_options){.folder = folder,
-                                                 .schema = options.schema ? options.schema
-                                                                          : "rowlock",
+                                                 .schema = borrowed_schema(&options),
                                                  .table = "example_history",
                                                  .lock = "example migrations",
                                                  .wait_ms = 60000});

@@ -1,8 +1,11 @@
 /*
  * Once in a period: a report for each hour, made by whichever host comes first. Two hosts come;
  * the first one fails, the second one makes the report, in the transaction that says so.
+ *
+ *     cc once.c -o once $(pkg-config --cflags --libs rowlock libmariadb)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./once
  */
-#include "example.h"
+#include "example_mysql.h"
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_once.h>
 
@@ -44,18 +47,6 @@ static void sql(MYSQL *mysql, const char *statement)
         fprintf(stderr, "%s: %s\n", statement, mysql_error(mysql));
         exit(1);
     }
-}
-
-static MYSQL *connect_own(const rowlock_client_options *options)
-{
-    MYSQL *mysql = mysql_init(NULL);
-    if (options->defaults_file)
-        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, options->defaults_file);
-    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "client");
-    if (mysql_real_connect(mysql, NULL, NULL, NULL, NULL, 0, NULL, 0))
-        return mysql;
-    fprintf(stderr, "cannot connect: %s\n", mysql_error(mysql));
-    exit(69);
 }
 
 /* The report and "done" are committed together, or not at all. */
@@ -104,7 +95,7 @@ int main(int argc, char **argv)
     rowlock_client *client = NULL;
     const rowlock_client_options options = example_options(argc, argv);
     must(rowlock_client_open(&options, &client, &err), &err);
-    MYSQL *mysql = connect_own(&options);
+    MYSQL *mysql = example_connect(&options);
     sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
     sql(mysql, "CREATE TABLE rowlock_example.report (made_at DATETIME)");
 

@@ -1,6 +1,9 @@
 /*
  * Row locks: several names at once without deadlock, a try that finds them taken, a wait that
  * another thread ends.
+ *
+ *     cc rowlocks.c -o rowlocks $(pkg-config --cflags --libs rowlock) -pthread
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./rowlocks
  */
 #include <pthread.h>
 

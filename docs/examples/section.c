@@ -1,6 +1,9 @@
 /*
  * The optimistic section: nothing is held while working; the change is final only if nobody
  * changed the version meanwhile.
+ *
+ *     cc section.c -o section $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./section
  */
 #include "example.h"
 

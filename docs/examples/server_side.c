@@ -2,6 +2,9 @@
  * What the server does by itself: the stored procedures, and the event that sweeps, installed,
  * looked at and taken away again. Where others have installed them they are brought up to date, and
  * stay. An administrator's program, as housekeeping.c is.
+ *
+ *     cc server_side.c -o server_side $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./server_side
  */
 #include <string.h>
 

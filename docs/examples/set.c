@@ -1,5 +1,8 @@
 /*
  * Several names at once, all or none: some of them alone, one together with other readers.
+ *
+ *     cc set.c -o set $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./set
  */
 #include "example.h"
 

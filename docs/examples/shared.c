@@ -1,5 +1,8 @@
 /*
  * Readers and a writer: who only reads shares the lock with other readers; who writes has it alone.
+ *
+ *     cc shared.c -o shared $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./shared
  */
 #include "example.h"
 

@@ -1,6 +1,9 @@
 /*
  * At most so many at once: each holder has a slot of its own, with a number and a token. Here the
  * number is that of the folder into which it downloads.
+ *
+ *     cc slots.c -o slots $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./slots
  */
 #include "example.h"
 #include <rowlock/rowlock_admin.h>

@@ -1,10 +1,12 @@
 /*
  * Locks and rows that commit together, on the program's own connection.
+ *
+ *     cc transaction.c -o transaction $(pkg-config --cflags --libs rowlock libmariadb)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./transaction
  */
 #include <rowlock/rowlock_latch.h>
-#include <rowlock/rowlock_mysql.h>
 
-#include "example.h"
+#include "example_mysql.h"
 
 static rowlock_error err;
 
@@ -14,18 +16,6 @@ static void sql(MYSQL *mysql, const char *text)
         return;
     fprintf(stderr, "%s: %s\n", text, mysql_error(mysql));
     exit(1);
-}
-
-static MYSQL *connect_own(const rowlock_client_options *options)
-{
-    MYSQL *mysql = mysql_init(NULL);
-    if (options->defaults_file)
-        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, options->defaults_file);
-    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "client");
-    if (mysql_real_connect(mysql, NULL, NULL, NULL, NULL, 0, NULL, 0))
-        return mysql;
-    fprintf(stderr, "cannot connect: %s\n", mysql_error(mysql));
-    exit(69);
 }
 
 /* The lock is the transaction's: it ends with COMMIT or ROLLBACK, and needs no release. */
@@ -104,7 +94,7 @@ int main(int argc, char **argv)
     const rowlock_client_options options = example_options(argc, argv);
     rowlock_client *client = NULL;
     must(rowlock_client_open(&options, &client, &err), &err);
-    MYSQL *mysql = connect_own(&options);
+    MYSQL *mysql = example_connect(&options);
     sql(mysql, "CREATE DATABASE IF NOT EXISTS rowlock_example");
     sql(mysql, "USE rowlock_example");
     sql(mysql, "CREATE TABLE IF NOT EXISTS example_ledger (total INT NOT NULL)");

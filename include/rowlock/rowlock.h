@@ -52,6 +52,14 @@
  *     }
  *     rowlock_client_close(client);
  *
+ *   And in C++:
+ *     rowlock_error err{};
+ *     rowlock_client_options options{};
+ *     options.url = "mysql://batch@db1/rowlock";
+ *     rowlock_client *client = nullptr;
+ *     if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK)
+ *         std::fprintf(stderr, "%s\n", err.message);
+ *
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
  *   and waiters; rowlock_latch.h has latches, rowlock_barrier.h barriers, rowlock_leader.h
@@ -64,12 +72,11 @@
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
  *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
  *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
- *   Option structs are valid when zeroed; NULL options mean all defaults. Set
- *   the `reserved` members of option structs to zero; those of results are room
- *   for later versions: do not read them. Durations carry their unit in their
- *   name. Destructors take NULL. A client may be used by any number of threads at
- *   once; a hold may be read (token, check, remaining ...) by any thread, and
- *   is released once.
+ *   Option structs are valid when zeroed (`= {0}`, in C++ `{}`); NULL options mean all defaults.
+ * Set the `reserved` members of option structs to zero; those of results are room for later
+ * versions: do not read them. Durations carry their unit in their name. Destructors take NULL. A
+ * client may be used by any number of threads at once; a hold may be read (token, check, remaining
+ * ...) by any thread, and is released once.
  *
  * STATUSES THAT ANY CALL MAY ANSWER
  *   The comment of a call lists the statuses that are special to it, one on a
@@ -169,7 +176,8 @@ extern "C" {
     X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
     X(SERVER, 19, 67, "the server answered with an error this program does not expect")            \
     X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")                   \
-    X(FROZEN, 21, 80, "the name is frozen: nobody gets it before it is thawed")
+    X(FAILED, 21, 81, "a statement of a migration failed")                                         \
+    X(FROZEN, 22, 80, "the name is frozen: nobody gets it before it is thawed")
 
 typedef enum rowlock_status {
 #define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,
@@ -300,8 +308,8 @@ typedef struct rowlock_tls_options {
 typedef struct rowlock_client_options {
     /*
      * mysql://[user[:password]@][host][:port][/schema][?key=value&...], parts
-     * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with a unit:
-     * 250ms, 5s, 5m, 2h), waiting (auto or poll), via (tables or procedures), protocol (tcp or
+     * percent-encoded; keys: socket, connect-timeout and retry (milliseconds, or with units:
+     * 250ms, 5s, 1h30m), waiting (auto or poll), via (tables or procedures), protocol (tcp or
      * socket), tls (off, preferred, required, verify-ca or verify-identity), tls-ca, tls-cert,
      * tls-key, tls-fingerprint, tls-crl.
      * Members below override parts of the URL where they are set.
@@ -317,7 +325,9 @@ typedef struct rowlock_client_options {
      * Option files as the mysql client reads them, groups [client] and
      * [rowlock]. `defaults_file` reads that file alone; `read_defaults` reads
      * the usual ones. Their `reconnect` is ignored (a silent reconnect would
-     * lose a lock).
+     * lose a lock). Where the host is the URL's, user and password are not those of
+     * these groups, which mean another server, but of the URL, or of a group that
+     * is called as the host ([db1]; not in a file that another one includes).
      */
     const char *defaults_file;
     bool read_defaults;
@@ -822,7 +832,10 @@ typedef struct rowlock_totals {
 
 /* A latch is HELD while it is closed, else FREE (rowlock_latch_get() tells an open one from a
  * broken one). Its token is its generation, 0 where it was not set yet; owner, owner_label and
- * acquired_at say who set it and when, owner_label of a broken one who broke it. */
+ * acquired_at say who set it and when, owner_label of a broken one who broke it.
+ * A row lock that is held unfenced or shared publishes no holder. rowlock_list_one() says that it
+ * is HELD, with the token 0 and nothing of the holder, where this user may lock its row (on MySQL,
+ * not one with SELECT alone); rowlock_list_get() does not see it. */
 typedef struct rowlock_info {
     const char *name;
     rowlock_mode mode;

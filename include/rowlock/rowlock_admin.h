@@ -37,11 +37,13 @@ typedef struct rowlock_history_options {
     const char *name;   /* NULL: every lock */
     const char *prefix; /* locks whose names begin with it (as in rowlock_list_options); NULL: every
                            lock. Not beside `name` */
-    const char *event;  /* only these, as in rowlock_event; NULL: all */
+    const char *event;  /* only these, as in rowlock_event, with commas between; NULL: all */
     int64_t since_ms;   /* of the last so many milliseconds, by the server's clock; 0: all; at most
                            10 years */
     size_t limit;       /* the newest so many; 0: 100; at most 100000 */
-    uint64_t reserved[4];
+    bool failed;        /* only what did not end well: a release with an exit status that is not 0,
+                           and expired, taken_over, broken, lost */
+    uint64_t reserved[3];
 } rowlock_history_options;
 
 /*
@@ -94,9 +96,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * A lease: its token is void at once, and its holder is told at its next renewal (TTL/3). Nobody
  * gets the lease (it is ROWLOCK_COOLING) before the holder's time would have been over, or the
  * holder has called rowlock_release(): so the holder's work does not run beside that of the next
- * holder. Breaking the lease once more does not shorten that. With `now` it is free at once, and
- * until the old holder hears of it two may work under the lock: only the token protects. `now` also
- * opens a lease that is cooling.
+ * holder. Breaking the lease once more does not shorten that. With `now` it is free at once, also
+ * where it was broken before, and until the old holder hears of it two may work under the lock:
+ * only the token protects. A lease that nobody holds, and that only at_least_ms keeps closed, opens
+ * at once.
  *
  * A lease with readers: all are broken. New readers may enter at once; a writer waits until each
  * broken reader has released it or its time is over (meanwhile it is held, not ROWLOCK_COOLING).
@@ -124,19 +127,16 @@ typedef struct rowlock_break_options {
 } rowlock_break_options;
 
 /*
- *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not; with
- *                wait_ms a lease that is cooling is waited for instead); the latch is not closed;
- *                it is not `token` that holds it, or `token` is given for a name with slots (break
- *                the slot, NAME#2); it changed hands just now; a transaction that fenced the lease,
- *                or counted the latch, is still open; or a row lock's connection is not seen to be
- *                its holder's. Nothing was broken
- *   NOT_FOUND    there is no such lock
- *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
- *   CANCELLED    the same, when `cancel` was fired
- *   DENIED       also: this user may not end the connection that holds the row lock
- *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer
- *   UNAVAILABLE  also: the lock is broken, and for reconnect_ms the server could not be asked
- *                whether it can be had
+ *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not); it was
+ *                broken already and is cooling (with wait_ms that is waited for instead); the latch
+ *                is not closed; it is not `token` that holds it, or `token` is given for a name
+ * with slots (break the slot, NAME#2); it changed hands just now; a transaction that fenced the
+ * lease, or counted the latch, is still open; or a row lock's connection is not seen to be its
+ * holder's. Nothing was broken NOT_FOUND    there is no such lock TIMEOUT      the lease is broken
+ * (or was cooling before), and still cooling after wait_ms CANCELLED    the same, when `cancel` was
+ * fired DENIED       also: this user may not end the connection that holds the row lock UNSUPPORTED
+ * a row lock, on a node of a cluster with many writers without single_writer UNAVAILABLE  also: the
+ * lock is broken, and for reconnect_ms the server could not be asked whether it can be had
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
                                                                const char *name,

@@ -47,14 +47,16 @@ typedef enum rowlock_migrations_event {
     ROWLOCK_MIGRATIONS_LOCKING = 0,   /* about to take the lock, which may mean to wait */
     ROWLOCK_MIGRATIONS_ENDING = 1,    /* waits for the end of a dead migrator's connection */
     ROWLOCK_MIGRATIONS_STATEMENT = 2, /* about to run one */
-    ROWLOCK_MIGRATIONS_APPLIED = 3    /* a file is done */
+    ROWLOCK_MIGRATIONS_APPLIED = 3,   /* a file is done */
+    ROWLOCK_MIGRATIONS_REPAIRED = 4   /* a file's record was set right */
 } rowlock_migrations_event;
 
 /* Strings are "" where there is nothing to say, and valid during the call only. */
 typedef struct rowlock_migrations_progress {
     rowlock_migrations_event event;
     const char *name;       /* the lock's, or the file's */
-    const char *statement;  /* its first line; the next ones, too, where that is one word */
+    const char *statement;  /* its first line; the next ones, too, where that is one word. REPAIRED:
+                               what was set right */
     unsigned step;          /* 1 .. steps */
     unsigned steps;         /* of the file */
     unsigned file;          /* 1 .. files */
@@ -110,8 +112,9 @@ typedef struct rowlock_migrations_result {
  *                the transaction which it asks for, that ends in an open transaction, or that
  *                changes how quotes are read, is found while it runs: stopped, and the history says
  *                where
- *   SERVER       the server's answer to a statement
- *   DENIED       the server's answer to a statement, or this user may not use the history
+ *   FAILED       the server's answer to a statement, whose number and SQLSTATE the error has:
+ *                stopped, and the history says where
+ *   DENIED       this user may not use the history
  *   SCHEMA       there is no such schema
  *   DAMAGED      the table is no history of rowlock's
  *   SYSTEM       also: the folder or a file cannot be read

@@ -984,11 +984,12 @@ BEGIN
     ELSEIF v_first AND @rowlock_break_token <> v_version THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('%s has the token ', v_version, ', not ', @rowlock_break_token,
             '; nothing was broken'));
-    ELSEIF v_status = 'free' AND v_closed > v_now AND p_now AND v_kind = 'optimistic' THEN
-        {{lease_open(seen = v_version, id = v_id, now = v_now)}};
     ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
-        CALL rl_signal('RLBSY', p_name, CONCAT('%s is not held; it is cooling for another ',
-            FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
+        {{lease_open(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
+        IF ROW_COUNT() = 0 THEN
+            CALL rl_signal('RLBSY', p_name, CONCAT('%s was broken, and its old holder may still work for another ',
+                FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
+        END IF;
     ELSEIF v_status = 'shared' AND v_readers > 0 THEN
         {{shared_break(seen = v_version, id = v_id, now = v_now)}};
         IF p_now THEN

@@ -113,7 +113,8 @@ static rowlock_status ask_holder(asking *a, const rowlock_info *info, bool *done
 {
     a->version = info->token;
     a->of_connection = info->kind == ROWLOCK_KIND_ROW;
-    if (info->state != ROWLOCK_HELD)
+    /* (A row lock without a token: its holder is not published.) */
+    if (info->state != ROWLOCK_HELD || info->token == 0)
         return nobody(a->name, a->of_connection, err);
     RL_TRY(put(a, info->token, done, err));
     if (*done)

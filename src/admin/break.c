@@ -116,13 +116,20 @@ static rowlock_status break_readers(const breaking *b, rowlock_error *err)
                          readers, &done, err);
 }
 
-/* Not held, but cooling: its time is not waited for. */
-static rowlock_status open_cooling(const breaking *b, rowlock_error *err)
+/* Not held, but cooling: its time is not waited for. A break keeps it closed, unless that is to be
+ * opened, too. */
+static rowlock_status open_cooling(const breaking *b, bool *opened, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(b->v.version), rl_u64(b->v.id)};
+    const rl_value values[] = {rl_u64(b->options->now), rl_u64(b->v.version), rl_u64(b->v.id)};
     rl_done done = {0};
+    victim now = {0};
     RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_OPEN, values, &done, err));
-    return done.rows > 0 ? ROWLOCK_OK : changed_hands(b, err);
+    *opened = done.rows > 0;
+    if (*opened)
+        return ROWLOCK_OK;
+    RL_TRY(find_victim(b, &now, err));
+    const bool same = !now.held && now.version == b->v.version && now.cooling_us > 0;
+    return same && !b->options->now ? ROWLOCK_OK : changed_hands(b, err);
 }
 
 /* Its holder may open it before its time. */
@@ -293,23 +300,22 @@ static void record_broken(const breaking *b)
     rl_client_record(b->client, &event);
 }
 
-/* A cooling one opens by itself: at once where that is asked for, or it is waited for. */
+/* A cooling one is opened; where it was broken before, it is waited for. */
 static rowlock_status not_held(const breaking *b, rowlock_error *err)
 {
     const bool cooling = b->v.cooling_us > 0;
-    if (cooling && b->options->now) {
-        RL_TRY(open_cooling(b, err));
+    bool opened = false;
+    if (cooling)
+        RL_TRY(open_cooling(b, &opened, err));
+    if (opened)
         record_broken(b);
-        return ROWLOCK_OK;
-    }
-    if (cooling && b->options->wait_ms != 0)
+    if (opened || (cooling && b->options->wait_ms != 0))
         return ROWLOCK_OK;
     if (cooling)
-        return rl_fail(
-            err, ROWLOCK_BUSY,
-            "'%s' is not held; it is cooling (it was broken, or released with --at-least) and "
-            "opens by itself within %.3f s; --now opens it at once",
-            b->name, (double)b->v.cooling_us / 1e6);
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' was broken, and its old holder may still work: it is cooling for "
+                       "another %.3f s, or until that one has ended; --now opens it at once",
+                       b->name, (double)b->v.cooling_us / 1e6);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is not held%s; there is nothing to break", b->name,
                    b->v.kind->of_connection ? " (as far as is published: an unfenced holder is not)"
                                             : "");

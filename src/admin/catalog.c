@@ -245,18 +245,32 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     return ROWLOCK_OK;
 }
 
-/* A row lock that says it is held: only its row knows. */
-static rowlock_status probe_row_locks(rl_list *list, rowlock_error *err)
+/* By somebody who is not published; what the row says is of the last one who was. */
+static void say_unseen(rowlock_info *info)
+{
+    info->state = ROWLOCK_HELD;
+    info->owner = info->owner_label = info->acquired_at = "";
+    info->connection_id = 0;
+    info->held_ms = -1;
+    info->token = 0;
+}
+
+/* Of a row lock only its row knows whether it is held. In a list those are probed that say so; of
+ * one alone (`one`) also whether it is held unfenced or shared, which publishes nothing. */
+static rowlock_status probe_row_locks(rl_list *list, bool one, rowlock_error *err)
 {
     listed *items = list->items;
     for (size_t i = 0; i < list->count; i++) {
         rowlock_info *info = &items[i].info;
-        if (info->mode != ROWLOCK_PESSIMISTIC || info->state != ROWLOCK_HELD)
+        const bool published = info->state == ROWLOCK_HELD;
+        if (info->kind != ROWLOCK_KIND_ROW || (!published && !one))
             continue;
-        bool locked = true;
+        bool locked = published;
         RL_TRY(rl_row_probe(list->client, &list->budget, items[i].id, &locked, err));
-        if (!locked)
+        if (published && !locked)
             info->state = ROWLOCK_EXPIRED;
+        if (!published && locked)
+            say_unseen(info);
     }
     return ROWLOCK_OK;
 }
@@ -272,7 +286,7 @@ static rowlock_status read_infos(rl_list *list, const char *name,
                              rl_u64(options->limit ? options->limit : LIST_DEFAULT), rl_u64(open)};
     RL_TRY(rl_list_read(list, name ? RL_SQL_LIST_NAME : RL_SQL_LIST_NAMES, name ? one : many,
                         add_info, err));
-    RL_TRY(probe_row_locks(list, err));
+    RL_TRY(probe_row_locks(list, name != NULL, err));
     if (name && list->count == 0)
         return rl_fail(err, ROWLOCK_NOT_FOUND,
                        "there is no lock '%s' (it was never used, or is purged)", name);
@@ -327,7 +341,7 @@ rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_
     const char *begin = options->prefix ? options->prefix : "";
     const rl_value values[] = {rl_text(options->name ? options->name : begin),
                                rl_text(options->event ? options->event : ""),
-                               rl_u64((uint64_t)options->since_ms * 1000),
+                               rl_u64(options->failed), rl_u64((uint64_t)options->since_ms * 1000),
                                rl_u64(options->limit ? options->limit : HISTORY_DEFAULT)};
     rowlock_history *history = rl_list_new(client, sizeof *history, sizeof(rowlock_event), err);
     if (!history)

@@ -88,9 +88,8 @@ const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
     return waiters ? waiters->hidden : "";
 }
 
-static bool is_event(const char *word)
+static bool is_event(const char *word, size_t length)
 {
-    const size_t length = strlen(word);
     for (const char *at = events; *at; at += strcspn(at, ", "), at += strspn(at, ", "))
         if (strcspn(at, ", ") == length && strncmp(at, word, length) == 0)
             return true;
@@ -99,9 +98,13 @@ static bool is_event(const char *word)
 
 static rowlock_status check_events(const rowlock_history_options *options, rowlock_error *err)
 {
-    if (options->event && !is_event(options->event))
-        return rl_fail(err, ROWLOCK_INVALID, "there is no event '%.40s'; there are %s",
-                       options->event, events);
+    for (const char *word = options->event; word;) {
+        const size_t length = strcspn(word, ",");
+        if (!is_event(word, length))
+            return rl_fail(err, ROWLOCK_INVALID, "there is no event '%.*s'; there are %s",
+                           length < 40 ? (int)length : 40, word, events);
+        word = word[length] ? word + length + 1 : NULL;
+    }
     if (options->since_ms < 0 || options->since_ms > SINCE_MOST_MS)
         return rl_fail(err, ROWLOCK_INVALID, "since_ms is from 0 to 10 years");
     if (options->name && options->prefix)

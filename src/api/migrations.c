@@ -35,6 +35,7 @@ static rowlock_status check_options(rowlock_migrations_options *options, rowlock
         return rl_fail(err, ROWLOCK_INVALID, "the schema that is to be migrated was not given");
     if (strlen(options->schema) > 256)
         return rl_fail(err, ROWLOCK_INVALID, "the schema's name is too long");
+    RL_TRY(rl_schema_is_ours(options->schema, err));
     if (options->table_wait_ms < 0 || options->table_wait_ms > TABLE_WAIT_MOST_MS)
         return rl_fail(err, ROWLOCK_INVALID, "table_wait of %" PRId64 " ms is not 0 to a year",
                        options->table_wait_ms);
@@ -340,6 +341,16 @@ void rowlock_migrations_free(rowlock_migrations_list *list)
 
 /* ---------------------------------------------------------------------------- repair */
 
+static void tell_repaired(job *j, uint64_t version, const char *name, const char *what,
+                          unsigned *repaired)
+{
+    ++*repaired;
+    rl_tell(&j->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_REPAIRED,
+                                                     .name = name,
+                                                     .version = version,
+                                                     .statement = what});
+}
+
 static rl_record record_for(const rl_file *file, unsigned done)
 {
     rl_record record = {.version = file->version,
@@ -378,8 +389,15 @@ static rowlock_status repair_done(job *j, const rowlock_migrations_repair_option
         return rl_fail(err, ROWLOCK_INVALID, "%s has %u statements, not %u", found->file->name,
                        found->file->steps, repair->done);
     const rl_record record = record_for(found->file, repair->done);
-    ++*repaired;
-    return rl_ledger_note(&j->site, NULL, &record, err);
+    char what[80];
+    if (record.applied)
+        snprintf(what, sizeof what, "counts as applied");
+    else
+        snprintf(what, sizeof what, "the next run goes on behind statement %u of %u", repair->done,
+                 found->file->steps);
+    RL_TRY(rl_ledger_note(&j->site, NULL, &record, err));
+    tell_repaired(j, found->version, found->file->name, what, repaired);
+    return ROWLOCK_OK;
 }
 
 /* An applied file that was changed, or one that was applied before rowlock came. */
@@ -394,11 +412,17 @@ static rowlock_status repair_file(job *j, const rowlock_migrations_repair_option
     if (!adopt && !add)
         return ROWLOCK_OK;
     const rl_record record = record_for(file, file->steps);
-    ++*repaired;
-    if (adopt)
-        return rl_ledger_adopt(&j->site, file->name, &record, err);
-    RL_TRY(rl_ledger_begin(&j->site, entry->version, file->name, err));
-    return rl_ledger_note(&j->site, NULL, &record, err);
+    if (adopt) {
+        RL_TRY(rl_ledger_adopt(&j->site, file->name, &record, err));
+    } else {
+        RL_TRY(rl_ledger_begin(&j->site, entry->version, file->name, err));
+        RL_TRY(rl_ledger_note(&j->site, NULL, &record, err));
+    }
+    tell_repaired(j, entry->version, file->name,
+                  adopt ? "what the file says now counts as what was applied"
+                        : "counts as applied, without having been run",
+                  repaired);
+    return ROWLOCK_OK;
 }
 
 static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired,
@@ -406,8 +430,10 @@ static rowlock_status repair_forget(job *j, uint64_t version, unsigned *repaired
 {
     for (size_t i = 0; i < j->plan.count; i++)
         if (j->plan.entries[i].version == version && j->plan.entries[i].record) {
-            ++*repaired;
-            return rl_ledger_forget(&j->site, version, err);
+            RL_TRY(rl_ledger_forget(&j->site, version, err));
+            tell_repaired(j, version, j->plan.entries[i].record->name,
+                          "is not in the history any more", repaired);
+            return ROWLOCK_OK;
         }
     return rl_fail(err, ROWLOCK_NOT_FOUND, "the history has no number %" PRIu64, version);
 }

@@ -5,10 +5,12 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "base/url.h"
+#include "db/login.h"
 #include "kind/leader.h"
 #include "kind/row.h"
 
@@ -46,6 +48,17 @@ rowlock_status rl_plain_check(const char *what, const char *name, rowlock_error 
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_INVALID, "%s's name '%s' is not 1 to 64 letters, digits, _ or $",
                    what, name);
+}
+
+rowlock_status rl_schema_is_ours(const char *name, rowlock_error *err)
+{
+    static const char *const servers[] = {"mysql", "information_schema", "performance_schema",
+                                          "sys", "ndbinfo"};
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++)
+        if (strcasecmp(name, servers[i]) == 0)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "the schema '%s' is the server's own; use one of yours", name);
+    return ROWLOCK_OK;
 }
 
 /* The member where it is set, else the URL's part. */
@@ -91,7 +104,8 @@ static rowlock_status merge(const rowlock_client_options *options, const rl_url 
     if (params->port > 65535)
         return rl_fail(err, ROWLOCK_INVALID, "the port %u is not 1 to 65535", params->port);
     RL_TRY(merge_times(options, url, params, err));
-    return rl_plain_check("the schema", params->schema, err);
+    RL_TRY(rl_plain_check("the schema", params->schema, err));
+    return rl_schema_is_ours(params->schema, err);
 }
 
 /* Two ways, of the numbers 1 and 2; 0: neither the caller nor the URL says which. */
@@ -160,6 +174,17 @@ static rowlock_status check_option_file(const char *file, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* An option file's password is for the server that the file means, not for one that a URL names:
+ * that has its login in the URL, or in a group of the host's name. */
+static rowlock_status merge_login(const rowlock_client_options *options, const rl_url *url,
+                                  rl_params *params, rowlock_error *err)
+{
+    params->own_login = url->host && !options->host;
+    if (params->own_login && !rl_login_of_group(params, url->host))
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    return ROWLOCK_OK;
+}
+
 static rowlock_status resolve(const rowlock_client_options *options, rl_params *params,
                               rowlock_waiting *waiting, rowlock_error *err)
 {
@@ -171,6 +196,7 @@ static rowlock_status resolve(const rowlock_client_options *options, rl_params *
     RL_TRY(merge_tls(options, &url, &params->tls, err));
     RL_TRY(check_option_file(params->defaults_file, err));
     RL_TRY(check_option_file(params->defaults_extra_file, err));
+    RL_TRY(merge_login(options, &url, params, err));
     if (options->reconnect_ms < 0 || options->reconnect_ms > RECONNECT_MAX_MS)
         return rl_fail(err, ROWLOCK_INVALID, "reconnect_ms of %" PRId64 " is not 0 to %d",
                        options->reconnect_ms, RECONNECT_MAX_MS);

@@ -25,6 +25,8 @@ rowlock_status rl_range_check(const char *what, int64_t ms, int64_t least, int64
 
 /* INVALID: "the schema" has not 1 to 64 letters, digits, _ or $. */
 rowlock_status rl_plain_check(const char *what, const char *name, rowlock_error *err) RL_MUST_USE;
+/* INVALID: the schema is the server's own. */
+rowlock_status rl_schema_is_ours(const char *name, rowlock_error *err) RL_MUST_USE;
 
 /* Checks a wait, a TTL, ... and fills defaults in. */
 rowlock_status rl_options_acquire(const rowlock_acquire_options *options,

@@ -103,25 +103,43 @@ static const char **text_member(rl_url *url, const char *key)
     return NULL;
 }
 
-/* Milliseconds, or a number with a unit. */
-static bool duration(char *text, int64_t most_ms, int64_t *ms)
+/* Of the unit at `text`, of so many bytes; 0: it is none. */
+static int64_t unit_ms(const char *text, size_t length)
 {
     static const struct {
         const char *name;
         int64_t ms;
-    } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
-    char *unit = text + strspn(text, "0123456789");
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(unit, units[i].name) != 0)
-            continue;
-        *unit = '\0';
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strlen(units[i].name) == length && strncmp(text, units[i].name, length) == 0)
+            return units[i].ms;
+    return 0;
+}
+
+/* Milliseconds, or numbers with a unit each, the larger one first: 1h30m. */
+static bool duration(char *text, int64_t most_ms, int64_t *ms)
+{
+    static const char digits[] = "0123456789";
+    int64_t total = 0;
+    if (!text[strspn(text, digits)])
+        return number(text, most_ms, ms);
+    for (int64_t before = INT64_MAX; *text;) {
+        char *word = text + strspn(text, digits);
+        char *next = word + strcspn(word, digits);
+        const int64_t unit = unit_ms(word, (size_t)(next - word));
         int64_t count;
-        if (!number(text, most_ms / units[i].ms, &count))
+        if (unit == 0 || unit >= before)
             return false;
-        *ms = count * units[i].ms;
-        return true;
+        *word = '\0';
+        if (!number(text, (most_ms - total) / unit, &count))
+            return false;
+        total += count * unit;
+        before = unit;
+        /* (What follows begins with a digit, and the unit is read already.) */
+        text = next;
     }
-    return false;
+    *ms = total;
+    return true;
 }
 
 /* `rest`: the options behind it; NULL: none are. */

@@ -36,19 +36,39 @@ static bool is_called(const cli_option *option, char letter, const char *name, s
            strncmp(option->name, name, length) == 0;
 }
 
-/* The command's own options come first. */
-static bool find(args *self, char letter, const char *name, size_t length)
+const cli_option *cli_option_at(const cli_command *command, size_t i)
 {
     static const cli_option help[] = {{'?', "help", CLI_HELP, .at = 0}, {0}};
-    const cli_option *const tables[] = {self->command->options, cli_connection_options, help};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        for (const cli_option *option = tables[i]; option->kind; option++) {
-            self->option = option;
-            if (is_called(option, letter, name, length))
-                return true;
-        }
-    }
-    return false;
+    const cli_option *const tables[] = {command->options, cli_connection_options, help};
+    for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
+        for (const cli_option *option = tables[table]; option->kind; option++)
+            if (i-- == 0)
+                return option;
+    return NULL;
+}
+
+const cli_option *cli_find_option(const cli_command *command, char letter, const char *name,
+                                  size_t length)
+{
+    const cli_option *option;
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++)
+        if (is_called(option, letter, name, length))
+            return option;
+    return NULL;
+}
+
+bool cli_is_connection(const cli_option *option)
+{
+    const cli_option *at = cli_connection_options;
+    while (at->kind && at != option)
+        at++;
+    return at->kind != 0;
+}
+
+static bool find(args *self, char letter, const char *name, size_t length)
+{
+    self->option = cli_find_option(self->command, letter, name, length);
+    return self->option != NULL;
 }
 
 static bool takes_nothing(const cli_option *option)
@@ -57,12 +77,15 @@ static bool takes_nothing(const cli_option *option)
            option->kind == CLI_OWN_FLAG || option->kind == CLI_HELP;
 }
 
+bool cli_wants_value(const cli_option *option)
+{
+    return !takes_nothing(option) && option->kind != CLI_SWITCH && option->kind != CLI_OWN_ATTACHED;
+}
+
 /* The next argument as the option's value, where it has none yet and there must be one. */
 static bool find_value(args *self)
 {
-    const cli_kind kind = self->option->kind;
-    if (self->value || takes_nothing(self->option) || kind == CLI_SWITCH ||
-        kind == CLI_OWN_ATTACHED)
+    if (self->value || !cli_wants_value(self->option))
         return true;
     if (self->i >= self->argc)
         return false;
@@ -219,7 +242,7 @@ static bool take_duration(const cli_option *option, int64_t *ms, const char *val
         return true;
     }
     if (!cli_duration(value, ms))
-        return !cli_usage("--%s wants a duration such as 30s, 5m, 2h, 1d or 250ms%s%s, not '%s'",
+        return !cli_usage("--%s wants a duration such as 30s, 5m, 1h30m, 1d or 250ms%s%s, not '%s'",
                           option->name, word ? ", or " : "", word ? word : "", value);
     if (*ms < (int64_t)option->least || (option->most && *ms > (int64_t)option->most))
         return !cli_usage("--%s %s, not '%s'", option->name, option->wants, value);
@@ -237,8 +260,7 @@ static bool take_word(const cli_option *option, int *to, const char *value)
     return true;
 }
 
-/* False: it has complained. */
-static bool take(const cli_option *option, void *into, const char *value)
+bool cli_take(const cli_option *option, void *into, const char *value)
 {
     void *to = (char *)into + option->at;
     switch (option->kind) {
@@ -298,7 +320,7 @@ bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_stat
             *exit_status = 0;
             return false;
         }
-        if (!take(self.option, context, self.value))
+        if (!cli_take(self.option, context, self.value))
             return false;
     }
     if (command->first_ends) {

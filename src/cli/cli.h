@@ -92,14 +92,16 @@ typedef struct cli_command {
 
 /* docs/help */
 extern const char cli_help_ask[], cli_help_barrier[], cli_help_bench[], cli_help_break[],
-    cli_help_check[], cli_help_doctor[], cli_help_fence[], cli_help_freeze[], cli_help_grants[],
-    cli_help_history[], cli_help_init[], cli_help_latch[], cli_help_lead[], cli_help_leader[],
-    cli_help_ls[], cli_help_metrics[], cli_help_migrate[], cli_help_once[], cli_help_rowlock[],
-    cli_help_run[], cli_help_show[], cli_help_slots[], cli_help_sweep[], cli_help_thaw[], cli_help_top[];
+    cli_help_doctor[], cli_help_fence[], cli_help_grants[], cli_help_history[], cli_help_init[],
+    cli_help_latch[], cli_help_lead[], cli_help_leader[], cli_help_ls[], cli_help_migrate[],
+    cli_help_once[], cli_help_rowlock[], cli_help_run[], cli_help_show[], cli_help_slots[],
+    cli_help_sweep[], cli_help_check[], cli_help_freeze[], cli_help_metrics[], cli_help_thaw[],
+    cli_help_top[], cli_help_commands[], cli_help_connection[];
 
-extern const cli_command cli_init, cli_run, cli_ls, cli_check, cli_metrics, cli_freeze, cli_thaw, cli_top,
-    cli_show, cli_history, cli_slots, cli_latch, cli_barrier, cli_lead, cli_leader, cli_ask,
-    cli_once, cli_sweep, cli_break, cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench;
+extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_slots, cli_latch,
+    cli_barrier, cli_lead, cli_leader, cli_ask, cli_once, cli_sweep, cli_break, cli_doctor,
+    cli_migrate, cli_fence, cli_grants, cli_bench, cli_complete, cli_check, cli_metrics, cli_freeze,
+    cli_thaw, cli_top;
 
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,
@@ -108,6 +110,22 @@ extern const cli_command cli_init, cli_run, cli_ls, cli_check, cli_metrics, cli_
  * has complained (64), without telling a secret.
  */
 bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_status);
+
+/* The i-th option that may stand there, the command's own ones first; NULL: there are no more. */
+const cli_option *cli_option_at(const cli_command *command, size_t i);
+/* The one of that letter, or by `length` bytes of its name (NULL: by the letter). */
+const cli_option *cli_find_option(const cli_command *command, char letter, const char *name,
+                                  size_t length);
+/* Must a value come with it? Is it one of cli_connection_options? */
+bool cli_wants_value(const cli_option *option);
+bool cli_is_connection(const cli_option *option);
+/* What becomes of it. False: it has complained. */
+bool cli_take(const cli_option *option, void *into, const char *value);
+
+/* main.c: a command by its name, or NULL; NULL for the name: what may stand before one. And the
+ * names that begin so, each on a line. */
+const cli_command *cli_command_of(const char *name);
+void cli_commands_offer(const char *typed);
 
 /* Complains when the operands are not between `least` and `most`; `what` names them. */
 bool cli_operands(const cli_context *context, int least, int most, const char *what);
@@ -135,7 +153,7 @@ const char *cli_connection_instead(const char *name, size_t length);
 /* Called once after all options are read: works out tls.mode, and sets client.tls. */
 void cli_connection_settle(cli_context *context);
 
-/* "30s", "5m", "2h", "1d", "250ms", "1.5" (seconds), into milliseconds. False when it is
+/* "30s", "5m", "2h", "1d", "250ms", "1h30m", "1.5" (seconds), into milliseconds. False when it is
  * no duration, is negative, or does not fit. What is between two milliseconds counts as
  * the later one, so that only a zero gives 0. */
 bool cli_duration(const char *text, int64_t *ms);
@@ -204,6 +222,10 @@ size_t cli_width(const char *text);
 /* Bytes of the longest beginning of a printable text that takes at most so many columns,
  * and how many it does take. */
 size_t cli_fit(const char *text, size_t columns, size_t *used);
+
+/* A copy (free() it) of a printable text that is wider than so many columns, at least 1, with "…"
+ * for what is left out: its end, or its middle. NULL when there is no memory. */
+char *cli_cut(const char *text, size_t columns, bool middle);
 
 /* Bytes of valid UTF-8 at `text` (1 to 4) and the character, or 0. */
 size_t cli_utf8(const char *text, uint32_t *character);

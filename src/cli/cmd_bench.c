@@ -36,22 +36,25 @@ static const char *history_of(const void *row, char *text)
 #define AT(member) CELL_AT(rows_row, member)
 static const cli_column columns[] = {
     {"lock", CELL_TEXT, AT(kind.id)},
-    {NULL, CELL_TEXT, AT(kind.name), .title = "LOCK", .place = 1},
+    {NULL, CELL_TEXT, AT(kind.name), .title = "LOCK", .place = 10, .cut = 1, .cut_middle = true},
     {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
     {"history", CELL_LITERAL, .text = history_of},
-    {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 2},
-    {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 3},
+    {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 1},
+    {"clients", CELL_UNSIGNED, AT(clients), .title = "CLIENTS", .place = 2},
     {"window_ms", CELL_MS, AT(window_ms)},
     {"cycles", CELL_COUNT, AT(figures.cycles)},
     {"cycles_per_second", CELL_REAL, AT(figures.cycles_per_second), .text = rate_of,
-     .title = "CYCLES/S", .place = 4, .colour = CLI_BOLD},
-    {"acquire_p50_us", CELL_US, AT(figures.acquire.p50), .title = "ACQUIRE 50%", .place = 5},
-    {"acquire_p99_us", CELL_US, AT(figures.acquire.p99), .title = "99%", .place = 6},
-    {"acquire_p999_us", CELL_US, AT(figures.acquire.p999), .title = "99.9%", .place = 7},
-    {"hand_over_p50_us", CELL_US, AT(figures.hand_over.p50), .title = "HAND-OVER 50%", .place = 8},
-    {"hand_over_p99_us", CELL_US, AT(figures.hand_over.p99), .title = "99%", .place = 9},
+     .title = "CYCLES/S", .place = 3, .colour = CLI_BOLD},
+    {"acquire_p50_us", CELL_US, AT(figures.acquire.p50), .title = "ACQUIRE 50%", .place = 4},
+    {"acquire_p99_us", CELL_US, AT(figures.acquire.p99), .title = "99%", .place = 5, .spare = 1},
+    {"acquire_p999_us", CELL_US, AT(figures.acquire.p999), .title = "99.9%", .place = 6,
+     .spare = 3},
+    {"hand_over_p50_us", CELL_US, AT(figures.hand_over.p50), .title = "HAND-OVER 50%", .place = 7,
+     .spare = 1},
+    {"hand_over_p99_us", CELL_US, AT(figures.hand_over.p99), .title = "99%", .place = 8,
+     .spare = 4},
     {"hand_over_p999_us", CELL_US, AT(figures.hand_over.p999)},
-    {"fairness", CELL_REAL, AT(figures.fairness), .title = "FAIRNESS", .place = 10},
+    {"fairness", CELL_REAL, AT(figures.fairness), .title = "FAIRNESS", .place = 9, .spare = 2},
     {0},
 };
 
@@ -89,6 +92,8 @@ typedef struct bench {
     int64_t window_ms;
     int mode; /* of an enum, or NO_MODE */
     names names;
+    const char *columns; /* of -o */
+    const cli_column *shown;
 } bench;
 
 static int run_bench(void *into)
@@ -116,7 +121,7 @@ static int run_bench(void *into)
     if (rows_prepare(&all, &err) != ROWLOCK_OK)
         return cli_fail(&err);
     bool good = rows_measure(&all, &why);
-    cli_rows out = cli_rows_begin(columns, self->context.json);
+    cli_rows out = cli_rows_begin(self->shown, self->context.json);
     for (size_t i = 0; i < all.measured; i++)
         cli_rows_add(&out, &all.row[i]);
     cli_rows_end(&out, NULL);
@@ -153,7 +158,15 @@ static bool take_clients(void *into, const char *value)
                       ROWS_COUNTS_MAX, CLIENTS_LIMIT, value);
 }
 
+static bool check(void *into)
+{
+    bench *self = into;
+    self->shown = self->columns ? cli_columns_of(columns, self->columns) : columns;
+    return self->shown != NULL;
+}
+
 static const cli_option options[] = {
+    {'o', "columns", CLI_TEXT, CLI_AT(bench, columns)},
     {0, "clients", CLI_OWN, .take = take_clients},
     {0, "seconds", CLI_DURATION, CLI_AT(bench, window_ms), .least = WINDOW_MIN_MS,
      .most = WINDOW_MAX_MS, .wants = "wants a duration from 50ms to 60s"},
@@ -172,5 +185,6 @@ const cli_command cli_bench = {
     .into =
         &(bench){
             .counts = {1, 8}, .count_count = 2, .window_ms = 2000, .mode = NO_MODE, .names = BOTH},
+    .check = check,
     .run = run_bench,
 };

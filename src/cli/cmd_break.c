@@ -27,12 +27,12 @@ static uint64_t members_of(const rowlock_info *info)
 }
 
 /* `info` is how it was just before. */
-static void tell(const rowlock_info *info, bool now)
+static void tell(const rowlock_info *info, bool waited)
 {
     char held[CLI_HUMANE + 8] = "";
     char humane[CLI_HUMANE];
     if (info->state == ROWLOCK_COOLING) {
-        cli_line(now ? "opened %s, which was cooling" : "%s was cooling, and can be had now",
+        cli_line(waited ? "%s was cooling, and can be had now" : "opened %s, which was cooling",
                  info->name);
         return;
     }
@@ -80,7 +80,7 @@ static rowlock_status break_one(const rowlock_break_options *how, rowlock_client
     rowlock_status status = rowlock_break_with(client, before->name, how, err);
     if (status != ROWLOCK_OK)
         return status;
-    tell(before, how->now);
+    tell(before, how->wait_ms != 0 && !how->now);
     tell_cooling(client, before->name);
     warn_of_history(client, before->name);
     return ROWLOCK_OK;

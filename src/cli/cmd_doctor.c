@@ -11,11 +11,18 @@ enum {
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
+/* What of a finding is printed for people. */
+typedef struct told {
+    rowlock_level level;
+    char *check, *found, *follows, *remedy;
+} told;
+
 typedef struct doctor {
     cli_context context;
     rowlock_diagnose_options how;
     bool broken;
     size_t count;
+    told *all;
     size_t width; /* of the terminal; 0: no wrapping */
 } doctor;
 
@@ -55,7 +62,7 @@ static void print_part(const char *label, const char *text, size_t width)
     print_wrapped(text, width);
 }
 
-static void print_remedy(const rowlock_finding *finding, size_t width)
+static void print_remedy(const told *finding, size_t width)
 {
     if (strcmp(finding->check, "privileges") != 0 || finding->level != ROWLOCK_BROKEN) {
         print_part("to do:  ", finding->remedy, width);
@@ -65,7 +72,7 @@ static void print_remedy(const rowlock_finding *finding, size_t width)
     cli_lines(stdout, finding->remedy); /* statements, as they are to be copied */
 }
 
-static void print_finding(const rowlock_finding *finding, size_t width)
+static void print_finding(const told *finding, size_t width)
 {
     const char *word = levels[finding->level].word;
     cli_print_coloured(word, levels[finding->level].colour);
@@ -104,6 +111,16 @@ static const cli_column columns[] = {
     {0},
 };
 
+static void keep(doctor *self, const rowlock_finding *finding)
+{
+    self->all = cli_need(reallocarray(self->all, self->count + 1, sizeof *self->all));
+    self->all[self->count] = (told){.level = finding->level,
+                                    .check = cli_need(strdup(finding->check)),
+                                    .found = cli_need(strdup(finding->found)),
+                                    .follows = cli_need(strdup(finding->follows)),
+                                    .remedy = cli_need(strdup(finding->remedy))};
+}
+
 static void take_finding(void *data, const rowlock_finding *finding)
 {
     doctor *self = data;
@@ -111,8 +128,54 @@ static void take_finding(void *data, const rowlock_finding *finding)
     if (self->context.json)
         cli_json_item(cli_row_json(columns, finding), self->count);
     else
-        print_finding(finding, self->width);
+        keep(self, finding);
     self->count++;
+}
+
+/* What is worst comes first, each level in the order in which it was looked at. */
+static void print_all(const doctor *self)
+{
+    for (int level = ROWLOCK_BROKEN; level >= ROWLOCK_FINE; level--)
+        for (size_t i = 0; i < self->count; i++)
+            if (self->all[i].level == (rowlock_level)level)
+                print_finding(&self->all[i], self->width);
+}
+
+/* "1 BROKEN (privileges), 2 care (clock, tls), 1 note, 12 fine": what is to be looked at by name.
+ */
+static void print_summary(const doctor *self)
+{
+    bool first = true;
+    for (int level = ROWLOCK_BROKEN; level >= ROWLOCK_FINE; level--) {
+        size_t count = 0;
+        for (size_t i = 0; i < self->count; i++)
+            count += self->all[i].level == (rowlock_level)level;
+        if (count == 0)
+            continue;
+        printf("%s%zu ", first ? "" : ", ", count);
+        cli_print_coloured(levels[level].word, levels[level].colour);
+        const char *mark = " (";
+        for (size_t i = 0; i < self->count && level >= ROWLOCK_CARE; i++) {
+            if (self->all[i].level != (rowlock_level)level)
+                continue;
+            printf("%s%s", mark, self->all[i].check);
+            mark = ", ";
+        }
+        fputs(level >= ROWLOCK_CARE ? ")" : "", stdout);
+        first = false;
+    }
+    putchar('\n');
+}
+
+static void forget_all(doctor *self)
+{
+    for (size_t i = 0; self->all && i < self->count; i++) {
+        free(self->all[i].check);
+        free(self->all[i].found);
+        free(self->all[i].follows);
+        free(self->all[i].remedy);
+    }
+    free(self->all);
 }
 
 static int diagnose(void *into)
@@ -125,6 +188,11 @@ static int diagnose(void *into)
     /* What was found before it could no longer look is worth having too. */
     if (self->context.json && (status == ROWLOCK_OK || self->count > 0))
         cli_json_end(self->count);
+    if (!self->context.json)
+        print_all(self);
+    if (!self->context.json && status == ROWLOCK_OK)
+        print_summary(self);
+    forget_all(self);
     if (status != ROWLOCK_OK)
         return cli_fail(&err);
     return self->broken ? 1 : 0;

@@ -103,7 +103,20 @@ static int hex(char digit)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The schema that a URL ends with. */
+/* What it stands for, in place. */
+static void decode(char *text)
+{
+    char *to = text;
+    for (const char *next = text; *next; next++) {
+        const bool coded = *next == '%' && hex(next[1]) >= 0 && hex(next[2]) >= 0;
+        *to++ = coded ? (char)(hex(next[1]) * 16 + hex(next[2])) : *next;
+        next += coded ? 2 : 0;
+    }
+    *to = '\0';
+}
+
+/* The schema that a URL ends with. NULL: it has an @ behind its /, which may be the end of a
+ * password: that is not printed, and it has complained. */
 static const char *schema_of_url(const char *url)
 {
     const char *at = url ? strstr(url, "://") : NULL;
@@ -111,14 +124,13 @@ static const char *schema_of_url(const char *url)
     const size_t length = from ? strcspn(from + 1, "?") : 0;
     if (length == 0 || strcspn(at + 3, "?") < (size_t)(from - at - 3))
         return "rowlock";
-    char *schema = cli_need(strndup(from + 1, length));
-    char *to = schema;
-    for (const char *next = schema; *next; next++) {
-        const bool coded = *next == '%' && hex(next[1]) >= 0 && hex(next[2]) >= 0;
-        *to++ = coded ? (char)(hex(next[1]) * 16 + hex(next[2])) : *next;
-        next += coded ? 2 : 0;
+    if (strchr(from, '@')) {
+        cli_usage("the URL has an @ behind its /; in the user and the password, write %%2F for / "
+                  "and %%40 for @");
+        return NULL;
     }
-    *to = '\0';
+    char *schema = cli_need(strndup(from + 1, length));
+    decode(schema);
     return schema;
 }
 
@@ -126,6 +138,8 @@ static bool take_schema(request *wanted)
 {
     const rowlock_client_options *client = &wanted->context.client;
     wanted->schema = client->schema ? client->schema : schema_of_url(client->url);
+    if (!wanted->schema)
+        return false;
     return is_between(wanted->schema, SCHEMA_MOST) ||
            !cli_usage("'%s' is no name of a schema (1 to %d characters)", wanted->schema,
                       SCHEMA_MOST);

@@ -131,7 +131,7 @@ static int init(void *into)
 #define AT(member) CLI_AT(init_call, member)
 static const cli_option options[] = {
     {'q', "quiet", CLI_FLAG, AT(quiet)},
-    {0, "wait", CLI_GIVEN_DURATION, AT(migrate.wait_ms), .word = "forever"},
+    {'w', "wait", CLI_GIVEN_DURATION, AT(migrate.wait_ms), .word = "forever"},
     {0, "procedures", CLI_FLAG, AT(procedures)},
     {0, "remove-procedures", CLI_FLAG, AT(remove_procedures)},
     {0, "event", CLI_FLAG, AT(event)},

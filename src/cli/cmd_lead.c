@@ -52,6 +52,7 @@ static bool is_final(const run_report *report)
     case ROWLOCK_SERVER:
     case ROWLOCK_REPAIR:
     case ROWLOCK_FROZEN:
+    case ROWLOCK_FAILED:
         break;
     }
     return report->not_executed;

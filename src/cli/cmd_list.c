@@ -139,7 +139,7 @@ static const char *failed_exit_of(const void *row, char *text)
 static const cli_column columns[] = {
     /* Left out where nobody waits. */
     {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
-    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1},
+    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1, .cut_middle = true},
     {"kind", CELL_NAMED, AT(kind), .names = kinds},
     {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3,
      .text = mode_of},
@@ -235,8 +235,13 @@ static bool check_ls(void *into)
         return true;
     cli_pattern_of(self->context.operands[0], &self->which);
     const char *name = self->which.name;
-    return !name ||
-           !cli_usage("ls takes a pattern such as '%s*'; for one lock: show '%s'", name, name);
+    if (!name)
+        return true;
+    /* (Of a name that ends with a star the pattern would be another's.) */
+    const bool starred = *name && name[strlen(name) - 1] == '*';
+    if (starred)
+        return !cli_usage("ls takes a pattern such as 'billing/*'; for one lock: show '%s'", name);
+    return !cli_usage("ls takes a pattern such as '%s*'; for one lock: show '%s'", name, name);
 }
 
 static const cli_option ls_options[] = {
@@ -281,6 +286,12 @@ static void print_moment(const char *key, const char *when, const char *before, 
         snprintf(line + used, sizeof line - (size_t)used, " (%s%s%s)", before,
                  cli_humane(ms, humane, sizeof humane), after);
     print_member(key, line);
+}
+
+/* Its holder publishes nothing. */
+static bool is_unseen(const rowlock_info *info)
+{
+    return info->kind == ROWLOCK_KIND_ROW && info->state == ROWLOCK_HELD && info->token == 0;
 }
 
 static void print_end(const rowlock_info *info)
@@ -385,6 +396,13 @@ static void print_info(const rowlock_info *info)
              info->slots_held, info->slots);
     if (info->slots > 0) {
         print_member("slots", slots);
+        return;
+    }
+    if (is_unseen(info)) {
+        print_member("holder", "not known: held --unfenced or --shared, without a token");
+        print_end(info);
+        print_member("description", info->description);
+        print_totals(&info->totals);
         return;
     }
     print_member(held ? "holder" : "last holder", info->owner_label);

@@ -182,15 +182,34 @@ static bool is_repair(const migrating *m)
            m->repair.gone || m->relock;
 }
 
+static const cli_column repaired_columns[] = {
+    {"number", CELL_COUNT, PROGRESS_AT(version)},
+    {"name", CELL_TEXT, PROGRESS_AT(name)},
+    {"what", CELL_TEXT, PROGRESS_AT(statement)},
+    {0},
+};
+
+static void on_repaired(void *data, const rowlock_migrations_progress *now)
+{
+    migrating *m = data;
+    if (now->event != ROWLOCK_MIGRATIONS_REPAIRED)
+        on_progress(data, now);
+    else if (m->context.json)
+        cli_json_append(m->applied, cli_row_json(repaired_columns, now));
+    else if (!m->quiet)
+        cli_line("%s: %s", now->name, now->statement);
+}
+
 static void tell_repaired(const migrating *m, unsigned files)
 {
-    if (m->context.json) {
-        json_object *object = cli_json_new();
-        cli_json_count(object, "repaired", files);
-        cli_json_print(object);
-    } else if (!m->quiet) {
+    if (files > 0)
         printf("repaired: %u file%s\n", files, files == 1 ? "" : "s");
-    }
+    if (m->repair.gone)
+        puts("the last migrator's connection counts as ended");
+    if (m->relock)
+        puts("the history is kept under this lock, by its tokens, from now on");
+    if (files == 0 && !m->repair.gone && !m->relock)
+        puts("nothing to repair");
 }
 
 static int repair(migrating *m, rowlock_client *client)
@@ -205,10 +224,20 @@ static int repair(migrating *m, rowlock_client *client)
     m->options.cancel = cancelled;
     m->repair.has_done = m->done != NOT_DONE;
     m->repair.done = (unsigned)m->done;
+    json_object *object = m->context.json ? cli_json_new() : NULL;
+    if (object)
+        m->applied = cli_json_array(object, "files");
+    m->options.progress = on_repaired;
+    m->options.progress_data = m;
     rowlock_status outcome =
         rowlock_migrations_repair(client, &m->options, &m->repair, &repaired, &err);
-    if (outcome == ROWLOCK_OK)
+    clear_line(m);
+    if (object) {
+        cli_json_count(object, "repaired", repaired);
+        cli_json_print(object);
+    } else if (outcome == ROWLOCK_OK && !m->quiet) {
         tell_repaired(m, repaired);
+    }
     return end_of(outcome, &err);
 }
 

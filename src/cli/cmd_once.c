@@ -85,6 +85,8 @@ static bool check_periods(once_job *job)
             job->tz);
     if (job->after && strcmp(job->after, job->run.context.operands[0]) == 0)
         return !cli_usage("--after=%s is the name itself; give another one", job->after);
+    if (job->catch_up_most != 0 && job->catch_up != CATCH_UP_ALL)
+        return !cli_usage("--catch-up-most is of --catch-up=all");
     if (job->again && job->catch_up != CATCH_UP_SKIP)
         return !cli_usage("--again is for the present period, and does not go with --catch-up");
     return true;
@@ -140,8 +142,10 @@ static bool check(void *into)
     if (context->json)
         return !cli_usage("--json is for 'once status'");
     settle_waits(job);
+    if (!check_periods(job))
+        return false;
     settle_counts(job);
-    return check_periods(job) && run_options_settle(&job->run) && take_command(job);
+    return run_options_settle(&job->run) && take_command(job);
 }
 
 static const cli_word catch_up_words[] = {{"skip", CATCH_UP_SKIP, false},

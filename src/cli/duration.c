@@ -5,6 +5,8 @@
 
 #include "cli.h"
 
+enum { UNIT_SIZE = 4 /* "ms", and more than any */ };
+
 /* Milliseconds of a unit; 0 when it is none. A bare number is seconds. */
 static int64_t unit_ms(const char *unit)
 {
@@ -41,13 +43,14 @@ static int64_t fraction_part(const char **p)
     return billionths + more;
 }
 
-bool cli_duration(const char *text, int64_t *ms)
+/* "1.5h" at *text, into *ms and *unit; *text is moved behind it. */
+static bool take_part(const char **text, int64_t *ms, int64_t *unit)
 {
     char *end;
     int64_t billionths = 0;
     errno = 0;
-    int64_t whole = strtoll(text, &end, 10);
-    if (!is_digit(*text) || errno != 0)
+    const int64_t whole = strtoll(*text, &end, 10);
+    if (!is_digit(**text) || errno != 0)
         return false;
     const char *p = end;
     if (*p == '.') {
@@ -56,14 +59,36 @@ bool cli_duration(const char *text, int64_t *ms)
             return false;
         billionths = fraction_part(&p);
     }
-    int64_t unit = unit_ms(p);
-    int64_t total;
-    if (unit == 0 || __builtin_mul_overflow(whole, unit, &total))
+    char word[UNIT_SIZE] = "";
+    const size_t length = strcspn(p, "0123456789");
+    if (length >= UNIT_SIZE)
         return false;
+    memcpy(word, p, length);
+    *unit = unit_ms(word);
+    if (*unit == 0 || __builtin_mul_overflow(whole, *unit, ms))
+        return false;
+    *text = p + length;
     /* At most 10^9 * 86,400,000 and a bit: it fits. */
-    int64_t part = (billionths * unit + 999999999) / 1000000000;
-    if (__builtin_add_overflow(total, part, &total))
-        return false;
+    const int64_t part = (billionths * *unit + 999999999) / 1000000000;
+    return !__builtin_add_overflow(*ms, part, ms);
+}
+
+/* Several parts have a unit each, the larger one first: "1h30m". */
+bool cli_duration(const char *text, int64_t *ms)
+{
+    int64_t total = 0;
+    int64_t before = INT64_MAX;
+    do {
+        int64_t part = 0;
+        int64_t unit = 0;
+        if (!take_part(&text, &part, &unit) || unit >= before ||
+            __builtin_add_overflow(total, part, &total))
+            return false;
+        /* A number without a unit stands alone. */
+        if (is_digit(text[-1]) && before != INT64_MAX)
+            return false;
+        before = unit;
+    } while (*text);
     *ms = total;
     return true;
 }

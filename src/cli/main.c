@@ -42,6 +42,7 @@ static const subcommand commands[] = {
     {"migrate", &cli_migrate, {"migrator"}},
     {"bench", &cli_bench, {"batch", "sweeper"}},
     {"help", &cli_help, {0}},
+    {"__complete", &cli_complete, {0}}, /* for shells */
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -53,6 +54,13 @@ static const subcommand *find_command(const char *name)
             return &commands[i];
     }
     return NULL;
+}
+
+void cli_commands_offer(const char *typed)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].name[0] != '_' && strncmp(commands[i].name, typed, strlen(typed)) == 0)
+            puts(commands[i].name);
 }
 
 /* What the command does, with a client where it wants one. */
@@ -93,11 +101,20 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     return finish(sub->command, exit_status);
 }
 
-/* `help`, `help COMMAND`: what --help says there. */
+/* `help`, `help COMMAND`: what --help says there; and what is of no one command. */
 static int help(void *into)
 {
+    static const struct {
+        const char *name;
+        const char *text;
+    } topics[] = {{"commands", cli_help_commands}, {"connection", cli_help_connection}};
     const cli_context *context = into;
     const char *name = context->operand_count > 0 ? context->operands[0] : "help";
+    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++)
+        if (strcmp(name, topics[i].name) == 0) {
+            fputs(topics[i].text, stdout);
+            return 0;
+        }
     const subcommand *sub = find_command(name);
     if (!sub)
         return cli_usage("there is no command '%s'", name);
@@ -129,6 +146,12 @@ static const cli_command whole = {
     .into = &whole_context,
     .first_ends = true,
 };
+
+const cli_command *cli_command_of(const char *name)
+{
+    const subcommand *sub = name ? find_command(name) : NULL;
+    return !name ? &whole : sub ? sub->command : NULL;
+}
 
 static const cli_command cli_help = {
     .help = cli_help_rowlock,

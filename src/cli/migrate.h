@@ -8,6 +8,8 @@
 
 #define NOT_DONE UINT64_MAX
 
+enum { MIGRATE_PENDING = 1 /* exit status of `migrate status` */ };
+
 typedef struct migrating {
     cli_context context;
     rowlock_migrations_options options;

@@ -195,6 +195,15 @@ static void print_notes(const rowlock_migrations_list *list)
     }
 }
 
+/* Would a run apply anything? (One that is running is another's.) */
+static bool has_wanted(const rowlock_migrations_list *list)
+{
+    for (size_t i = 0; i < rowlock_migrations_count(list); i++)
+        if (rowlock_migrations_at(list, i)->wanted)
+            return true;
+    return false;
+}
+
 int migrate_status(migrating *m, rowlock_client *client)
 {
     rowlock_migrations_list *list;
@@ -211,7 +220,9 @@ int migrate_status(migrating *m, rowlock_client *client)
     if (count == 0 && !m->context.json && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("no .sql file in %s, and nothing was applied to %s", m->options.folder,
                 m->options.schema);
-    int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR) : 0;
+    int exit_status = first_problem(list) ? rowlock_status_exit(ROWLOCK_REPAIR)
+                      : has_wanted(list)  ? MIGRATE_PENDING
+                                          : 0;
     rowlock_migrations_free(list);
     return exit_status;
 }

@@ -1,42 +1,48 @@
-# rowlock(1) completion for bash. It asks `rowlock --help` what there is, so that it cannot be older
-# than the command; no server is asked, so no names of locks are completed.
+# rowlock(1) completion for bash. `rowlock __complete` says what there is: commands, options, their words, names of
+# locks that the server knows (within a second, or none). Files are completed behind --, and where an option takes one.
 # shellcheck shell=bash
 
-# Options, from a help on stdin: those with which a line begins; "=" where a value follows.
-_rowlock_options() {
-    sed -nE '/^ +-/s/^ +//p' | sed -E 's/  .*//' | grep -oE '(^|[ ,])--?[A-Za-z?][a-z-]*=?' | tr -d ' ,'
-}
-
-# _rowlock_words PROGRAM [COMMAND]: what may stand there beside options.
-_rowlock_words() {
-    case ${2:-} in
-    '' | help) "$1" --help | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p' ;;
-    *) "$1" help "$2" | sed -nE "s/^(Usage:| {6}) rowlock $2 ([a-z]+)( .*)?\$/\\2/p" ;;
-    esac
+# _rowlock_line: into the array `words` what bash has split at = and :, up to the one that is completed.
+_rowlock_line() {
+    local i part joins=
+    words=()
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        part=${COMP_WORDS[i]}
+        if [[ $part == [=:]* && ${#words[@]} -gt 0 ]]; then
+            words[-1]+=$part
+            joins=yes
+        elif [[ -n $joins ]]; then
+            words[-1]+=$part
+            joins=
+        else
+            words+=("$part")
+        fi
+    done
+    ((${#words[@]} > 0)) || words=('')
 }
 
 _rowlock() {
-    local program=$1 current=$2 command='' known word i
+    local program=$1 current=$2 words=() line whole cut
     COMPREPLY=()
-    # A file, as the value of an option; what `run` is to start.
-    [[ $current != '=' && ${COMP_WORDS[COMP_CWORD - 1]} != '=' ]] || return 0
-    known=$(_rowlock_words "$program" 2>/dev/null) || return 0
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        word=${COMP_WORDS[i]}
-        [[ $word != -- ]] || return 0
-        [[ -n $command || $word = -* ]] || ! grep -qxF -e "$word" <<<"$known" || command=$word
-    done
-    if [[ $current != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_rowlock_words "$program" "$command" 2>/dev/null)" -- "$current")
-        return 0
-    fi
-    mapfile -t COMPREPLY < <(compgen -W "$({
-        "$program" --help
-        [[ -z $command ]] || "$program" help "$command"
-    } 2>/dev/null | _rowlock_options | sort -u)" -- "$current")
+    _rowlock_line
+    whole=${words[-1]}
+    [[ $current != [=:] ]] || current=
+    # What stands before the part that bash replaces.
+    cut=$((${#whole} - ${#current}))
+    while IFS= read -r line; do
+        if [[ $line == :files ]]; then
+            compopt -o default 2>/dev/null
+            mapfile -O "${#COMPREPLY[@]}" -t COMPREPLY < <(compgen -f -- "$current")
+        else
+            line=${line:cut}
+            # Not -, _ and the like: what a shell would read otherwise.
+            [[ $line != *[!a-zA-Z0-9_.,:/=@%+#-]* ]] || printf -v line %q "$line"
+            COMPREPLY+=("$line")
+        fi
+    done < <(printf '%s\0' "${words[@]}" | "$program" __complete 2>/dev/null)
     # Its value comes without a blank.
     [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
     return 0
 }
 
-complete -o default -F _rowlock rowlock
+complete -F _rowlock rowlock

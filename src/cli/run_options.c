@@ -150,8 +150,8 @@ static const cli_word ask_signals[] = {
 #define AT(member) CLI_AT(run_options, member)
 static const cli_option options[] = {
     {'n', "nonblock", CLI_OWN_FLAG, .take = take_nonblock},
-    {'w', "wait", CLI_DURATION, AT(acquire.wait_ms)},
-    {0, "timeout", CLI_DURATION, AT(acquire.wait_ms)},
+    {'w', "wait", CLI_DURATION, AT(acquire.wait_ms), .word = "forever"},
+    {0, "timeout", CLI_DURATION, AT(acquire.wait_ms), .word = "forever"},
     {'E', "conflict-exit-code", CLI_UNSIGNED, AT(not_got), .most = 255},
     {0, "mode", CLI_WORD, AT(acquire.mode), .words = cli_mode_words,
      .wants = "is lease or pessimistic"},

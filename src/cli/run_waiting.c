@@ -1,7 +1,8 @@
-/* cli/run_waiting.c - on a terminal, the line that says what a `run` waits for. See run.h. */
+/* cli/run_waiting.c - what a `run` waits for: a line on a terminal, or with -v. See run.h. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@ enum {
 struct run_waiting {
     rowlock_client *client;
     const char *name;
+    int64_t wait_ms; /* -1: for ever */
+    int64_t since_us;
+    bool terminal; /* else lines with -v */
     pthread_t thread;
     int stopped, ended;    /* eventfds */
     pthread_mutex_t mutex; /* guards the rest, and the terminal */
@@ -26,53 +30,123 @@ struct run_waiting {
 
 /* ---------------------------------------------------------------- the line */
 
-/* `info` is NULL where it could not be had. */
-static void make_text(const char *name, const rowlock_info *info, char *out, size_t size)
+/* How much of it is left out. */
+typedef enum brevity { WHOLE, NO_LEASE, NO_USUAL, SHORT_NAME, SHORTEST } brevity;
+
+/* "12s of 5m" */
+static void say_waited(const run_waiting *self, char *out, size_t size)
 {
-    char since[CLI_HUMANE];
-    char until[CLI_HUMANE];
-    char lease[64] = "";
-    const char *owner = info && info->owner_label[0] ? info->owner_label : "somebody";
-    if (info && info->remaining_ms >= 0)
-        cli_humane(info->remaining_ms, until, sizeof until);
-    if (!info || info->state == ROWLOCK_FREE || info->state == ROWLOCK_EXPIRED) {
-        /* Just become free; or held unfenced, which leaves no trace in the tables. */
-        snprintf(out, size, "waiting for %s", name);
-        return;
-    }
-    if (info->state == ROWLOCK_COOLING) {
-        snprintf(out, size, "waiting for %s: cooling for another %s", name,
-                 info->remaining_ms >= 0 ? until : "while");
-        return;
-    }
-    if (info->remaining_ms >= 0)
-        snprintf(lease, sizeof lease, ", lease until %s from now", until);
-    snprintf(out, size, "waiting for %s: held by %s since %s%s", name, owner,
-             cli_humane(info->held_ms, since, sizeof since), lease);
+    char humane[CLI_HUMANE];
+    char all[CLI_HUMANE] = "";
+    const int64_t ms = (supervisor_now_us() - self->since_us) / 1000;
+    cli_humane(ms, humane, sizeof humane);
+    if (self->wait_ms >= 0)
+        cli_humane(self->wait_ms, all, sizeof all);
+    const size_t length = strlen(all);
+    if (length > 4 && strncmp(all + length - 3, "00", 2) == 0)
+        all[length - 3] = '\0'; /* 5m00s */
+    snprintf(out, size, "%s%s%s", humane, *all ? " of " : "", all);
 }
+
+/* "held by batch@app1 2257 sh for 3m12s, usually 5m00s, lease until 28s from now" */
+static void say_holder(const rowlock_info *info, brevity how, char *out, size_t size)
+{
+    char humane[CLI_HUMANE];
+    char holder[CELL_TEXT_MAX];
+    const rowlock_totals *totals = &info->totals;
+    const char *who = *info->owner_label || info->readers ? cli_holder(info, holder) : "somebody";
+    size_t n = (size_t)snprintf(out, size, "%s%s", how == SHORTEST ? "" : "held by ", who);
+    if (info->held_ms >= 0 && how < SHORTEST && n < size)
+        n += (size_t)snprintf(out + n, size - n, " for %s",
+                              cli_humane(info->held_ms, humane, sizeof humane));
+    if (totals->holds > 0 && how < NO_USUAL && n < size)
+        n += (size_t)snprintf(
+            out + n, size - n, ", usually %s",
+            cli_humane(totals->held_us / (int64_t)totals->holds / 1000, humane, sizeof humane));
+    if (info->remaining_ms >= 0 && how < NO_LEASE && n < size)
+        snprintf(out + n, size - n, ", lease until %s from now",
+                 cli_humane(info->remaining_ms, humane, sizeof humane));
+}
+
+/* What keeps it from us; "" where that is not known: it has just become free. */
+static void say_why(const rowlock_info *info, brevity how, char *out, size_t size)
+{
+    char humane[CLI_HUMANE];
+    char many[CELL_TEXT_MAX];
+    *out = '\0';
+    if (info->state == ROWLOCK_COOLING)
+        snprintf(out, size, "cooling for another %s",
+                 cli_humane(info->remaining_ms, humane, sizeof humane));
+    else if (info->kind == ROWLOCK_KIND_BARRIER)
+        snprintf(out, size, "%s have come", cli_holder(info, many));
+    else if (info->slots > 0)
+        snprintf(out, size, "%s are held", cli_holder(info, many));
+    else if (info->state == ROWLOCK_HELD)
+        say_holder(info, how, out, size);
+}
+
+/* `info` is NULL where it could not be had. */
+static void make_text(const run_waiting *self, const char *name, const rowlock_info *info,
+                      brevity how, char *out, size_t size)
+{
+    char so_long[2 * CLI_HUMANE + 8];
+    char why[CELL_TEXT_MAX + 4 * CLI_HUMANE + 64] = "";
+    if (info)
+        say_why(info, how, why, sizeof why);
+    say_waited(self, so_long, sizeof so_long);
+    if (!self->terminal) /* it stays: how long is no news */
+        snprintf(out, size, "waiting for %s%s%s", name, *why ? ": " : "", why);
+    else if (how == SHORTEST)
+        snprintf(out, size, "%s, %s%s%s", so_long, name, *why ? ": " : "", why);
+    else
+        snprintf(out, size, "waiting %s for %s%s%s", so_long, name, *why ? ": " : "", why);
+}
+
+/* As much of it as fits the columns; of the name, then, a third, and a quarter. */
+static void make_line(const run_waiting *self, const rowlock_info *info, size_t columns, char *out,
+                      size_t size)
+{
+    char text[8192];
+    char name[4096];
+    cli_printable_into(name, sizeof name, self->name);
+    for (brevity how = WHOLE; how <= SHORTEST; how++) {
+        const size_t most = how < SHORT_NAME ? SIZE_MAX : columns / (how == SHORT_NAME ? 3 : 4);
+        char *cut = cli_width(name) > most ? cli_cut(name, most, true) : NULL;
+        make_text(self, cut ? cut : name, info, how, text, sizeof text);
+        free(cut);
+        cli_printable_into(out, size, text);
+        if (cli_width(out) < columns)
+            return;
+    }
+    char *cut = cli_cut(out, columns - 1, false);
+    if (cut)
+        snprintf(out, size, "%s", cut);
+    free(cut);
+}
+
+/* The cursor stays at the line's beginning: where the terminal is made narrower, and puts the line
+ * on two, what is erased from there on is all of it. */
+#define ERASURE "\r\033[J"
 
 static void erase(run_waiting *self)
 {
-    static const char erasure[] = "\r\033[K";
     if (self->shown)
-        cli_write(STDERR_FILENO, erasure, sizeof erasure - 1);
+        cli_write(STDERR_FILENO, ERASURE, sizeof ERASURE - 1);
     self->shown = false;
 }
 
 /* The last column stays free: some terminals begin a new line there. */
 static void draw(run_waiting *self, const char *text)
 {
-    char printable[4096];
-    char line[4096 + 8];
+    char line[8192 + 16];
     size_t columns = cli_terminal_width(STDERR_FILENO);
     size_t used;
     if (columns < COLUMNS_MIN || tcgetpgrp(STDERR_FILENO) != getpgrp()) {
         erase(self); /* it was made narrow, or we were put into the background */
         return;
     }
-    cli_printable_into(printable, sizeof printable, text);
-    size_t length = cli_fit(printable, columns - 1, &used);
-    int size = snprintf(line, sizeof line, "\r%.*s\033[K", (int)length, printable);
+    size_t length = cli_fit(text, columns - 1, &used);
+    int size = snprintf(line, sizeof line, ERASURE "%.*s\r", (int)length, text);
     cli_write(STDERR_FILENO, line, (size_t)size);
     self->shown = true;
 }
@@ -85,25 +159,33 @@ static bool is_set(int event, int ms)
     return poll(&(struct pollfd){.fd = event, .events = POLLIN}, 1, ms) > 0;
 }
 
-/* Without the mutex: it may take its time. */
-static void look(run_waiting *self, char *text, size_t size)
+/* Without the mutex: it may take its time. `token`: of the holder that was seen; 0: of none. */
+static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
 {
     rowlock_list *list = NULL;
+    const size_t columns = self->terminal ? cli_terminal_width(STDERR_FILENO) : SIZE_MAX;
     if (rowlock_list_one(self->client, self->name, &list, NULL) != ROWLOCK_OK)
         list = NULL;
-    make_text(self->name, list ? rowlock_list_at(list, 0) : NULL, text, size);
+    const rowlock_info *info = list ? rowlock_list_at(list, 0) : NULL;
+    make_line(self, info, columns, text, size);
+    *token = info && info->state == ROWLOCK_HELD ? info->token : 0;
     rowlock_list_free(list);
 }
 
 static void *show_line(void *data)
 {
     run_waiting *self = data;
-    char text[2048];
+    char text[8192];
+    uint64_t token = 0;
+    uint64_t told = UINT64_MAX; /* a holder is told of once where lines stay */
     for (int ms = FIRST_MS; !is_set(self->stopped, ms); ms = REFRESH_MS) {
-        look(self, text, sizeof text);
+        look(self, text, sizeof text, &token);
         pthread_mutex_lock(&self->mutex);
-        if (!is_set(self->stopped, 0))
+        if (!is_set(self->stopped, 0) && self->terminal)
             draw(self, text);
+        else if (!is_set(self->stopped, 0) && token != told && (token > 0 || told == UINT64_MAX))
+            cli_say("%s", text);
+        told = token > 0 || told == UINT64_MAX ? token : told;
         pthread_mutex_unlock(&self->mutex);
     }
     eventfd_write(self->ended, 1);
@@ -120,15 +202,20 @@ void run_waiting_free(run_waiting *self)
     free(self);
 }
 
-run_waiting *run_waiting_start(rowlock_client *client, const char *name)
+run_waiting *run_waiting_start(rowlock_client *client, const char *name, int64_t wait_ms,
+                               bool verbose)
 {
-    if (cli_terminal_width(STDERR_FILENO) < COLUMNS_MIN)
+    const size_t columns = cli_terminal_width(STDERR_FILENO);
+    if (columns == 0 ? !verbose : columns < COLUMNS_MIN)
         return NULL;
     run_waiting *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
     self->client = client;
     self->name = name;
+    self->wait_ms = wait_ms;
+    self->since_us = supervisor_now_us();
+    self->terminal = columns > 0;
     self->stopped = eventfd(0, EFD_CLOEXEC);
     self->ended = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&self->mutex, NULL);

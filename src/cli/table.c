@@ -2,10 +2,13 @@
 #include "table.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX])
@@ -246,14 +249,66 @@ static size_t most_to_spare(const cli_table *table, const size_t *widths)
     return best;
 }
 
+static size_t columns_taken(const cli_table *table, const size_t *widths)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < table->column_count; i++)
+        if (widths[i] > 0)
+            total += widths[i] + (total > 0 ? GAP : 0);
+    return total;
+}
+
+/* As narrow as it may be cut. */
+static size_t least_width(const cli_column *column, size_t width)
+{
+    return column->cut > 0 && width > NARROWEST ? NARROWEST : width;
+}
+
+static bool is_empty(const cli_table *table, size_t column)
+{
+    for (size_t i = column + table->column_count; i < table->count; i += table->column_count)
+        if (strcmp(table->cells[i].text, "-") != 0)
+            return false;
+    return true;
+}
+
+/* The column that can best be left out, or column_count: one that says nothing, else the one that
+ * is to go first. */
+static size_t least_wanted(const cli_table *table, const size_t *widths)
+{
+    size_t best = table->column_count;
+    unsigned most = 0;
+    for (size_t i = 0; i < table->column_count; i++) {
+        const unsigned spare = table->columns[i]->spare;
+        const unsigned rank = spare > 0 && is_empty(table, i) ? UINT_MAX : spare;
+        if (widths[i] > 0 && rank > most) {
+            best = i;
+            most = rank;
+        }
+    }
+    return best;
+}
+
+/* Leaves out (width 0) what does not fit however the others are cut. */
+static void leave_out(const cli_table *table, size_t *widths, size_t terminal)
+{
+    for (;;) {
+        size_t least[COLUMNS_MAX] = {0};
+        for (size_t i = 0; i < table->column_count; i++)
+            least[i] = least_width(table->columns[i], widths[i]);
+        const size_t unwanted = least_wanted(table, widths);
+        if (columns_taken(table, least) <= terminal || unwanted == table->column_count)
+            return;
+        widths[unwanted] = 0;
+    }
+}
+
 /* Takes one column of the terminal after the other from what is widest, so that one long
  * label does not cost the short names beside it. */
 static void fit_widths(const cli_table *table, size_t *widths, size_t terminal)
 {
-    size_t total = GAP * (table->column_count - 1);
-    for (size_t i = 0; i < table->column_count; i++)
-        total += widths[i];
-    for (; total > terminal; total--) {
+    leave_out(table, widths, terminal);
+    for (size_t total = columns_taken(table, widths); total > terminal; total--) {
         size_t widest = most_to_spare(table, widths);
         if (widest == table->column_count)
             return;
@@ -266,15 +321,15 @@ static void print_blanks(size_t count)
     printf("%*s", (int)count, "");
 }
 
-static void print_cut(const table_cell *cell, size_t width, bool last, bool colours)
+static void print_cut(const table_cell *cell, size_t width, const cli_column *column, bool last,
+                      bool colours)
 {
-    size_t used;
-    size_t bytes = cli_fit(cell->text, width - 1, &used);
-    print_coloured(cell->text, bytes, cell->colour, colours);
-    fputs("\xe2\x80\xa6", stdout);
+    char *text = cli_need(cli_cut(cell->text, width, column->cut_middle));
+    print_coloured(text, strlen(text), cell->colour, colours);
     /* A wide character that just did not fit leaves a column over. */
     if (!last)
-        print_blanks(width - 1 - used);
+        print_blanks(width - cli_width(text));
+    free(text);
 }
 
 static void print_cell(const table_cell *cell, size_t width, const cli_column *column, bool last,
@@ -282,7 +337,7 @@ static void print_cell(const table_cell *cell, size_t width, const cli_column *c
 {
     size_t natural = cli_width(cell->text);
     if (natural > width) {
-        print_cut(cell, width, last, colours);
+        print_cut(cell, width, column, last, colours);
         return;
     }
     if (is_right(column))
@@ -303,15 +358,88 @@ static void print_table(const cli_table *table)
     natural_widths(table, widths);
     if (terminal > 0)
         fit_widths(table, widths, terminal);
+    size_t end = columns;
+    while (end > 1 && widths[end - 1] == 0)
+        end--;
     for (size_t i = 0; i < table->count; i++) {
         size_t column = i % columns;
-        bool last = column == columns - 1;
+        bool last = column == end - 1;
+        if (widths[column] == 0)
+            continue;
         print_cell(&table->cells[i], widths[column], table->columns[column], last, colours);
         if (last)
             putchar('\n');
         else
             print_blanks(GAP);
     }
+}
+
+/* -------------------------------------------------------------------- chosen columns */
+
+static cli_column *find_column(cli_column *columns, const char *word, size_t length)
+{
+    for (; columns->kind; columns++) {
+        const char *names[] = {columns->title, columns->key};
+        for (size_t i = 0; i < 2 && columns->title; i++)
+            if (names[i] && strlen(names[i]) == length && strncasecmp(names[i], word, length) == 0)
+                return columns;
+    }
+    return NULL;
+}
+
+static void complain_of_column(const cli_column *columns, const char *word, size_t length)
+{
+    char all[512] = "";
+    size_t used = 0;
+    for (; columns->kind; columns++) {
+        if (!columns->title || used >= sizeof all)
+            continue;
+        const char *name = columns->key ? columns->key : columns->title;
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", name);
+    }
+    cli_usage("-o: there is no column '%.*s'; there are %s", (int)length, word, all);
+}
+
+const cli_column *cli_columns_of(const cli_column *columns, const char *list)
+{
+    size_t count = 0;
+    unsigned place = 0;
+    while (columns[count].kind)
+        count++;
+    cli_column *copy = cli_need(calloc(count + 1, sizeof *copy));
+    memcpy(copy, columns, count * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i].place = copy[i].spare = 0;
+    for (const char *word = list;; word++) {
+        const size_t length = strcspn(word, ",");
+        cli_column *found = find_column(copy, word, length);
+        if (!found) {
+            complain_of_column(columns, word, length);
+            free(copy);
+            return NULL;
+        }
+        if (found->place == 0)
+            found->place = ++place;
+        word += length;
+        if (!*word)
+            break;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (copy[i].place == 0)
+            copy[i].title = NULL;
+    return copy;
+}
+
+const char *cli_local_time(const char *utc, char text[CELL_TEXT_MAX])
+{
+    struct tm moment = {.tm_isdst = 0};
+    struct tm here;
+    const char *end = strptime(utc, "%Y-%m-%d %H:%M:%S", &moment);
+    const time_t when = end ? timegm(&moment) : 0;
+    if (!end || !localtime_r(&when, &here) ||
+        strftime(text, CELL_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &here) == 0)
+        snprintf(text, CELL_TEXT_MAX, "%.19s", utc);
+    return text;
 }
 
 cli_rows cli_rows_begin(const cli_column *columns, bool json)

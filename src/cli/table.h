@@ -51,6 +51,8 @@ typedef struct cli_column {
     const char *title; /* in the table; NULL: not there */
     unsigned place;    /* in the table, from 1 */
     unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
+    bool cut_middle;   /* ... in the middle: a name's end tells as much as its beginning */
+    unsigned spare;    /* left out where cutting is not enough: 0 never, 2 sooner than 1 */
     const cli_named *names;
     /* Gives the text instead of the member: of CELL_TEXT, CELL_TIME and CELL_LITERAL in table and
      * JSON, of other kinds in the table alone. `buffer` is "" on entry. */
@@ -77,6 +79,13 @@ cli_rows cli_rows_begin(const cli_column *columns, bool json);
 void cli_rows_add(cli_rows *rows, const void *row);
 /* `none` is said on a terminal where there was no row; NULL: nothing is. */
 void cli_rows_end(cli_rows *rows, const char *none);
+
+/* Some of the columns, in the order of a list of their titles, in any case, and what is for JSON as
+ * it was: for -o. NULL: it has complained. It stays. */
+const cli_column *cli_columns_of(const cli_column *columns, const char *list);
+
+/* "2026-11-21 07:56:44.123456", of UTC, as this host's local time, without the fraction. */
+const char *cli_local_time(const char *utc, char text[CELL_TEXT_MAX]);
 
 /* One row as an object. */
 json_object *cli_row_json(const cli_column *columns, const void *row);

@@ -144,6 +144,28 @@ size_t cli_width(const char *text)
     return columns;
 }
 
+/* The end of a text that takes at most so many columns. */
+static const char *fitting_end(const char *text, size_t columns)
+{
+    for (size_t width; (width = cli_width(text)) > columns;) {
+        uint32_t wide;
+        size_t skipped;
+        const size_t bytes = cli_fit(text, width - columns, &skipped);
+        text += bytes > 0 ? bytes : cli_utf8(text, &wide);
+    }
+    return text;
+}
+
+char *cli_cut(const char *text, size_t columns, bool middle)
+{
+    const size_t at_end = middle ? (columns - 1) / 2 : 0;
+    size_t used;
+    char *cut = NULL;
+    const size_t bytes = cli_fit(text, columns - 1 - at_end, &used);
+    const char *end = at_end > 0 ? fitting_end(text, at_end) : "";
+    return asprintf(&cut, "%.*s\xe2\x80\xa6%s", (int)bytes, text, end) < 0 ? NULL : cut;
+}
+
 const char *cli_humane(int64_t ms, char *buffer, size_t size)
 {
     int64_t s = ms / 1000;

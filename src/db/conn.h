@@ -35,6 +35,7 @@ typedef struct rl_params {
     rl_tls tls;
     unsigned port;
     bool read_defaults;
+    bool own_login;             /* user and password of option files are meant for another server */
     bool via;                   /* statements are run through the procedures, where there is one */
     int64_t connect_timeout_ms; /* of one attempt */
     int64_t retry_ms;           /* of a first connection: see wait/reach.h */
@@ -221,6 +222,8 @@ rowlock_status rl_connect_aside(const rl_params *params, const rl_io *io, rl_con
 void rl_connect_forget_helpers(void);
 
 /* What it means that a connect was ended (TIMEOUT, CANCELLED), which began at `since_us`. */
-rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err);
+/* `place`: as rl_place_say() says it. */
+rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, const char *place,
+                                  rowlock_error *err);
 
 #endif

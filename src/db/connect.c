@@ -23,6 +23,7 @@
 
 #include "base/text.h"
 #include "db/conn.h"
+#include "db/login.h"
 #include "db/tls.h"
 
 /* The stack on which Connector/C's non-blocking calls run. Its own 60 KB are little where TLS is
@@ -155,6 +156,10 @@ static void read_option_files(MYSQL *mysql, const rl_params *params)
         read_option_file(mysql, params->defaults_file);
     if (params->defaults_extra_file)
         read_option_file(mysql, params->defaults_extra_file);
+    if (!params->own_login)
+        return;
+    mysql_optionsv(mysql, MARIADB_OPT_USER, NULL);
+    mysql_optionsv(mysql, MARIADB_OPT_PASSWORD, NULL);
 }
 
 /* What option files must not decide. */
@@ -233,25 +238,49 @@ static int wait_while_connecting(my_socket fd, my_bool reads, int timeout_ms)
     return waited_last == RL_READY;
 }
 
-rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, rowlock_error *err)
+rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, const char *place,
+                                  rowlock_error *err)
 {
     if (ended == ROWLOCK_CANCELLED)
         rl_fail(err, ended, "%s while connecting", rowlock_status_text(ended));
     else
-        ended = rl_fail(err, ROWLOCK_UNAVAILABLE, "the server did not answer within %lld ms",
+        ended = rl_fail(err, ROWLOCK_UNAVAILABLE,
+                        "cannot connect %s: the server did not answer within %lld ms", place,
                         (long long)(rl_now_us() - since_us) / 1000);
     if (err)
         snprintf(err->statement, sizeof err->statement, "connect");
     return ended;
 }
 
-static rowlock_status refused(rl_conn *conn, const rl_tls_plan *plan, rowlock_error *err)
+/* What may be missing, for who was refused the login. */
+static const char *hint_of(const rl_conn *conn, const rl_params *params, const rl_tls_plan *plan)
 {
-    unsigned number = mysql_errno(conn->mysql);
+    if (params->own_login && !params->password)
+        return "; the URL names the host, so user and password of the option files' other groups "
+               "are not used: put them into the URL, or into a group of the host's name";
+    return rl_tls_hint(conn->mysql, plan);
+}
+
+/* The server's number, also of an answer that came before TLS was agreed on (1130, too many
+ * connections): Connector/C (3.3) makes it 2002, with the number in the text. */
+static unsigned number_of(MYSQL *mysql)
+{
+    static const char before[] = "cannot be verified: ";
+    const char *told = strstr(mysql_error(mysql), before);
+    return told ? (unsigned)strtoul(told + sizeof before - 1, NULL, 10) : mysql_errno(mysql);
+}
+
+static rowlock_status refused(rl_conn *conn, const rl_params *params, const rl_tls_plan *plan,
+                              const char *place, rowlock_error *err)
+{
+    unsigned number = number_of(conn->mysql);
     rowlock_status status = rl_connect_status(number, conn->flavour);
+    char unread[RL_UNREAD_SIZE];
+    rl_unread_say(params, unread);
     if (!rl_tls_explain(conn->mysql, plan, &status, err))
-        rl_fail(err, status, "cannot connect: %s (error %u)%s", mysql_error(conn->mysql), number,
-                number == 1045 ? rl_tls_hint(conn->mysql, plan) : "");
+        rl_fail(err, status, "cannot connect %s: %s (error %u)%s%s", place,
+                mysql_error(conn->mysql), number, number == 1045 ? hint_of(conn, params, plan) : "",
+                unread);
     if (err) {
         err->server_errno = number;
         snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));
@@ -281,6 +310,8 @@ static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const 
 {
     int64_t since_us = rl_now_us();
     size_t stack = CONNECT_STACK;
+    char place[RL_PLACE_SIZE];
+    rl_place_say(conn->mysql, params, place); /* it will have forgotten it when it fails */
     mysql_optionsv(conn->mysql, MARIADB_OPT_IO_WAIT, wait_while_connecting);
     connecting = io;
     waited_last = RL_READY;
@@ -290,9 +321,9 @@ static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const 
     connecting = NULL;
     if (!good && waited_last != RL_READY)
         return rl_connect_gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT,
-                                  since_us, err);
+                                  since_us, place, err);
     if (!good)
-        return refused(conn, plan, err);
+        return refused(conn, params, plan, place, err);
     close_on_exec(rl_conn_fd(conn));
     set_nonblocking(conn);
     mysql_optionsv(conn->mysql, MYSQL_OPT_NONBLOCK, &stack);

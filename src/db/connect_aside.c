@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "db/conn.h"
+#include "db/login.h"
 
 /* A dead resolver keeps its threads for long, and every attempt needs another one. Who finds so
  * many waits for the end of one. */
@@ -112,11 +113,11 @@ static rowlock_status take_helper(const rl_io *io)
 }
 
 static rowlock_status start_helper(handover *h, const rl_io *io, int64_t since_us,
-                                   rowlock_error *err)
+                                   const char *place, rowlock_error *err)
 {
     rowlock_status status = take_helper(io);
     if (status != ROWLOCK_OK)
-        return rl_connect_gave_up(status, since_us, err);
+        return rl_connect_gave_up(status, since_us, place, err);
     if (start_thread(h))
         return ROWLOCK_OK;
     atomic_fetch_sub(&helpers, 1);
@@ -145,10 +146,12 @@ rowlock_status rl_connect_aside(const rl_params *params, const rl_io *io, rl_con
                                 rowlock_error *err)
 {
     int64_t since_us = rl_now_us();
+    char place[RL_PLACE_SIZE];
+    rl_place_say(NULL, params, place);
     handover *h = new_handover(params);
     if (!h)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
-    rowlock_status status = start_helper(h, io, since_us, err);
+    rowlock_status status = start_helper(h, io, since_us, place, err);
     if (status != ROWLOCK_OK) {
         free_handover(h);
         return status;
@@ -157,7 +160,7 @@ rowlock_status rl_connect_aside(const rl_params *params, const rl_io *io, rl_con
     rl_waited waited = io->wait(io->self, h->fd, POLLIN, &revents, io->deadline_us);
     if (!done_or_left(h))
         return rl_connect_gave_up(waited == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT,
-                                  since_us, err);
+                                  since_us, place, err);
     status = h->status;
     if (status == ROWLOCK_OK)
         *out = h->conn;

@@ -10,18 +10,17 @@ static bool held_elsewhere(const rowlock_client *client, const rl_conn *conn)
 }
 
 /* What is published is believed, and left alone. What was read-only is asked anew the next time. */
-static rowlock_status believe(rl_conn *conn, bool to_end, bool *locked, bool *freed,
-                              rowlock_error *err)
+static rowlock_status believe(rl_conn *conn, bool to_end, bool *freed, rowlock_error *err)
 {
     conn->demoted = conn->server.read_only;
     if (to_end && conn->server.read_only)
         return rl_fail(err, ROWLOCK_READONLY, "%s", rowlock_status_text(ROWLOCK_READONLY));
-    *locked = true;
     *freed = false;
     return ROWLOCK_OK;
 }
 
-/* Nobody has the row's lock: then `freed` conditionally, while we have it. */
+/* Nobody has the row's lock: then `freed` conditionally, while we have it. *locked stays as it is
+ * where that cannot be known. */
 static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, uint64_t id,
                                const rl_value *unpublish_values, bool *locked, bool *freed,
                                rowlock_error *err)
@@ -36,7 +35,7 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     if (status != ROWLOCK_OK)
         return status;
     if (held_elsewhere(client, conn)) {
-        status = believe(conn, unpublish_values, locked, freed, err);
+        status = believe(conn, unpublish_values, freed, err);
         rl_pool_give(&client->pool, conn);
         return status;
     }
@@ -44,7 +43,9 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
     /* Who may only look may not lock on MySQL, not even to see, nor may anybody on a read-only
      * server (1290): what is published is believed. */
-    if ((status == ROWLOCK_DENIED || status == ROWLOCK_READONLY) && !unpublish_values)
+    const bool believed =
+        (status == ROWLOCK_DENIED || status == ROWLOCK_READONLY) && !unpublish_values;
+    if (believed)
         status = ROWLOCK_OK;
     if (status == ROWLOCK_OK && got && unpublish_values)
         status = rl_client_run(client, budget, RL_SQL_ROW_UNPUBLISH, unpublish_values, &done, err);
@@ -53,7 +54,8 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     rl_pool_give(&client->pool, conn);
     if (status != ROWLOCK_OK)
         return status;
-    *locked = !got;
+    if (!believed)
+        *locked = !got;
     *freed = done.rows > 0;
     return ROWLOCK_OK;
 }

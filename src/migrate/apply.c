@@ -190,6 +190,8 @@ static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *e
         status = why_stopped(w, status, err);
     if (known)
         running = rl_commits_in_parts(&w->statement) ? w->step : 0;
+    if (known && !stopped)
+        status = err->status = ROWLOCK_FAILED;
     status = end_early(w, running, status, err);
     say_where(w, err);
     if (!known || status != ROWLOCK_LOST)

@@ -68,14 +68,14 @@ CASES
     done <<'CASES'
 ls --port=|0 65536 -1 x 3306x %
 history --limit=|0 100001 -1 x %
-history --since=|0 3651d % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
+history --since=|0 3651d % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
 break --token=|0 -1 x 1x % 18446744073709551616
-init --wait=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
-sweep --history=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
-sweep --unused=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
-sweep --every=|0 % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
-doctor --ttl=|0 499ms 25h % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
-ls --connect-timeout=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30m
+init --wait=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
+sweep --history=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
+sweep --unused=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
+sweep --every=|0 % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
+doctor --ttl=|0 499ms 25h % x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
+ls --connect-timeout=|% x -1 +1 1x 1.s .5 1e3 99999999999999999999 1h30 30m1h 1h1h
 sweep --history-rows=|0
 CASES
     misused "*missing.cnf*No such file*" "$ROWLOCK" --defaults-file="$TEST_DIR/missing.cnf" ls
@@ -324,4 +324,60 @@ with_password() {
     [ "$(way poll --waiting=auto)" = fine ]
     [ "$(way auto)" = fine ]
     [ "$(way auto --waiting=poll)" = note ]
+}
+
+@test "a schema of the server's own is refused, for locks and for migrations" {
+    mkdir -p "$TEST_DIR/none"
+    for schema in mysql information_schema PERFORMANCE_SCHEMA Sys; do
+        fails 64 "*the schema '$schema' is the server's own*" rl_as root -D "$schema" init
+        fails 64 "*the schema '$schema' is the server's own*" "$ROWLOCK" --no-defaults --url="mysql://root@localhost/$schema?socket=$ROWLOCK_TEST_SOCKET" ls
+        fails 64 "*the schema '$schema' is the server's own*" rl migrate --into="$schema" "$TEST_DIR/none"
+    done
+    [ "$(sql_any "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'resource_lock' AND table_schema = 'mysql'")" = 0 ]
+}
+
+@test "grants: of a URL whose password was not encoded nothing is printed" {
+    for url in 'mysql://u:pa/SeCret@db1/shop' 'mysql://u:p@a/SeCret?x@db1' 'mysql://u:pa/ss%53eCret@db1'; do
+        ROWLOCK_URL="$url" misused "the URL has an @ behind its /; *" "$ROWLOCK" --no-defaults grants 'batch@%'
+        [[ "$stderr" != *eCret* ]]
+    done
+    ROWLOCK_URL='mysql://u:p%40a%2Fb@db1/shop%5f?tls=required' works "$ROWLOCK" --no-defaults grants 'batch@%'
+    [[ "$output" == *'`shop_`'* ]]
+}
+
+@test "doctor: what is worst first, and one line that counts all" {
+    works rl doctor
+    [[ "${lines[-1]}" =~ ^([0-9]+\ care\ [(].*[)],\ )?([0-9]+\ note,\ )?[0-9]+\ fine$ ]]
+    new_user poor "SELECT ON \`$TEST_SCHEMA\`.*"
+    run -1 rl_as poor doctor
+    [[ "${lines[0]}" == "BROKEN  privileges"* ]]
+    [[ "${lines[-1]}" =~ ^1\ BROKEN\ [(]privileges[)],\ .*[0-9]+\ fine$ ]]
+    # None stands before one that is worse.
+    rank=3
+    while IFS= read -r line; do
+        case $line in BROKEN\ *) new=3 ;; care\ *) new=2 ;; note\ *) new=1 ;; fine\ *) new=0 ;; *) continue ;; esac
+        [ "$new" -le "$rank" ]
+        rank=$new
+    done < <(printf '%s\n' "${lines[@]}")
+    [ "$rank" -eq 0 ]
+}
+
+@test "doctor: right for a user with EXECUTE alone, who names nothing; a table that is gone is no matter of rights" {
+    rl init -q --procedures
+    new_user only "EXECUTE ON \`$TEST_SCHEMA\`.*"
+    works rl_as only doctor
+    [[ "$output" == *"note    via "*"EXECUTE alone"*"--via=procedures"* ]]
+    [[ "$output" == *"fine    privileges "* ]]
+    [[ "$output" != *"GRANT SELECT"* && "$output" != *"GRANT INSERT"* ]]
+    # What was asked for is looked at.
+    run -1 rl_as only doctor --role=batch
+    [[ "$output" == *"GRANT "*"SELECT"* ]]
+    rl init -q --remove-procedures
+    schema="${TEST_SCHEMA}_x"
+    "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$schema" init -q
+    sql_any "DROP TABLE \`$schema\`.lock_ask"
+    run -1 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$schema" doctor
+    [[ "$output" != *"GRANT "* ]]
+    [[ "$output" == *BROKEN*lock_ask* ]]
+    sql_any "DROP DATABASE \`$schema\`"
 }

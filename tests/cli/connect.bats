@@ -41,7 +41,7 @@ tries_again() {
         [ $(($(now_ms) - before)) -ge 1200 ]
         [ "$status" -eq 69 ]
         [ "${#stderr_lines[@]}" -eq 1 ]
-        [[ "$stderr" =~ ^"rowlock: gave up after "[0-9]+\.[0-9]" s (attempts: "([0-9]+)"): cannot connect: ".*no\.sock ]]
+        [[ "$stderr" =~ ^"rowlock: gave up after "[0-9]+\.[0-9]" s (attempts: "([0-9]+)"): cannot connect as 'root' to the socket ".*no\.sock ]]
         # Where the machine stood still, there may be no time for another one.
         [ "${BASH_REMATCH[1]}" -ge 2 ] || [ "$(stood_since "$before")" -ge 500 ]
         [ ! -e ran ]
@@ -51,11 +51,11 @@ tries_again() {
 @test "without --retry, and with --retry=0, one attempt" {
     for options in "" --retry=0; do
         run -69 --separate-stderr without_server $options ls
-        [[ "$stderr" == "rowlock: cannot connect: "* ]]
+        [[ "$stderr" == "rowlock: cannot connect as 'root' to the socket $D/no.sock: "* ]]
     done
     # An option wins over the URL.
     run -69 --separate-stderr without_server --url="mysql://?retry=1h" ls --retry=0
-    [[ "$stderr" == "rowlock: cannot connect: "* ]]
+    [[ "$stderr" == "rowlock: cannot connect as 'root' to the socket $D/no.sock: "* ]]
 }
 
 @test "--retry: a server that comes up meanwhile gets the job, whatever the command" {
@@ -228,4 +228,62 @@ no_socket() {
     says "$(no_socket "$D/no.sock")" 69 "$ROWLOCK" --defaults-extra-file=usual.cnf --defaults-file=extra.cnf ls
     "$ROWLOCK" -D "$TEST_SCHEMA" --no-defaults --defaults-extra-file=extra.cnf ls
     refused "rowlock: cannot read the option file 'missing.cnf': No such file*" rl ls --defaults-extra-file=missing.cnf
+}
+
+@test "an option file's password goes to no server that a URL names; a group of the host's name, the URL, -h" {
+    new_user far "SELECT ON \`$TEST_SCHEMA\`.*"
+    user=$(user_of far)
+    sql_any "ALTER USER '$user'@'localhost' IDENTIFIED BY 'Se\"Cr et#1'"
+    at="localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
+    cnf() { # GROUP PASSWORD: an option file
+        printf '[client]\nuser=%s\n%s\n[%s]\n# password=none\npassword = %s\n[other]\npassword=no\n' "$user" "${3:-}" "$1" "$2" >login.cnf
+    }
+    ls_by() { "$ROWLOCK" --defaults-file=login.cnf "$@" ls -a; }
+    cnf client '"Se\"Cr et#1"'
+    fails 77 "cannot connect as '$user' to the socket $ROWLOCK_TEST_SOCKET: *using password: NO*a group of the host's name*" \
+        ls_by --url="mysql://$user@$at"
+    # Neither of the two: the login's own name.
+    run --separate-stderr ls_by --url="mysql://$at"
+    [ "$status" -eq 0 ] || [[ "$stderr" == *"as '$(id -un)' to "* ]]
+    # Where the URL names no host, or an option does, it is as with the mysql client.
+    works ls_by --url="mysql:///$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
+    works ls_by --url="mysql://elsewhere/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" -h localhost
+    works ls_by --url="mysql://$at" -u "$user" --password='Se"Cr et#1'
+    MYSQL_PWD='Se"Cr et#1' works ls_by --url="mysql://$user@$at"
+    works ls_by --url="mysql://$user:Se%22Cr%20et%231@$at"
+    # A group that is called as the host has both; the others of the file do not count.
+    cnf localhost "Se\\\"Cr\\set#1" "password=wrong"
+    works ls_by --url="mysql://$user@$at"
+    printf 'user=%s\n' "$user" >>login.cnf
+    sed -i '/^\[other\]/,$d' login.cnf
+    printf 'user=%s\n' "$user" >>login.cnf
+    works ls_by --url="mysql://$at"
+    fails 77 "*" ls_by --url="mysql://127.0.0.2@$at"
+    cp login.cnf "$D/.my.cnf"
+    HOME="$D" works "$ROWLOCK" --url="mysql://$at" ls -a
+}
+
+@test "errors of connecting name user, host and port, or the socket; an option file that cannot be read is said; 1130 is DENIED" {
+    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: *" "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
+    fails 69 "cannot connect as '$(id -un)' to the socket $D/none: *" "$ROWLOCK" --no-defaults -S "$D/none" ls
+    printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf
+    fails 69 "cannot connect as 'of_a_file' to 127.0.0.1, port 1: *" "$ROWLOCK" --defaults-file=there.cnf ls
+    # (Root may read what nobody may; this one leads nowhere.)
+    mkdir home
+    ln -s .my.cnf home/.my.cnf
+    HOME="$D/home" fails 69 "cannot connect as *; the option file $D/home/.my.cnf cannot be read (*)" "$ROWLOCK" -S "$D/none" ls
+    # Who may not connect from here hears of it before it says who it is.
+    python3 -c '
+import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
+print(s.getsockname()[1], flush=True)
+text = b"\xff" + (1130).to_bytes(2, "little") + b"Host \x27far\x27 is not allowed to connect to this MariaDB server"
+while True:
+    c, _ = s.accept()
+    c.sendall(len(text).to_bytes(3, "little") + b"\x00" + text); c.close()' >port 3>&- &
+    server=$!
+    poll test -s port
+    run -77 --separate-stderr "$ROWLOCK" --no-defaults -h 127.0.0.1 -P "$(cat port)" -u batch ls
+    kill $server
+    [[ "$stderr" == "rowlock: cannot connect as 'batch' to 127.0.0.1, port $(cat port): "*"Host 'far' is not allowed"*"(error 1130)" ]]
 }

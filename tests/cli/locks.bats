@@ -220,9 +220,9 @@ an_event() {
     an_event nightly released 10 "done well"
     works rl history
     [ "${#lines[@]}" -eq 4 ]
-    [[ "${lines[0]}" =~ ^WHEN.*EVENT\ +NAME\ +TOKEN\ +HOLDER\ +WAITED\ +HELD\ +EXIT\ +DETAIL$ ]]
-    [[ "${lines[1]}" =~ ^20[-0-9:]+\ [0-9:]+\ +acquired\ +nightly\ +42\ +"batch@db1 4711 close.sh"\ +12ms\ +-\ +3\ +-$ ]]
-    [[ "${lines[3]}" =~ released\ +nightly.*"done well"$ ]]
+    [[ "${lines[0]}" =~ ^WHEN\ +EVENT\ +TOKEN\ +WAITED\ +HELD\ +EXIT\ +HOLDER\ +DETAIL\ +NAME$ ]]
+    [[ "${lines[1]}" =~ ^20[-0-9:]+\ [0-9:]+\ +acquired\ +42\ +12ms\ +-\ +3\ +"batch@db1 4711 close.sh"\ +-\ +nightly$ ]]
+    [[ "${lines[3]}" =~ released.*"done well"\ +nightly$ ]]
     run rl history --json nightly
     [ "$(jq -c '[.[].event]' <<<"$output")" = '["acquired","released"]' ]
     json '.[1] | .name == "nightly" and .mode == "lease" and .token == 42 and .waited_ms == 12
@@ -232,10 +232,75 @@ an_event() {
     sql "UPDATE lock_event SET exit_status = -15 WHERE event = 'released'"
     [ "$(rl history -n 1 --json |& jq -c '[.[] | [.event, .exit_status]]')" = '[["released",-15]]' ]
     works rl history -n 1
-    [[ "${lines[1]}" =~ -\ +-15\ +"done well"$ ]]
+    [[ "${lines[1]}" =~ -\ +-15\ +batch.*"done well"\ +nightly$ ]]
     [ "$(rl history -n2 --json |& jq -c '[.[].name]')" = '["other","nightly"]' ]
-    run -0 rl history none-such
-    [ -z "$output" ]
+    # Nothing of a lock that is there; and no lock at all.
+    a_free_lock idle
+    is_silent 0 rl history idle
+    [[ "$(on_terminal 80 rl history idle 2>&1)" == "rowlock: nothing happened yet" ]]
+    fails 66 "there is no lock 'none-such'*" rl history none-such
+    is_silent 0 rl history 'none*'
+}
+
+@test "history: what did not end well; several kinds of events; local time, and UTC" {
+    an_event job acquired 60
+    an_event job released 50
+    an_event job lost 40
+    an_event job refused 30
+    sql "UPDATE lock_event SET exit_status = 0 WHERE event IN ('acquired', 'released', 'refused')"
+    an_event other released 20
+    events() { rl history --json "$@" |& jq -c '[.[].event]'; }
+    [ "$(events --failed)" = '["lost","released"]' ]
+    [ "$(events --failed job)" = '["lost"]' ]
+    [ "$(events --event=lost --event=refused)" = '["lost","refused"]' ]
+    [ "$(events --event=lost,refused)" = '["lost","refused"]' ]
+    fails 64 "*no event 'got'; *" rl history --event=lost --event=got
+    sql "UPDATE lock_event SET happened_at = '2026-01-02 23:30:00' WHERE event = 'lost'"
+    [[ "$(TZ=Asia/Tokyo rl history --event=lost)" =~ WHEN\ .*2026-01-03\ 08:30:00\ +lost ]]
+    [[ "$(TZ=Asia/Tokyo rl history --utc --event=lost)" =~ "WHEN (UTC)".*2026-01-02\ 23:30:00\ +lost ]]
+    [[ "$(TZ=Asia/Tokyo rl history --event=lost --json)" == *'"2026-01-02T23:30:00.000000Z"'* ]]
+}
+
+@test "history: 80 columns and fewer; names are cut in the middle; -o" {
+    an_event "billing/customers/in-arrears/northern-region/nightly-close-the-books" released 10 "done"
+    for columns in 80 60 40; do
+        NO_COLOR=1 run -0 on_terminal $columns rl history
+        printf '%s\n' "${lines[@]}" >"$TEST_DIR/shown"
+        cat "$TEST_DIR/shown"
+        [ "$(wc -L <"$TEST_DIR/shown")" -le $columns ]
+        [ "${#lines[@]}" -eq 2 ]
+        # When, what and of which name: always.
+        [[ "${lines[0]}" =~ ^WHEN\ +EVENT.*\ NAME$ ]]
+        [[ "${lines[1]}" =~ ^20.*\ released\ .*bil.*….*oks$ ]]
+    done
+    # What says nothing goes first.
+    NO_COLOR=1 run -0 on_terminal 80 rl history
+    [[ "${lines[0]}" != *HELD* && "${lines[0]}" == *EXIT*HOLDER* ]]
+    works rl history -o exit,name,EVENT
+    [[ "${lines[0]}" =~ ^EXIT\ +NAME\ +EVENT$ ]]
+    [[ "${lines[1]}" =~ ^\ +3\ +billing/.*nightly-close-the-books\ +released$ ]]
+    misused "-o: there is no column 'size'; there are *exit_status*" rl history -o exit,size
+}
+
+@test "a row lock that is held unfenced or shared is shown as held, of its holder nothing; it opens no door" {
+    for how in --unfenced --shared; do
+        rl run --mode=pessimistic $how "row$how" -- sh -c 'touch "$0"; until [ -e "$1" ]; do sleep 0.05; done' \
+            "$TEST_DIR/in$how" "$TEST_DIR/go$how" 3>&- &
+        holder=$!
+        poll test -e "$TEST_DIR/in$how"
+        works rl show "row$how"
+        [[ "$output" =~ state\ +held ]]
+        [[ "$output" == *"held --unfenced or --shared"* ]]
+        [[ "$output" != *token*42* && "$output" != *"last holder"* ]]
+        rl show --json "row$how" |& json '.state == "held" and .token == 0 and .owner == "" and .held_ms == null'
+        # Who has it is not known: nobody can be asked, and nothing is broken.
+        fails 66 "*" rl ask "row$how"
+        fails 1 "*" rl break "row$how"
+        touch "$TEST_DIR/go$how"
+        wait $holder
+        works rl show "row$how"
+        [[ "$output" =~ state\ +free ]]
+    done
 }
 
 @test "history: --event, --since" {
@@ -334,7 +399,7 @@ an_event() {
     [[ "${lines[1]}" =~ ^"it opens when its holder has ended, in "(59m|1h).*" at the latest"$ ]]
     state_is kept cooling
     fails 1 "*" rl run -n kept -- true
-    fails 1 "*" rl break kept
+    fails 1 "'kept' was broken, and its old holder may still work: *--now opens it at once" rl break kept
     state_is kept cooling
     run rl break --now --reason="$(printf 'ü%.0s' {1..200})" kept
     [ "$output" = "opened kept, which was cooling" ]
@@ -342,6 +407,31 @@ an_event() {
     rl history --json kept |& json '.[-1] | .event == "broken" and .held_ms == null
         and (.detail | startswith("opened by ") and endswith("\("ü" * 125)"))'
     fails 1 "*" rl break --now kept
+}
+
+@test "break: what only --at-least keeps closed opens at once; what an earlier break closed does not" {
+    rl run --at-least=1h done -- true
+    state_is done cooling
+    fails 1 "*cooling*" rl run -n done -- true
+    works rl break --reason="tests" done
+    [ "$output" = "opened done, which was cooling" ]
+    is_silent 0 rl run -n done -- true
+    rl history --json done |& json 'any(.[]; .event == "broken" and (.detail | startswith("opened by ") and endswith("tests")))'
+    # Its holder has renewed it before; taken over from somebody who was gone.
+    a_lock renewed
+    sql "UPDATE lease_renewal l JOIN resource r ON r.id = l.id SET l.version = r.version,
+        l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 50 MINUTE WHERE r.resource_name = 'renewed'"
+    a_lock taken 100 -10
+    rl run --at-least=1h taken -- true
+    works rl break taken
+    works rl break renewed
+    fails 1 "*was broken*" rl break renewed
+    state_is renewed cooling
+    works rl break --now renewed
+    state_is renewed free
+    # A pattern is of what is held.
+    rl run --at-least=1h some/one -- true
+    fails 1 "*no such lock is held; some are cooling, and --now*" rl break --yes 'some/*'
 }
 
 @test "break --token: that holder, or nobody" {
@@ -430,6 +520,11 @@ an_event() {
     run -64 --separate-stderr rl break 'star1*'
     [ "$output" = "star1: held by an unnamed holder (lease, token 42)" ]
     [ "$stderr" = "rowlock: nothing was broken; --yes breaks it" ]
+}
+
+@test "ls: what it says of one name is a pattern that means it" {
+    misused "ls takes a pattern such as 'one*'; for one lock: show 'one'" rl ls one
+    misused "ls takes a pattern such as 'billing/[*]'; for one lock: show 'a[*]'" rl ls 'a\*'
 }
 
 @test "names, labels and details steer no terminal" {

@@ -18,7 +18,7 @@ mariadb_only() {
 # stops LINE...: these are 0001_a.sql, and it fails in one of them. goes_on: these are, and it does not.
 stops() {
     file 0001_a.sql "$@"
-    run -67 migrate
+    run -81 migrate
 }
 
 goes_on() {
@@ -166,9 +166,9 @@ CASES
 
 @test "an error: what was before it stays, and the next run goes on with the mended statement" {
     file 0001_a.sql "$(see one)" "SET @what = 'two';" "INSERT INTO sene (what) VALUES (@what);" "$(see three)"
-    fails 67 "0001_a.sql, statement 3 of 4 (line 3, *): *sene'*[(]error 1146); mend it and run again, which goes on behind statement 2" migrate
+    fails 81 "0001_a.sql, statement 3 of 4 (line 3, *): *sene'*[(]error 1146); mend it and run again, which goes on behind statement 2" migrate
     [ "$(state_of 1)" = stopped ]
-    run -0 migrate status
+    run -1 migrate status
     [[ $output == *"stopped, the next run goes on: 0001_a.sql, \`INSERT INTO sene "*"\`: "*"error 1146"* ]]
     run migrate --dry-run
     [ "${lines[0]}" = "0001_a.sql: 2 statements left" ]
@@ -249,7 +249,7 @@ CASES
     file 0001_b.sql "DO 1;" && rm "$DIR/0001_a.sql"
     migrate repair -q --forget=1
     file 0001_b.sql "DELIMITER //" "BEGIN NOT ATOMIC" "$(see one)" "INSERT INTO nix VALUES (1);" "END //"
-    run -67 migrate
+    run -81 migrate
     fails 68 "0001_b.sql stopped in statement 1 of 1*whether 1 did is not known*" migrate
     [ "$(seen)" = one ]
 }
@@ -259,7 +259,7 @@ CASES
         INSERT INTO seen (what) VALUES ('half'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'it went wrong'; END//"
     # A word alone on a line does not say which one it is.
     file 0001_a.sql "$(see one)" "" "CALL" "  fails(" "    3);" "$(see two)"
-    fails 67 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`rowlock migrate status\`" \
+    fails 81 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`rowlock migrate status\`" \
         migrate
     fails 68 "0001_a.sql stopped in statement 2 of 3 (line 3): \`CALL fails\`: it went wrong (error 1644); statement 1 took effect; whether 2 did is not known: look, then run \`rowlock migrate repair --done=2\` with this run's options and folder if it did, or with --done=1 if not" \
         migrate
@@ -270,7 +270,7 @@ CASES
     # What may be run again needs no decision.
     migrate repair -q --forget=1
     file 0001_a.sql "-- rowlock: resumable" "CALL fails(3);"
-    fails 67 "0001_a.sql, statement 1 of 1 (line 2, *): it went wrong (error 1644); mend it and run again" migrate
+    fails 81 "0001_a.sql, statement 1 of 1 (line 2, *): it went wrong (error 1644); mend it and run again" migrate
 }
 
 @test "one transaction: what commits is seen behind a comment that is run; temporary tables do not" {
@@ -319,7 +319,7 @@ CASES
     file 0001_a.sql "SET STATEMENT max_statement_time = 60 FOR INSERT INTO seen SELECT NULL, 'one';" \
         "INSERT INTO nix VALUES (1);"
     for i in 1 2; do
-        run -67 migrate
+        run -81 migrate
     done
     [ "$(seen)" = one ]
 }
@@ -359,7 +359,10 @@ CASES
     run -68 migrate status
     [[ $output == *"needs a decision: 0001_x.sql is not what was applied"*"repair --checksums"* ]]
     run -0 migrate repair --checksums
-    [ "$output" = "repaired: 1 file" ]
+    [ "$output" = "0001_x.sql: what the file says now counts as what was applied
+repaired: 1 file" ]
+    run -0 migrate repair --checksums
+    [ "$output" = "nothing to repair" ]
     migrate status --json | json '.[0] | .state == "applied" and .statements == 2 and .done == 2'
     migrate -q
     rm "$DIR/0002_x.sql"
@@ -378,11 +381,12 @@ CASES
             {"statement": 1, "line": 1, "text": "INSERT INTO seen (what) VALUES (\u0027one\u0027)"},
             {"statement": 2, "line": 2, "text": "INSERT INTO seen (what) VALUES (\u0027two\u0027)"}]},
         {"number": 2, "name": "0002_b.sql", "statements": [{"statement": 1, "line": 1, "text": "INSERT INTO nix\nVALUES (1)"}]}]'
-    run -67 --separate-stderr migrate --json
+    run -81 --separate-stderr migrate --json
     json '.version == 1 and .applied[0].number == 1 and .applied[0].name == "0001_a.sql" and
         .applied[0].statements == 2 and .applied[0].duration_ms >= 0 and (.applied | length) == 1' <<<"$output"
     rm files/0002_b.sql
-    migrate --json repair --forget=2 | json '. == {"repaired": 1}'
+    migrate --json repair --forget=2 |
+        json '. == {"repaired": 1, "files": [{"number": 2, "name": "0002_b.sql", "what": "is not in the history any more"}]}'
     migrate --json | json ".applied == [] and .version == 1 and .schema == \"$APP\""
     [ "$(migrate --json --dry-run)" = "[]" ]
 }
@@ -390,7 +394,7 @@ CASES
 @test "--baseline: what was there before rowlock came is not run" {
     files 1 2 3
     run migrate repair --baseline=2
-    [ "$output" = "repaired: 2 files" ]
+    [ "${lines[*]}" = "0001_x.sql: counts as applied, without having been run 0002_x.sql: counts as applied, without having been run repaired: 2 files" ]
     migrate -q
     [ "$(seen)" = 3 ]
 }
@@ -478,7 +482,7 @@ CASES
     exec 7>statements
     echo "START TRANSACTION; SELECT COUNT(*) FROM seen; SELECT 'begun';" >&7
     poll grep -q begun answers
-    fails 67 "0001_x.sql, statement 1 of 1 [(]*): a transaction uses the table or the row*[(]error 1205)" \
+    fails 81 "0001_x.sql, statement 1 of 1 [(]*): a transaction uses the table or the row*[(]error 1205)" \
         migrate --table-wait=1
     [ "$(state_of 1)" = stopped ]
     exec 7>&-

@@ -20,16 +20,16 @@ LET_GO='until:touch "$D/let_go"'
 
 # The first line of the screen that tells of the wait.
 waiting_line() {
-    tr '\r' '\n' <screen | grep -a -m 1 '^waiting' | sed 's/\x1b\[K//'
+    tr '\r' '\n' <screen | sed 's/\x1b\[J//' | grep -a -m 1 '^waiting'
 }
 
 @test "a wait shows one line, which goes away" {
     hold --label "somebody@here 1 job"
     # Shown, refreshed, and erased before anything else is written.
-    on_tty 'wait:waiting for' 'wait:waiting for' "$LET_GO" -- "$L" -- echo done
+    on_tty 'wait:waiting ' 'wait:waiting ' "$LET_GO" -- "$L" -- echo done
     text=$(<screen)
-    [[ "$text" =~ waiting\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ since\ [0-9.]+m?s,\ lease\ until\ [0-9]+s\ from\ now ]]
-    [[ "$text" == *$'\r\033[Kdone\n'* ]]
+    [[ "$text" =~ waiting\ [0-9.]+m?s\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ for\ [0-9.]+m?s,\ lease\ until\ [0-9]+s\ from\ now ]]
+    [[ "$text" == *$'\r\033[Jdone\n'* ]]
     [[ "${text##*done}" != *waiting* ]]
     # One line: no newline before the command's own.
     [[ "${text%%done*}" != *$'\n'*$'\n'* ]]
@@ -38,7 +38,7 @@ waiting_line() {
 
 shows_no_line() { # STATUS ARGUMENT...
     on_tty -- "${@:2}"
-    run ! grep -qa 'waiting\|\[K' screen
+    run ! grep -qa 'waiting\|\[J' screen
     grep -qa "exit=$1" screen
 }
 
@@ -47,7 +47,7 @@ is_free_at_once() {
     before=$(now_ms)
     on_tty -- "$L" -- echo done
     grep -qa "exit=0" screen
-    if grep -qa 'waiting\|\[K' screen; then
+    if grep -qa 'waiting\|\[J' screen; then
         [ "$(stood_since "$before")" -ge 200 ]
     fi
 }
@@ -58,35 +58,65 @@ is_cut() {
     shows_no_line 1 -n "$L" -- true
     run rl run -w 1.5 "$L" -- true
     [[ "$output" != *waiting* ]]
-    COLS=40 on_tty 'wait:waiting for' "$LET_GO" -- "$L" -- true
-    [ -n "$(waiting_line)" ]
-    line=$(waiting_line)
+    COLS=40 on_tty 'wait:, lock' "$LET_GO" -- "$L" -- true
+    line=$(tr '\r' '\n' <screen | sed 's/\x1b\[J//' | grep -a -m 1 ', lock')
     [ "${#line}" -le 39 ]
+    [[ "$line" =~ ^[0-9.]+m?s", lock".*": w"w*…$ ]]
 }
 
 is_of_a_row() {
     hold --mode=pessimistic --label "$(printf 'a\u202eb\u009bc')"
-    on_tty 'wait:waiting for' "$LET_GO" -- --mode=pessimistic "$L" -- true
-    [[ "$(waiting_line)" =~ ^"waiting for $L: held by a"[^$'\u202e\u009b']*" since "[0-9.]+m?s$ ]]
+    on_tty 'wait:waiting ' "$LET_GO" -- --mode=pessimistic "$L" -- true
+    [[ "$(waiting_line)" =~ ^"waiting "[0-9.]+m?s" for $L: held by a"[^$'\u202e\u009b']*" for "[0-9.]+m?s$ ]]
 }
 
 is_of_one_that_is_shut() {
     rl run --at-least=59s "$L" -- true
-    on_tty 'wait:waiting for' 'until:rl break --now "$L"' -- "$L" -- true
-    grep -qaE "waiting for $L: cooling for another [1-5][0-9]s" screen
+    on_tty 'wait:waiting ' 'until:rl break --now "$L"' -- "$L" -- true
+    grep -qaE "waiting [0-9.]+m?s for $L: cooling for another [1-5][0-9]s" screen
 }
 
 @test "the waiting line: as wide as the terminal; a row lock, a holder that means ill, a lock that is cooling; none" {
     side_by_side is_cut is_of_a_row is_of_one_that_is_shut is_free_at_once
 }
 
+@test "the waiting line: how long of how much, for how long the lock is usually held; a long name; a narrower terminal" {
+    L="$L a rather long name that has its sense at its end/nightly"
+    rl run "$L" -- sleep 1
+    # Counted some 10 s behind, or at the client's end.
+    hold --label "host@app1 job"
+    COLS=200 on_tty 'wait:waiting [0-9.]+m?s of 10m for ' "$LET_GO" -- -w 10m "$L" -- true
+    [[ "$(tr '\r' '\n' <screen)" =~ waiting\ [0-9.]+m?s\ of\ 10m\ for\ lock.*nightly:\ held\ by\ host@app1\ job\ for\ [0-9.]+m?s,\ usually\ [0-9.]+s ]]
+    rm let_go held
+    hold --label "host@app1 job"
+    # 60 columns, 40: who is there all the same. From one to the other while it stands there.
+    COLS=60 on_tty 'wait: of 10m, lock' 'columns:40' 'wait: of 10m, lock ...htly' "$LET_GO" -- -w 10m "$L" -- true
+    tr '\r' '\n' <screen | sed 's/\x1b\[J//' | grep -a ' of 10m' >lines
+    cat lines
+    [ "$(head -n 1 lines | wc -L)" -le 59 ]
+    [ "$(tail -n 1 lines | wc -L)" -le 39 ]
+    [[ "$(head -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…nightly:\ host@app1\ job$ ]]
+    [[ "$(tail -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…htly:\ host@app1 ]]
+    # The cursor stands where what is erased begins: also where the terminal has put the line on two.
+    [[ "$(<screen)" != *waiting*[!$'\r']$'\r\033[J'* ]] || [[ "$(<screen)" == *$'\r\r\033[J'* ]]
+    [[ "$(<screen)" == *$'\r\033[Jexit=0'* ]]
+}
+
+@test "-v where stderr is no terminal: whom it waits for, once" {
+    hold --label "host@app1 job"
+    run -1 --separate-stderr rl run -v -w 2500ms "$L" -- true
+    [ "$(grep -c "^rowlock: waiting for $L: held by host@app1 job for [0-9.]*m\?s, " <<<"$stderr")" -eq 1 ]
+    run -1 --separate-stderr rl run -w 1s "$L" -- true
+    [[ "$stderr" != *waiting* ]]
+}
+
 @test "^C while waiting: the line goes, and rowlock with it" {
     hold
     # The shell around saw a death by SIGINT, and died too.
-    run -130 on_tty 'wait:waiting for' 'type:\x03' -- "$L" -- echo no
+    run -130 on_tty 'wait:waiting ' 'type:\x03' -- "$L" -- echo no
     run ! grep -qa '^no\|exit=' screen
     text=$(<screen)
-    [[ "${text##*waiting}" == *$'\r\033[K'* ]]
+    [[ "${text##*waiting}" == *$'\r\033[J'* ]]
     is_alive "$HOLDER"
 }
 

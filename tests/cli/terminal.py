@@ -6,18 +6,22 @@ The command leads a new session whose controlling terminal it is. The steps are 
     type:KEYS     types them (escapes as in Python: \\n, \\x1a)
     wait:REGEX    until it is on the screen, behind what the last wait: found
     until:SHELL   until this command of bash succeeds
+    columns:N     makes the terminal so wide
     hangup:       closes the terminal, as a connection that breaks does
 
 Then it waits for the command's end. All that came on the screen goes to stdout. The exit status is the
 command's, 128 + N when signal N ended it, and 99 when a step was not done within LIMIT seconds.
 """
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 LIMIT = int(os.environ.get("TERMINAL_LIMIT", "90"))
@@ -79,6 +83,8 @@ class Terminal:
             self.until(step, lambda: subprocess.run(
                 ["bash", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, check=False).returncode == 0)
+        elif kind == "columns":
+            fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(text), 0, 0))
         elif kind == "hangup":
             os.close(self.fd)
             self.fd = None

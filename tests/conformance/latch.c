@@ -247,6 +247,7 @@ TS_ONCE(test_members)
     WANT(BUSY, look_at(name, 0));
     WANT(OK, rowlock_latch_down(client, name, "two", 0, &ts_err));
     /* Its key has been counted: so has it. */
+    assert_int_equal(info_of(name).members, 0);
     WANT(OK, rowlock_latch_done(two, &ts_err));
     WANT(OK, look_at(name, 0));
     assert_int_equal(ts_sql_u64(mysql,

@@ -3,7 +3,7 @@
 
 #include "conformance/clients.h"
 
-enum { WAITERS = 128, IDLE_MS = 2000, MOST_A_SECOND = 200, SOON_MS = 500 };
+enum { WAITERS = 128, IDLE_MS = 2000, MOST_A_SECOND = 200, SOON_MS = 100 };
 
 typedef struct waiter {
     const char *name;

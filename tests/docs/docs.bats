@@ -47,7 +47,7 @@ members() {
 }
 
 commands() {
-    "$ROWLOCK" --help | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p'
+    "$ROWLOCK" help commands | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p'
 }
 
 # Options in the text of a help, sorted: those with which a line begins.
@@ -146,31 +146,114 @@ complete_words() {
     bash -c '
         . "$1/src/cli/rowlock.bash"
         COMP_WORDS=(rowlock "${@:3}") COMP_CWORD=$(($# - 2))
-        _rowlock "$2" "${@: -1}"
+        _rowlock "$2" "${@: -1}" "${@: -2:1}"
         [ "${#COMPREPLY[@]}" -eq 0 ] || printf "%s\n" "${COMPREPLY[@]}"' - "$ROOT" "$ROWLOCK" "$@"
 }
 
-@test "completion for bash: every command, every option that is no other name of the mysql client's, what to do" {
+@test "completion: every command, every option that is no other name of the mysql client's, what to do" {
     diff <(complete_words "" | sort) <(commands | sort)
-    for command in $(commands); do
-        complete_words "$command" --
-    done | sed 's/^--//; s/=$//' | sort -u >completed
+    {
+        complete_words --
+        for command in $(commands); do
+            complete_words "$command" --
+        done
+    } | sed 's/^--//; s/=$//' | sort -u >completed
     options_of_code "$ROOT"/src/cli/*.c | grep -vE '^((skip|disable)-)?ssl(-|$)' | diff - completed
-    [ "$(complete_words run --m)" = $'--max-hold=\n--mode=' ]
+    [ "$(complete_words run --m | tr '\n' ' ')" = "--mode= --max-hold= " ]
     # Those of one command are not another one's.
     [ -z "$(complete_words ls --max)" ]
     [ "$(complete_words -h db1 migrate --table)" = --table-wait= ]
     [ "$(complete_words fence "" | sort | tr '\n' ' ')" = "install list remove " ]
-    [ "$(complete_words --url = migrate s)" = status ]
+    [ "$(complete_words --url = mysql : //here/ migrate s)" = status ]
     [ "$(complete_words help b | tr '\n' ' ')" = "barrier break bench " ]
-    # Files, and whatever `run` starts, are bash's own to complete.
-    [ -z "$(complete_words --defaults-file = x)" ]
-    [ -z "$(complete_words run name -- --)" ]
-    [ -z "$(complete_words show x)" ]
+    [ "$(complete_words help con)" = connection ]
+}
+
+# complete_here SHELL WORD...: the same on this file's server, in that shell; the last word is completed.
+complete_here() {
+    local shell=$1
+    shift
+    set -- rowlock --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@"
+    case $shell in
+    bash) complete_words "${@:2}" ;;
+    fish)
+        # It is asked as if the line were typed.
+        PATH="$PWD/bin:$PATH" fish --no-config -c 'source $argv[1]/src/cli/rowlock.fish; complete -C "$argv[2]"' "$ROOT" "$*" |
+            sed 's/\t.*//'
+        ;;
+    zsh)
+        # The function, with what it calls of zsh's own in place of that.
+        PATH="$PWD/bin:$PATH" zsh -fc '
+            compset() { :; }
+            _files() { compadd -- *(N) }
+            # It takes those that begin as what is typed.
+            compadd() { while [[ $1 != -- ]]; do shift; done; print -rl -- "${(M)@[2,-1]:#${(b)words[CURRENT]}*}" }
+            root=$1
+            words=("${@[2,-1]}") CURRENT=$#words
+            _rowlock() { . $root/src/cli/rowlock.zsh }
+            _rowlock' - "$ROOT" "$@" | sed '/^$/d'
+        ;;
+    esac
+}
+
+@test "completion in bash, zsh and fish: names of locks, words of options, files behind -- alone" {
+    rl run "nightly/close" -- true
+    rl run "nightly/open" -- true
+    rl run "with a blank" -- true
+    mkdir bin folder
+    ln -s "$ROWLOCK" bin/rowlock
+    touch a-file
+    for shell in bash zsh fish; do
+        command -v $shell || { echo "# no $shell" >&3; continue; }
+        is() { [ "$(complete_here $shell "${@:2}" | sort | tr '\n' ' ')" = "${1:+$1 }" ] || { complete_here $shell "${@:2}"; false; }; }
+        is "nightly/close nightly/open" show nightly/
+        is "nightly/close nightly/open" latch down nightly/
+        is "nightly/open" run --also nightly/o
+        is "" show no-such
+        is "" ls a-
+        is "" run nightly/open -- nothing
+        is "a-file" run nightly/open -- a-f
+        is "down join set show wait" latch ""
+        is "lease" run --mode le
+    done
+    # bash cuts words at = and :, and what it offers is what stands behind that; a blank is quoted.
+    [ "$(complete_here bash run --mode = le)" = lease ]
+    [ "$(complete_here bash run --also = nightly/o)" = nightly/open ]
+    [ "$(complete_here bash show with)" = 'with\ a\ blank' ]
+    [ "$(complete_here bash --defaults-extra-file = a-f)" = a-file ]
+    # A server that does not answer costs a second, and no word.
+    [ -z "$(complete_words -S "$PWD/none" show n)" ]
+}
+
+@test "rowlock --help fits a screen, names every command and no other; each help has two examples that are no wrong usage" {
+    "$ROWLOCK" --help >short
+    [ "$(wc -l <short)" -le 24 ]
+    [ "$(wc -L <short)" -le 80 ]
+    awk '/^  [a-z]/ && !/^  rowlock/ { print $1; $0 = substr($0, 39); print $1 }' short | grep . | sort | diff <(commands | sort) -
+    # None of them reaches a server.
+    export ROWLOCK_URL="mysql://root@localhost/?socket=$PWD/none"
+    mkdir -p bin db/migrations
+    ln -sf "$ROWLOCK" bin/rowlock
+    for topic in $(commands) connection; do
+        "$ROWLOCK" help "$topic" >text
+        sed -n '/^Examples:/,$p' text | grep -E '^  rowlock ' | sed 's/^  //' >examples
+        [ "$(wc -l <examples)" -ge 2 ] || { echo "$topic: $(wc -l <examples) examples"; false; }
+        while IFS= read -r example; do
+            [ "$topic" = connection ] || [[ "$example" == "rowlock $topic"* || "$topic" = help ]]
+            status=0
+            example=${example/ -p / }
+            example=${example/db1/127.0.0.1}
+            PATH="$PWD/bin:$PATH" timeout 3 sh -c "$example" </dev/null >said 2>&1 || status=$?
+            echo "$example: $status: $(head -n 1 said)"
+            # (3: check, which cannot look.)
+            [ "$topic$status" != check3 ] || continue
+            case $status in 0 | 1 | 69 | 124) ;; *) false ;; esac
+        done <examples
+    done
 }
 
 @test "rowlock.1: every connection option, and no other" {
-    "$ROWLOCK" --help | options_of_help >help
+    "$ROWLOCK" help connection | options_of_help >help
     [ "$(wc -l <help)" -gt 15 ]
     options_of_man ".Ss Connection options" >page
     diff help page
@@ -278,7 +361,10 @@ procedures() {
         name=$(basename "$source" .c)
         echo "== $name"
         compile "$source" "$PWD/$name"
-        "$PWD/$name" "$TEST_OPTIONS" "$TEST_SCHEMA"
+        # As its head says.
+        grep -qE "^ \*     cc $name\.c -o $name ..pkg-config --cflags --libs rowlock( libmariadb)?\)( -pthread)?$" "$source"
+        grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
+        ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$PWD/$name"
         count=$((count + 1))
     done
     [ "$count" -ge 5 ]
@@ -329,11 +415,94 @@ fences() {
     diff shown got
 }
 
+@test "README.md: the crontab line, on three hosts at once and on one that is late: the job runs once, and nobody writes a mail" {
+    fences "$ROOT/README.md" crontab >crontab
+    [ "$(grep -c . crontab)" -eq 1 ]
+    # Five fields of time, the user, the command.
+    [[ "$(cat crontab)" =~ ^[0-9]+\ [0-9]+\ \*\ \*\ \*\ +[a-z]+\ +(/usr/local/bin/rowlock\ run\ .*\ --\ /usr/local/bin/close-the-books)$ ]]
+    line=${BASH_REMATCH[1]}
+    mkdir bin
+    ln -s "$ROWLOCK" bin/rowlock
+    printf '#!/bin/sh\nsleep 1; echo "ran by $ROWLOCK_OWNER" >>"%s/ran"\n' "$PWD" >bin/close-the-books
+    chmod +x bin/close-the-books
+    line=${line//\/usr\/local\/bin/$PWD/bin}
+    cron() { # As cron runs it, with the option file of the crontab's user.
+        env -i HOME="$PWD" PATH=/usr/bin:/bin SHELL=/bin/sh LOGNAME=batch \
+            ROWLOCK_URL="mysql:///$TEST_SCHEMA" /bin/sh -c "$line" </dev/null
+    }
+    cp "$TEST_OPTIONS" .my.cnf
+    for host in 1 2 3; do
+        cron >"mail$host" 2>&1 3>&- &
+    done
+    wait
+    cron >mail4 2>&1
+    cat mail*
+    [ "$(wc -l <ran)" -eq 1 ]
+    [ "$(cat mail* | wc -c)" -eq 0 ]
+}
+
+@test "README.md: its blocks survive being pasted whole, one after the other, into one shell" {
+    mkdir bin paste
+    ln -s "$ROWLOCK" bin/rowlock
+    ln -s "$ROOT/tools" paste/tools
+    # From the private server to the C program.
+    {
+        awk '/^### Without root/ { on = 1 } /^## From SQL/ { exit } on' "$ROOT/README.md" >part
+        sed -nE '/^A private server/,/^All that follows/s/^    //p' part
+        fences part sh | sed 's/; sleep 3/; sleep 1/; s/^sleep 1$/until rowlock show nightly-close >\/dev\/null 2>\&1; do sleep 0.1; done/'
+        echo 'cat >close.c <<'"'END'"
+        fences part c
+        echo END
+        sed -nE 's/^    (cc close\.c .*)/\1/p' part
+        # What the text says is the end.
+        # shellcheck disable=SC2016 # backquotes of Markdown
+        sed -nE 's/^All that follows.*`(tools\/server remove [^`]*)`.*/\1/p' part
+        echo 'echo "the end: ${ROWLOCK_URL-no URL}"'
+    } >pasted
+    cat pasted
+    [ "$(grep -c 'tools/server' pasted)" -eq 2 ]
+    mkdir pc
+    printf 'Name: rowlock\nDescription: x\nVersion: 0\nCflags: -I%s\nLibs: -L%s -lrowlock -Wl,-rpath,%s\n' \
+        "$ROOT/include" "$ROWLOCK_BUILD" "$ROWLOCK_BUILD" >pc/rowlock.pc
+    [ -z "${ROWLOCK_SANITIZE:-}" ] || sed -i 's/^cc close.c/cc -fsanitize=address,undefined close.c/' pasted
+    (
+        cd paste
+        PKG_CONFIG_PATH="$BATS_TEST_TMPDIR/pc" PATH="$BATS_TEST_TMPDIR/bin:$PATH" bash <../pasted
+    ) >said 2>&1 3>&-
+    cat said
+    grep -q '^closing the books, token 1$' said
+    grep -q '^the first is done$' said
+    grep -q '^account 3, token ' said
+    grep -q '^the end: no URL$' said
+    [ ! -e paste/.private/mine ]
+}
+
 @test "librowlock.3: its example compiles" {
-    awk '/^\.Sh/ { on = $0 == ".Sh EXAMPLES" } on && /^\.Bd/ { c = 1; next } /^\.Ed/ { c = 0 } on && c' "$MAN3" |
+    awk '/^\.Sh/ { on = $0 == ".Sh EXAMPLES" } on && /^\.Bd/ { c = 1; next } on && /^\.Ed/ { exit } on && c' "$MAN3" |
         sed 's/\\e/\\/g' >page.c
     [ "$(wc -l <page.c)" -gt 20 ]
     compile page.c page
+}
+
+# compile_cpp SOURCE: as C++, of the oldest kind that is promised.
+compile_cpp() {
+    "${CXX:-c++}" -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$ROOT/include" -fsyntax-only "$1"
+}
+
+@test "what is said to C++ users compiles there: librowlock.3, rowlock.h, README.md" {
+    awk '/^In C\+\+ structs/ { on = 1 } on && /^\.Bd/ { c = 1; next } c && /^\.Ed/ { exit } c' "$MAN3" | sed 's/\\e/\\/g' >page.cpp
+    [ "$(wc -l <page.cpp)" -gt 10 ]
+    compile_cpp page.cpp
+    {
+        printf '#include <cstdio>\n#include <rowlock/rowlock.h>\nint main() {\n'
+        awk '/And in C\+\+:/ { on = 1; next } on && /^ \*$/ { exit } on { print substr($0, 4) }' "$ROOT/include/rowlock/rowlock.h"
+        # shellcheck disable=SC2016 # backquotes of Markdown
+        sed -nE 's/^In C\+\+ it is `(rowlock_error) err(\{\};)`.*/    \1 another\2\n    (void)another;/p' "$ROOT/README.md"
+        echo '}'
+    } >said.cpp
+    cat said.cpp
+    [ "$(grep -c '{};' said.cpp)" -eq 3 ]
+    compile_cpp said.cpp
 }
 
 papers() {

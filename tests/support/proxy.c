@@ -677,5 +677,8 @@ void ts_proxy_flow(ts_proxy *proxy)
     }
     for (int i = 0; i < LINKS_MAX; i++)
         proxy->links[i].hold = proxy->links[i].delay = false;
+    /* At once: a command that was delayed would be what the next fault happens to, if that is armed
+     * before the thread comes to it. */
+    release_held(proxy);
     change(proxy);
 }

@@ -130,6 +130,7 @@ TS_ONCE(good_urls)
         {.url = "mysql://h?retry=250ms", .host = "h", .retry_ms = 250},
         {.url = "mysql://h?retry=30s", .host = "h", .retry_ms = 30000},
         {.url = "mysql://h?retry=2h", .host = "h", .retry_ms = 7200000},
+        {.url = "mysql://h?retry=1h30m5s7ms", .host = "h", .retry_ms = 5405007},
         {.url = "mysql://h?retry=1d", .host = "h", .retry_ms = 86400000},
         {.url = "mysql://h?retry=0", .host = "h"},
     };
@@ -176,7 +177,10 @@ TS_ONCE(bad_urls)
                                       "mysql://h?retry=86400001",
                                       "mysql://h?retry=-1",
                                       "mysql://h?retry=5min",
-                                      "mysql://h?retry=1h5m",
+                                      "mysql://h?retry=1h5",
+                                      "mysql://h?retry=5m1h",
+                                      "mysql://h?retry=23h61m",
+                                      "mysql://h?retry=1h-5m",
                                       "mysql://h?connect-timeout=2h"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         rl_url url;

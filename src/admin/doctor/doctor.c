@@ -427,12 +427,44 @@ static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_er
     return ROWLOCK_OK;
 }
 
-static rowlock_status diagnose(rl_doctor *d, rowlock_error *err)
+/* May this user execute the procedures, and not read the tables? Then that is its work: it has the
+ * role procedures, which nobody has named. */
+static bool has_execute_alone(rl_doctor *d)
+{
+    const rl_value resource[] = {rl_quoted("resource")};
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status, rl_run_text(d->conn, RL_SQL_DOCTOR_MAY_READ, resource, &d->io, NULL));
+    if (status != ROWLOCK_DENIED)
+        return false;
+    d->conn->session.via = true;
+    RL_UNTIL_HEARD(d, status,
+                   rl_query_one(d->conn, RL_SQL_VIA_STAMP, NULL, &d->io, &found, &rows, NULL));
+    d->conn->session.via = status == ROWLOCK_OK && found;
+    return d->conn->session.via;
+}
+
+static void choose_procedures(rl_doctor *d, rl_wants *wants)
+{
+    wants->role = "procedures";
+    d->params->via = true;
+    rl_doctor_tell(d, "via", ROWLOCK_NOTE,
+                   "without via=procedures its calls answer DENIED; what follows is as with it",
+                   "--via=procedures, or via=procedures in the URL",
+                   "this user has EXECUTE alone, and works through the procedures");
+}
+
+/* `wants`: the doctor's; `free_to_choose`: nobody has said what the user is for. */
+static rowlock_status diagnose(rl_doctor *d, rl_wants *wants, bool free_to_choose,
+                               rowlock_error *err)
 {
     schema_sight seen = SCHEMA_SEEN;
     RL_TRY(open_somehow(d, &seen, err));
     d->server = &d->conn->server;
     rowlock_status status;
+    if (free_to_choose && seen == SCHEMA_SEEN && has_execute_alone(d))
+        choose_procedures(d, wants);
     RL_UNTIL_HEARD(d, status, rl_session_ask_account(d->conn, &d->io, err));
     RL_TRY(status);
     rl_session_grantee(d->conn, ROWLOCK_DENIED, d->grantee, sizeof d->grantee);
@@ -450,8 +482,9 @@ rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_fin
     rl_wants wants = *given;
     rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data};
     rowlock_error first = {0};
+    const bool free_to_choose = !wants.role && !params->via;
     RL_TRY(settle_role(params, &wants, err));
-    rowlock_status status = diagnose(&d, &first);
+    rowlock_status status = diagnose(&d, &wants, free_to_choose, &first);
     rl_conn_close(d.conn);
     if (status != ROWLOCK_OK && err)
         *err = first;

@@ -151,7 +151,9 @@ static bool has(sight *s, unsigned right)
     /* not run */
     if (strcmp(wanted->right, "SELECT") == 0 && !*wanted->column)
         return may(s, RL_SQL_DOCTOR_MAY_READ, wanted->table);
-    return s->rights[right] == THERE;
+    /* A table that is not there is no matter of rights: no GRANT on it could be run. */
+    return s->rights[right] == THERE ||
+           (s->rights[right] == UNSEEN && may(s, RL_SQL_DOCTOR_MAY_READ, wanted->table));
 }
 
 /* ------------------------------------------------------------------------ what is missing */

@@ -78,7 +78,7 @@ b> CALL rowlock_break('nightly');
 b> CALL rowlock_acquire('nightly', 30, 0, @t);
 = ERROR RLBSY: 'nightly' is free, but cooling for another N s (at_least, or it was broken)
 b> CALL rowlock_break('nightly');
-= ERROR RLBSY: 'nightly' is not held; it is cooling for another N s (rowlock_break_now opens it)
+= ERROR RLBSY: 'nightly' was broken, and its old holder may still work for another N s (rowlock_break_now opens it)
 b> CALL rowlock_version('nightly', @v);
 = ERROR RLBSY: a lease on 'nightly' is cooling for another N s; try again then
 b> CALL rowlock_bump('nightly', 6);
