@@ -1,4 +1,9 @@
-/* Nobody gets the locks of billing while a schema is changed; who holds one finishes. */
+/*
+ * Nobody gets the locks of billing while a schema is changed; who holds one finishes.
+ *
+ *     cc freeze.c -o freeze $(pkg-config --cflags --libs rowlock)
+ *     ROWLOCK_URL='mysql://user@host/rowlock' ./freeze
+ */
 #include "example.h"
 #include <rowlock/rowlock_admin.h>
 

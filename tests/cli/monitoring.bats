@@ -120,6 +120,38 @@ checks() {
     rl sweep >swept
 }
 
+# held_for NAME MILLISECONDS: the history has a hold of that length that ended well.
+held_for() {
+    sql "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status)
+        VALUES ('$1', 'optimistic', 'released', 1, 'x', 'x', UTC_TIMESTAMP(6), 0, $2, 0)"
+}
+
+@test "show: how long holds usually take, and when the present one is due" {
+    L=usual
+    rl run "$L" true
+    held_for "$L" 60000
+    rl show "$L" >shown
+    [ "$(grep -cE '^(usually|due) ' shown)" = 0 ]
+    for minutes in 1 2 3 4 5 6 7 8 30; do held_for "$L" $((minutes * 60000)); done
+    rl show "$L" | grep -qx 'usually      4m00s, 95 % within 30m00s (of the last 11)'
+    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    poll test -e held
+    rl show "$L" | grep -qE '^due +in 3m[0-9]+s$'
+    sql "UPDATE resource SET acquired_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE resource_name = '$L'"
+    rl show "$L" | grep -qE '^due +56m[0-9]+s ago$'
+    touch let_go
+    ends_with 0
+}
+
+@test "doctor: a lease that was nearly lost between two renewals is told, with a TTL that bears it" {
+    rl run gaps true
+    [ "$(rl doctor --json | jq '[.[] | select(.check == "renewals")] | length')" = 0 ]
+    sql "UPDATE lock_total t JOIN resource r ON r.id = t.id SET t.gap_us = 24000000, t.gap_part = 800 WHERE r.resource_name = 'gaps'"
+    rl doctor --json | jq -es '.[0][] | select(.check == "renewals") | .level == "care" and (.found | test("renewals of .gaps. was 80 % of its TTL .24.0 s")) and (.remedy | test("TTL of 48 s or more"))'
+    rl show --json gaps | json '.longest_gap_us == 24000000'
+    sql "UPDATE lock_total SET gap_us = 0, gap_part = 0"
+}
+
 # promtool: of Debian's package prometheus; where it is not installed, unpacked from it into the tree's .private.
 promtool() {
     local root=$BATS_TEST_DIRNAME/../.. program

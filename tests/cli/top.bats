@@ -73,7 +73,7 @@ on_screen() {
     touch let_go
     wait "${jobs[@]}"
     # The last screen that was drawn whole.
-    tr -d '\r' <screen | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' >plain
+    tr -d '\r' <screen | sed 's/\x1b\[H/\n/g; s/\x1b\[[0-9;?]*[a-zA-Z]//g' >plain
     awk 'length > 59 { print; bad = 1 } END { exit bad }' plain
     grep -qE '^a lock with .* held ' plain
 }
