@@ -52,7 +52,7 @@
  *     }
  *     rowlock_client_close(client);
  *
- *   And in C++:
+ * IN C++
  *     rowlock_error err{};
  *     rowlock_client_options options{};
  *     options.url = "mysql://batch@db1/rowlock";

@@ -23,9 +23,12 @@
  *   in with rowlock_migrations_repair().
  *
  * THE FILES
- *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Statements end as the mysql client has it:
- *   with a semicolon, or with the mark that a line "DELIMITER //" sets. Each file has a connection
- *   of its own, with the server's defaults for its session. Lines at its top may say
+ *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Those named R__what.sql are repeatable
+ * (views, procedures): they are run behind the numbered ones, by name, and again whenever their
+ * text, with the values of its placeholders, is another than the one that was run. Statements end
+ * as the mysql client has it: with a semicolon, or with the mark that a line "DELIMITER //" sets.
+ * Each file has a connection of its own, with the server's defaults for its session. Lines at its
+ * top may say
  *     -- rowlock: transaction        all of it in one transaction (no DDL, no CALL then)
  *     -- rowlock: resumable          each statement may be run again after an interruption
  *     -- rowlock: sql_mode=A,B       the session's sql_mode, by which quotes are read, too
@@ -41,7 +44,9 @@
 extern "C" {
 #endif
 
-#define ROWLOCK_MIGRATIONS_TABLE "rowlock_migration"
+#define ROWLOCK_MIGRATIONS_TABLE      "rowlock_migration"
+/* The number of a repeatable file, which has none in its name, is at least that. */
+#define ROWLOCK_MIGRATIONS_REPEATABLE (UINT64_C(1) << 63)
 
 typedef enum rowlock_migrations_event {
     ROWLOCK_MIGRATIONS_LOCKING = 0,   /* about to take the lock, which may mean to wait */
@@ -83,7 +88,11 @@ typedef struct rowlock_migrations_options {
     rowlock_cancel *cancel; /* the library fires it, too, when the lock is lost */
     rowlock_migrations_fn progress;
     void *progress_data;
-    uint64_t reserved[8];
+    /* "name=value", a NULL behind the last: put in place of ${name} in each file; a name that is
+     * not here is INVALID then. NULL: ${ is text like any other. A value is no secret: it may be in
+     * messages, and in the history's `statement`. */
+    const char *const *placeholders;
+    uint64_t reserved[7];
 } rowlock_migrations_options;
 
 typedef struct rowlock_migrations_result {

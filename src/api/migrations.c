@@ -72,7 +72,7 @@ static rowlock_status begin(job *j, rowlock_client *client,
     j->site.schema = j->options.schema;
     j->site.table = j->options.table;
     j->site.who = client->label;
-    RL_TRY(rl_folder_read(j->options.folder, &j->folder, err));
+    RL_TRY(rl_folder_read(j->options.folder, j->options.placeholders, &j->folder, err));
     RL_TRY(rl_site_open(&j->site, &client->pool.params, client->single_writer, err));
     return rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
 }
@@ -141,7 +141,8 @@ static uint64_t newest_applied(const rl_plan *plan)
 {
     uint64_t version = 0;
     for (size_t i = 0; i < plan->count; i++)
-        if (plan->entries[i].record && plan->entries[i].record->applied)
+        if (plan->entries[i].record && plan->entries[i].record->applied &&
+            plan->entries[i].version < ROWLOCK_MIGRATIONS_REPEATABLE)
             version = plan->entries[i].version;
     return version;
 }
@@ -187,7 +188,7 @@ static rowlock_status apply_locked(job *j, rowlock_migrations_result *result, ro
             continue;
         RL_TRY(rl_apply_entry(&j->site, entry, err));
         result->applied++;
-        if (entry->version > result->version)
+        if (entry->version > result->version && entry->version < ROWLOCK_MIGRATIONS_REPEATABLE)
             result->version = entry->version;
     }
     return ROWLOCK_OK;
@@ -406,7 +407,7 @@ static rowlock_status repair_file(job *j, const rowlock_migrations_repair_option
 {
     const rl_file *file = entry->file;
     const rl_record *was = entry->record;
-    bool adopt = repair->checksums && file && was && was->applied &&
+    bool adopt = repair->checksums && file && !file->repeatable && was && was->applied &&
                  strcmp(file->checksum, was->checksum) != 0;
     bool add = file && !was && entry->version <= repair->baseline;
     if (!adopt && !add)

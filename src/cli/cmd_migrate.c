@@ -243,10 +243,25 @@ static int repair(migrating *m, rowlock_client *client)
 
 /* -------------------------------------------------------------------------- arguments */
 
+/* NAME=VALUE; the list ends with a NULL. */
+static bool take_placeholder(void *into, const char *value)
+{
+    migrating *m = into;
+    const char *equals = strchr(value, '=');
+    if (!equals || equals == value)
+        return !cli_usage("--placeholder wants NAME=VALUE, not '%s'", value);
+    if (m->placeholder_count + 1 == PLACEHOLDERS_MOST)
+        return !cli_usage("there are more than %d placeholders", PLACEHOLDERS_MOST - 1);
+    m->placeholders[m->placeholder_count++] = value;
+    m->options.placeholders = m->placeholders;
+    return true;
+}
+
 #define AT(member) CLI_AT(migrating, member)
 static const cli_option options[] = {
     {0, "into", CLI_TEXT, AT(options.schema)},
     {0, "dry-run", CLI_FLAG, AT(dry_run)},
+    {0, "placeholder", CLI_OWN, .take = take_placeholder},
     {0, "target", CLI_NUMBER, AT(options.target), .least = 1, .most = UINT64_MAX},
     {'w', "wait", CLI_GIVEN_DURATION, AT(options.wait_ms), .word = "forever"},
     {0, "table-wait", CLI_GIVEN_DURATION, AT(options.table_wait_ms)},

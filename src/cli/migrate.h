@@ -8,7 +8,10 @@
 
 #define NOT_DONE UINT64_MAX
 
-enum { MIGRATE_PENDING = 1 /* exit status of `migrate status` */ };
+enum {
+    MIGRATE_PENDING = 1, /* exit status of `migrate status` */
+    PLACEHOLDERS_MOST = 65
+};
 
 typedef struct migrating {
     cli_context context;
@@ -16,6 +19,8 @@ typedef struct migrating {
     rowlock_migrations_repair_options repair;
     uint64_t done; /* NOT_DONE: not given */
     bool relock;
+    const char *placeholders[PLACEHOLDERS_MOST]; /* a NULL behind the last */
+    int placeholder_count;
     int (*verb)(struct migrating *m, rowlock_client *client);
     bool dry_run;
     bool quiet;

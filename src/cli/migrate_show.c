@@ -133,9 +133,18 @@ static const char *steps_of(const void *row, char *text)
     return text;
 }
 
+/* A repeatable file has none. */
+static const char *number_of(const void *row, char *text)
+{
+    const rowlock_migrations_file *file = row;
+    if (file->version < ROWLOCK_MIGRATIONS_REPEATABLE)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, file->version);
+    return text;
+}
+
 #define FILE_AT(member) CELL_AT(rowlock_migrations_file, member)
 static const cli_column columns[] = {
-    {"number", CELL_COUNT, FILE_AT(version), .title = "NUMBER", .place = 1},
+    {"number", CELL_COUNT, FILE_AT(version), .title = "NUMBER", .place = 1, .text = number_of},
     {"name", CELL_TEXT, FILE_AT(name), .title = "NAME", .place = 2, .cut = 2},
     {"state", CELL_NAMED, FILE_AT(state), .names = states, .title = "STATE", .place = 3},
     {"problem", CELL_TEXT, FILE_AT(problem)},

@@ -334,7 +334,7 @@ static rl_work begin_run(rl_site *site, const rl_entry *entry)
     w.row.steps = entry->file->steps;
     w.row.whole = entry->file->whole;
     snprintf(w.row.checksum, sizeof w.row.checksum, "%s", entry->file->checksum);
-    if (!record || record->whole)
+    if (!record || record->whole || entry->anew)
         return w;
     /* Part of it took effect, so it is no transaction any more. */
     w.row.whole = w.row.whole && record->done == 0;

@@ -14,6 +14,7 @@ typedef struct rl_entry {
     const rl_record *record; /* NULL: there is none */
     rowlock_migrations_state state;
     bool wanted;
+    bool anew;          /* from its first statement, whatever its row says */
     char problem[1024]; /* "": none */
 } rl_entry;
 

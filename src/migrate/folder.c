@@ -11,6 +11,7 @@
 
 #include "base/name.h"
 #include "base/text.h"
+#include "rowlock/rowlock_migrate.h"
 
 #define SQL_MODE_MOST 200
 #define FILE_MOST     ((size_t)1 << 30) /* bytes */
@@ -36,6 +37,23 @@ static uint64_t number_of(const char *name)
     return named ? number : 0;
 }
 
+/* "R__views.sql": it has no number, but one to be found by. */
+static bool is_repeatable(const char *name)
+{
+    return (*name == 'R' || *name == 'r') && strncmp(name + 1, "__", 2) == 0 && name[3] &&
+           name[3] != '.';
+}
+
+static uint64_t number_of_name(const char *name)
+{
+    rl_sha256 sum = rl_sha256_begin();
+    char hex[65];
+    rl_sha256_add(&sum, name, strlen(name));
+    rl_sha256_hex(&sum, hex);
+    hex[15] = '\0';
+    return ROWLOCK_MIGRATIONS_REPEATABLE | strtoull(hex, NULL, 16);
+}
+
 static bool ends_in_sql(const char *name)
 {
     size_t length = strlen(name);
@@ -44,16 +62,19 @@ static bool ends_in_sql(const char *name)
 
 static rowlock_status add_file(rl_folder *folder, const char *name, rowlock_error *err)
 {
-    uint64_t version = number_of(name);
+    const bool repeatable = is_repeatable(name);
+    uint64_t version = repeatable ? number_of_name(name) : number_of(name);
+    if (!repeatable && version >= ROWLOCK_MIGRATIONS_REPEATABLE)
+        version = 0;
     if (version == 0 || rl_name_check(name, NULL) != ROWLOCK_OK)
         return rl_fail(err, ROWLOCK_INVALID,
-                       "%s is not named as a migration (0001_what_it_does.sql, from 1 on); rename "
-                       "it, or keep it elsewhere",
+                       "%s is not named as a migration (0001_what_it_does.sql, from 1 on, or "
+                       "R__what_it_does.sql); rename it, or keep it elsewhere",
                        name);
     if (!RL_GROW(folder->files, folder->count, folder->capacity))
         return out_of_memory(err);
     rl_file *file = &folder->files[folder->count++];
-    *file = (rl_file){.version = version, .name = rl_strdup(name)};
+    *file = (rl_file){.version = version, .name = rl_strdup(name), .repeatable = repeatable};
     return file->name ? ROWLOCK_OK : out_of_memory(err);
 }
 
@@ -229,13 +250,60 @@ static rowlock_status read_directives(rl_file *file, rowlock_error *err)
 
 /* -------------------------------------------------------------------------- the whole */
 
-static rowlock_status read_file(int folder_fd, rl_file *file, rowlock_error *err)
+/* ----------------------------------------------------------------------- placeholders */
+
+/* "schema=shop" for a name of so many bytes; NULL: there is none of it. */
+static const char *value_of(const char *const *placeholders, const char *name, size_t length)
+{
+    for (; *placeholders; placeholders++)
+        if (strncmp(*placeholders, name, length) == 0 && (*placeholders)[length] == '=')
+            return *placeholders + length + 1;
+    return NULL;
+}
+
+/* Puts the values in place of ${name}. Where none is given, that is text like any other. */
+static rowlock_status put_values(rl_file *file, const char *const *placeholders, rowlock_error *err)
+{
+    RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+    const char *at = file->text;
+    if (!placeholders || !*placeholders)
+        return ROWLOCK_OK;
+    for (const char *mark; (mark = strstr(at, "${"));) {
+        const char *name = mark + 2;
+        const size_t length = strcspn(name, "}\n");
+        const char *value = name[length] == '}' ? value_of(placeholders, name, length) : NULL;
+        if (!value)
+            return rl_fail(
+                err, ROWLOCK_INVALID,
+                "%s, line %u: there is no placeholder '%.*s'; give it one, or take ${ out",
+                file->name, line_at(file, (size_t)(mark - file->text)),
+                length < 60 ? (int)length : 60, name);
+        rl_buffer_append(&text, at, (size_t)(mark - at));
+        rl_buffer_append(&text, value, strlen(value));
+        at = name + length + 1;
+    }
+    rl_buffer_append(&text, at, strlen(at));
+    char *whole = text.failed ? NULL : rl_strdup(text.text ? text.text : "");
+    if (!whole)
+        return out_of_memory(err);
+    free(file->text);
+    file->text = whole;
+    file->length = strlen(whole);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status read_file(int folder_fd, const char *const *placeholders, rl_file *file,
+                                rowlock_error *err)
 {
     RL_CLEANUP(close_fd) int fd = openat(folder_fd, file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     RL_TRY(read_text(fd, file, err));
     RL_TRY(check_text(file, err));
     RL_TRY(read_directives(file, err));
-    sum_text(file);
+    if (!file->repeatable)
+        sum_text(file);
+    RL_TRY(put_values(file, placeholders, err));
+    if (file->repeatable)
+        sum_text(file);
     return ROWLOCK_OK;
 }
 
@@ -245,7 +313,8 @@ static void close_dir(DIR **dir)
         closedir(*dir);
 }
 
-rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error *err)
+rowlock_status rl_folder_read(const char *path, const char *const *placeholders, rl_folder *folder,
+                              rowlock_error *err)
 {
     *folder = (rl_folder){0};
     RL_CLEANUP(close_dir) DIR *dir = opendir(path);
@@ -255,7 +324,7 @@ rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error
         return cannot_read(path, errno, err);
     RL_TRY(list_files(path, dir, folder, err));
     for (size_t i = 0; i < folder->count; i++)
-        RL_TRY(read_file(dirfd(dir), &folder->files[i], err));
+        RL_TRY(read_file(dirfd(dir), placeholders, &folder->files[i], err));
     return ROWLOCK_OK;
 }
 

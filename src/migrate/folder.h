@@ -9,7 +9,7 @@
 #include "migrate/script.h"
 
 typedef struct rl_file {
-    uint64_t version; /* its number, at least 1 */
+    uint64_t version; /* its number, at least 1; of a repeatable one, one made of its name */
     char *name;       /* without the folder */
     char *text;       /* UTF-8 without NUL and byte order mark */
     size_t length;
@@ -20,8 +20,9 @@ typedef struct rl_file {
     char *sql_mode;      /* what it asks for; NULL: the server's */
     bool no_backslashes; /* how it is to be read */
     bool ansi_quotes;
-    bool whole;     /* asks for one transaction around it */
-    bool resumable; /* says that each statement may be run again */
+    bool whole;      /* asks for one transaction around it */
+    bool resumable;  /* says that each statement may be run again */
+    bool repeatable; /* R__what.sql: run again whenever it was changed, behind the others */
 } rl_file;
 
 /* In the order of their numbers. */
@@ -35,8 +36,12 @@ typedef struct rl_folder {
  * Files are named NUMBER_what.sql (or VNUMBER__what.sql); what does not end in .sql or begins with
  * a dot is left alone. INVALID: another name, a number twice, not UTF-8, a NUL, a line "--
  * rowlock:" that says nothing known. SYSTEM: cannot be read. Free it on every status.
+ *
+ * `placeholders`: as in rowlock_migrations_options. A checksum is of the text as it stands; of a
+ * repeatable file, with the values in it.
  */
-rowlock_status rl_folder_read(const char *path, rl_folder *folder, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_folder_read(const char *path, const char *const *placeholders, rl_folder *folder,
+                              rowlock_error *err) RL_MUST_USE;
 void rl_folder_free(rl_folder *folder);
 
 /* The server's sql_mode decides how quotes are read, where a file does not. INVALID: what cannot be

@@ -158,9 +158,23 @@ static void judge_new(rl_entry *entry, const rl_plan *plan)
                 entry->file->name, plan->newest_record);
 }
 
+/* Run where it is new or was changed, from its beginning; else where it was stopped it goes on. */
+static void judge_repeatable(rl_entry *entry)
+{
+    const rl_record *record = entry->record;
+    if (!entry->file)
+        entry->state = ROWLOCK_MIGRATIONS_MISSING; /* what it made stays */
+    else if (record && strcmp(entry->file->checksum, record->checksum) == 0)
+        record->applied ? judge_applied(entry) : judge_stopped(entry);
+    else
+        entry->wanted = entry->anew = true;
+}
+
 static void judge(rl_entry *entry, const rl_plan *plan)
 {
-    if (!entry->file)
+    if (entry->version >= ROWLOCK_MIGRATIONS_REPEATABLE)
+        judge_repeatable(entry);
+    else if (!entry->file)
         judge_missing(entry, plan);
     else if (!entry->record)
         judge_new(entry, plan);
@@ -190,6 +204,30 @@ static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *pla
     }
 }
 
+/* Behind the numbered ones, by name. */
+static int by_name(const void *a, const void *b)
+{
+    const rl_entry *one = a;
+    const rl_entry *other = b;
+    return strcmp(one->file ? one->file->name : one->record->name,
+                  other->file ? other->file->name : other->record->name);
+}
+
+static void order_repeatable(rl_plan *plan)
+{
+    size_t first = 0;
+    while (first < plan->count && plan->entries[first].version < ROWLOCK_MIGRATIONS_REPEATABLE)
+        first++;
+    if (first < plan->count)
+        qsort(plan->entries + first, plan->count - first, sizeof *plan->entries, by_name);
+}
+
+/* The highest number; those of repeatable ones are none. */
+static uint64_t newest(uint64_t newest, uint64_t version)
+{
+    return version < ROWLOCK_MIGRATIONS_REPEATABLE && version > newest ? version : newest;
+}
+
 static rowlock_status check_target(const rl_folder *folder, uint64_t target, rowlock_error *err)
 {
     bool found = target == 0;
@@ -209,8 +247,11 @@ rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_
     if (!plan->entries)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     merge(folder, ledger, plan);
-    plan->newest_file = folder->count ? folder->files[folder->count - 1].version : 0;
-    plan->newest_record = ledger->count ? ledger->records[ledger->count - 1].version : 0;
+    order_repeatable(plan);
+    for (size_t i = 0; i < folder->count; i++)
+        plan->newest_file = newest(plan->newest_file, folder->files[i].version);
+    for (size_t i = 0; i < ledger->count; i++)
+        plan->newest_record = newest(plan->newest_record, ledger->records[i].version);
     for (size_t i = 0; i < plan->count; i++) {
         judge(&plan->entries[i], plan);
         plan->wanted += plan->entries[i].wanted;

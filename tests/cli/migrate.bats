@@ -512,3 +512,62 @@ repaired: 1 file" ]
     [ "$(cat out* | grep -c '^000._x.sql: 3 statements in ')" = 9 ]
     [ "$(cat out* | grep -cE "^$APP is (at 9|up to date)")" = 10 ]
 }
+
+@test "repeatable files: behind the numbered ones, by name, and again when they were changed" {
+    file R__b_view.sql "$(see b1)"
+    file R__a_view.sql "$(see a1)"
+    files 1
+    run -1 migrate status
+    run -0 migrate
+    [ "$(seen)" = "1 a1 b1" ]
+    [[ "${lines[-1]}" == "$APP is at 1 (3 files applied)" ]]
+    run -0 migrate
+    [ "$output" = "$APP is up to date (1)" ]
+    run -0 migrate status
+    [[ "$output" =~ -\ +R__a_view.sql\ +applied ]]
+    # A numbered one that comes later is not late; a changed one is run again, from its beginning.
+    files 2
+    file R__a_view.sql "$(see a2)" "$(see a3)"
+    run -1 migrate status
+    [[ "$output" =~ R__a_view.sql\ +pending ]]
+    run -0 migrate --dry-run
+    [ "${lines[0]}" = "0002_x.sql: 1 statement" ]
+    [ "${lines[2]}" = "R__a_view.sql: 2 statements" ]
+    migrate -q
+    [ "$(seen)" = "1 a1 b1 2 a2 a3" ]
+    migrate -q
+    # One that fails half-way, and is changed: all of it, again.
+    file R__a_view.sql "$(see a4)" "INSERT INTO nix VALUES (1);"
+    run -81 migrate
+    [[ "$output" == *"R__a_view.sql, statement 2 of 2"* ]]
+    file R__a_view.sql "$(see a5)"
+    migrate -q
+    [ "$(seen)" = "1 a1 b1 2 a2 a3 a4 a5" ]
+    # Up to a number: none of them. One that is gone is passed over.
+    file R__b_view.sql "$(see b2)"
+    migrate -q --target=2
+    rm "$DIR/R__b_view.sql"
+    run -0 migrate status
+    migrate -q
+    [ "$(seen)" = "1 a1 b1 2 a2 a3 a4 a5" ]
+    fails 64 "R__.sql is not named as a migration*" bash -c 'echo "DO 1;" >"$1/R__.sql"; rl migrate --into="$0" "$1"' "$APP" "$DIR"
+}
+
+@test "placeholders: values in place of names, in numbered files once, in repeatable ones again when they change" {
+    file 0001_a.sql "INSERT INTO seen (what) VALUES ('\${what} and \${more}');"
+    file R__r.sql "INSERT INTO seen (what) VALUES ('\${what}');"
+    fails 64 "0001_a.sql, line 1: there is no placeholder 'more'; *" migrate --placeholder=what=one
+    [ "$(seen)" = - ]
+    migrate -q --placeholder=what=one --placeholder=more=two
+    [ "$(seen)" = "one and two one" ]
+    # The numbered one is what was applied, whatever the values are now.
+    migrate -q --placeholder=what=three --placeholder=more=four
+    [ "$(seen)" = "one and two one three" ]
+    run -0 migrate status --placeholder=what=three --placeholder=more=four
+    misused "--placeholder wants NAME=VALUE, not 'x'" migrate --placeholder=x
+    # Where none is given it is text.
+    file 0002_b.sql "INSERT INTO seen (what) VALUES ('\${what}');"
+    rm "$DIR/R__r.sql"
+    migrate -q
+    [ "$(seen)" = 'one and two one three ${what}' ]
+}

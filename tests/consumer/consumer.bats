@@ -53,6 +53,9 @@ works() {
     done
     # By this name the package bash-completion finds it.
     bash -c '. "$1" && complete -p rowlock' - "$PREFIX/share/bash-completion/completions/rowlock"
+    # And zsh and fish those.
+    [ -f "$PREFIX/share/zsh/site-functions/_rowlock" ]
+    [ -f "$PREFIX/share/fish/vendor_completions.d/rowlock.fish" ]
     if [ -f "$ROWLOCK_BUILD/src/udf/rowlock_udf.so" ]; then
         [ -f "$LIBDIR/rowlock/plugin/rowlock_udf.so" ]
         [ -f "$PREFIX/share/rowlock/udf.sql" ]

@@ -495,7 +495,7 @@ compile_cpp() {
     compile_cpp page.cpp
     {
         printf '#include <cstdio>\n#include <rowlock/rowlock.h>\nint main() {\n'
-        awk '/And in C\+\+:/ { on = 1; next } on && /^ \*$/ { exit } on { print substr($0, 4) }' "$ROOT/include/rowlock/rowlock.h"
+        awk '/^ \* IN C\+\+/ { on = 1; next } on && /^ \*$/ { exit } on { print substr($0, 4) }' "$ROOT/include/rowlock/rowlock.h"
         # shellcheck disable=SC2016 # backquotes of Markdown
         sed -nE 's/^In C\+\+ it is `(rowlock_error) err(\{\};)`.*/    \1 another\2\n    (void)another;/p' "$ROOT/README.md"
         echo '}'
