@@ -1,7 +1,8 @@
 /*
  * bench/bench.c - measures lock systems side by side, in one run.
  *
- *   rowlock-bench [--systems=ID,...] [--clients=N,...] [--seconds=S] [--rounds=N] [--list]
+ *   rowlock-bench [--systems=ID,...] [--clients=N,...] [--seconds=S] [--rounds=N] [--distinct]
+ *                 [--list]
  *
  * Prints JSON: for each system and load the figures of each round. The machine is never quite
  * at rest; so the systems take turns, in short rounds, and what is said about two of them is
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "measure_rowlock.h"
+#include "rowlock/rowlock_quorum.h"
 
 enum {
     SYSTEMS_MAX = 32,
@@ -40,8 +42,10 @@ typedef struct outcome {
 typedef struct bench {
     measure_system systems[SYSTEMS_MAX];
     measure_rowlock rowlocks[SYSTEMS_MAX];
+    const char *members[SYSTEMS_MAX][ROWLOCK_MEMBERS_MAX];
     size_t system_count;
     const char *only; /* ids, commas between them; NULL: all */
+    bool distinct;    /* nobody wants another's name */
     bool list;        /* only list them, also those whose server is not there */
     unsigned counts[COUNTS_MAX];
     size_t count_count;
@@ -103,6 +107,19 @@ static bool add_system(bench *self, const measure_system *system, const char *se
     return true;
 }
 
+/* BENCH_ROWLOCK_QUORUM_AT: the URLs of its members, with commas between them. */
+static void add_quorum(bench *self, const measure_rowlock_kind *kind)
+{
+    const size_t n = self->system_count;
+    const char *at = from_environment(kind->id, "AT");
+    rowlock_client_options options = {.members = self->members[n], .connect_timeout_ms = 2000};
+    char *rest = at ? strdup(at) : NULL; /* the URLs stay */
+    for (char *url; options.member_count < ROWLOCK_MEMBERS_MAX && (url = strsep(&rest, ","));)
+        self->members[n][options.member_count++] = url;
+    measure_system system = measure_rowlock_system(&self->rowlocks[n], &options, kind);
+    add_system(self, &system, kind->id);
+}
+
 static void add_rowlock(bench *self, const measure_rowlock_kind *kind)
 {
     measure_rowlock *place = &self->rowlocks[self->system_count];
@@ -115,7 +132,10 @@ static void add_rowlock(bench *self, const measure_rowlock_kind *kind)
 static void add_systems(bench *self)
 {
     for (const measure_rowlock_kind *kind = measure_rowlock_kinds; kind->id; kind++)
-        add_rowlock(self, kind);
+        (kind->quorum ? add_quorum : add_rowlock)(self, kind);
+    for (const measure_system *redlock = bench_redlocks; redlock->id; redlock++)
+        add_system(self, redlock, redlock->id);
+    add_system(self, &bench_node_nothing, bench_redlocks[0].id);
     add_system(self, &bench_raw_row, "mariadb");
     add_system(self, &bench_raw_named, "mariadb");
     add_system(self, &bench_raw_swap, "mariadb");
@@ -154,7 +174,7 @@ static void add_load(bench *self, unsigned clients, bool hot, int64_t work_us)
 /* One client on the hot name is one on a name of its own. */
 static void add_loads(bench *self)
 {
-    for (int hot = 0; hot <= 1; hot++) {
+    for (int hot = 0; hot <= !self->distinct; hot++) {
         for (size_t i = 0; i < self->count_count; i++) {
             if (!hot || self->counts[i] > 1)
                 add_load(self, self->counts[i], hot, 0);
@@ -409,9 +429,13 @@ static void list_systems(const bench *self)
 static void take_arguments(bench *self, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"systems", required_argument, NULL, 's'}, {"clients", required_argument, NULL, 'c'},
-        {"seconds", required_argument, NULL, 't'}, {"rounds", required_argument, NULL, 'r'},
-        {"list", no_argument, NULL, 'l'},          {0},
+        {"systems", required_argument, NULL, 's'},
+        {"clients", required_argument, NULL, 'c'},
+        {"seconds", required_argument, NULL, 't'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"list", no_argument, NULL, 'l'},
+        {"distinct", no_argument, NULL, 'd'},
+        {0},
     };
     for (int id; (id = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (id == 's')
@@ -424,6 +448,8 @@ static void take_arguments(bench *self, int argc, char **argv)
             self->rounds = (unsigned)strtoul(optarg, NULL, 10);
         else if (id == 'l')
             self->list = true;
+        else if (id == 'd')
+            self->distinct = true;
         else
             exit(64);
     }

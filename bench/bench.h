@@ -27,6 +27,12 @@ extern const measure_system bench_redis_always; /* id "redis-always" */
 extern const measure_system bench_redis_semaphore_memory; /* id "redis-semaphore-memory" */
 extern const measure_system bench_redis_semaphore_always; /* id "redis-semaphore-always" */
 
+/* redlock.c (node): Redlock over 5 Redis servers, which BENCH_REDLOCK_..._AT has with commas
+ * between them. Ends with one without an id. And what asking the process costs: at those of memory.
+ */
+extern const measure_system bench_redlocks[]; /* ids "redlock-memory", "redlock-memory-dead" ... */
+extern const measure_system bench_node_nothing; /* id "node-nothing" */
+
 /* zookeeper.c (its C client): the recipe of sequential nodes; that of a semaphore with
  * MEASURE_SLOTS leases, at the same server. */
 extern const measure_system bench_zookeeper;           /* id "zookeeper" */

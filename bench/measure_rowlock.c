@@ -49,6 +49,11 @@ const measure_rowlock_kind measure_rowlock_kinds[] = {
      .keeps = "durable",
      .slots = MEASURE_SLOTS},
     {.id = "rowlock-set", .name = "rowlock lease, set of 8", .keeps = "durable", .set = SET},
+    {.id = "rowlock-quorum", .name = "rowlock quorum of 5", .keeps = "durable", .quorum = true},
+    {.id = "rowlock-quorum-dead",
+     .name = "rowlock quorum of 5, 2 dead",
+     .keeps = "durable",
+     .quorum = true},
     {0},
 };
 
@@ -215,7 +220,7 @@ measure_system measure_rowlock_system(measure_rowlock *self, const rowlock_clien
         .keeps = kind->keeps,
         .data = self,
         .holders = kind->shared ? MEASURE_CLIENTS_MAX : kind->slots,
-        .tidy = tidy,
+        .tidy = kind->quorum ? NULL : tidy, /* its servers are for this alone */
         .open = open_session,
         .acquire = acquire,
         .release = release,

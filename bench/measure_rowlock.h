@@ -17,6 +17,7 @@ typedef struct measure_rowlock_kind {
     /* The rest is for bench.c alone. */
     bool shared;
     unsigned slots; /* of the name; 0: it has none */
+    bool quorum;    /* of the members that `options` has */
     unsigned set;   /* so many names, made of the one, are taken as a set; 0: the name itself */
 } measure_rowlock_kind;
 

@@ -24,7 +24,8 @@ from html import escape
 
 SETTINGS = ('rowlock as it is by default: release build, history on (a hold of less than 1 s is counted; "no history" '
             'rows have it off). MariaDB: innodb_flush_log_at_trx_commit=1, no binlog.')
-SERVER_OF = {'redis-memory': 'Redis', 'redis-always': 'Redis', 'zookeeper': 'ZooKeeper', 'etcd': 'etcd'}
+SERVER_OF = {'redis-memory': 'Redis', 'redis-always': 'Redis', 'zookeeper': 'ZooKeeper', 'etcd': 'etcd',
+             'redlock-memory': 'Redis', 'redlock-always': 'Redis'}
 
 
 # ------------------------------------------------------------------- the file
@@ -297,13 +298,29 @@ def rival_targets():
     ]
 
 
-def all_targets():
+def quorum_targets():
+    """A quorum of five against Redlock over five, and against itself with two that are dead."""
+    def against(what, other, clients):
+        return Target(f'quorum of 5 against Redlock, {what}, {clients} client{"s" * (clients > 1)} (cycles/s)', AT_LEAST, 1,
+                      throughput('rowlock-quorum', other, clients=clients))
+
+    def dead(clients):
+        return Target(f'quorum of 5 with 2 dead over all well, {clients} client{"s" * (clients > 1)} (own time of a cycle, p50)',
+                      AT_MOST, 2, compare('own_p50_us', 'rowlock-quorum-dead', 'rowlock-quorum', clients=clients))
+
+    return [against(what, other, clients) for clients in (1, 8)
+            for what, other in (('AOF `always`', 'redlock-always'), ('no AOF', 'redlock-memory'))] + [dead(1), dead(8)]
+
+
+def all_targets(results):
+    if 'rowlock-quorum' in results.systems:
+        return quorum_targets()
     return [*floor_targets(), *rival_targets(), *family_targets()]
 
 
 def target_rows(results):
     rows = []
-    for target in slow_disk_targets(results.delay) if results.delay else all_targets():
+    for target in slow_disk_targets(results.delay) if results.delay else all_targets(results):
         value = target.measure(results)
         if value is None:
             rows.append([target.what, f'{target.bound} {target.limit:g}', '-', 'not measured'])

@@ -92,7 +92,7 @@ static bool measure_kind(rows *self, const measure_rowlock_kind *kind, measure_r
 static bool wanted(const rows *self, const measure_rowlock_kind *kind)
 {
     if (kind->no_reply || kind->no_history || kind->shared || kind->slots > 0 || kind->set > 0 ||
-        (self->only_mode && kind->mode != self->mode))
+        kind->quorum || (self->only_mode && kind->mode != self->mode))
         return false;
     /* Who says that this server has no bell is not to be shown one. */
     return kind->mode != ROWLOCK_OPTIMISTIC || kind->waiting == ROWLOCK_WAITING_POLL ||

@@ -14,7 +14,7 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 
 -- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
 -- clause: known_kind(kind)
-{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier');
+{kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'quorum');
 
 -- Is it not frozen (sql/freeze.sql)?
 -- clause: thawed(r?)
@@ -145,8 +145,8 @@ AND {{expired}};
 -- slots a name has stays.) A name is in use, too, while a period of it is not over: without it the work would be done again.
 -- (It is asked in this way since a KILL QUERY, which MariaDB may turn into a NULL, then keeps the name.)
 -- clause: unused
-r.status = 'free'
-AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier')
+(r.status = 'free' OR (r.kind = 'quorum' AND r.lease_expires_at <= UTC_TIMESTAMP(6)))
+AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier', 'quorum')
 AND (r.kind <> 'barrier'
      OR (SELECT COUNT(*) FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)) = 0)
 AND {{open(r.)}}
@@ -255,7 +255,7 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 -- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
-'lock_value', 'lock_ask', 'once_run', 'lock_freeze';
+'lock_value', 'lock_ask', 'once_run', 'lock_freeze', 'quorum_member';
 
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
@@ -269,7 +269,7 @@ CASE WHEN o.state = 'done' AND (t.succeeded_at IS NULL OR o.ended_at > t.succeed
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
        r.connection_id, r.acquired_at, r.not_before, r.description,
-       IF(r.kind = 'optimistic',
+       IF(r.kind IN ('optimistic', 'quorum'),
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
@@ -299,3 +299,38 @@ id, resource_name, kind, event, version, owner, owner_label, happened_at, waited
 (:event = '' OR FIND_IN_SET(event, :event) > 0)
 AND (:failed = 0 OR exit_status <> 0 OR event IN ('expired', 'taken_over', 'broken', 'lost'))
 AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICROSECOND);
+
+-- By what a server is told from others, in text: as in src/db/flavour.c.
+-- clause: this_server
+/*M! CONCAT(@@global.gtid_domain_id, '-', @@global.server_id, ' ', @@global.hostname, ':', @@global.port, @@global.datadir) */
+/*!80000 @@global.server_uuid */;
+
+-- Is what it has committed there after a crash?
+-- clause: durable
+(@@global.innodb_flush_log_at_trx_commit = 1);
+
+-- For how long a member of a quorum (m) gives no vote, for it may have given one that it has forgotten. Its uptime, in whole
+-- seconds, is asked for only where commits are not durable.
+-- clause: abstains_us
+GREATEST(0,
+         TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.votes_from),
+         IF({{durable}}, 0,
+            CAST(m.ttl_most_us AS SIGNED) + 1000000
+            - 1000000 * (SELECT CAST(s.variable_value AS SIGNED)
+                           FROM /*M! information_schema.global_status */ /*!80000 performance_schema.global_status */ s
+                          WHERE s.variable_name = 'Uptime')));
+
+-- clause: member_state
+CASE WHEN m.id IS NULL THEN 'none'
+     WHEN m.server <> {{this_server}} THEN 'strange'
+     WHEN m.state <> 'voting' THEN 'closed'
+     WHEN {{abstains_us}} > 0 THEN 'abstaining'
+     WHEN {{abstains_us}} = 0 THEN 'voting'
+     ELSE 'unknown' END;
+
+-- Does this server vote, as the very member that is asked, and under the asker's list? (A KILL QUERY may make it NULL: no.)
+-- clause: votes
+(SELECT IF({{member_state}} = 'voting' AND m.server = :server, m.list, '')
+   FROM quorum_member m
+  WHERE m.id = 1
+    AND m.ttl_most_us >= :ttl_us) = :list;

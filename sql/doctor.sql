@@ -379,3 +379,47 @@ PREPARE rowlock_doctor FROM 'SELECT * FROM :table';
 -- kind: text
 -- params: table name
 PREPARE rowlock_doctor FROM 'DELETE FROM :table WHERE FALSE';
+
+-- This server as a member of a quorum; no row where it is none. `server`: by what it is told from others.
+-- name: doctor_quorum
+-- params: server text
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'quorum', t.level,
+       CASE t.level
+           WHEN 3 THEN 'its list of members was written on another server: this one was built anew, is a copy, or replicates that one'
+           WHEN 2 THEN IF(q.state = 'closed', 'its list of members is being replaced',
+                          CONCAT('a member of a quorum of ', q.count, ', whose commits are not durable'))
+           ELSE CONCAT('a member of a quorum of ', q.count, ' (list ', q.number, ')')
+       END,
+       CASE
+           WHEN t.level = 3 THEN 'it votes for nobody'
+           WHEN q.state = 'closed' THEN 'nobody gets a lock of this quorum'
+           ELSE CONCAT('after each start it votes for nobody for ', q.ttl_most_us DIV 1000000, ' s')
+       END,
+       CASE
+           WHEN t.level = 3 THEN 'rowlock quorum rejoin'
+           WHEN q.state = 'closed' THEN 'rowlock quorum replace, with the new members, goes on'
+           ELSE 'SET GLOBAL innodb_flush_log_at_trx_commit = 1;'
+       END
+  FROM quorum_member q
+  JOIN (SELECT CASE
+                   WHEN q.server <> :server THEN 3
+                   WHEN q.state = 'closed' OR @@global.innodb_flush_log_at_trx_commit <> 1 THEN 2
+                   ELSE 0
+               END AS level, q.id
+          FROM quorum_member q) t ON t.id = q.id
+ WHERE q.id = 1;
+
+-- What is compared between the members of a quorum.
+-- name: doctor_member
+-- columns: list text(64), server_us u64
+SELECT COALESCE(MAX(q.list), ''), CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS UNSIGNED)
+  FROM quorum_member q
+ WHERE q.id = 1;
+
+-- Does this server replicate another one, now?
+-- name: doctor_replica
+-- columns: replicates u64
+SELECT CAST(COALESCE(SUM(r.running), 0) AS UNSIGNED)
+  FROM (/*M! SELECT s.variable_value AS running FROM information_schema.global_status s WHERE s.variable_name = 'SLAVES_RUNNING' */
+        /*!80000 SELECT 1 AS running FROM performance_schema.replication_connection_status s WHERE s.service_state = 'ON' */) r;

@@ -68,6 +68,7 @@ GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_freeze` TO 'batch'@'localhost';
+GRANT SELECT ON `rowlock`.`quorum_member` TO 'batch'@'localhost';
 
 -- Only in a MySQL replication group, so that a lease outlives a failover within the group. Without it each
 -- member is a server of its own.
@@ -88,6 +89,7 @@ GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_freeze` TO 'sweeper'@'localhost';
+GRANT SELECT ON `rowlock`.`quorum_member` TO 'sweeper'@'localhost';
 
 -- role: looker
 -- Only looks: `rowlock ls`, `show` and `history`.
@@ -104,6 +106,7 @@ GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_freeze` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`quorum_member` TO 'looker'@'localhost';
 
 -- Only to see the waiters of other users (`rowlock ls`, `rowlock show`), and who waits for row locks.
 -- GRANT PROCESS ON *.* TO 'looker'@'localhost';

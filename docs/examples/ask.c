@@ -37,8 +37,7 @@ static rowlock_error asking;
 static void *ask(void *client)
 {
     static rowlock_status status;
-    const rowlock_ask_options options = {
-        .grace_ms = 30000, .reason = "a deploy", .wait_ms = 60000};
+    const rowlock_ask_options options = {.grace_ms = 30000, .reason = "a deploy", .wait_ms = 60000};
     status = rowlock_ask(client, "example nightly", &options, &asking);
     return &status;
 }

@@ -74,8 +74,8 @@ static int bill_one(MYSQL *mysql)
     if (id < 0)
         return 0;
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* the work */
-    snprintf(text, sizeof text, "UPDATE rowlock_fenced.invoice SET billed = billed + 1 WHERE id = %ld",
-             id);
+    snprintf(text, sizeof text,
+             "UPDATE rowlock_fenced.invoice SET billed = billed + 1 WHERE id = %ld", id);
     sql(mysql, "START TRANSACTION");
     sql(mysql, text);
     sql(mysql, "COMMIT");

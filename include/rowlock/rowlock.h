@@ -63,10 +63,10 @@
  * THE HEADERS
  *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
  *   and waiters; rowlock_latch.h has latches, rowlock_barrier.h barriers, rowlock_leader.h
- *   leaders, rowlock_once.h what is done once in a period. rowlock_admin.h has the schema, the
- *   procedures, the history, the sweep, break, ask, purge, fences on tables and the doctor;
- *   rowlock_migrate.h the migrations of your own schema; rowlock_mysql.h the calls on a
- *   connection of your own.
+ *   leaders, rowlock_once.h what is done once in a period, rowlock_quorum.h locks that a majority
+ *   of several servers agrees on. rowlock_admin.h has the schema, the procedures, the history,
+ *   the sweep, break, ask, purge, fences on tables and the doctor; rowlock_migrate.h the
+ *   migrations of your own schema; rowlock_mysql.h the calls on a connection of your own.
  *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status and must be looked at. Outputs
@@ -363,7 +363,16 @@ typedef struct rowlock_client_options {
      * (rowlock_info.totals). 0: 1000; < 0: every hold makes events; at most 3600000.
      */
     int64_t history_min_ms;
-    uint64_t reserved[8];
+    /*
+     * A quorum of independent servers (rowlock_quorum.h): the URL of each, `member_count` of them.
+     * `url`, `host`, `port` and `socket` are not set then; the other members count for each server.
+     * Leases alone, through the tables. 0: one server.
+     */
+    const char *const *members;
+    size_t member_count;
+    bool require_all; /* a lock must be had at every member, and is lost when one is; else at more
+                         than half of them */
+    uint64_t reserved[5];
 } rowlock_client_options;
 
 /*
@@ -790,7 +799,8 @@ typedef enum rowlock_kind {
     ROWLOCK_KIND_ROW = 1,   /* a row lock */
     ROWLOCK_KIND_SLOTS = 2, /* a name with slots, each of which is a lease or a row lock */
     ROWLOCK_KIND_LATCH = 3,
-    ROWLOCK_KIND_BARRIER = 4
+    ROWLOCK_KIND_BARRIER = 4,
+    ROWLOCK_KIND_QUORUM = 5 /* a lease that this server has a vote on (rowlock_quorum.h) */
 } rowlock_kind;
 
 /* In this part strings are "" where there is nothing to say; times are UTC, "YYYY-MM-DD

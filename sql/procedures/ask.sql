@@ -67,6 +67,8 @@ BEGIN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
     ELSEIF v_kind IN ('latch', 'barrier') THEN
         CALL rl_signal('RLMOD', p_name, CONCAT('%s is a ', v_kind, ', which has no holder to ask'));
+    ELSEIF v_kind = 'quorum' THEN
+        CALL rl_signal('RLMOD', p_name, '%s is a lease of a quorum, whose holder cannot be asked');
     ELSEIF v_kind IN ('optimistic', 'pessimistic') THEN
         SET p_slots = 0;
     ELSEIF v_kind <> 'slots' THEN

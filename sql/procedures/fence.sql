@@ -32,7 +32,7 @@ BEGIN
       FROM resource
      WHERE resource_name = p_name
        AND {{known_kind(kind)}}
-       AND kind <> 'latch'
+       AND kind NOT IN ('latch', 'quorum')
        AND version = p_token
        AND status <> 'free'
       LOCK IN SHARE MODE;
@@ -58,7 +58,7 @@ BEGIN
     SELECT MAX(kind) INTO v_kind FROM resource WHERE resource_name = p_name;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+    ELSEIF v_kind IN ('latch', 'barrier', 'quorum') OR NOT ({{known_kind(v_kind)}}) THEN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     END IF;
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
@@ -109,7 +109,7 @@ END;
 CREATE PROCEDURE rl_present_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_token BIGINT UNSIGNED)
 BEGIN
-    IF COALESCE((SELECT status = 'held' AND version = p_token AND kind <> 'latch' AND {{known_kind(kind)}}
+    IF COALESCE((SELECT status = 'held' AND version = p_token AND kind NOT IN ('latch', 'quorum') AND {{known_kind(kind)}}
                    FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE), 0) = 0 THEN
         CALL rl_fence_refused(p_name, p_token);
     END IF;
@@ -129,7 +129,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_found THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
-    ELSEIF v_kind IN ('latch', 'barrier') OR NOT ({{known_kind(v_kind)}}) THEN
+    ELSEIF v_kind IN ('latch', 'barrier', 'quorum') OR NOT ({{known_kind(v_kind)}}) THEN
         CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
     ELSEIF v_status <> 'held' OR v_version <> p_token THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));

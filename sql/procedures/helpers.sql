@@ -86,6 +86,7 @@ BEGIN
         CASE p_is WHEN 'slots' THEN '%s is a semaphore (slots)'
                   WHEN 'latch' THEN '%s is a latch'
                   WHEN 'barrier' THEN '%s is a barrier'
+                  WHEN 'quorum' THEN '%s is a lease of a quorum of servers'
                   WHEN 'pessimistic' THEN '%s is used as a row lock'
                   ELSE '%s is used as a lease (optimistic) lock' END,
         CASE p_wanted WHEN 'slots' THEN '; it cannot have slots too'

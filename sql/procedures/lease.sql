@@ -984,8 +984,12 @@ BEGIN
     ELSEIF v_first AND @rowlock_break_token <> v_version THEN
         CALL rl_signal('RLBSY', p_name, CONCAT('%s has the token ', v_version, ', not ', @rowlock_break_token,
             '; nothing was broken'));
-    ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind = 'optimistic' THEN
-        {{lease_open(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
+    ELSEIF v_status = 'free' AND v_closed > v_now AND v_kind IN ('optimistic', 'quorum') THEN
+        IF v_kind = 'quorum' THEN
+            {{quorum_open(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
+        ELSE
+            {{lease_open(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
+        END IF;
         IF ROW_COUNT() = 0 THEN
             CALL rl_signal('RLBSY', p_name, CONCAT('%s was broken, and its old holder may still work for another ',
                 FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
@@ -1003,6 +1007,8 @@ BEGIN
     ELSEIF v_kind = 'latch' THEN
         CALL rl_latch_break(p_name, v_id, v_version, v_now);
         SET v_acquired = NULL;
+    ELSEIF v_kind = 'quorum' THEN
+        {{quorum_break(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
     ELSEIF v_kind = 'optimistic' THEN
         {{lease_break(at_once = p_now, seen = v_version, id = v_id, now = v_now)}};
         IF COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE) THEN

@@ -131,6 +131,11 @@ typedef struct rl_wants {
 /* INVALID: there is no such role. */
 rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
                            void *data, rowlock_error *err) RL_MUST_USE;
+/* The members of a quorum: each by itself, then what they are to one another. What it finds of each
+ * begins with where that is. UNAVAILABLE ...: of the last one, where none could be looked at. */
+rowlock_status rl_diagnose_members(rl_params *params, size_t count, const rl_wants *wants,
+                                   rowlock_finding_fn fn, void *data,
+                                   rowlock_error *err) RL_MUST_USE;
 
 /* A right that sql/grants.sql gives a role. */
 typedef struct rl_right {

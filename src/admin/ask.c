@@ -35,6 +35,9 @@ static rowlock_status nobody(const char *name, bool of_connection, rowlock_error
 
 static rowlock_status cannot_be_asked(const rowlock_info *info, rowlock_error *err)
 {
+    if (info->kind == ROWLOCK_KIND_QUORUM)
+        return rl_fail(err, ROWLOCK_MODE,
+                       "'%s' is a lease of a quorum, whose holder cannot be asked", info->name);
     return rl_fail(err, ROWLOCK_MODE,
                    "'%s' is a %s, which has no holder to ask; `rowlock break` "
                    "ends it",
@@ -271,7 +274,7 @@ static rowlock_status ask(asking *a, found *it, const rl_budget *wait, rowlock_e
     RL_TRY(find(a->client, a->name, it, err));
     if (it->info->kind == ROWLOCK_KIND_SLOTS)
         return ask_name_with_slots(a, wait, err);
-    if (it->info->kind == ROWLOCK_KIND_LATCH || it->info->kind == ROWLOCK_KIND_BARRIER)
+    if (it->info->kind != ROWLOCK_KIND_LEASE && it->info->kind != ROWLOCK_KIND_ROW)
         return cannot_be_asked(it->info, err);
     RL_TRY(ask_one(a, it, err));
     return wait ? await_end(a, wait, err) : ROWLOCK_OK;

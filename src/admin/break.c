@@ -93,7 +93,9 @@ static rowlock_status break_lease(const breaking *b, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(b->options->now), rl_u64(b->v.version), rl_u64(b->v.id)};
     rl_done done = {0};
-    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_BREAK, values, &done, err));
+    const bool votes = b->v.kind->listed == ROWLOCK_KIND_QUORUM;
+    RL_TRY(rl_client_run(b->client, &b->budget, votes ? RL_SQL_QUORUM_BREAK : RL_SQL_LEASE_BREAK,
+                         values, &done, err));
     if (done.rows == 0)
         return changed_hands(b, err);
     /* Its holder does not know yet, and would ring only then. */
@@ -123,7 +125,9 @@ static rowlock_status open_cooling(const breaking *b, bool *opened, rowlock_erro
     const rl_value values[] = {rl_u64(b->options->now), rl_u64(b->v.version), rl_u64(b->v.id)};
     rl_done done = {0};
     victim now = {0};
-    RL_TRY(rl_client_run(b->client, &b->budget, RL_SQL_LEASE_OPEN, values, &done, err));
+    const bool votes = b->v.kind->listed == ROWLOCK_KIND_QUORUM;
+    RL_TRY(rl_client_run(b->client, &b->budget, votes ? RL_SQL_QUORUM_OPEN : RL_SQL_LEASE_OPEN,
+                         values, &done, err));
     *opened = done.rows > 0;
     if (*opened)
         return ROWLOCK_OK;
@@ -265,7 +269,8 @@ static void say_breaker(breaker by, const char *prefix, const breaking *b)
 /* By what its row says; of others it says something else. */
 static bool is_held_by_one(const rl_kind *kind)
 {
-    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
+    return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW ||
+           kind->listed == ROWLOCK_KIND_QUORUM;
 }
 
 static bool is_barrier(const breaking *b)

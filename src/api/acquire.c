@@ -12,6 +12,7 @@
 #include "kind/leader.h"
 #include "kind/lease.h"
 #include "kind/parts.h"
+#include "kind/quorum.h"
 #include "kind/row.h"
 #include "kind/set.h"
 #include "kind/shared.h"
@@ -37,6 +38,8 @@ static rowlock_status named(const char *what, const char *name, rowlock_status s
 static rowlock_status acquire_hold(rowlock_hold *hold, const rowlock_acquire_options *options,
                                    const rl_budget *budget, rowlock_error *err)
 {
+    if (hold->client->quorum)
+        return rl_quorum_acquire(hold, options, budget, err);
     if (options->slots)
         return rl_slots_acquire(hold, options, budget, err);
     if (options->mode == ROWLOCK_PESSIMISTIC)
@@ -123,7 +126,7 @@ static rowlock_status reenter(rowlock_hold *hold, rowlock_hold **out, rowlock_er
 static rowlock_status check_call(const rowlock_client *client, rowlock_hold *const *hold,
                                  rowlock_error *err)
 {
-    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_client_check_any(client, err));
     return rl_place_check(hold, "the hold", err);
 }
 
@@ -135,6 +138,8 @@ rowlock_status rowlock_acquire(rowlock_client *client, const char *name,
     RL_TRY(check_call(client, hold, err));
     RL_TRY(rl_name_check(name, err));
     RL_TRY(rl_options_acquire(given, &options, err));
+    if (client->quorum)
+        RL_TRY(rl_quorum_check(client, &options, !given || given->ttl_ms == 0, err));
     rowlock_hold *again =
         options.reentrant ? rl_reenter(client, name, options.mode, options.shared) : NULL;
     if (again)
@@ -176,6 +181,7 @@ rowlock_status rowlock_acquire_set(rowlock_client *client, const char *const nam
     rowlock_acquire_options asked = given ? *given : (rowlock_acquire_options){0};
     rowlock_acquire_options options;
     RL_TRY(check_call(client, hold, err));
+    RL_TRY(rl_client_check(client, err));
     RL_TRY(check_names(names, count, err));
     if (asked.share && !is_any(asked.share, count))
         asked.share = NULL;
@@ -205,6 +211,8 @@ static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_opt
     if (hold->parts)
         return rl_parts_release(hold, options, err);
     rl_hold_end(hold);
+    if (hold->grant)
+        return rl_quorum_release(hold, options, err);
     if (hold->mode == ROWLOCK_PESSIMISTIC)
         return rl_row_release(hold, options, err);
     return rl_release(rl_lease_driver_of(hold), hold, RL_NOT_TRIED, options, err);
@@ -214,7 +222,9 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
                                     rowlock_error *err)
 {
     rowlock_release_options options = given ? *given : (rowlock_release_options){0};
-    RL_TRY(check_hold(hold, err));
+    if (!hold)
+        return check_hold(hold, err);
+    RL_TRY(rl_client_check_any(hold->client, err));
     if (!rl_leave(hold))
         return ROWLOCK_OK;
     char note[256];

@@ -5,11 +5,13 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "api/client.h"
 #include "api/options.h"
 #include "base/text.h"
 #include "engine/client.h"
 #include "engine/hold.h"
 #include "kind/lease.h"
+#include "kind/quorum.h"
 #include "migrate/schema.h"
 #include "stmt/session.h"
 #include "wait/reach.h"
@@ -32,6 +34,8 @@ typedef enum opened {
     OPENED_KEEPER
 } opened;
 
+static void close_members(rowlock_client *client, bool forked);
+
 static void undo(rowlock_client *client, opened done, bool forked)
 {
     if (done >= OPENED_KEEPER)
@@ -44,6 +48,7 @@ static void undo(rowlock_client *client, opened done, bool forked)
         rl_journal_destroy(&client->journal, forked);
     if (done >= OPENED_POOL)
         rl_pool_destroy(&client->pool, forked);
+    close_members(client, forked);
     if (!forked)
         pthread_mutex_destroy(&client->mutex);
     free(client);
@@ -119,6 +124,11 @@ static rowlock_status explain(const rowlock_client *client, rowlock_status statu
     return status;
 }
 
+static rowlock_status reach_one(rowlock_client *client, const rl_budget *budget, rowlock_error *err)
+{
+    return explain(client, look_at_server(client, budget, err), err);
+}
+
 typedef struct first_look {
     rowlock_client *client;
     rowlock_cancel *cancel;
@@ -128,7 +138,9 @@ static rowlock_status try_to_look(void *data, int64_t limit_ms, rowlock_error *e
 {
     const first_look *first = data;
     rl_budget budget = rl_budget_start(0, limit_ms, first->cancel);
-    return explain(first->client, look_at_server(first->client, &budget, err), err);
+    if (first->client->quorum)
+        return rl_members_reach(first->client->quorum, &budget, err);
+    return reach_one(first->client, &budget, err);
 }
 
 static rowlock_status reach_server(rowlock_client *client, rowlock_cancel *cancel,
@@ -142,8 +154,9 @@ static rowlock_status reach_server(rowlock_client *client, rowlock_cancel *cance
     return rl_reach_server(&how, try_to_look, &first, err);
 }
 
-static rowlock_status start(rowlock_client *client, const rowlock_client_options *options,
-                            rl_params *params, opened *done, rowlock_error *err)
+/* All that needs no server. */
+static rowlock_status prepare(rowlock_client *client, const rowlock_client_options *options,
+                              rl_params *params, opened *done, rowlock_error *err)
 {
     unsigned max_idle = options->max_idle ? options->max_idle : MAX_IDLE_DEFAULT;
     rl_pool_init(&client->pool, params, &rl_stmt_pool_hooks, max_idle);
@@ -155,8 +168,12 @@ static rowlock_status start(rowlock_client *client, const rowlock_client_options
     *done = OPENED_NAMES;
     RL_TRY(rl_bells_init(&client->bells, &client->pool, &client->log, err));
     *done = OPENED_BELLS;
-    RL_TRY(reach_server(client, options->cancel, err));
-    static const rl_keeping keeping = {rl_lease_renew, rl_asks_look_at, rl_ask_read_one};
+    return ROWLOCK_OK;
+}
+
+static rowlock_status keep(rowlock_client *client, rl_renew renew, opened *done, rowlock_error *err)
+{
+    const rl_keeping keeping = {renew, rl_asks_look_at, rl_ask_read_one};
     RL_TRY(rl_keeper_start(&client->keeper, &client->pool, &client->journal, &keeping, client->log,
                            err));
     *done = OPENED_KEEPER;
@@ -180,27 +197,177 @@ static void describe(rowlock_client *client, const rowlock_client_options *optio
     pthread_mutex_init(&client->mutex, NULL);
 }
 
+/* Of that server; `reaches`: it must be there now. Takes the params over. */
+static rowlock_status make_client(const rowlock_client_options *options, rl_params *params,
+                                  rowlock_waiting waiting, bool reaches, rowlock_client **out,
+                                  rowlock_error *err)
+{
+    rowlock_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        rl_params_free(params);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    describe(client, options, params, waiting);
+    opened done = OPENED_NOTHING;
+    rowlock_status status = prepare(client, options, params, &done, err);
+    if (status == ROWLOCK_OK && reaches)
+        status = reach_server(client, options->cancel, err);
+    if (status == ROWLOCK_OK)
+        status = keep(client, rl_lease_renew, &done, err);
+    if (status == ROWLOCK_OK)
+        *out = client;
+    else
+        undo(client, done, false);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- a quorum */
+
+static rowlock_status check_members(const rowlock_client_options *options, rowlock_error *err)
+{
+    const size_t count = options->member_count;
+    if (!options->members || count < ROWLOCK_MEMBERS_MIN || count > ROWLOCK_MEMBERS_MAX ||
+        count % 2 == 0)
+        return rl_fail(err, ROWLOCK_INVALID, "a quorum has %d, 5, 7 or %d members, not %zu",
+                       ROWLOCK_MEMBERS_MIN, ROWLOCK_MEMBERS_MAX, options->members ? count : 0);
+    for (size_t i = 0; i < count; i++)
+        if (!options->members[i])
+            return rl_fail(err, ROWLOCK_INVALID, "member %zu has no URL (NULL)", i + 1);
+    if (options->url || options->host || options->port || options->socket)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a client has either members or one server (url, host, port, socket)");
+    return ROWLOCK_OK;
+}
+
+/* For people: without user and password. */
+static void name_member(const rl_params *params, char *where, size_t size)
+{
+    const char *host = params->host ? params->host : "localhost";
+    if (params->socket)
+        snprintf(where, size, "%s", params->socket);
+    else if (params->port)
+        snprintf(where, size, "%s:%u", host, params->port);
+    else
+        snprintf(where, size, "%s", host);
+}
+
+#define WHERE_MAX 300
+
+static rowlock_status make_member(const rowlock_client_options *options, size_t i,
+                                  char where[WHERE_MAX], rowlock_client **out, rowlock_error *err)
+{
+    rowlock_client_options own = *options;
+    rl_params params;
+    rowlock_waiting waiting;
+    own.url = options->members[i];
+    own.members = NULL;
+    own.member_count = 0;
+    rowlock_status status = rl_options_params(&own, &params, &waiting, err);
+    if (status != ROWLOCK_OK) {
+        rl_error_prefix(err, "member %zu: ", i + 1);
+        return status;
+    }
+    name_member(&params, where, WHERE_MAX);
+    if (params.via) {
+        rl_params_free(&params);
+        return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                       "a quorum works on the tables; there are no procedures for it (via)");
+    }
+    RL_TRY(make_client(&own, &params, waiting, false, out, err));
+    atomic_store(&(*out)->away, true);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status make_members(rowlock_client *client, const rowlock_client_options *options,
+                                   rowlock_error *err)
+{
+    char where[ROWLOCK_MEMBERS_MAX][WHERE_MAX];
+    const char *places[ROWLOCK_MEMBERS_MAX];
+    client->members = calloc(options->member_count, sizeof(rowlock_client *));
+    if (!client->members)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; i < options->member_count; i++) {
+        RL_TRY(make_member(options, i, where[i], &client->members[i], err));
+        client->member_count++;
+        places[i] = where[i];
+        rowlock_client *member = client->members[i];
+        if (member->limit_ms > client->limit_ms)
+            client->limit_ms = member->limit_ms;
+        if (member->pool.params.retry_ms > client->pool.params.retry_ms)
+            client->pool.params.retry_ms = member->pool.params.retry_ms;
+    }
+    client->quorum = rl_members_new(client->members, places, client->member_count,
+                                    options->require_all, reach_one);
+    return client->quorum ? ROWLOCK_OK
+                          : rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
+}
+
+static void close_members(rowlock_client *client, bool forked)
+{
+    if (client->quorum)
+        rl_members_stop(client->quorum, forked);
+    for (size_t i = 0; i < client->member_count; i++)
+        rowlock_client_close(client->members[i]);
+    rl_members_free(client->quorum, forked);
+    free(client->members);
+}
+
+rowlock_status rl_client_of_members(const rowlock_client_options *options, rowlock_client **out,
+                                    rowlock_error *err)
+{
+    opened done = OPENED_NOTHING;
+    RL_TRY(check_members(options, err));
+    rowlock_client *client = calloc(1, sizeof *client);
+    rl_params params = {.schema = rl_strdup("")};
+    if (!client || !params.schema) {
+        free(client);
+        rl_params_free(&params);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    }
+    describe(client, options, &params, ROWLOCK_WAITING_POLL);
+    rowlock_status status = prepare(client, options, &params, &done, err);
+    if (status == ROWLOCK_OK)
+        status = make_members(client, options, err);
+    if (status == ROWLOCK_OK)
+        status = keep(client, rl_quorum_renew, &done, err);
+    if (status == ROWLOCK_OK)
+        *out = client;
+    else
+        undo(client, done, false);
+    return status;
+}
+
+static rowlock_status open_quorum(const rowlock_client_options *options, rowlock_client **out,
+                                  rowlock_error *err)
+{
+    rowlock_client *client = NULL;
+    RL_TRY(rl_client_of_members(options, &client, err));
+    rowlock_status status = reach_server(client, options->cancel, err);
+    if (status == ROWLOCK_OK)
+        *out = client;
+    else
+        rowlock_client_close(client);
+    return status;
+}
+
+static rowlock_status open_one(const rowlock_client_options *options, rowlock_client **out,
+                               rowlock_error *err)
+{
+    rl_params params;
+    rowlock_waiting waiting;
+    RL_TRY(rl_options_params(options, &params, &waiting, err));
+    return make_client(options, &params, waiting, true, out, err);
+}
+
 rowlock_status rowlock_client_open(const rowlock_client_options *given, rowlock_client **out,
                                    rowlock_error *err)
 {
     static const rowlock_client_options defaults = {0};
     const rowlock_client_options *options = given ? given : &defaults;
-    rl_params params;
-    rowlock_waiting waiting;
+    rowlock_client *client = NULL;
     RL_TRY(rl_place_check(out, "the client", err));
-    RL_TRY(rl_options_params(options, &params, &waiting, err));
-    rowlock_client *client = calloc(1, sizeof *client);
-    if (!client) {
-        rl_params_free(&params);
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    }
-    describe(client, options, &params, waiting);
-    opened done = OPENED_NOTHING;
-    rowlock_status status = start(client, options, &params, &done, err);
-    if (status != ROWLOCK_OK) {
-        undo(client, done, false);
-        return status;
-    }
+    RL_TRY(options->members || options->member_count ? open_quorum(options, &client, err)
+                                                     : open_one(options, &client, err));
     rl_log_line(&client->log, ROWLOCK_LOG_DEBUG, "client %s (%s) is open", client->uuid,
                 client->label);
     *out = client;
@@ -214,6 +381,7 @@ static void forget_holds(rowlock_client *client)
         rowlock_hold *hold = client->holds;
         client->holds = hold->next;
         rl_conn_forget(hold->held.conn);
+        rl_grant_forget(hold->grant);
         /* With the last of its parts the whole goes. */
         if (hold->whole && --hold->whole->parts->count == 0)
             rl_hold_free(hold->whole);
@@ -232,6 +400,7 @@ static void abandon(rowlock_hold *hold)
     }
     rl_hold_end(hold);
     rl_hold_was_left(hold);
+    rl_quorum_abandon(hold);
     rl_conn_drop(hold->held.conn);
     rl_hold_free(hold);
 }
@@ -268,10 +437,31 @@ static bool release_holds(rowlock_client *client)
     return left_ms > 0;
 }
 
+static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err);
+
+/* Those that are away have missed it. */
+static rowlock_status flush_members(rowlock_client *client, const rl_budget *budget,
+                                    rowlock_error *err)
+{
+    rowlock_status first = ROWLOCK_OK;
+    for (size_t i = 0; i < client->member_count; i++) {
+        const int64_t left_ms =
+            budget->deadline_us == RL_NEVER ? ROWLOCK_WAIT_FOREVER : rl_budget_left_ms(budget);
+        rowlock_status status = ROWLOCK_OK;
+        if (!atomic_load(&client->members[i]->away))
+            status = flush(client->members[i], left_ms, first == ROWLOCK_OK ? err : NULL);
+        if (first == ROWLOCK_OK)
+            first = status;
+    }
+    return first;
+}
+
 static rowlock_status flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(wait_ms, client->limit_ms, NULL);
     uint64_t dropped = 0;
+    if (client->quorum)
+        return flush_members(client, &budget, err);
     rl_journal_hurry(&client->journal);
     rl_keeper_wake(&client->keeper);
     bool settled = rl_journal_wait(&client->journal, budget.deadline_us, &dropped);
@@ -295,7 +485,7 @@ void rowlock_client_close(rowlock_client *client)
     } else {
         /* A callback may be releasing the very hold that is to be released here. */
         rl_keeper_silence(&client->keeper);
-        bool alive = release_holds(client);
+        bool alive = release_holds(client) && !atomic_load(&client->away);
         (void)flush(client, alive ? HISTORY_LIMIT_MS : DEAD_LIMIT_MS, NULL);
     }
     undo(client, OPENED_KEEPER, forked);
@@ -303,6 +493,6 @@ void rowlock_client_close(rowlock_client *client)
 
 rowlock_status rowlock_client_flush(rowlock_client *client, int64_t wait_ms, rowlock_error *err)
 {
-    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_client_check_any(client, err));
     return flush(client, wait_ms, err);
 }

@@ -1,12 +1,14 @@
 #include <inttypes.h>
 
 #include "admin/admin.h"
+#include "admin/quorum.h"
 #include "api/options.h"
 #include "base/name.h"
 #include "base/text.h"
 #include "engine/hold.h"
 #include "kind/slots.h"
 #include "migrate/migrate.h"
+#include "rowlock/rowlock_quorum.h"
 
 #define SWEEP_MOST_MS        (INT64_MAX / 2000)
 #define EVERY_DEFAULT_MS     60000
@@ -52,12 +54,13 @@ rowlock_status rowlock_break_with(rowlock_client *client, const char *name,
                                   const rowlock_break_options *given, rowlock_error *err)
 {
     rowlock_break_options options = given ? *given : (rowlock_break_options){0};
-    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_client_check_any(client, err));
     RL_TRY(rl_name_check(name, err));
     char text[256];
     rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
     options.reason = *text ? text : NULL;
-    rowlock_status status = rl_break(client, name, &options, err);
+    rowlock_status status = client->quorum ? rl_quorum_break(client, name, &options, err)
+                                           : rl_break(client, name, &options, err);
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err, "breaking '%s': ", name);
     return status;
@@ -267,23 +270,59 @@ rowlock_status rowlock_diagnose(const rowlock_client_options *options, int64_t t
     return rowlock_diagnose_with(options, &how, fn, data, err);
 }
 
+/* Each with the options of all, and its own URL. */
+static rowlock_status member_params(const rowlock_client_options *options,
+                                    rl_params params[ROWLOCK_MEMBERS_MAX], rl_wants *wants,
+                                    rowlock_error *err)
+{
+    rowlock_waiting waiting = ROWLOCK_WAITING_AUTO;
+    rowlock_client_options one = *options;
+    if (options->member_count > ROWLOCK_MEMBERS_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "a quorum has at most %d members",
+                       ROWLOCK_MEMBERS_MAX);
+    one.members = NULL;
+    one.member_count = 0;
+    one.require_all = false;
+    for (size_t i = 0; i < options->member_count; i++) {
+        one.url = options->members[i];
+        RL_TRY(rl_options_params(&one, &params[i], &waiting, err));
+        wants->polls = waiting == ROWLOCK_WAITING_POLL;
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status diagnose_members(const rowlock_client_options *options, rl_wants *wants,
+                                       rowlock_finding_fn fn, void *data, rowlock_error *err)
+{
+    rl_params params[ROWLOCK_MEMBERS_MAX] = {0};
+    rowlock_status status = member_params(options, params, wants, err);
+    if (status == ROWLOCK_OK)
+        status = rl_no_effect(
+            rl_diagnose_members(params, options->member_count, wants, fn, data, err), err);
+    for (size_t i = 0; i < ROWLOCK_MEMBERS_MAX; i++)
+        rl_params_free(&params[i]);
+    return status;
+}
+
 rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
                                      const rowlock_diagnose_options *given, rowlock_finding_fn fn,
                                      void *data, rowlock_error *err)
 {
     const rowlock_diagnose_options how = given ? *given : (rowlock_diagnose_options){0};
     const int64_t ttl_ms = how.ttl_ms ? how.ttl_ms : ROWLOCK_TTL_DEFAULT_MS;
-    RL_CLEANUP(rl_params_free) rl_params params = {0};
+    rl_wants wants = {.ttl_ms = ttl_ms,
+                      .single_writer = options && options->single_writer,
+                      .role = how.role,
+                      .rights_only = how.rights_only};
     if (!fn)
         return rl_fail(err, ROWLOCK_INVALID, "no function for the findings was given (NULL)");
     RL_TRY(rl_range_check("a TTL", ttl_ms, ROWLOCK_TTL_MIN_MS, ROWLOCK_TTL_MAX_MS, err));
+    if (options && options->member_count > 0)
+        return diagnose_members(options, &wants, fn, data, err);
+    RL_CLEANUP(rl_params_free) rl_params params = {0};
     rowlock_waiting waiting;
     RL_TRY(rl_options_params(options, &params, &waiting, err));
-    const rl_wants wants = {.ttl_ms = ttl_ms,
-                            .polls = waiting == ROWLOCK_WAITING_POLL,
-                            .single_writer = options && options->single_writer,
-                            .role = how.role,
-                            .rights_only = how.rights_only};
+    wants.polls = waiting == ROWLOCK_WAITING_POLL;
     return rl_no_effect(rl_diagnose(&params, &wants, fn, data, err), err);
 }
 

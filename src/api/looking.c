@@ -1,4 +1,5 @@
 #include "admin/admin.h"
+#include "admin/quorum.h"
 #include "api/options.h"
 #include "base/name.h"
 
@@ -43,7 +44,7 @@ static const char events[] = "acquired, released, expired, taken_over, broken, l
 static rowlock_status check(const rowlock_client *client, const char *name, const void *place,
                             const char *what, size_t limit, rowlock_error *err)
 {
-    RL_TRY(rl_client_check(client, err));
+    RL_TRY(rl_client_check_any(client, err));
     if (name)
         RL_TRY(rl_name_check(name, err));
     RL_TRY(rl_place_check(place, what, err));
@@ -63,7 +64,8 @@ rowlock_status rowlock_list_get(rowlock_client *client, const rowlock_list_optio
     const rowlock_list_options options = given ? *given : (rowlock_list_options){0};
     RL_TRY(check(client, NULL, list, "the list", options.limit, err));
     RL_TRY(check_prefix(options.prefix, err));
-    return rl_catalog_list(client, NULL, &options, list, err);
+    return client->quorum ? rl_quorum_list(client, NULL, &options, list, err)
+                          : rl_catalog_list(client, NULL, &options, list, err);
 }
 
 rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowlock_list **list,
@@ -72,7 +74,8 @@ rowlock_status rowlock_list_one(rowlock_client *client, const char *name, rowloc
     const rowlock_list_options options = {0};
     RL_TRY(check(client, NULL, list, "the list", 0, err));
     RL_TRY(rl_name_check(name, err));
-    return rl_catalog_list(client, name, &options, list, err);
+    return client->quorum ? rl_quorum_list(client, name, &options, list, err)
+                          : rl_catalog_list(client, name, &options, list, err);
 }
 
 rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *given,
@@ -80,7 +83,7 @@ rowlock_status rowlock_waiters_get(rowlock_client *client, const rowlock_waiters
 {
     const rowlock_waiters_options options = given ? *given : (rowlock_waiters_options){0};
     RL_TRY(check(client, options.name, waiters, "the waiters", 0, err));
-    return rl_waiters_get(client, &options, waiters, err);
+    return rl_waiters_get(rl_quorum_spokesman(client), &options, waiters, err);
 }
 
 const char *rowlock_waiters_hidden(const rowlock_waiters *waiters)
@@ -124,13 +127,14 @@ rowlock_status rowlock_history_get(rowlock_client *client, const rowlock_history
             err, ROWLOCK_DENIED,
             "reading the history takes SELECT on lock_event, as `looker` in sql/grants.sql "
             "(share/rowlock/grants.sql) has it: do it as such a user, without via=procedures");
-    return rl_catalog_history(client, &options, history, err);
+    return rl_catalog_history(rl_quorum_spokesman(client), &options, history, err);
 }
 
 rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fences,
                                   rowlock_error *err)
 {
     RL_TRY(check(client, NULL, fences, "the fences", 0, err));
+    RL_TRY(rl_client_check(client, err));
     return rl_fences_get(client, fences, err);
 }
 

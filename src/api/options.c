@@ -211,6 +211,9 @@ rowlock_status rl_options_params(const rowlock_client_options *options, rl_param
 {
     static const rowlock_client_options none = {0};
     *params = (rl_params){0};
+    if (options && (options->members || options->member_count))
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "that is done to one server (url); with members it would be done to none");
     rowlock_status status = resolve(options ? options : &none, params, waiting, err);
     if (status != ROWLOCK_OK)
         rl_params_free(params);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "rowlock/rowlock.h"
+#include "rowlock/rowlock_quorum.h"
 
 enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 
@@ -18,7 +18,10 @@ typedef enum cli_switch { CLI_UNSAID, CLI_ON, CLI_OFF } cli_switch;
 typedef struct cli_context {
     rowlock_client_options client; /* the strings live as long as the process */
     rowlock_tls_options tls;       /* where client.tls points to */
-    unsigned verbose;              /* -v, -vv; client.log already says so much */
+    /* Each --url, or what ROWLOCK_URLS has: client.url is the only one, or client.members all. */
+    const char *urls[ROWLOCK_MEMBERS_MAX];
+    unsigned url_count;
+    unsigned verbose; /* -v, -vv; client.log already says so much */
     bool json;
     rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is the result of all */
     cli_switch ssl;            /* --ssl */
@@ -82,6 +85,7 @@ typedef struct cli_command {
     int least, most;      /* operands */
     const char *operands; /* what they are, where one is missing */
     bool asks_no_server;  /* and so for no password */
+    bool of_quorums;      /* several --url are for it, too */
     bool first_ends;      /* the first operand and what follows is another program's, uncounted */
     bool (*check)(void *into); /* may be NULL. False: it has complained */
     /* One of the two: `work` is called with an open client, and its error is printed. */
@@ -94,14 +98,14 @@ typedef struct cli_command {
 extern const char cli_help_ask[], cli_help_barrier[], cli_help_bench[], cli_help_break[],
     cli_help_doctor[], cli_help_fence[], cli_help_grants[], cli_help_history[], cli_help_init[],
     cli_help_latch[], cli_help_lead[], cli_help_leader[], cli_help_ls[], cli_help_migrate[],
-    cli_help_once[], cli_help_rowlock[], cli_help_run[], cli_help_show[], cli_help_slots[],
-    cli_help_sweep[], cli_help_check[], cli_help_freeze[], cli_help_metrics[], cli_help_thaw[],
-    cli_help_top[], cli_help_commands[], cli_help_connection[];
+    cli_help_once[], cli_help_quorum[], cli_help_rowlock[], cli_help_run[], cli_help_show[],
+    cli_help_slots[], cli_help_sweep[], cli_help_check[], cli_help_freeze[], cli_help_metrics[],
+    cli_help_thaw[], cli_help_top[], cli_help_commands[], cli_help_connection[];
 
 extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_slots, cli_latch,
     cli_barrier, cli_lead, cli_leader, cli_ask, cli_once, cli_sweep, cli_break, cli_doctor,
-    cli_migrate, cli_fence, cli_grants, cli_bench, cli_complete, cli_check, cli_metrics, cli_freeze,
-    cli_thaw, cli_top;
+    cli_migrate, cli_fence, cli_grants, cli_bench, cli_quorum, cli_complete, cli_check, cli_metrics,
+    cli_freeze, cli_thaw, cli_top;
 
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,
@@ -152,6 +156,9 @@ extern const cli_option cli_connection_options[];
 const char *cli_connection_instead(const char *name, size_t length);
 /* Called once after all options are read: works out tls.mode, and sets client.tls. */
 void cli_connection_settle(cli_context *context);
+/* The same: which servers are meant, by --url or else by the environment. False: it has complained.
+ */
+bool cli_connection_servers(cli_context *context);
 
 /* "30s", "5m", "2h", "1d", "250ms", "1h30m", "1.5" (seconds), into milliseconds. False when it is
  * no duration, is negative, or does not fit. What is between two milliseconds counts as
@@ -247,6 +254,9 @@ enum {
  * False: it cannot ask and has said so; the exit status is 64.
  */
 bool cli_password(cli_context *context);
+
+/* The options for the i-th member of a quorum alone. */
+rowlock_client_options cli_member_options(const cli_context *context, size_t i);
 
 /* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
 rowlock_client *cli_open(const cli_context *context, int *exit_status);

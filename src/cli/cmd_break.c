@@ -271,6 +271,7 @@ static const cli_option options[] = {
 
 const cli_command cli_break = {
     .help = cli_help_break,
+    .of_quorums = true,
     .options = options,
     .into = CLI_INTO(breaking),
     .least = 1,

@@ -41,6 +41,7 @@ static const shape shapes[] = {
     {"break", .takes_name = true},
     {"fence", "install list remove", .needs_verb = true},
     {"migrate", "status repair", .takes_files = true},
+    {"quorum", "init status rejoin replace", .needs_verb = true},
     {0},
 };
 
@@ -166,7 +167,8 @@ static void offer_names(completing *c, const char *before, const char *typed)
     c->context.client.connect_timeout_ms = PATIENCE_MS;
     c->context.client.retry_ms = -1;
     cli_connection_settle(&c->context);
-    if (rowlock_client_open(&c->context.client, &client, NULL) == ROWLOCK_OK &&
+    if (cli_connection_servers(&c->context) &&
+        rowlock_client_open(&c->context.client, &client, NULL) == ROWLOCK_OK &&
         rowlock_list_get(client, &options, &list, NULL) == ROWLOCK_OK)
         for (size_t i = 0; i < rowlock_list_count(list); i++)
             offer(before, rowlock_list_at(list, i)->name, typed);
@@ -270,6 +272,7 @@ static int complete(void *into)
     if (!read_words(c))
         return 0;
     c->command = cli_command_of(NULL);
+    c->context.url_count = 0; /* the words may name others than the environment */
     read_line(c);
     if (c->command)
         offer_for(c, c->words[c->count - 1]);
@@ -281,5 +284,6 @@ const cli_command cli_complete = {
     .options = (const cli_option[]){{0}},
     .into = CLI_INTO(completing),
     .asks_no_server = true,
+    .of_quorums = true,
     .run = complete,
 };

@@ -208,6 +208,7 @@ static const cli_option options[] = {
 
 const cli_command cli_doctor = {
     .help = cli_help_doctor,
+    .of_quorums = true,
     .options = options,
     .into = CLI_INTO(doctor),
     .run = diagnose,

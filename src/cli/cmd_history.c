@@ -180,6 +180,7 @@ static const cli_option options[] = {
 
 const cli_command cli_history = {
     .help = cli_help_history,
+    .of_quorums = true,
     .options = options,
     .into = CLI_INTO(asked),
     .most = 1,

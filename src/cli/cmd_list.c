@@ -24,7 +24,7 @@ static const cli_named states[] = {
 static const cli_named kinds[] = {
     [ROWLOCK_KIND_LEASE] = {"lease", CLI_PLAIN},     [ROWLOCK_KIND_ROW] = {"row", CLI_PLAIN},
     [ROWLOCK_KIND_SLOTS] = {"slots", CLI_PLAIN},     [ROWLOCK_KIND_LATCH] = {"latch", CLI_PLAIN},
-    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN},
+    [ROWLOCK_KIND_BARRIER] = {"barrier", CLI_PLAIN}, [ROWLOCK_KIND_QUORUM] = {"quorum", CLI_PLAIN},
 };
 
 /* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
@@ -258,6 +258,7 @@ static const cli_option ls_options[] = {
 
 const cli_command cli_ls = {
     .help = cli_help_ls,
+    .of_quorums = true,
     .options = ls_options,
     .into = CLI_INTO(listed),
     .most = 1,
@@ -558,6 +559,7 @@ static const cli_option show_options[] = {
 
 const cli_command cli_show = {
     .help = cli_help_show,
+    .of_quorums = true,
     .options = show_options,
     .into = CLI_INTO(listed),
     .least = 1,

@@ -41,6 +41,7 @@ static const subcommand commands[] = {
     {"grants", &cli_grants, {0}},
     {"migrate", &cli_migrate, {"migrator"}},
     {"bench", &cli_bench, {"batch", "sweeper"}},
+    {"quorum", &cli_quorum, {0}},
     {"help", &cli_help, {0}},
     {"__complete", &cli_complete, {0}}, /* for shells */
 };
@@ -61,6 +62,14 @@ void cli_commands_offer(const char *typed)
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i].name[0] != '_' && strncmp(commands[i].name, typed, strlen(typed)) == 0)
             puts(commands[i].name);
+}
+
+static int refuse_quorum(const char *name)
+{
+    cli_say("%s is for one server, and several are given (--url, ROWLOCK_URLS); for a quorum of "
+            "servers there are run, ls, show, history, break, doctor and quorum",
+            name);
+    return rowlock_status_exit(ROWLOCK_UNSUPPORTED);
 }
 
 /* What the command does, with a client where it wants one. */
@@ -94,6 +103,10 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status))
         return finish(sub->command, exit_status);
+    if (!cli_connection_servers(into))
+        return finish(sub->command, CLI_EXIT_USAGE);
+    if (into->client.member_count > 0 && !sub->command->of_quorums)
+        return finish(sub->command, refuse_quorum(sub->name));
     if (into->starts_command)
         signal(SIGPIPE, inherited_sigpipe);
     exit_status = perform(sub->command);
@@ -160,6 +173,7 @@ static const cli_command cli_help = {
     .most = 1,
     .operands = "the command",
     .asks_no_server = true,
+    .of_quorums = true,
     .run = help,
 };
 
@@ -174,9 +188,7 @@ static int no_such_command(const cli_context *context, const char *name)
 
 static int dispatch(int argc, char **argv)
 {
-    const char *url = getenv("ROWLOCK_URL");
     int exit_status;
-    whole_context.client.url = url && *url ? url : NULL;
     if (!cli_parse(&whole, argc, argv, &exit_status))
         return exit_status;
     if (whole_context.operand_count == 0)

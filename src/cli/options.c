@@ -1,5 +1,6 @@
 /* cli/options.c - the connection options, as the mysql client has them. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,6 +29,28 @@ static bool take_retry(void *into, const char *value)
                           value);
     context->client.retry_ms = ms > 0 ? ms : -1;
     return true;
+}
+
+static bool add_url(cli_context *context, const char *url)
+{
+    if (context->url_count == ROWLOCK_MEMBERS_MAX)
+        return !cli_usage("a quorum has at most %d servers (--url, ROWLOCK_URLS)",
+                          ROWLOCK_MEMBERS_MAX);
+    context->urls[context->url_count++] = url;
+    return true;
+}
+
+static bool take_url(void *into, const char *value)
+{
+    return add_url(into, value);
+}
+
+static bool take_require(void *into, const char *value)
+{
+    cli_context *context = into;
+    context->client.require_all = strcmp(value, "all") == 0;
+    return context->client.require_all || strcmp(value, "most") == 0 ||
+           !cli_usage("--require wants most or all, not '%s'", value);
 }
 
 /* A file named on purpose must be there; the usual ones need not. */
@@ -133,7 +156,8 @@ const cli_option cli_connection_options[] = {
     {0, "no-defaults", CLI_OWN_FLAG, .take = take_no_defaults},
     {0, "protocol", CLI_WORD, AT(client.protocol), .words = protocol_words,
      .wants = "wants tcp or socket"},
-    {0, "url", CLI_TEXT, AT(client.url)},
+    {0, "url", CLI_OWN, .take = take_url},
+    {0, "require", CLI_OWN, .take = take_require},
     {0, "connect-timeout", CLI_OWN, .take = take_connect_timeout},
     {0, "retry", CLI_OWN, .take = take_retry},
     {0, "waiting", CLI_WORD, AT(client.waiting), .words = waiting_words,
@@ -221,6 +245,63 @@ void cli_connection_settle(cli_context *context)
 {
     context->tls.mode = tls_mode_of(context);
     context->client.tls = &context->tls;
+}
+
+/* Blanks, line ends and commas separate them. The pieces live as long as the process. */
+static bool split_urls(cli_context *context, const char *list)
+{
+    char *rest = cli_need(strdup(list));
+    for (char *url; (url = strsep(&rest, " \t\r\n,")) != NULL;)
+        if (*url && !add_url(context, url))
+            return false;
+    return true;
+}
+
+/* --url wins over both of the variables. */
+static bool urls_of_environment(cli_context *context)
+{
+    const char *one = getenv("ROWLOCK_URL");
+    const char *several = getenv("ROWLOCK_URLS");
+    const bool has_one = one && *one;
+    if (has_one && several && *several)
+        return !cli_usage("ROWLOCK_URL and ROWLOCK_URLS are both set; unset one of them");
+    if (has_one)
+        return add_url(context, one);
+    return !several || split_urls(context, several);
+}
+
+static bool settle_members(cli_context *context)
+{
+    rowlock_client_options *client = &context->client;
+    if (client->host || client->port || client->socket)
+        return !cli_usage("--host, --port and --socket do not go with several servers: each --url "
+                          "says where its server is");
+    client->members = context->urls;
+    client->member_count = context->url_count;
+    return true;
+}
+
+bool cli_connection_servers(cli_context *context)
+{
+    if (context->url_count == 0 && !urls_of_environment(context))
+        return false;
+    context->client.members = NULL;
+    context->client.member_count = 0;
+    if (context->url_count > 1)
+        return settle_members(context);
+    context->client.url = context->url_count ? context->urls[0] : NULL;
+    return !context->client.require_all ||
+           !cli_usage("--require is for several servers (--url, ROWLOCK_URLS)");
+}
+
+rowlock_client_options cli_member_options(const cli_context *context, size_t i)
+{
+    rowlock_client_options options = context->client;
+    options.members = NULL;
+    options.member_count = 0;
+    options.require_all = false;
+    options.url = context->urls[i];
+    return options;
 }
 
 const cli_word cli_mode_words[] = {

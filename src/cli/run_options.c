@@ -182,6 +182,7 @@ static const cli_option options[] = {
 
 const cli_command cli_run = {
     .help = cli_help_run,
+    .of_quorums = true,
     .options = options,
     .into =
         &(run_options){

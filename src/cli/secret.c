@@ -45,31 +45,46 @@ static void hide_in_url(char *authority)
     }
 }
 
-/* For free(); NULL: it has none. */
-static char *url_without_password(const char *url)
+/* What stands behind the "://" of a URL, up to `end`; returns where it ends in `out`. */
+static char *put_without_password(char *out, const char *from, const char *end)
 {
-    const char *authority = strstr(url, "://");
-    const char *end = authority ? authority + 3 + strcspn(authority + 3, "/?") : NULL;
-    const char *colon = authority ? strchr(authority + 3, ':') : NULL;
-    const char *at = end;
-    while (at && at > authority && *at != '@')
-        at--;
-    if (!colon || !at || at < colon)
-        return NULL;
-    char *without = cli_need(malloc(strlen(url) + 1));
-    memcpy(without, url, (size_t)(colon - url));
-    memcpy(without + (colon - url), at, strlen(at) + 1);
-    return without;
+    const char *path = from + strcspn(from, "/?");
+    const size_t authority = (size_t)((path < end ? path : end) - from);
+    const char *colon = memchr(from, ':', authority);
+    const char *at = memrchr(from, '@', authority);
+    if (colon && at && colon < at) {
+        out = mempcpy(out, from, (size_t)(colon - from));
+        from = at;
+    }
+    return mempcpy(out, from, (size_t)(end - from));
+}
+
+/* Of a text with any number of URLs, for free(). */
+static char *without_passwords(const char *text)
+{
+    char *whole = cli_need(calloc(1, strlen(text) + 1));
+    const char *next = strstr(text, "://");
+    char *out = mempcpy(whole, text, next ? (size_t)(next - text) : strlen(text));
+    while (next) {
+        const char *from = next + strlen("://");
+        next = strstr(from, "://");
+        out = mempcpy(out, "://", strlen("://"));
+        out = put_without_password(out, from, next ? next : from + strlen(from));
+    }
+    return whole;
 }
 
 void cli_secret_environment(void)
 {
-    const char *url = getenv("ROWLOCK_URL");
-    char *without = url ? url_without_password(url) : NULL;
+    static const char *const holders[] = {"ROWLOCK_URL", "ROWLOCK_URLS"};
     unsetenv("MYSQL_PWD");
-    if (without)
-        setenv("ROWLOCK_URL", without, 1);
-    free(without);
+    for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
+        const char *text = getenv(holders[i]);
+        char *without = text ? without_passwords(text) : NULL;
+        if (without)
+            setenv(holders[i], without, 1);
+        free(without);
+    }
 }
 
 static void hide(char *argument)

@@ -13,7 +13,7 @@ void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1])
     rl_put_u64(at, atomic_fetch_add(&client->owners, 1) + 1);
 }
 
-rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
+rowlock_status rl_client_check_any(const rowlock_client *client, rowlock_error *err)
 {
     if (!client)
         return rl_fail(err, ROWLOCK_INVALID, "no client was given (NULL)");
@@ -24,14 +24,47 @@ rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
+{
+    RL_TRY(rl_client_check_any(client, err));
+    if (client->quorum)
+        return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                       "that is for one server, which has rows and transactions of its own; the "
+                       "members of a quorum have none together. Open a client of one server");
+    return ROWLOCK_OK;
+}
+
+/* Of a quorum each member has the history; those that are away miss it. */
+static bool is_there(const rowlock_client *member)
+{
+    return !atomic_load(&member->away);
+}
+
 void rl_client_record(rowlock_client *client, const rl_event *event)
 {
+    for (size_t i = 0; i < client->member_count; i++)
+        if (is_there(client->members[i]))
+            rl_client_record(client->members[i], event);
+    if (client->quorum)
+        return;
     if (rl_journal_add(&client->journal, event))
         rl_keeper_wake(&client->keeper);
 }
 
-void rl_client_count(rowlock_client *client, uint64_t identity, const rl_total *total)
+/* Each member knows the name by an id of its own. */
+static void count_at_member(rowlock_client *member, const char *name, rl_total total)
 {
+    if (is_there(member) && rl_resource_recall(member, name, RL_KIND_QUORUM, &total.id))
+        rl_client_count(member, name, atomic_load(&member->pool.identity), &total);
+}
+
+void rl_client_count(rowlock_client *client, const char *name, uint64_t identity,
+                     const rl_total *total)
+{
+    for (size_t i = 0; i < client->member_count; i++)
+        count_at_member(client->members[i], name, *total);
+    if (client->quorum)
+        return;
     /* Another server has other names by these ids, or will have. */
     if (identity == atomic_load(&client->pool.identity) &&
         rl_journal_count(&client->journal, identity, total))

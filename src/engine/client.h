@@ -32,6 +32,11 @@ struct rowlock_client {
     atomic_uint_fast64_t owners; /* owner ids given out */
     pthread_mutex_t mutex;       /* guards the list of holds and their depths */
     rowlock_hold *holds;
+    /* Of a quorum: it has no server itself, but so many members, each with a client of its own. */
+    struct rl_members *quorum; /* kind/members.h; NULL: one server */
+    rowlock_client **members;
+    size_t member_count;
+    atomic_bool away; /* a member: it did not answer the last time */
 };
 
 /* Works through procedures, and its user may have no right on any table. */
@@ -43,14 +48,17 @@ static inline bool rl_client_via(const rowlock_client *client)
 /* A fresh owner id: the client's UUID and a number. */
 void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
 
-/* FORKED in a child process, INVALID for NULL. */
+/* FORKED in a child process, INVALID for NULL; UNSUPPORTED of a quorum: `any` is for what it can
+ * do, too. */
 rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_client_check_any(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 
 /* Puts an event into the history, behind. */
 void rl_client_record(rowlock_client *client, const rl_event *event);
 
-/* The same for the totals; `identity`: of the server that granted it. */
-void rl_client_count(rowlock_client *client, uint64_t identity, const rl_total *total);
+/* The same for the totals of `name`; `identity`: of the server that granted it. */
+void rl_client_count(rowlock_client *client, const char *name, uint64_t identity,
+                     const rl_total *total);
 
 /*
  * One statement on a connection of its own. UNAVAILABLE: it was not sent. UNKNOWN: it

@@ -66,6 +66,8 @@ static const char *kind_of(const rowlock_hold *hold)
         return RL_KIND_LATCH;
     if (hold->member != RL_NO_MEMBER)
         return RL_KIND_BARRIER;
+    if (hold->client->quorum)
+        return RL_KIND_QUORUM;
     return hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE;
 }
 
@@ -166,7 +168,7 @@ static void count(rowlock_hold *hold, const rowlock_release_options *options, bo
                                 .bad_exit = options ? options->exit_status : 0,
                                 .gap_us = gap_us,
                                 .gap_part = (uint64_t)(gap_us * 1000 / hold->held.ttl_us)};
-        rl_client_count(hold->client, hold->held.identity, &total);
+        rl_client_count(hold->client, hold->locks[i].name, hold->held.identity, &total);
     }
 }
 
@@ -207,7 +209,8 @@ void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_st
         const rl_total total = {.id = hold->locks[i].id, .refused = 1};
         hold->locks[i].version = 0;
         if (total.id != 0)
-            rl_client_count(hold->client, atomic_load(&hold->client->pool.identity), &total);
+            rl_client_count(hold->client, hold->locks[i].name,
+                            atomic_load(&hold->client->pool.identity), &total);
     }
     record(hold, status == ROWLOCK_BUSY ? "refused" : "gave_up", 0, RL_UNKNOWN_MS, NULL, detail);
 }

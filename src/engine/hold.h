@@ -82,6 +82,7 @@ struct rowlock_hold {
     /* The last ask that was heard, and of which name; guarded by the client's mutex. */
     rl_ask *asked;
     const char *asked_name;
+    struct rl_grant *grant; /* of a quorum: what its members have said (kind/quorum.h); or NULL */
     rl_parts *parts; /* several leases that are held as one: each is a hold of its own; or NULL */
     rowlock_hold *whole; /* this one is a part of that; or NULL */
 };

@@ -11,6 +11,8 @@ static const rl_kind kinds[] = {
      RL_SQL_COUNT},
     {RL_KIND_LATCH, "latch", ROWLOCK_KIND_LATCH, ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
     {RL_KIND_BARRIER, "barrier", ROWLOCK_KIND_BARRIER, ROWLOCK_OPTIMISTIC, false, RL_SQL_COUNT},
+    {RL_KIND_QUORUM, "lease of a quorum of servers", ROWLOCK_KIND_QUORUM, ROWLOCK_OPTIMISTIC, false,
+     RL_SQL_COUNT},
 };
 
 const rl_kind *rl_kind_of(const char *word)

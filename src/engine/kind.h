@@ -13,6 +13,7 @@
 #define RL_KIND_SLOTS   "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
 #define RL_KIND_LATCH   "latch"
 #define RL_KIND_BARRIER "barrier"
+#define RL_KIND_QUORUM  "quorum" /* this server has a vote on it (kind/quorum.h) */
 
 typedef struct rl_kind {
     const char *word;

@@ -74,6 +74,11 @@ static bool recall(rl_names *names, uint64_t identity, const char *name, const c
     return known;
 }
 
+bool rl_resource_recall(rowlock_client *client, const char *name, const char *kind, uint64_t *id)
+{
+    return recall(&client->names, atomic_load(&client->pool.identity), name, kind, id);
+}
+
 /* `kind` is one of the RL_KIND_ literals. Without memory it is simply not remembered, nor is it
  * when the client's server is another one by now. */
 static void remember(rl_names *names, uint64_t identity, const char *name, const char *kind,
@@ -476,7 +481,7 @@ rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget
     uint64_t identity = atomic_load(&client->pool.identity);
     found_resource resource = {0};
     bool found = false;
-    if (recall(&client->names, identity, name, kind, id))
+    if (rl_resource_recall(client, name, kind, id))
         return ROWLOCK_OK;
     RL_TRY(find(client, budget, name, &found, &resource, err));
     if (!found)

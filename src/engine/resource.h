@@ -28,6 +28,9 @@ void rl_names_destroy(rl_names *names, bool forked);
 rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
                               const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
+/* Without a round trip: is the id known? */
+bool rl_resource_recall(rowlock_client *client, const char *name, const char *kind, uint64_t *id);
+
 /* The same of a name that is there; NOT_FOUND: it is not. */
 rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
                                  const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;

@@ -23,10 +23,12 @@ typedef struct rl_renewal {
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     bool shared;
-    bool held;      /* out: still ours */
-    bool renewed;   /* out: and renewed for sure */
-    uint64_t asked; /* out: the number of the last ask for it; 0: none */
-    bool moved;     /* out: not asked for, since another server answers */
+    bool held;        /* out: still ours */
+    bool renewed;     /* out: and renewed for sure */
+    uint64_t asked;   /* out: the number of the last ask for it; 0: none */
+    bool moved;       /* out: not asked for, since another server answers */
+    int64_t sent_us;  /* out: when it was asked for; 0: with the others, just now */
+    int64_t again_us; /* out: when to ask again; 0: as usual */
 } rl_renewal;
 
 /* Why a lock is lost when the server that granted it is not the one that answers. */

@@ -80,13 +80,16 @@ static void apply(rl_keeper *keeper, rl_held *held, int64_t sent_us)
     if (renewal->held)
         rl_ask_note(keeper, &held->asks[0], renewal->asked);
     if (renewal->held && renewal->renewed)
-        rl_extend_in_time(keeper, held, sent_us, renewal->ttl_us);
+        rl_extend_in_time(keeper, held, renewal->sent_us ? renewal->sent_us : sent_us,
+                          renewal->ttl_us);
     else if (!renewal->held)
         rl_mark_lost(keeper, held,
                      renewal->moved ? RL_MOVED
                                     : "it was taken away on the server (broken, or expired there)");
     if (renewal->renewed && renewal->ttl_us < held->ttl_us) /* the last */
         held->next_beat_us = RL_NEVER;
+    else if (renewal->again_us)
+        held->next_beat_us = renewal->again_us;
 }
 
 static void apply_renewals(rl_keeper *keeper, int64_t sent_us)

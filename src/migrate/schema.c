@@ -138,6 +138,7 @@ static const struct {
               {"lock_value", false, 9, "resource_id"},
               {"lock_ask", false, 10, "resource_id"},
               {"once_run", false, 8, "resource_id,period_start"},
+              {"quorum_member", false, 11, "id"},
               {"lock_freeze", false, 14, "id"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 

@@ -177,7 +177,7 @@ both_work() {
 }
 
 @test "a wait that ends" {
-    fails 1 "*1 of 2 have entered*" rl barrier "$L" 2 -w 100ms -- touch "$D/never"
+    fails 1 "*1 of 2 have entered*" rl barrier "$L" 2 -w 3 -- touch "$D/never"
     fails 9 "*1 of 2 have entered*" rl barrier "$L" 2 -w 0 -E 9 -- touch "$D/never"
     [ ! -e "$D/never" ]
     is_silent 0 rl barrier -w 0 "$L 1" 1 -- true

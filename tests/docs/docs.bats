@@ -9,7 +9,7 @@ setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT
-    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
+    export HEADERS="$ROOT/include/rowlock/rowlock.h $ROOT/include/rowlock/rowlock_latch.h $ROOT/include/rowlock/rowlock_barrier.h $ROOT/include/rowlock/rowlock_leader.h $ROOT/include/rowlock/rowlock_once.h $ROOT/include/rowlock/rowlock_quorum.h $ROOT/include/rowlock/rowlock_admin.h $ROOT/include/rowlock/rowlock_mysql.h $ROOT/include/rowlock/rowlock_migrate.h"
     export MAN1="$ROOT/docs/man/rowlock.1" MAN3="$ROOT/docs/man/librowlock.3" MAN7="$ROOT/docs/man/rowlock-sql.7" UDF7="$ROOT/docs/man/rowlock-udf.7"
 }
 
@@ -81,7 +81,7 @@ same() {
 
 @test "headers: each is in one of the man pages, with its constants" {
     # What others include, or make of it, or compile by.
-    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
+    others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_QUORUM_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
     for header in "$ROOT"/include/rowlock/*.h; do
         name=$(basename "$header")
         [ "$name" != version.h ] || continue # rowlock.h has it
@@ -242,7 +242,7 @@ complete_here() {
             [ "$topic" = connection ] || [[ "$example" == "rowlock $topic"* || "$topic" = help ]]
             status=0
             example=${example/ -p / }
-            example=${example/db1/127.0.0.1}
+            example=${example//db[1-3]/127.0.0.1}
             PATH="$PWD/bin:$PATH" timeout 3 sh -c "$example" </dev/null >said 2>&1 || status=$?
             echo "$example: $status: $(head -n 1 said)"
             # (3: check, which cannot look.)
@@ -355,6 +355,22 @@ procedures() {
     done
 }
 
+# with_members COMMAND: with the URLs of three servers of its own.
+with_members() {
+    local urls=() socket i
+    for i in 1 2 3; do
+        socket=$("$ROWLOCK_TOOLS/server" start "$PWD/member$i" -- "--server-id=$i")
+        "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
+        urls+=("mysql://root@localhost/rowlock?socket=$socket")
+    done
+    run env ROWLOCK_URLS="${urls[*]}" "$@"
+    for i in 1 2 3; do
+        "$ROWLOCK_TOOLS/server" remove "$PWD/member$i"
+    done
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "examples: each compiles without a warning and does what it says" {
     count=0
     for source in "$ROOT"/docs/examples/*.c; do
@@ -363,8 +379,13 @@ procedures() {
         compile "$source" "$PWD/$name"
         # As its head says.
         grep -qE "^ \*     cc $name\.c -o $name ..pkg-config --cflags --libs rowlock( libmariadb)?\)( -pthread)?$" "$source"
-        grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
-        ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$PWD/$name"
+        if [ "$name" = quorum ]; then
+            grep -qxF " *     ROWLOCK_URLS='mysql://user@db1 mysql://user@db2 mysql://user@db3' ./$name" "$source"
+            with_members "$PWD/$name"
+        else
+            grep -qxF " *     ROWLOCK_URL='mysql://user@host/rowlock' ./$name" "$source"
+            ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" "$PWD/$name"
+        fi
         count=$((count + 1))
     done
     [ "$count" -ge 5 ]

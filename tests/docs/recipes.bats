@@ -25,6 +25,7 @@ setup_file() {
 }
 
 teardown_file() {
+    "$ROOT/tools/cluster" remove "$TEST_DIR/three" 3>&-
     [ -z "${OURS:-}" ] || sql_any "DROP DATABASE IF EXISTS shop; DROP DATABASE IF EXISTS rowlock"
     rowlock_teardown_file
 }
@@ -65,6 +66,7 @@ program() {
 #include <rowlock/rowlock_leader.h>
 #include <rowlock/rowlock_mysql.h>
 #include <rowlock/rowlock_once.h>
+#include <rowlock/rowlock_quorum.h>
 
 #include "example.h"
 
@@ -82,6 +84,7 @@ static void recipe(rowlock_client *client, MYSQL *mysql)
 {
     (void)sql;
     (void)mysql;
+    (void)client;
 C
         cat "$1"
         cat <<'C'
@@ -118,7 +121,8 @@ run_block() {
         *.sql) mysql -N <"$1" ;;
         *.c) program "$1" && ./program "$TEST_OPTIONS" ;;
         # A unit of systemd: tests/cli/leader.bats starts the command as that does.
-        *.ini) grep -q '^ExecStart=/usr/bin/rowlock lead ' "$1" ;;
+        # The options of a server: tools/cluster gives them.
+        *.ini) grep -qE '^(ExecStart=/usr/bin/rowlock lead |server_id = 1)' "$1" ;;
         *) echo "of which language is $1?" >&2 && false ;;
     esac
 }
@@ -150,13 +154,15 @@ recipe() {
 }
 
 @test "recipes.md: each recipe has all three languages, and what Redisson and Curator call it" {
-    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 13 ]
-    [ "$(grep -c '^## ' "$PAGE")" -eq 13 ]
-    for number in {1..13}; do
+    [ "$(grep -cE '^## [0-9]+\. ' "$PAGE")" -eq 14 ]
+    [ "$(grep -c '^## ' "$PAGE")" -eq 14 ]
+    for number in {1..14}; do
         echo "== recipe $number"
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
         for part in '```sh' '```c' '```sql' 'Redisson' 'Curator' 'Differences: ' 'examples/'; do
+            # No SQL of one server reaches another one.
+            [ "$number$part" != '14```sql' ] || continue
             grep -qF -- "$part" text || { echo "no $part" && false; }
         done
     done
@@ -212,6 +218,24 @@ recipe() {
 
 @test "recipes.md: 13. once in a period" {
     recipe 13
+}
+
+# The page's db1, db2 and db3 are three servers of this test's own.
+three_servers() {
+    local urls i
+    "$ROOT/tools/cluster" start quorum "$TEST_DIR/three" 3>&- >/dev/null
+    mapfile -t urls < <("$ROOT/tools/cluster" urls "$TEST_DIR/three")
+    for i in 1 2 3; do
+        sed "s#mysql://root@db$i#${urls[i - 1]}#g" "$PAGE" >page
+        PAGE=$TEST_DIR/page.$i
+        mv page "$PAGE"
+    done
+}
+
+@test "recipes.md: 14. a lock on several servers" {
+    three_servers
+    unset ROWLOCK_URL
+    recipe 14
 }
 
 @test "recipes.md: no block leaves a lock behind" {

@@ -23,12 +23,16 @@ static rowlock_status check_settings(rl_doctor *d, rowlock_error *err)
     return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_SETTINGS, values, &told, err);
 }
 
-static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
+static int64_t here_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    const rl_value values[] = {
-        rl_u64((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000)};
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64((uint64_t)here_us())};
     unsigned told = 0;
     return rl_doctor_tell_rows(d, RL_SQL_DOCTOR_CLOCK, values, &told, err);
 }
@@ -303,6 +307,63 @@ static void check_event(rl_doctor *d)
                        "whether the server sweeps by itself cannot be read: %s", err.message);
 }
 
+/* --------------------------------------------------- as a member of a quorum */
+
+/* Where the schema is an older one, that was told. */
+static void check_quorum(rl_doctor *d)
+{
+    const rl_value values[] = {rl_text(d->server->identity_text)};
+    unsigned told = 0;
+    rowlock_error err = {0};
+    rowlock_status status = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUORUM, values, &told, &err);
+    if (status == ROWLOCK_DENIED)
+        rl_doctor_tell(d, "quorum", ROWLOCK_NOTE, "", "",
+                       "whether the server is a member of a quorum is hidden from this user");
+}
+
+static void check_replica(rl_doctor *d)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status;
+    RL_UNTIL_HEARD(d, status,
+                   rl_query_one(d->conn, RL_SQL_DOCTOR_REPLICA, NULL, &d->io, &found, &rows, NULL));
+    if (status != ROWLOCK_OK || !found)
+        rl_doctor_tell(
+            d, "replica", ROWLOCK_NOTE,
+            "a member that replicates another one has no vote of its own",
+            /* not run */
+            rl_doctor_text(
+                d, "GRANT SELECT ON performance_schema.replication_connection_status TO %s;",
+                d->grantee),
+            "this user may not see whether the server replicates another one");
+    else if (rows.cells[0].u64 > 0)
+        rl_doctor_tell(d, "replica", ROWLOCK_BROKEN,
+                       "what it replicates may overwrite its votes: two holders",
+                       "let it replicate nobody, or take another server for a member",
+                       "it replicates another server");
+    else
+        rl_doctor_fine(d, "replica", "it replicates nobody");
+}
+
+static void look_at_member(rl_doctor *d)
+{
+    rl_rows rows;
+    bool found = false;
+    rowlock_status status;
+    if (!d->member)
+        return;
+    check_replica(d);
+    RL_UNTIL_HEARD(d, status,
+                   rl_query_one(d->conn, RL_SQL_DOCTOR_MEMBER, NULL, &d->io, &found, &rows, NULL));
+    if (status != ROWLOCK_OK || !found)
+        return;
+    d->member->seen = true;
+    d->member->ahead_us = (int64_t)rows.cells[1].u64 - here_us();
+    snprintf(d->member->identity, sizeof d->member->identity, "%s", d->server->identity_text);
+    snprintf(d->member->list, sizeof d->member->list, "%s", rows.cells[0].text);
+}
+
 /* ------------------------------------------------------------------------- the whole */
 
 static rowlock_status open_conn(rl_doctor *d, bool with_schema, int64_t limit_ms,
@@ -350,6 +411,8 @@ static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *e
         check_gaps(d);
         check_procedures(d);
         check_event(d);
+        check_quorum(d);
+        look_at_member(d);
     }
     return ROWLOCK_OK;
 }
@@ -485,11 +548,12 @@ static rowlock_status diagnose(rl_doctor *d, rl_wants *wants, bool free_to_choos
                                    : "statements are stopped again and again (KILL QUERY)");
 }
 
-rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_finding_fn fn,
-                           void *data, rowlock_error *err)
+rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *given,
+                                  rl_doctor_member *member, rowlock_finding_fn fn, void *data,
+                                  rowlock_error *err)
 {
     rl_wants wants = *given;
-    rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data};
+    rl_doctor d = {.params = params, .wants = &wants, .fn = fn, .data = data, .member = member};
     rowlock_error first = {0};
     const bool free_to_choose = !wants.role && !params->via;
     RL_TRY(settle_role(params, &wants, err));
@@ -498,4 +562,10 @@ rowlock_status rl_diagnose(rl_params *params, const rl_wants *given, rowlock_fin
     if (status != ROWLOCK_OK && err)
         *err = first;
     return status;
+}
+
+rowlock_status rl_diagnose(rl_params *params, const rl_wants *wants, rowlock_finding_fn fn,
+                           void *data, rowlock_error *err)
+{
+    return rl_doctor_diagnose(params, wants, NULL, fn, data, err);
 }

@@ -6,6 +6,15 @@
 #include "rowlock/rowlock_admin.h"
 #include "stmt/stmt.h"
 
+/* A member of a quorum: what is compared with the others. */
+typedef struct rl_doctor_member {
+    char where[300]; /* for people */
+    bool seen;
+    char identity[RL_SERVER_ID_MAX];
+    char list[64];    /* "": none */
+    int64_t ahead_us; /* of this host */
+} rl_doctor_member;
+
 typedef struct rl_doctor {
     rl_params *params;
     const rl_wants *wants;
@@ -15,6 +24,7 @@ typedef struct rl_doctor {
     rl_io io;
     const rl_server *server;
     char grantee[RL_GRANTEE_SIZE]; /* this user as 'user'@'host' */
+    rl_doctor_member *member;      /* NULL: a server by itself */
     unsigned stops;                /* statements that somebody has stopped */
     char text[2 * RL_GRANTEE_SIZE + 500];
 } rl_doctor;
@@ -52,6 +62,11 @@ void rl_doctor_try_statements(rl_doctor *d, bool lacks);
 rowlock_status rl_role_check(const char *role, rowlock_error *err) RL_MUST_USE;
 /* All its rights are on the schema, and can be granted before it is there. */
 bool rl_role_is_of_schema(const char *role);
+
+/* `member`: of a quorum, and gets what was seen; NULL: a server by itself. */
+rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *wants,
+                                  rl_doctor_member *member, rowlock_finding_fn fn, void *data,
+                                  rowlock_error *err) RL_MUST_USE;
 
 /* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
 void rl_doctor_check_blocked(rl_doctor *d);

@@ -228,8 +228,9 @@ bool rl_role_is_of_schema(const char *role)
 /* What every user of locks runs; the migrator's statements are not among them. */
 static bool everyday(rl_sql_id id)
 {
-    static const char *const others[] = {"migration_", "schema_", "migrate_", "ledger_", "via_",
-                                         "routine_",   "doctor_", "session_", "waiters_"};
+    static const char *const others[] = {"migration_", "schema_",  "migrate_", "ledger_",
+                                         "via_",       "routine_", "doctor_",  "session_",
+                                         "waiters_",   "member_"};
     if (rl_sql_table[id].as_text)
         return false;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

@@ -1,0 +1,170 @@
+/*
+ * rowlock/rowlock_quorum.h - locks that a majority of independent servers agrees on.
+ *
+ * A quorum is a fixed list of 3, 5, 7 or 9 servers, its members, none of which knows of the others.
+ * Who holds a lock holds it at more than half of them, so that it survives the death of the others.
+ * rowlock_quorum_init() writes the list to its members, once. A client that is opened with
+ * `members` (rowlock_client_options) then takes and releases leases as any other does:
+ * rowlock_acquire(), rowlock_release(), rowlock_hold_check() and what else is said of a hold,
+ * rowlock_list_get(). Whatever one server alone can promise answers UNSUPPORTED there, with the
+ * reason: row locks, shared leases, slots, sets, latches, barriers, leaders, periods, sections,
+ * fences.
+ *
+ *     const char *members[] = {"mysql://app@db1", "mysql://app@db2", "mysql://app@db3"};
+ *     const rowlock_client_options options = {.members = members, .member_count = 3};
+ *     rowlock_quorum_init(&options, NULL, &err)          once, by an administrator
+ *     rowlock_client_open(&options, &client, &err)
+ *     rowlock_acquire(client, "nightly-close", NULL, &hold, &err)
+ *
+ * THE CAVEATS
+ *   - It is no consensus, and no replicated data. It keeps one holder, and tokens that rise, while
+ *     no member that two majorities share loses what it has committed, or has its clock put ahead.
+ *   - Where your data is on one server, lock there: the lock can be no better than the data, and
+ *     rowlock_fence() ties both together. Where Group Replication or Galera fits, it is the better
+ *     answer.
+ *   - A member that was restored from a backup must rejoin (rowlock_quorum_rejoin()). Nobody can
+ *     see that it was, and until then its old versions can let a token come back.
+ *
+ * A name that a quorum locks is of a kind of its own on each member: a client of that one server
+ * cannot take it, nor a quorum a name that is used otherwise there (MODE).
+ */
+#ifndef ROWLOCK_QUORUM_H
+#define ROWLOCK_QUORUM_H
+
+#include "rowlock/rowlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROWLOCK_MEMBERS_MIN 3 /* of a quorum; their number is odd */
+#define ROWLOCK_MEMBERS_MAX 9
+#define ROWLOCK_QUORUM_TTL_DEFAULT_MS                                                              \
+    60000                                /* the longest TTL of a quorum's leases, by default ... */
+#define ROWLOCK_QUORUM_TTL_MAX_MS 300000 /* ... and at most */
+
+typedef struct rowlock_quorum_options {
+    int64_t ttl_most_ms; /* rowlock_quorum_init(): no lease may have a longer TTL. It is also how
+                            long a member stays out that may have forgotten leases, and how long
+                            rowlock_quorum_replace() stops the quorum. 0:
+                            ROWLOCK_QUORUM_TTL_DEFAULT_MS; ROWLOCK_TTL_MIN_MS ..
+                            ROWLOCK_QUORUM_TTL_MAX_MS */
+    rowlock_cancel *cancel;
+    uint64_t reserved[8];
+} rowlock_quorum_options;
+
+/*
+ * The calls of this part take the options of a client, with its members (`members`). Each needs the
+ * schema there (rowlock_schema_install()), and connects anew. The user needs the rights of the role
+ * admin.
+ */
+
+/*
+ * Makes these servers a quorum. All must be reachable. Doing it again with the same servers changes
+ * nothing and is OK.
+ *
+ *   INVALID      also: two of the members are one server
+ *   MODE         one of them belongs to another quorum, or has another ttl_most
+ *   UNSUPPORTED  one of them is a node of a cluster (Galera, Group Replication)
+ *   UNAVAILABLE  one of them cannot be reached; those before it in the list may have the list by
+ *                now: do it again
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_quorum_init(const rowlock_client_options *options, const rowlock_quorum_options *quorum,
+                    rowlock_error *err);
+
+/*
+ * Brings members back that lost what they had: those that have no list, or whose row is another
+ * server's (they were rebuilt or copied). Each gets a floor, below which it gives no token, as high
+ * as the highest version of a majority without it; and it does not vote before ttl_most is over,
+ * since it may have granted leases that it does not know of any more. `member`: one of the list, by
+ * its place there, whatever its state (it was restored from a backup, which nobody can see); or
+ * ROWLOCK_ALL_MEMBERS: each that needs it.
+ *
+ *   NOT_FOUND    none of the members knows of a quorum: rowlock_quorum_init()
+ *   MODE         a member is a server that the list does not have, or belongs to another list
+ * (MySQL gives a rebuilt server a new identity): rowlock_quorum_replace() UNAVAILABLE  fewer than a
+ * majority of the *other* members could be read; or that very member INVALID      also: there is no
+ * such place
+ */
+#define ROWLOCK_ALL_MEMBERS (~(size_t)0)
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_quorum_rejoin(const rowlock_client_options *options, size_t member,
+                      const rowlock_quorum_options *quorum, rowlock_error *err);
+
+/*
+ * Changes the list to these members: as many as before, a majority of which were in the old list.
+ * The old list is closed (nobody acquires or renews any more: its holders lose their leases when
+ * these end), ttl_most is waited for, the new members get a floor as in rowlock_quorum_rejoin(),
+ * and the new list is written: so that there is never a majority of each. Where that was
+ * interrupted, or a member could not be reached, the quorum stays closed: do it again. Clients that
+ * are open with another list of members go on where a majority of theirs is in the new one; open
+ * them anew, with the new list.
+ *
+ *   NOT_FOUND    fewer than a majority of these members belong to one list
+ *   INVALID      also: two of the members are one server; or the list had another number of members
+ *   UNSUPPORTED  as for rowlock_quorum_init()
+ *   UNAVAILABLE  a majority of the old list, or a new member, could not be reached
+ *   CANCELLED    `cancel` was fired; the quorum stays closed
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_quorum_replace(const rowlock_client_options *options, const rowlock_quorum_options *quorum,
+                       rowlock_error *err);
+
+/* ----------------------------------------------------------------------------- looking */
+
+typedef enum rowlock_member_state {
+    ROWLOCK_MEMBER_AWAY = 0,    /* it cannot be asked: `status` and `message` say why */
+    ROWLOCK_MEMBER_NONE = 1,    /* it has no list: rowlock_quorum_init(), _rejoin(), _replace() */
+    ROWLOCK_MEMBER_STRANGE = 2, /* its list was written on another server, of which it is a copy,
+                                   a replica, or the new build: rowlock_quorum_rejoin() */
+    ROWLOCK_MEMBER_OTHER = 3,   /* it has another list than most of these members */
+    ROWLOCK_MEMBER_CLOSED = 4,  /* its list is being replaced: rowlock_quorum_replace() goes on */
+    ROWLOCK_MEMBER_ABSTAINING = 5, /* it does not vote for another left_ms: it has started, and its
+                                      commits are not durable; or it has rejoined */
+    ROWLOCK_MEMBER_VOTING = 6
+} rowlock_member_state;
+
+/* Strings are "" where there is nothing to say. */
+typedef struct rowlock_member {
+    const char *where; /* as it was given, without user and password */
+    rowlock_member_state state;
+    int64_t left_ms;       /* ABSTAINING: for how long; else 0 */
+    const char *server;    /* by what it is told from other servers */
+    const char *list;      /* the hash of its list */
+    unsigned list_number;  /* 1; one more with each rowlock_quorum_replace() */
+    unsigned list_count;   /* how many members that has */
+    int64_t ttl_most_ms;   /* of its list */
+    uint64_t version;      /* no token that it has given to a quorum is higher */
+    bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1 */
+    rowlock_status status; /* AWAY: why; else OK */
+    const char *message;
+    uint64_t reserved[4];
+} rowlock_member;
+
+typedef struct rowlock_quorum rowlock_quorum;
+
+/*
+ * How the members stand, in the order in which they were given. OK also where none could be asked.
+ * Free with rowlock_quorum_free(). The rights of the role looker are enough.
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
+rowlock_quorum_get(const rowlock_client_options *options, const rowlock_quorum_options *quorum,
+                   rowlock_quorum **out, rowlock_error *err);
+ROWLOCK_API size_t rowlock_quorum_count(const rowlock_quorum *quorum);
+ROWLOCK_API const rowlock_member *rowlock_quorum_at(const rowlock_quorum *quorum, size_t i);
+/* So many must vote for a lock to be had: more than half, or all with `require_all`. */
+ROWLOCK_API size_t rowlock_quorum_needed(const rowlock_quorum *quorum);
+/* How many do now, under the list that most of them have. */
+ROWLOCK_API size_t rowlock_quorum_voting(const rowlock_quorum *quorum);
+ROWLOCK_API void rowlock_quorum_free(rowlock_quorum *quorum);
+
+/* At how many members the hold counts at this moment; 0: it is lost, or not a quorum's. Without a
+ * round trip. */
+ROWLOCK_API size_t rowlock_hold_members(const rowlock_hold *hold);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

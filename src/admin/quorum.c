@@ -1,0 +1,541 @@
+/*
+ * The list of a quorum's members: each of them has it (migrations/0011_quorum.sql).
+ *
+ * A member that has no list, or another one, has no vote. One that gets it later than the others,
+ * or anew, gets before that a floor as high as the highest version of a majority without it: for
+ * the holders that it may have forgotten had their tokens at one of those, too. And it abstains
+ * until no lease that it may have forgotten can be running.
+ *
+ * Another list: the old one is closed at a majority of its members, so that it never has one again;
+ * then its last leases end; then the new one is written.
+ */
+#include "admin/quorum.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "kind/members.h"
+#include "wait/backoff.h"
+
+#define CLOSING_US 2000000 /* a request that was under way, besides the longest TTL */
+
+/* ------------------------------------------------------------------------------- looking */
+
+static const char *const states[] = {
+    [ROWLOCK_MEMBER_NONE] = "none",     [ROWLOCK_MEMBER_STRANGE] = "strange",
+    [ROWLOCK_MEMBER_CLOSED] = "closed", [ROWLOCK_MEMBER_ABSTAINING] = "abstaining",
+    [ROWLOCK_MEMBER_VOTING] = "voting",
+};
+
+static rowlock_member_state state_of(const char *word)
+{
+    for (size_t i = ROWLOCK_MEMBER_NONE; i < sizeof states / sizeof states[0]; i++)
+        if (states[i] && strcmp(states[i], word) == 0)
+            return (rowlock_member_state)i;
+    return ROWLOCK_MEMBER_AWAY;
+}
+
+static void keep_standing(void *data, const rl_cell *cells)
+{
+    rl_standing *s = data;
+    s->shown.state = state_of(cells[0].text);
+    s->shown.left_ms =
+        s->shown.state == ROWLOCK_MEMBER_ABSTAINING ? (cells[1].i64 + 999) / 1000 : 0;
+    s->shown.list = rl_texts_keep(&s->texts, cells[2].text);
+    s->shown.list_number = (unsigned)cells[3].u64;
+    s->shown.list_count = (unsigned)cells[4].u64;
+    s->members = rl_texts_keep(&s->texts, cells[5].text);
+    s->shown.server = rl_texts_keep(&s->texts, cells[6].text);
+    s->shown.ttl_most_ms = (int64_t)(cells[7].u64 / 1000);
+    s->shown.durable = cells[8].u64 != 0;
+    s->shown.version = cells[9].u64;
+    s->shown.status = ROWLOCK_OK;
+}
+
+static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, rowlock_error *err)
+{
+    rowlock_quorum *quorum = asking->data;
+    rl_standing *s = &quorum->all[asking->member];
+    rowlock_client *client = asking->members->all[asking->member].client;
+    rowlock_status status = reached;
+    bool found = false;
+    if (status == ROWLOCK_OK)
+        status = rl_client_read(client, asking->budget, RL_SQL_MEMBER_GET, NULL, keep_standing, s,
+                                &found, err);
+    if (status == ROWLOCK_OK && !found)
+        status = rl_fail(err, ROWLOCK_DAMAGED, "the table version_floor has lost its row");
+    s->cluster = rl_pool_cluster(&client->pool);
+    s->why = *err;
+    s->shown.status = status;
+    if (status != ROWLOCK_OK)
+        s->shown.state = ROWLOCK_MEMBER_AWAY;
+    return status;
+}
+
+/* Its list was written there, and not taken from it since. */
+static bool has_list(const rl_standing *s)
+{
+    return s->shown.state >= ROWLOCK_MEMBER_CLOSED;
+}
+
+static size_t number_with(const rowlock_quorum *quorum, const char *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < quorum->count; i++)
+        count += has_list(&quorum->all[i]) && strcmp(quorum->all[i].shown.list, list) == 0;
+    return count;
+}
+
+static bool is_of(const rl_standing *s, const rl_standing *best)
+{
+    return best && has_list(s) && strcmp(s->shown.list, best->shown.list) == 0;
+}
+
+static void find_best(rowlock_quorum *quorum)
+{
+    for (size_t i = 0; i < quorum->count; i++) {
+        rl_standing *s = &quorum->all[i];
+        if (has_list(s) && s->shown.list_count == quorum->count &&
+            number_with(quorum, s->shown.list) > quorum->count / 2)
+            quorum->best = s;
+    }
+    for (size_t i = 0; i < quorum->count; i++) {
+        rl_standing *s = &quorum->all[i];
+        if (has_list(s) && quorum->best && !is_of(s, quorum->best))
+            s->shown.state = ROWLOCK_MEMBER_OTHER;
+        quorum->voting += s->shown.state == ROWLOCK_MEMBER_VOTING && is_of(s, quorum->best);
+    }
+}
+
+rowlock_status rl_quorum_read(rowlock_client *client, rowlock_quorum **out, rowlock_error *err)
+{
+    rl_members *members = client->quorum;
+    const rl_io io = rl_io_until(RL_NEVER);
+    unsigned asked = 0;
+    rowlock_quorum *quorum = calloc(1, sizeof *quorum + members->count * sizeof(rl_standing));
+    const rl_inquiry question = {
+        .ask = read_one, .data = quorum, .all = true, .limit_us = client->limit_ms * 1000};
+    if (!quorum)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    quorum->count = members->count;
+    quorum->needed = members->needed;
+    for (size_t i = 0; i < quorum->count; i++) {
+        quorum->all[i].members = "";
+        quorum->all[i].shown =
+            (rowlock_member){.where = rl_texts_keep(&quorum->all[i].texts, members->all[i].where),
+                             .server = "",
+                             .list = ""};
+    }
+    rl_round *round = rl_round_begin(members, RL_ALL_MEMBERS, &question, &asked);
+    rowlock_status status = round ? rl_round_wait(round, NULL, &io) : ROWLOCK_SYSTEM;
+    rl_round_end(round);
+    for (size_t i = 0; i < quorum->count; i++) {
+        rl_standing *s = &quorum->all[i];
+        s->shown.message = s->shown.status == ROWLOCK_OK ? "" : s->why.message;
+        if (s->texts.failed)
+            status = ROWLOCK_SYSTEM;
+    }
+    if (status != ROWLOCK_OK) {
+        rl_quorum_free(quorum);
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
+    }
+    find_best(quorum);
+    *out = quorum;
+    return ROWLOCK_OK;
+}
+
+void rl_quorum_free(rowlock_quorum *quorum)
+{
+    if (!quorum)
+        return;
+    for (size_t i = 0; i < quorum->count; i++)
+        rl_texts_free(&quorum->all[i].texts);
+    free(quorum);
+}
+
+/* -------------------------------------------------------------------------------- a list */
+
+typedef struct list {
+    char hash[RL_LIST_SIZE];
+    unsigned number;
+    size_t count;
+    int64_t ttl_most_us;
+    rl_buffer members;
+} list;
+
+static int in_byte_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* All of them must be there. */
+static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error *err)
+{
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        if (s->shown.status != ROWLOCK_OK)
+            return rl_fail(err, s->shown.status, "member %zu, %s: %s", i + 1, s->shown.where,
+                           s->shown.message);
+        if (s->cluster != RL_ALONE)
+            return rl_fail(
+                err, ROWLOCK_UNSUPPORTED,
+                "member %zu, %s, is %s: its nodes are not independent; use its own locks", i + 1,
+                s->shown.where, rl_cluster_traits_of(s->cluster)->name);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(s->shown.server, quorum->all[j].shown.server) == 0)
+                return rl_fail(err, ROWLOCK_INVALID,
+                               "members %zu and %zu are one server (%s): two names for it, or a "
+                               "copy that kept its identity",
+                               j + 1, i + 1, s->shown.server);
+    }
+    return ROWLOCK_OK;
+}
+
+/* The list with that number, of these servers. */
+static rowlock_status make_list(const rowlock_quorum *quorum, unsigned number, int64_t ttl_most_us,
+                                list *l, rowlock_error *err)
+{
+    const char *servers[ROWLOCK_MEMBERS_MAX];
+    RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};
+    char hash[65];
+    for (size_t i = 0; i < quorum->count; i++)
+        servers[i] = quorum->all[i].shown.server;
+    qsort(servers, quorum->count, sizeof servers[0], in_byte_order);
+    for (size_t i = 0; i < quorum->count; i++) {
+        rl_buffer_puts(&l->members, servers[i]);
+        rl_buffer_puts(&l->members, i + 1 < quorum->count ? "\n" : "");
+    }
+    rl_buffer_printf(&text, "%u\n", number);
+    rl_buffer_puts(&text, l->members.failed ? "" : l->members.text);
+    if (text.failed || l->members.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    rl_sha256 sum = rl_sha256_begin();
+    rl_sha256_add(&sum, text.text, text.length);
+    rl_sha256_hex(&sum, hash);
+    memcpy(l->hash, hash, sizeof l->hash - 1);
+    l->number = number;
+    l->count = quorum->count;
+    l->ttl_most_us = ttl_most_us;
+    return ROWLOCK_OK;
+}
+
+static void free_list(list *l)
+{
+    rl_buffer_free(&l->members);
+}
+
+static list list_of(const rl_standing *s)
+{
+    list l = {.number = s->shown.list_number,
+              .count = s->shown.list_count,
+              .ttl_most_us = s->shown.ttl_most_ms * 1000};
+    memcpy(l.hash, s->shown.list, sizeof l.hash);
+    rl_buffer_puts(&l.members, s->members);
+    return l;
+}
+
+/* --------------------------------------------------------------------- what is written there */
+
+typedef struct writing {
+    rowlock_client *client;
+    const rowlock_quorum *quorum;
+} writing;
+
+static rowlock_status write_to(const writing *w, size_t i, rl_sql_id id, const rl_value *values,
+                               rl_done *done, rowlock_error *err)
+{
+    rowlock_client *member = w->client->members[i];
+    rl_budget budget = rl_budget_start(0, member->limit_ms, NULL);
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = rl_client_run(member, &budget, id, values, done, err);
+    if (status != ROWLOCK_OK)
+        rl_error_prefix(err, "member %zu, %s: ", i + 1, w->quorum->all[i].shown.where);
+    return status;
+}
+
+static rowlock_status put(const writing *w, size_t i, const list *l, int64_t abstain_us,
+                          rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(l->hash),
+                               rl_u64(l->number),
+                               rl_u64(l->count),
+                               rl_text(l->members.text),
+                               rl_u64((uint64_t)l->ttl_most_us),
+                               rl_u64((uint64_t)abstain_us)};
+    return write_to(w, i, RL_SQL_MEMBER_PUT, values, NULL, err);
+}
+
+static rowlock_status close_list(const writing *w, size_t i, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(w->quorum->all[i].shown.list)};
+    rl_done done = {0};
+    RL_TRY(write_to(w, i, RL_SQL_MEMBER_CLOSE, values, &done, err));
+    if (done.rows == 1)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
+                   w->quorum->all[i].shown.where);
+}
+
+/* It gives no token that is not above it any more. */
+static rowlock_status raise_to(const writing *w, size_t i, uint64_t version, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(version)};
+    RL_TRY(write_to(w, i, RL_SQL_PURGE_FLOOR_RAISE, values, NULL, err));
+    return write_to(w, i, RL_SQL_MEMBER_RAISE, values, NULL, err);
+}
+
+/* The highest version of those that have the list, without member i; *count: how many they are. */
+static uint64_t highest_of_others(const rowlock_quorum *quorum, size_t without, size_t *count)
+{
+    uint64_t highest = 0;
+    *count = 0;
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        if (i == without || !is_of(s, quorum->best))
+            continue;
+        ++*count;
+        if (s->shown.version > highest)
+            highest = s->shown.version;
+    }
+    return highest;
+}
+
+/* It has forgotten leases, and tokens, or never knew of them. */
+static rowlock_status bring_in(const writing *w, size_t i, const list *l, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = w->quorum;
+    size_t count = 0;
+    const uint64_t highest = highest_of_others(quorum, i, &count);
+    if (count <= quorum->count / 2)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "member %zu, %s, cannot rejoin: only %zu of the others can be read, and %zu "
+                       "are needed",
+                       i + 1, quorum->all[i].shown.where, count, quorum->count / 2 + 1);
+    if (is_of(&quorum->all[i], quorum->best))
+        RL_TRY(close_list(w, i, err));
+    RL_TRY(raise_to(w, i, highest, err));
+    return put(w, i, l, l->ttl_most_us, err);
+}
+
+/* --------------------------------------------------------------------------------- init */
+
+static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *l, size_t *old,
+                                      rowlock_error *err)
+{
+    *old = 0;
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        if (s->shown.state == ROWLOCK_MEMBER_NONE)
+            continue;
+        ++*old;
+        if (strcmp(s->members, l->members.text) != 0 || s->shown.state == ROWLOCK_MEMBER_STRANGE ||
+            s->shown.state == ROWLOCK_MEMBER_CLOSED)
+            return rl_fail(err, ROWLOCK_MODE,
+                           "member %zu, %s, belongs to another quorum, or its list is being "
+                           "changed; see `rowlock quorum status`",
+                           i + 1, s->shown.where);
+        if (s->shown.ttl_most_ms * 1000 != l->ttl_most_us)
+            return rl_fail(err, ROWLOCK_MODE,
+                           "member %zu, %s, has a quorum whose longest TTL is %lld ms, not %lld",
+                           i + 1, s->shown.where, (long long)s->shown.ttl_most_ms,
+                           (long long)(l->ttl_most_us / 1000));
+    }
+    return ROWLOCK_OK;
+}
+
+/* Some have the list already, as an earlier call has left them: then the others come in as any that
+ * has lost it; for nobody can say that they have not. */
+static rowlock_status complete(const writing *w, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = w->quorum;
+    if (!quorum->best)
+        return rl_fail(err, ROWLOCK_MODE,
+                       "fewer than a majority of these members have the list: it cannot be known "
+                       "what the others had; see `rowlock quorum status`");
+    RL_CLEANUP(free_list) list l = list_of(quorum->best);
+    for (size_t i = 0; i < quorum->count; i++)
+        if (!is_of(&quorum->all[i], quorum->best))
+            RL_TRY(bring_in(w, i, &l, err));
+    return ROWLOCK_OK;
+}
+
+static rowlock_status make_on(const writing *w, int64_t ttl_most_us, rowlock_error *err)
+{
+    RL_CLEANUP(free_list) list l = {.number = 0};
+    size_t old = 0;
+    RL_TRY(check_servers(w->quorum, err));
+    RL_TRY(make_list(w->quorum, 1, ttl_most_us, &l, err));
+    RL_TRY(check_old_lists(w->quorum, &l, &old, err));
+    if (old > w->quorum->count / 2)
+        return complete(w, err);
+    /* No majority of them has had it, so no lease was given yet. */
+    for (size_t i = 0; i < w->quorum->count; i++)
+        RL_TRY(put(w, i, &l, 0, err));
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_quorum_make(rowlock_client *client, int64_t ttl_most_us, rowlock_error *err)
+{
+    rowlock_quorum *quorum = NULL;
+    RL_TRY(rl_quorum_read(client, &quorum, err));
+    rowlock_status status = make_on(&(writing){client, quorum}, ttl_most_us, err);
+    rl_quorum_free(quorum);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------- rejoin */
+
+static bool is_in(const char *server, const char *members)
+{
+    const size_t length = strlen(server);
+    for (const char *at = members; at && *at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, server, length) == 0 && (at[length] == '\n' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+static rowlock_status rejoin_one(const writing *w, size_t i, const list *l, rowlock_error *err)
+{
+    const rl_standing *s = &w->quorum->all[i];
+    if (s->shown.status != ROWLOCK_OK)
+        return rl_fail(err, s->shown.status, "member %zu, %s: %s", i + 1, s->shown.where,
+                       s->shown.message);
+    if (!is_in(s->shown.server, l->members.text))
+        return rl_fail(err, ROWLOCK_MODE,
+                       "member %zu, %s, is a server that the list does not have (a new one, or one "
+                       "with a new identity); run `rowlock quorum replace`",
+                       i + 1, s->shown.where);
+    if (s->shown.state == ROWLOCK_MEMBER_OTHER)
+        return rl_fail(err, ROWLOCK_MODE,
+                       "member %zu, %s, has another list; run `rowlock quorum replace`", i + 1,
+                       s->shown.where);
+    return bring_in(w, i, l, err);
+}
+
+static bool has_lost_it(const rl_standing *s)
+{
+    return s->shown.state == ROWLOCK_MEMBER_NONE || s->shown.state == ROWLOCK_MEMBER_STRANGE;
+}
+
+/* No list is known to be the one of most of them. */
+static rowlock_status no_list(const rowlock_quorum *quorum, rowlock_error *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < quorum->count; i++)
+        any |= has_list(&quorum->all[i]);
+    for (size_t i = 0; any && i < quorum->count; i++)
+        if (quorum->all[i].shown.status != ROWLOCK_OK)
+            return rl_fail(err, quorum->all[i].shown.status, "member %zu, %s: %s", i + 1,
+                           quorum->all[i].shown.where, quorum->all[i].shown.message);
+    return rl_fail(err, ROWLOCK_NOT_FOUND,
+                   "no list is known to a majority of these members; see `rowlock quorum status`%s",
+                   any ? "" : ", and run `rowlock quorum init` once");
+}
+
+static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = w->quorum;
+    if (!quorum->best)
+        return no_list(quorum, err);
+    RL_CLEANUP(free_list) list l = list_of(quorum->best);
+    if (l.members.failed)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        const bool closed = s->shown.state == ROWLOCK_MEMBER_CLOSED;
+        const bool wanted = member == i || (member == ROWLOCK_ALL_MEMBERS &&
+                                            (has_lost_it(s) || (closed && is_of(s, quorum->best))));
+        if (wanted)
+            RL_TRY(rejoin_one(w, i, &l, err));
+    }
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_quorum_rejoin(rowlock_client *client, size_t member, rowlock_error *err)
+{
+    rowlock_quorum *quorum = NULL;
+    if (member != ROWLOCK_ALL_MEMBERS && member >= client->member_count)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no member %zu of %zu", member + 1,
+                       client->member_count);
+    RL_TRY(rl_quorum_read(client, &quorum, err));
+    rowlock_status status = rejoin_on(&(writing){client, quorum}, member, err);
+    rl_quorum_free(quorum);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------- replace */
+
+static rowlock_status wait_for_leases(int64_t ttl_most_us, rowlock_cancel *cancel,
+                                      rowlock_error *err)
+{
+    rl_budget budget = rl_budget_start(ROWLOCK_WAIT_FOREVER, 0, cancel);
+    if (rl_budget_sleep(&budget, ttl_most_us + CLOSING_US) == RL_CANCELLED)
+        return rl_fail(err, ROWLOCK_CANCELLED,
+                       "cancelled: the quorum is closed until its list has "
+                       "been replaced");
+    return ROWLOCK_OK;
+}
+
+static rowlock_status close_old(const writing *w, rowlock_error *err)
+{
+    for (size_t i = 0; i < w->quorum->count; i++)
+        if (is_of(&w->quorum->all[i], w->quorum->best))
+            RL_TRY(close_list(w, i, err));
+    return ROWLOCK_OK;
+}
+
+/* The old list is closed, and no lease runs any more: the new members first. */
+static rowlock_status write_new(const writing *w, const list *l, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = w->quorum;
+    size_t count = 0;
+    const uint64_t highest = highest_of_others(quorum, quorum->count, &count);
+    for (size_t i = 0; i < quorum->count; i++)
+        if (!is_of(&quorum->all[i], quorum->best))
+            RL_TRY(raise_to(w, i, highest, err));
+    for (size_t i = 0; i < quorum->count; i++)
+        RL_TRY(put(w, i, l, 0, err));
+    return ROWLOCK_OK;
+}
+
+static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum,
+                                 rowlock_cancel *cancel, rowlock_error *err)
+{
+    writing w = {client, *quorum};
+    RL_CLEANUP(free_list) list l = {.number = 0};
+    if (!w.quorum->best)
+        return no_list(w.quorum, err);
+    RL_TRY(check_servers(w.quorum, err));
+    const rl_standing *best = w.quorum->best;
+    RL_TRY(
+        make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
+    /* A majority has the new list already, or nothing is to be replaced. */
+    if (strcmp(best->members, l.members.text) == 0)
+        return complete(&w, err);
+    RL_TRY(close_old(&w, err));
+    RL_TRY(wait_for_leases(l.ttl_most_us, cancel, err));
+    /* What the versions are now. */
+    rl_quorum_free(*quorum);
+    *quorum = NULL;
+    RL_TRY(rl_quorum_read(client, quorum, err));
+    w.quorum = *quorum;
+    RL_TRY(check_servers(w.quorum, err));
+    if (!w.quorum->best || strcmp(w.quorum->best->members, l.members.text) == 0)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "another one replaces members just now; see "
+                       "`rowlock quorum status`");
+    return write_new(&w, &l, err);
+}
+
+rowlock_status rl_quorum_replace(rowlock_client *client, rowlock_cancel *cancel, rowlock_error *err)
+{
+    rowlock_quorum *quorum = NULL;
+    RL_TRY(rl_quorum_read(client, &quorum, err));
+    rowlock_status status = replace_on(client, &quorum, cancel, err);
+    rl_quorum_free(quorum);
+    return status;
+}

@@ -1,0 +1,315 @@
+#!/usr/bin/env bats
+# Several servers that vote: rowlock quorum, and what other commands are with several --url. On three private
+# servers of this file's own, which are killed, frozen, and lose their data.
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load run_helpers
+
+TOOLS=${ROWLOCK_TOOLS:-$BATS_TEST_DIRNAME/../../tools}
+
+url() { # MEMBER [USER]
+    echo "mysql://${2:-root}@localhost/$TEST_SCHEMA?socket=$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$1")"
+}
+
+setup_file() {
+    export TEST_DIR="$BATS_FILE_TMPDIR" TEST_SCHEMA="rowlock_quorum_$$" HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
+    unset ROWLOCK_URL MYSQL_PWD NO_COLOR COLUMNS
+    # Where the others run on MySQL, this is a quorum of both kinds.
+    "$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&- >/dev/null
+    ONE=$(url 1) TWO=$(url 2) THREE=$(url 3)
+    export ONE TWO THREE ROWLOCK_URLS="$ONE $TWO,$THREE"
+    q quorum init --ttl-most=3s
+}
+
+cluster() { # VERB [MEMBER]
+    "$TOOLS/cluster" "$1" "$TEST_DIR/quorum" "${@:2}" 3>&- >/dev/null
+}
+
+teardown_file() {
+    cluster remove
+}
+
+setup() {
+    run_setup
+}
+
+teardown() {
+    local n
+    run_teardown
+    for n in 1 2 3; do
+        cluster thaw $n 2>/dev/null || cluster start-node $n
+    done
+    # Of a test that failed.
+    [ "$(q quorum status --json | jq '.members | map(select(.state | IN("away", "none", "strange"))) | length')" -eq 0 ] ||
+        q quorum rejoin
+    poll votes 3
+}
+
+# The command, with the members from the environment, or with those options that are given.
+q() {
+    "$ROWLOCK" --no-defaults --connect-timeout=2s "$@"
+}
+
+# With one member alone.
+at() { # MEMBER ARGUMENT...
+    (unset ROWLOCK_URLS && "$ROWLOCK" --no-defaults --url="$(url "$1")" "${@:2}")
+}
+
+sql_at() { # MEMBER STATEMENTS
+    mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$1")" -u root -N -B "$TEST_SCHEMA" -e "$2"
+}
+
+# So many members vote; for poll.
+votes() {
+    [ "$(q quorum status --json | jq .voting)" -eq "$1" ]
+}
+
+member_is() { # MEMBER STATE
+    [ "$(q quorum status --json | jq -r ".members[$1 - 1].state")" = "$2" ]
+}
+
+# holds [OPTION...]: as `hold` does, with all members: HOLDER, until $D/let_go is there.
+holds() {
+    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=3s "$@" "$L" -- \
+        sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8') \
+        >"$D/out" 2>"$D/err" </dev/null 3>&- &
+    HOLDER=$!
+    poll test -s "$D/held"
+}
+
+token_of() { # OPTION...
+    q run --ttl=3s "$@" "$L" -- printenv ROWLOCK_TOKEN
+}
+
+rises() { # EARLIER LATER
+    echo "token $1, then $2"
+    [ "$2" -gt "$1" ]
+}
+
+@test "init, status: three members vote, a lock takes two; again changes nothing" {
+    works q quorum init --ttl-most=3s
+    [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
+    works q quorum status
+    [ "$(grep -c voting <<<"$output")" -eq 3 ]
+    works q quorum status --json
+    json '.count == 3 and .needed == 2 and .voting == 3 and (.members | length) == 3
+        and (.members | map(.list) | unique | length) == 1 and (.members | map(.server) | unique | length) == 3
+        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 3000
+            and .status == "OK" and .message == ""))' <<<"$output"
+    run -0 q --require=all quorum status --json
+    json '.needed == 3' <<<"$output"
+    fails 65 '*' q quorum init --ttl-most=4s
+}
+
+@test "run, ls, show, history, break: as with one server; the token rises" {
+    first=$(token_of)
+    second=$(token_of)
+    rises "$first" "$second"
+    holds --label=somebody
+    rises "$second" "$(cat "$D/held")"
+    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    run -0 q ls --json
+    json "map(select(.name == \"$L\")) | length == 1 and .[0].state == \"held\" and .[0].owner_label == \"somebody\"" <<<"$output"
+    works q show "$L"
+    [[ "$output" == *somebody* ]]
+    works q break "$L"
+    ends_with 75 "$HOLDER"
+    rises "$(cat "$D/held")" "$(token_of -w 20s)"
+    works q history "$L"
+    [[ "$output" == *broken* ]]
+}
+
+@test "what is one server's: in one line, and nothing is changed" {
+    for command in init sweep "slots one" "latch set one 2" "barrier one 2 -- true" "lead one -- true" "leader one" "ask one" \
+        "once --per=1d one -- true" "fence list" "migrate --into=x ." "bench" "grants a@b"; do
+        # shellcheck disable=SC2086 # words
+        fails 79 "${command%% *} is for one server, and several are given*" q $command
+    done
+    for options in --shared --slots=2 --also=other --mode=pessimistic; do
+        fails 79 '*' q run --ttl=3s $options "$L" -- touch "$D/ran"
+    done
+    [ ! -e "$D/ran" ]
+    for n in 1 2 3; do
+        [ "$(sql_at $n "SELECT COUNT(*) FROM resource WHERE resource_name IN ('one', '$L')")" -eq 0 ]
+    done
+    # A name of the quorum's is nobody's else, and the other way round.
+    q run --ttl=3s "$L" -- true
+    fails 65 '*' at 1 run -n "$L" -- true
+    at 2 run "$L of one" -- true
+    fails 65 "*" q --require=all run --ttl=3s -n "$L of one" -- true
+}
+
+@test "wrong usage: what does not go together" {
+    misused "*--host, --port and --socket do not go with several servers*" q -h db1 ls
+    misused "--require wants most or all*" q --require=some ls
+    misused "--require is for several servers*" at 1 --require=all ls
+    misused "quorum is for several servers*" at 1 quorum status
+    misused "ROWLOCK_URL and ROWLOCK_URLS are both set*" env ROWLOCK_URL="$ONE" "$ROWLOCK" --no-defaults ls
+    misused "there is no 'quorum begin'*" q quorum begin
+    misused "unexpected argument '1' after status*" q quorum status 1
+    misused "a member is named by its place*" q quorum rejoin first
+    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=3s
+    misused "--ttl-most is from 500ms to 5m*" q quorum init --ttl-most=6m
+    fails 64 '*' q --url="$ONE" --url="$TWO" ls
+    fails 64 '*' q --url="$ONE" --url="$TWO" --url="$THREE" --url="$ONE" ls
+    fails 64 '*' q --url="$ONE" --url="$TWO" --url="$ONE" quorum init
+    fails 64 '*' q run --ttl=4s "$L" -- true
+    # An option wins over the environment.
+    works q --url="$ONE" ls
+    works env ROWLOCK_URLS="$ONE" "$ROWLOCK" --no-defaults ls
+}
+
+@test "a member is killed: locks are taken and kept; it comes back, and votes" {
+    before=$(token_of)
+    holds
+    cluster kill-node 2
+    poll member_is 2 away
+    run -1 q quorum status
+    [ "${lines[-1]}" = "2 of 3 members vote; a lock takes 2" ]
+    works q run --ttl=3s "$L other" -- true
+    # Longer than its TTL.
+    sleep 4
+    is_alive "$HOLDER"
+    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    touch "$D/let_go"
+    ends_with 8 "$HOLDER"
+    rises "$(cat "$D/held")" "$(token_of -w 10s)"
+    fails 69 '*' q --require=all run --ttl=3s -n "$L" -- true
+    cluster start-node 2
+    poll votes 3
+    works q quorum status
+    [ -n "$(q --require=all run --ttl=3s "$L all" -- printenv ROWLOCK_TOKEN)" ]
+}
+
+@test "two members are killed: no lock is had, and a holder ends in time" {
+    holds
+    cluster kill-node 1
+    cluster kill-node 3
+    ends_with 75 "$HOLDER"
+    run -69 q quorum status
+    [ "${lines[-1]}" = "0 of 3 members vote; a lock takes 2" ] # under the list that most of them have
+    fails 69 '*' q run --ttl=3s -n "$L" -- touch "$D/ran"
+    [ ! -e "$D/ran" ]
+    cluster start-node 1
+    rises "$(cat "$D/held")" "$(token_of -w 20s)"
+}
+
+@test "a member is frozen: a lock is still had, and kept, and released" {
+    before=$(token_of)
+    holds
+    cluster freeze 1
+    sleep 4
+    is_alive "$HOLDER"
+    touch "$D/let_go"
+    ends_with 8 "$HOLDER"
+    rises "$(cat "$D/held")" "$(token_of -w 10s)"
+    cluster thaw 1
+    poll votes 3
+    rises "$before" "$(token_of -w 10s)"
+}
+
+@test "a member's data are gone: it votes for nobody until it has rejoined, and tokens rise then" {
+    for _ in 1 2 3 4 5; do
+        before=$(token_of)
+    done
+    cluster wipe 1
+    poll member_is 1 away # it has no schema
+    run -1 q quorum status
+    rises "$before" "$(token_of -w 10s)"
+    fails 78 '*' q --require=all run --ttl=3s -n "$L all" -- true
+    before=$(token_of)
+    works q quorum rejoin
+    [[ "$output" == *"schema at version"* ]]
+    member_is 1 abstaining
+    poll votes 3
+    # It is one of the majority now, and knows what it had forgotten.
+    cluster kill-node 3
+    rises "$before" "$(token_of -w 10s)"
+}
+
+@test "rejoin, of a member whose data is there: it abstains, and then votes" {
+    works q quorum rejoin 3
+    member_is 3 abstaining
+    run -1 q quorum status
+    works q run --ttl=3s -w 10s "$L" -- true
+    poll votes 3
+    # Too few others can be asked.
+    cluster kill-node 1
+    fails 69 '*' q quorum rejoin 2
+    fails 64 '*' q quorum rejoin 4
+    cluster start-node 1
+}
+
+@test "a member is a copy of another, and is told so; so does the doctor" {
+    dump=$(mariadb-dump --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 1)" -u root "$TEST_SCHEMA" quorum_member)
+    mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 2)" -u root "$TEST_SCHEMA" <<<"$dump"
+    poll member_is 2 strange
+    run -1 q quorum status
+    run -1 q doctor --json
+    jq -r '.[] | select(.level == "BROKEN") | .found' <<<"$output" >broken
+    grep -q "written on another server" broken
+    works q quorum rejoin
+    poll votes 3
+    run -0 q doctor
+}
+
+@test "doctor: each member by itself, and what they are to one another" {
+    works q doctor --json
+    json 'map(select(.check == "members" and .level == "fine")) | length == 1' <<<"$output"
+    json 'map(select(.check == "identity")) | length == 3' <<<"$output"
+    json 'map(select(.check == "replica" and .level == "fine")) | length == 3' <<<"$output"
+    run -1 q --url="$ONE" --url="$TWO" --url="$ONE" doctor --json
+    json 'map(select(.check == "members" and .level == "BROKEN")) | length >= 1' <<<"$output"
+    sql_at 3 "SET GLOBAL innodb_flush_log_at_trx_commit = 2"
+    run -0 q doctor --json
+    sql_at 3 "SET GLOBAL innodb_flush_log_at_trx_commit = 1"
+    json 'map(select(.check == "quorum" and .level == "care")) | length == 1' <<<"$output"
+    cluster kill-node 2
+    run -0 q doctor --json
+    json 'map(select(.check == "members" and .level == "care")) | length == 1' <<<"$output"
+}
+
+@test "replace: another server takes a place; until then, and for those with the old list, nobody is at two" {
+    before=$(token_of)
+    "$TOOLS/server" start --tcp "$TEST_DIR/fourth" -- --server-id=4 3>&- >/dev/null
+    four="mysql://root@localhost/$TEST_SCHEMA?socket=$("$TOOLS/server" socket "$TEST_DIR/fourth")"
+    works env ROWLOCK_URLS="$ONE $TWO $four" "$ROWLOCK" --no-defaults quorum replace
+    [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
+    member_is 3 other
+    cluster kill-node 1
+    later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
+    rises "$before" "$later"
+    # The old list has no majority any more.
+    fails 78 '*' q run --ttl=3s -n "$L" -- true
+    cluster start-node 1
+    poll votes 2
+    works q quorum replace
+    rises "$later" "$(token_of -w 10s)"
+    "$TOOLS/server" remove "$TEST_DIR/fourth" 3>&-
+}
+
+@test "passwords: none in the process list, in what a command finds, or in what is said" {
+    for n in 1 2 3; do
+        sql_at $n "CREATE OR REPLACE USER secret@localhost IDENTIFIED BY 'Geheim-4711'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO secret@localhost" ||
+            sql_at $n "CREATE USER IF NOT EXISTS secret@localhost IDENTIFIED BY 'Geheim-4711'; GRANT ALL ON \`$TEST_SCHEMA\`.* TO secret@localhost"
+    done
+    secret=()
+    for n in 1 2 3; do
+        secret+=("--url=$(url $n secret:Geheim-4711)")
+    done
+    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=3s "$L" -- sh -c \
+        'env >"$D/env"; touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done') >out 2>err 3>&- &
+    poll test -e held
+    ps -eo args | grep -v bats >args
+    touch let_go
+    wait $!
+    grep -q 'secret:x@' args
+    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=3s "$L" -- env >env2
+    grep -q '^ROWLOCK_URLS=mysql://secret@localhost.* mysql://secret@localhost.*,mysql://secret@localhost' env2
+    ROWLOCK_URLS="${secret[*]#--url=}" "$ROWLOCK" --no-defaults quorum status >status
+    local wrong=("${secret[@]/4711/4712}")
+    ROWLOCK_URLS="${wrong[*]#--url=}" run -77 "$ROWLOCK" --no-defaults ls
+    run -1 grep -rlF Geheim-4711 .
+}

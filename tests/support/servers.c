@@ -1,0 +1,174 @@
+#include "servers.h"
+
+static struct server {
+    char folder[200];
+    char socket[300];
+    char flavour[40];
+    char url[400];
+    ts_proxy *proxy;
+    bool frozen;
+} servers[TS_SERVERS_MOST];
+static size_t server_count;
+static pid_t owner;
+
+/* `rest`: what follows the folder. The last line of what it says goes to `line`. */
+static void tool(const char *verb, const struct server *s, const char *rest, char *line,
+                 size_t size)
+{
+    char command[700];
+    const char *tools = getenv("ROWLOCK_TOOLS");
+    if (!tools) {
+        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `server`\n");
+        exit(2);
+    }
+    snprintf(command, sizeof command, "exec '%s/server' %s '%s' %s", tools, verb, s->folder, rest);
+    FILE *out = popen(command, "re");
+    assert_non_null(out);
+    *line = 0;
+    while (fgets(line, (int)size, out))
+        line[strcspn(line, "\n")] = 0;
+    int status = pclose(out);
+    if (status != 0)
+        fail_msg("%s: status %d", command, status);
+}
+
+static void run(const char *verb, struct server *s, const char *rest)
+{
+    char line[300];
+    tool(verb, s, rest, line, sizeof line);
+    if (*line == '/')
+        snprintf(s->socket, sizeof s->socket, "%s", line);
+}
+
+static void remove_at_exit(void)
+{
+    if (getpid() == owner)
+        ts_servers_remove();
+}
+
+/* The i-th word of the list, which begins anew behind its end. */
+static void choose_flavour(struct server *s, size_t i)
+{
+    const char *list = getenv("ROWLOCK_TEST_FLAVOURS");
+    const char *usual = getenv("ROWLOCK_FLAVOUR");
+    char words[200];
+    char *all[TS_SERVERS_MOST];
+    char *rest = NULL;
+    size_t count = 0;
+    snprintf(words, sizeof words, "%s", list && *list ? list : usual && *usual ? usual : "mariadb");
+    for (char *word = strtok_r(words, " ", &rest); word && count < TS_SERVERS_MOST;
+         word = strtok_r(NULL, " ", &rest))
+        all[count++] = word;
+    snprintf(s->flavour, sizeof s->flavour, "%s", all[i % count]);
+}
+
+static rowlock_client_options direct(const struct server *s)
+{
+    return (rowlock_client_options){
+        .socket = s->socket, .user = "root", .connect_timeout_ms = 20000};
+}
+
+void ts_server_schema(size_t i)
+{
+    const rowlock_client_options options = direct(&servers[i]);
+    WANT(OK, rowlock_migrate(&options, NULL, &(rowlock_migrate_result){0}, &ts_err));
+}
+
+/* In memory, where there is room for it. */
+static void make_folder(struct server *s)
+{
+    snprintf(s->folder, sizeof s->folder, "%s/rowlock-member.XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    assert_non_null(mkdtemp(s->folder));
+}
+
+static void start(struct server *s, size_t i, bool fresh)
+{
+    char options[200];
+    snprintf(options, sizeof options, "--server-id=%zu", i + 1);
+    char flavour[100];
+    snprintf(flavour, sizeof flavour, "start --flavour %s%s", s->flavour, fresh ? " --fresh" : "");
+    char rest[300];
+    snprintf(rest, sizeof rest, "-- %s", options);
+    run(flavour, s, rest);
+}
+
+void ts_servers_start(size_t count)
+{
+    static bool registered;
+    ts_servers_remove();
+    owner = getpid();
+    if (!registered)
+        atexit(remove_at_exit);
+    registered = true;
+    for (; server_count < count; server_count++) {
+        struct server *s = &servers[server_count];
+        *s = (struct server){.proxy = NULL};
+        make_folder(s);
+        choose_flavour(s, server_count);
+        start(s, server_count, false);
+        s->proxy = ts_proxy_start(s->socket);
+        snprintf(s->url, sizeof s->url, "mysql://root@localhost/rowlock?socket=%s",
+                 ts_proxy_socket(s->proxy));
+        ts_server_schema(server_count);
+    }
+}
+
+void ts_servers_remove(void)
+{
+    for (; server_count > 0; server_count--) {
+        struct server *s = &servers[server_count - 1];
+        if (s->frozen)
+            ts_server_freeze(server_count - 1, false);
+        if (s->proxy)
+            ts_proxy_stop(s->proxy);
+        run("remove", s, "");
+    }
+}
+
+const char *ts_server_socket(size_t i)
+{
+    return servers[i].socket;
+}
+
+ts_proxy *ts_server_proxy(size_t i)
+{
+    return servers[i].proxy;
+}
+
+const char *ts_server_url(size_t i)
+{
+    return servers[i].url;
+}
+
+MYSQL *ts_server_connect(size_t i)
+{
+    setenv("ROWLOCK_TEST_SOCKET", servers[i].socket, 1);
+    return ts_connect("rowlock");
+}
+
+void ts_server_kill(size_t i)
+{
+    run("kill", &servers[i], "");
+}
+
+void ts_server_start(size_t i, const char *options)
+{
+    char rest[300];
+    snprintf(rest, sizeof rest, "-- --server-id=%zu %s", i + 1, options);
+    run("restart", &servers[i], rest);
+}
+
+void ts_server_lose(size_t i)
+{
+    ts_server_kill(i);
+    start(&servers[i], i, true);
+}
+
+void ts_server_freeze(size_t i, bool frozen)
+{
+    char line[300];
+    tool("pid", &servers[i], "", line, sizeof line);
+    assert_int_equal(kill((pid_t)atol(line), frozen ? SIGSTOP : SIGCONT), 0);
+    servers[i].frozen = frozen;
+}
