@@ -27,6 +27,15 @@ static const char *rate_of(const void *row, char *text)
     return text;
 }
 
+/* Without what all of them begin with: a whole name has no room beside the figures. */
+static const char *short_id(const void *row, char *text)
+{
+    static const char ours[] = "rowlock-";
+    const char *id = ((const rows_row *)row)->kind.id;
+    (void)text;
+    return strncmp(id, ours, sizeof ours - 1) == 0 ? id + sizeof ours - 1 : id;
+}
+
 static const char *history_of(const void *row, char *text)
 {
     snprintf(text, CELL_TEXT_MAX, "%s", ((const rows_row *)row)->no_history ? "false" : "true");
@@ -36,7 +45,7 @@ static const char *history_of(const void *row, char *text)
 #define AT(member) CELL_AT(rows_row, member)
 static const cli_column columns[] = {
     {"lock", CELL_TEXT, AT(kind.id)},
-    {NULL, CELL_TEXT, AT(kind.name), .title = "LOCK", .place = 10, .cut = 1, .cut_middle = true},
+    {NULL, CELL_TEXT, .text = short_id, .title = "LOCK", .place = 10},
     {"mode", CELL_NAMED, AT(kind.mode), .names = cli_modes},
     {"history", CELL_LITERAL, .text = history_of},
     {"names", CELL_TEXT, AT(names), .title = "NAMES", .place = 1},

@@ -57,6 +57,23 @@ is_measuring() {
     nothing_is_left
 }
 
+@test "it fits 80 columns, and 60: what is measured, how often, how long; -o" {
+    for columns in 80 60; do
+        NO_COLOR=1 run -0 on_terminal $columns rl bench --seconds 50ms --clients 1,2 --names=hot 2>/dev/null
+        # (Progress goes where the figures go here, and is gone with its line.)
+        printf '%s\n' "${lines[@]}" | sed 's/.*\x1b\[K//' | grep . >"$BATS_TEST_TMPDIR/shown"
+        cat "$BATS_TEST_TMPDIR/shown"
+        [ "$(wc -L <"$BATS_TEST_TMPDIR/shown")" -le $columns ]
+        [[ "$(head -n 1 "$BATS_TEST_TMPDIR/shown")" =~ ^NAMES\ .*CYCLES/S\ .*ACQUIRE\ 50%.*\ LOCK$ ]]
+        [ "$(awk 'NR > 1 { print $NF }' "$BATS_TEST_TMPDIR/shown" | sort -u | tr '\n' ' ')" = "fenced lease lease-poll unfenced " ]
+    done
+    run -0 --separate-stderr rl bench --seconds 50ms --clients 1 --names=hot --mode=lease -o lock,Cycles/s
+    [[ "${lines[0]}" =~ ^LOCK\ +CYCLES/S$ ]]
+    [ "${#lines[@]}" -eq 3 ]
+    misused "-o: there is no column 'speed'; there are *cycles_per_second*" rl bench -o speed
+    nothing_is_left
+}
+
 @test "SIGINT and SIGTERM: it cleans up, says what it has, and ends by the signal" {
     for signal in INT TERM; do
         # In a process group of its own, to which ^C would go; a shell's background job would
