@@ -48,6 +48,7 @@ static void clear_line(migrating *m)
 {
     if (m->shown)
         fputs("\r\033[K", stdout);
+    fflush(stdout); /* what comes on stderr comes behind it */
     m->shown = false;
 }
 

@@ -145,7 +145,7 @@ static const char *number_of(const void *row, char *text)
 #define FILE_AT(member) CELL_AT(rowlock_migrations_file, member)
 static const cli_column columns[] = {
     {"number", CELL_COUNT, FILE_AT(version), .title = "NUMBER", .place = 1, .text = number_of},
-    {"name", CELL_TEXT, FILE_AT(name), .title = "NAME", .place = 2, .cut = 2},
+    {"name", CELL_TEXT, FILE_AT(name), .title = "NAME", .place = 2, .cut = 2, .cut_middle = true},
     {"state", CELL_NAMED, FILE_AT(state), .names = states, .title = "STATE", .place = 3},
     {"problem", CELL_TEXT, FILE_AT(problem)},
     {"statements", CELL_UNSIGNED, FILE_AT(steps), .title = "STATEMENTS", .place = 4,
@@ -157,9 +157,9 @@ static const cli_column columns[] = {
     {"checksum", CELL_TEXT, FILE_AT(checksum)},
     {"started_at", CELL_TIME, FILE_AT(started_at)},
     {"applied_at", CELL_TIME, FILE_AT(applied_at), .title = "APPLIED (UTC)", .place = 5},
-    {"applied_by", CELL_TEXT, FILE_AT(applied_by), .title = "BY", .place = 7, .cut = 1},
+    {"applied_by", CELL_TEXT, FILE_AT(applied_by), .title = "BY", .place = 7, .cut = 1, .spare = 2},
     {"token", CELL_COUNT, FILE_AT(token)},
-    {"duration_ms", CELL_MS, FILE_AT(duration_ms), .title = "TOOK", .place = 6},
+    {"duration_ms", CELL_MS, FILE_AT(duration_ms), .title = "TOOK", .place = 6, .spare = 1},
     {0},
 };
 
