@@ -50,7 +50,8 @@ foreach(section 1 3 5 7)
   endif()
 endforeach()
 # For people: the least rights, the procedures to read, and the tables as they should be.
-install(FILES ${CMAKE_SOURCE_DIR}/sql/grants.sql DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock)
+install(FILES ${CMAKE_SOURCE_DIR}/sql/grants.sql ${CMAKE_SOURCE_DIR}/docs/examples/rowlock.rules.yml
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/sql/procedures DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock
   FILES_MATCHING PATTERN "*.sql")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/migrations DESTINATION ${CMAKE_INSTALL_DATADIR}/rowlock

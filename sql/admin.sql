@@ -5,7 +5,7 @@
 -- name: list_names
 -- via: own
 -- params: after text, begin text, all u64, limit u64, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128)
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128), failed u64, refused u64, succeeded_at text(32), succeeded_age_us i64, succeeded_us i64, failed_at text(32), failed_age_us i64, failed_exit i64, gap_us i64, gap_part u64, frozen_until text(32), frozen_by text(1024), frozen_why text(1024)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name > :after
@@ -21,7 +21,7 @@ SELECT {{shown}}
 -- name: list_name
 -- via: own
 -- params: name text, open u64
--- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128)
+-- columns: id u64, name text(1020), kind text(16), status text(8), version u64, owner text(64), owner_label text(1024), connection_id u64, acquired_at text(32), expires_at text(32), cooling_until text(32), held_us i64, remaining_us i64, cooling_us i64, description text(4096), holds u64, lost u64, taken_over u64, waited_us u64, waited_most_us u64, total_us u64, most_us u64, first_at text(32), last_at text(32), readers u64, slots u64, slots_held u64, count u64, down u64, value text(4096), asked_at text(32), asked_by text(1024), asked_why text(1024), stop_by text(32), asked_us i64, period_start text(32), period_end text(32), period_state text(16), queue text(128), failed u64, refused u64, succeeded_at text(32), succeeded_age_us i64, succeeded_us i64, failed_at text(32), failed_age_us i64, failed_exit i64, gap_us i64, gap_part u64, frozen_until text(32), frozen_by text(1024), frozen_why text(1024)
 SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name = :name) v;

@@ -16,9 +16,26 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 -- clause: known_kind(kind)
 {kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'quorum', 'queue');
 
--- Is a free name to be had, or is it still cooling (at_least, a break)? `r`: "r.", or left out.
+-- Is it not frozen (sql/freeze.sql)?
+-- clause: thawed(r?)
+({r}frozen_until IS NULL OR {r}frozen_until <= UTC_TIMESTAMP(6));
+
+-- Is a free name to be had, or is it still cooling (at_least, a break), or frozen? `r`: "r.", or left out.
 -- clause: open(r?)
-({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
+(({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6)) AND {{thawed({r})}});
+
+-- Does a freeze of a name, or of those that begin so, have this one? With a name also its slots.
+-- clause: frozen_name(name, begin, is_prefix)
+({name} >= {begin}
+ AND LOCATE({begin}, {name}) = 1
+ AND ({is_prefix} <> 0
+      OR {name} = {begin}
+      OR SUBSTRING({name}, CHAR_LENGTH({begin}) + 1) REGEXP '^#[0-9]+$'));
+
+-- clause: frozen_until(until_us, for_us)
+CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
+     WHEN {until_us} > 0 THEN {{at_us({until_us})}}
+     ELSE CAST('9999-12-31' AS DATETIME(6)) END;
 
 -- Its holder rang the bell so lately that the waiter who was woken is still to come for it. It may have done so
 -- after now: now is when this statement began, which may have waited for the row's lock until the release was done.
@@ -63,6 +80,14 @@ owner_label = :label,
 connection_id = :connection_id,
 acquired_at = UTC_TIMESTAMP(6),
 update_time = UTC_TIMESTAMP(6);
+
+-- So long ago; NULL where nothing is known.
+-- clause: ago(us)
+UTC_TIMESTAMP(6) - INTERVAL LEAST({us}, 1000000000000000) MICROSECOND;
+
+-- Did it happen later than what is known?
+-- clause: newer(us, at)
+{us} IS NOT NULL AND ({at} IS NULL OR {at} <= {{ago({us})}});
 
 -- Until when a released name cools.
 -- clause: cooling
@@ -144,7 +169,9 @@ v.description,
 v.holds, v.lost, v.taken_over, v.waited_us, v.waited_most_us, v.held_us, v.held_most_us, v.first_at, v.last_at,
 v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked_by, v.asked_why, v.stop_by,
 TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state,
-v.queue;
+v.queue, v.failed, v.refused, v.succeeded_at, TIMESTAMPDIFF(MICROSECOND, v.succeeded_at, UTC_TIMESTAMP(6)), v.succeeded_us,
+v.failed_at, TIMESTAMPDIFF(MICROSECOND, v.failed_at, UTC_TIMESTAMP(6)), v.failed_exit, v.gap_us, v.gap_part,
+v.frozen_until, v.frozen_by, v.frozen_why;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
@@ -240,12 +267,16 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 -- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
-'lock_value', 'lock_ask', 'once_run', 'quorum_member', 'queue_item', 'queue_group';
+'lock_value', 'lock_ask', 'once_run', 'lock_freeze', 'quorum_member', 'queue_item', 'queue_group';
 
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
+
+-- When its work went well for the last time: as its holders say (t, its lock_total), or its newest period (o, in once_run).
+-- clause: succeeded
+CASE WHEN o.state = 'done' AND (t.succeeded_at IS NULL OR o.ended_at > t.succeeded_at) THEN o.ended_at ELSE t.succeeded_at END;
 
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
@@ -254,19 +285,24 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
+       t.failed, t.refused, t.succeeded_us, t.failed_at, t.failed_exit, t.gap_us, t.gap_part, {{succeeded}} AS succeeded_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
        a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by,
        o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state,
-       {{queue_counts}} AS queue
+       {{queue_counts}} AS queue,
+       IF({{thawed(r.)}}, NULL, r.frozen_until) AS frozen_until, z.owner_label AS frozen_by, z.reason AS frozen_why
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id
   LEFT JOIN lock_value v ON v.resource_id = r.id
   LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}}
   LEFT JOIN once_run o ON o.resource_id = r.id
-   AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id);
+   AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id)
+  LEFT JOIN lock_freeze z ON NOT {{thawed(r.)}}
+   AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
+                WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, n.pattern, n.is_prefix)}});
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

@@ -177,6 +177,21 @@ SELECT 'prepared', 2,
 HAVING COUNT(*) > 0;
 
 -- A name that this program leaves alone.
+-- The lease that came nearest to its end: a renewal is due every third of the TTL. Only where one was late by as much again.
+-- name: doctor_gaps
+-- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
+SELECT 'renewals', 2,
+       CONCAT('the longest time between two renewals of ''', r.resource_name, ''' was ', t.gap_part DIV 10, ' % of its TTL (',
+              CAST(t.gap_us / 1000000 AS DECIMAL(20, 1)), ' s)'),
+       IF(t.gap_part >= 1000, 'a holder lost the lease by that', 'a little more, and its holder would have lost the lease'),
+       CONCAT('give it a TTL of ', CEIL(t.gap_us / 500000), ' s or more; or find out what stopped the holder, or the server, for so long')
+  FROM lock_total t
+  JOIN resource r ON r.id = t.id
+ WHERE t.gap_part >= 667
+   AND r.kind = 'optimistic'
+ ORDER BY t.gap_part DESC, r.resource_name
+ LIMIT 1;
+
 -- name: doctor_kinds
 -- columns: name text(1020), kind text(16)
 SELECT resource_name, kind FROM resource WHERE NOT ({{known_kind(kind)}}) LIMIT 1;

@@ -44,16 +44,16 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
 -- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked, _once_begin, _once_done,
 -- _once_failed, _once_status, _queue_make, _queue_put, _queue_take, _queue_done, _queue_retry, _queue_dead, _queue_extend,
--- _queue_status.
+-- _queue_status, _freeze, _thaw.
 
 -- role: batch
 -- Takes locks (`rowlock run`, the library), in every mode, and sees who holds what. Who may take a lease may
--- also `rowlock break` one: both write the same row. So it may `rowlock ask` for one.
+-- also `rowlock break` one: both write the same row. So it may `rowlock ask` for one, and `rowlock freeze` names.
 GRANT SELECT,
       INSERT (resource_name, kind, version, update_time),
       UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
               not_before, next_owner, next_label, next_expires_at, slots, broken, fence_count,
-              update_time)
+              frozen_until, update_time)
    ON `rowlock`.`resource` TO 'batch'@'localhost';
 GRANT SELECT, INSERT (id, resource_name, fenced, update_time), UPDATE (fenced)
    ON `rowlock`.`resource_lock` TO 'batch'@'localhost';
@@ -68,6 +68,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`latch_down` TO 'batch'@'local
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_freeze` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_item` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`queue_group` TO 'batch'@'localhost';
@@ -90,6 +91,7 @@ GRANT SELECT, DELETE ON `rowlock`.`latch_down` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_freeze` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`queue_item` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`queue_group` TO 'sweeper'@'localhost';
@@ -108,6 +110,7 @@ GRANT SELECT ON `rowlock`.`latch_down` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_freeze` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`queue_item` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`queue_group` TO 'looker'@'localhost';

@@ -30,18 +30,22 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
  ORDER BY e.ord;
 
 -- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us,
--- held_most_us], ...], each id once; of those that are still there. In one order, so that two clients do not wait for
--- each other in a circle. The limits: numbers that somebody made up are not to spoil the sums. (A purge in between leaves a
--- row that nobody reads.)
+-- held_most_us, failed, refused, ok_age_us, ok_us, bad_age_us, bad_exit, gap_us, gap_part], ...], each id once; of those that are
+-- still there. `ok_age_us`: how long ago the last success was, by the monotonic clock of who saw it; null: there was none. In one
+-- order, so that two clients do not wait for each other in a circle. The limits: numbers that somebody made up are not to spoil
+-- the sums. (A purge in between leaves a row that nobody reads.)
 -- name: total_add_many
 -- via: own
 -- params: totals text
 INSERT INTO lock_total (id, holds, lost, taken_over, waited_us, waited_most_us, held_us, held_most_us,
-                        first_at, last_at)
+                        first_at, last_at, failed, refused, succeeded_at, succeeded_us, failed_at, failed_exit, gap_us, gap_part)
 SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        LEAST(t.taken_over, 1000000000000000), LEAST(t.waited_us, 1000000000000000),
        LEAST(t.waited_most_us, 1000000000000000), LEAST(t.held_us, 1000000000000000),
-       LEAST(t.held_most_us, 1000000000000000), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
+       LEAST(t.held_most_us, 1000000000000000), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6),
+       LEAST(t.failed, 1000000000000000), LEAST(t.refused, 1000000000000000),
+       {{ago(t.ok_age_us)}}, LEAST(t.ok_us, 1000000000000000),
+       {{ago(t.bad_age_us)}}, t.bad_exit, LEAST(t.gap_us, 1000000000000000), LEAST(t.gap_part, 1000000)
   FROM JSON_TABLE(:totals, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
            holds BIGINT UNSIGNED PATH '$[1]',
@@ -50,7 +54,15 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
            waited_us BIGINT UNSIGNED PATH '$[4]',
            waited_most_us BIGINT UNSIGNED PATH '$[5]',
            held_us BIGINT UNSIGNED PATH '$[6]',
-           held_most_us BIGINT UNSIGNED PATH '$[7]')) AS t
+           held_most_us BIGINT UNSIGNED PATH '$[7]',
+           failed BIGINT UNSIGNED PATH '$[8]',
+           refused BIGINT UNSIGNED PATH '$[9]',
+           ok_age_us BIGINT UNSIGNED PATH '$[10]',
+           ok_us BIGINT UNSIGNED PATH '$[11]',
+           bad_age_us BIGINT UNSIGNED PATH '$[12]',
+           bad_exit INT PATH '$[13]',
+           gap_us BIGINT UNSIGNED PATH '$[14]',
+           gap_part BIGINT UNSIGNED PATH '$[15]')) AS t
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = t.id
  ORDER BY r.id
     ON DUPLICATE KEY UPDATE
@@ -61,6 +73,14 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        waited_most_us = GREATEST(lock_total.waited_most_us, LEAST(t.waited_most_us, 1000000000000000)),
        held_us = LEAST(lock_total.held_us, 4000000000000000000) + LEAST(t.held_us, 1000000000000000),
        held_most_us = GREATEST(lock_total.held_most_us, LEAST(t.held_most_us, 1000000000000000)),
+       failed = LEAST(lock_total.failed, 4000000000000000000) + LEAST(t.failed, 1000000000000000),
+       refused = LEAST(lock_total.refused, 4000000000000000000) + LEAST(t.refused, 1000000000000000),
+       succeeded_us = IF({{newer(t.ok_age_us, lock_total.succeeded_at)}}, LEAST(t.ok_us, 1000000000000000), lock_total.succeeded_us),
+       succeeded_at = IF({{newer(t.ok_age_us, lock_total.succeeded_at)}}, {{ago(t.ok_age_us)}}, lock_total.succeeded_at),
+       failed_exit = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, t.bad_exit, lock_total.failed_exit),
+       failed_at = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, {{ago(t.bad_age_us)}}, lock_total.failed_at),
+       gap_us = GREATEST(lock_total.gap_us, LEAST(t.gap_us, 1000000000000000)),
+       gap_part = GREATEST(lock_total.gap_part, LEAST(t.gap_part, 1000000)),
        last_at = UTC_TIMESTAMP(6);
 
 -- The newest, by time: each client writes its events behind, so that ids are not in that order. `begin`: as in

@@ -34,7 +34,7 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'optimistic'
    AND (   (status = 'free' AND {{open}})
-        OR (status = 'held' AND IS_USED_LOCK(
+        OR (status = 'held' AND {{thawed}} AND IS_USED_LOCK(
                 {{waiver}}
             ) IS NOT NULL));
 
@@ -68,6 +68,7 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.version = :seen
+   AND {{thawed(r.)}}
    AND {{expired}};
 
 -- All leases of a client in one statement. `leases` is [[id, version, ttl_us, owner], ...].

@@ -77,6 +77,7 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'pessimistic'
    AND status = 'free'
+   AND {{thawed}}
    AND (:ticket = '' OR {{ticket}} = :ticket);
 
 -- The other case: it died. Its row lock is gone, or we would not be here.
@@ -91,6 +92,7 @@ UPDATE resource
    AND kind = 'pessimistic'
    AND status = 'held'
    AND version = :seen
+   AND {{thawed}}
    AND (:ticket = '' OR {{ticket}} = :ticket);
 
 -- Before the COMMIT that frees the row, so that the next holder finds it free.

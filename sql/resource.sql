@@ -14,11 +14,11 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
 
 -- How a name's row stands for one who would use it as `kind`: the verdict (engine/look.h), and how long that lasts if
 -- nobody changes the row. RESERVED is to be had with the bell alone, the others as they say. Whose it is, is told to
--- nobody: only whether it is the asker's.
+-- nobody: only whether it is the asker's. `frozen`: nobody gets it now, whatever the verdict.
 -- name: resource_look
 -- via: own
 -- params: id u64, name text, owner text, kind text
--- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64
+-- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64, frozen u64
 SELECT r.kind,
        CASE WHEN r.kind <> :kind THEN 'WRONG_KIND'
             WHEN r.status = 'held' THEN IF(r.kind <> 'optimistic' OR {{expiry(r.version)}} > UTC_TIMESTAMP(6),
@@ -31,13 +31,14 @@ SELECT r.kind,
            CASE WHEN r.status = 'held' THEN {{expiry(r.version)}}
                 WHEN r.status = 'shared' THEN IF({{drain_over(r.)}}, r.update_time + INTERVAL 1 SECOND,
                                                  r.next_expires_at)
+                WHEN NOT {{thawed(r.)}} THEN LEAST(r.frozen_until, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND)
                 WHEN NOT {{open(r.)}} THEN r.not_before
                 WHEN {{reserved(r.)}} THEN r.update_time + INTERVAL 1 SECOND
                 ELSE UTC_TIMESTAMP(6) END), 0),
        r.version, IF(r.status = 'shared', r.next_owner, r.owner) = :owner,
        IF(r.status = 'shared', r.next_label, r.owner_label),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
-       r.connection_id, {{read_only}}
+       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id
@@ -46,20 +47,34 @@ SELECT r.kind,
 -- A new name is one transaction: these, and the row that goes with its kind. READ COMMITTED, in which two
 -- that insert into one gap do not deadlock. It begins at the floor, so that it never has a token that a purged
 -- name of it had. The floor is read when the row is in, without a lock: the INSERT succeeds only once the old
--- row's deletion is committed, and the floor was raised before that (sql/sweeper.sql).
+-- row's deletion is committed, and the floor was raised before that (sql/sweeper.sql). With the lock on the first row of
+-- lock_freeze nobody freezes names in between.
 -- name: resource_create
 -- via: by hand
 -- params: name text, kind text
 INSERT INTO resource (resource_name, kind, version, update_time)
-VALUES (:name, :kind, 0, UTC_TIMESTAMP(6));
+SELECT :name, :kind, 0, UTC_TIMESTAMP(6)
+  FROM lock_freeze
+ WHERE id = 1
+  LOCK IN SHARE MODE;
 
+-- `frozen_until`: '': it is not frozen. (A join: a subquery that KILL QUERY meets may say nothing.)
 -- name: resource_floor
--- columns: version u64
-SELECT version FROM version_floor WHERE id = 1;
+-- params: name text
+-- columns: version u64, frozen_until text(32)
+SELECT v.version, COALESCE(MAX(f.until_at), '')
+  FROM version_floor v
+  LEFT JOIN lock_freeze f
+    ON f.id <> 1 AND f.until_at > UTC_TIMESTAMP(6) AND {{frozen_name(:name, f.pattern, f.is_prefix)}}
+ WHERE v.id = 1
+ GROUP BY v.version;
 
 -- name: resource_begin_at
--- params: version u64, id u64
-UPDATE resource SET version = :version WHERE id = :id;
+-- params: version u64, frozen_until text, id u64
+UPDATE resource
+   SET version = :version,
+       frozen_until = NULLIF(:frozen_until, '')
+ WHERE id = :id;
 
 -- Somebody may be published although there was no row (it was deleted by hand). The lock on the
 -- resource makes a purge of it, which has looked for this row in vain, and this wait for each other.

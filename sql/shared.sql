@@ -19,6 +19,7 @@ SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), UTC_TIMESTAMP(6),
    AND r.kind = 'optimistic'
    AND r.status = 'shared'
    AND r.next_owner = ''
+   AND {{thawed(r.)}}
   LOCK IN SHARE MODE
     ON DUPLICATE KEY UPDATE
        version = r.version,

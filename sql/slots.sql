@@ -33,6 +33,7 @@ SELECT p.slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, p.id)), 0), k.place,
        CASE WHEN r.id IS NULL THEN 'GONE'
             WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
             WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
+            WHEN NOT ({{thawed(p.)}} AND {{thawed(r.)}}) THEN 'FROZEN'
             WHEN r.status <> 'free' OR NOT {{open(r.)}} THEN 'HELD'
             ELSE 'FREE' END,
        COALESCE(r.version, 0)
@@ -59,6 +60,7 @@ UPDATE resource p
  WHERE p.id = :id
    AND p.kind = 'slots'
    AND p.slots > :slot
+   AND {{thawed(p.)}}
    AND :wanted IN (0, p.slots)
    AND (:turn <> 0 OR IS_USED_LOCK(CONCAT(:bell, p.id)) IS NULL)
    AND r.resource_name = :name

@@ -176,7 +176,8 @@ extern "C" {
     X(SYSTEM, 18, 71, "the operating system refused memory, a thread or a descriptor")             \
     X(SERVER, 19, 67, "the server answered with an error this program does not expect")            \
     X(REPAIR, 20, 68, "the migrations stopped in a state that needs a decision")                   \
-    X(FAILED, 21, 81, "a statement of a migration failed")
+    X(FAILED, 21, 81, "a statement of a migration failed")                                         \
+    X(FROZEN, 22, 80, "the name is frozen: nobody gets it before it is thawed")
 
 typedef enum rowlock_status {
 #define ROWLOCK_STATUS_ENUM(name, number, exit_status, text) ROWLOCK_##name = number,
@@ -809,6 +810,12 @@ typedef enum rowlock_kind {
 /*
  * The holds of a name that have ended. The clients that held the name count them (calls of the SQL
  * procedures are not counted) and write them some 10 s later. They stay as long as the name.
+ *
+ * A hold failed if it was lost, or released with an exit status other than 0 (`rowlock run` gives
+ * its command's; see rowlock_release_options), or if rowlock_once_failed() ended it. It says
+ * nothing of success or failure if rowlock_once_begin() found nothing to do, or if
+ * rowlock_client_close() released it. Any other release is a success, and so is a period of the
+ * ledger (rowlock_once.h) that is done.
  */
 typedef struct rowlock_totals {
     uint64_t holds;
@@ -820,6 +827,17 @@ typedef struct rowlock_totals {
     int64_t held_most_us;
     const char *first_at; /* when the first, and the last, were written; "" where there are none */
     const char *last_at;
+    uint64_t failed;           /* of the holds */
+    uint64_t refused;          /* tries that did not get the lock, of those with record_refused */
+    const char *succeeded_at;  /* the last success; "": none is known ... */
+    int64_t succeeded_ms;      /* ... since then, by the server's clock; -1: none is known */
+    int64_t succeeded_held_us; /* for how long the last success held it; -1: unknown */
+    const char *failed_at;     /* the last failure; "": none is known ... */
+    int64_t failed_ms;         /* ... since then; -1: none is known */
+    bool failed_has_exit_status;
+    int failed_exit_status;
+    int64_t gap_us;    /* lease: the longest time from one renewal to the next; 0: none was seen */
+    unsigned gap_part; /* lease: the same, in thousandths of the TTL, where that was most */
     uint64_t reserved[4];
 } rowlock_totals;
 
@@ -870,6 +888,10 @@ typedef struct rowlock_info {
     uint64_t in_flight; /* ... held by workers; ... */
     uint64_t dead;      /* ... and how many dead ones it has */
     int64_t oldest_ms;  /* for how long the oldest ready item has been ready; -1: none is */
+    const char *frozen_until; /* nobody gets it before (rowlock_freeze()), the year 9999: before it
+                                 is thawed; "": it is not frozen ... */
+    const char *frozen_by;    /* ... by whom, by the label, and why */
+    const char *frozen_why;
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

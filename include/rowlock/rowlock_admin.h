@@ -19,7 +19,7 @@ typedef struct rowlock_event {
     const char *name;
     rowlock_mode mode;
     const char *event; /* acquired, released, expired, taken_over, broken, lost, refused, gave_up,
-                          asked */
+                          asked; frozen, thawed: `name` is the pattern */
     uint64_t token;    /* 0: refused, gave_up */
     const char *owner;
     const char *owner_label;
@@ -187,6 +187,87 @@ typedef struct rowlock_ask_options {
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, const char *name,
                                                         const rowlock_ask_options *options,
                                                         rowlock_error *err);
+
+/* ------------------------------------------------------------------ freeze */
+
+/*
+ * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps
+ * it, is renewed, and releases it as ever; who waits goes on waiting; a call whose wait is over
+ * answers FROZEN. Names that are made later, and that the freeze has, are frozen from the
+ * beginning.
+ *
+ * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
+ * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches
+ * and barriers, which have no holder; row locks without a token (`unfenced`, shared ones,
+ * rowlock_tx_acquire()), which nothing but InnoDB's lock on the row gives out.
+ */
+typedef struct rowlock_freeze_options {
+    const char *name;   /* one lock (of a name with slots: all slots); or ... */
+    const char *prefix; /* ... all whose names begin with it; "": all locks */
+    const char *reason; /* kept beside it and in the history, its first 250 bytes; may be NULL */
+    int64_t for_ms;     /* how long, at most 10 years; or ... */
+    int64_t until_us;   /* ... until when, in microseconds since 1970, UTC. Both 0: until it is
+                           thawed */
+    uint64_t reserved[4];
+} rowlock_freeze_options;
+
+typedef struct rowlock_freeze_result {
+    uint64_t names; /* that there are, and that are frozen by it ... */
+    uint64_t held;  /* ... of these: still held */
+    uint64_t reserved[4];
+} rowlock_freeze_result;
+
+/*
+ * Once it has returned, nobody who asks later gets such a name. Again: time and reason are the new
+ * ones. Of several freezes of a name the one that ends last counts. `result` may be NULL.
+ *
+ *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us
+ *   BUSY     a transaction that fenced one of the locks is still open; nothing was changed
+ *   DENIED   also: the client works through procedures (CALL rowlock_freeze)
+ *   UNKNOWN  the reply was lost: doing it again does no harm
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *client,
+                                                           const rowlock_freeze_options *options,
+                                                           rowlock_freeze_result *result,
+                                                           rowlock_error *err);
+/*
+ * Ends the freeze of that very name or prefix; of `options`, these two alone count. Who waits gets
+ * the lock within 250 ms of it.
+ *
+ *   NOT_FOUND  there is no such freeze, or its time is over
+ *   BUSY       a transaction that fenced one of the locks is still open; nothing was changed
+ *   DENIED     also: the client works through procedures (CALL rowlock_thaw)
+ *   UNKNOWN    the reply was lost: doing it again does no harm
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_thaw(rowlock_client *client,
+                                                         const rowlock_freeze_options *options,
+                                                         rowlock_error *err);
+
+typedef struct rowlock_frozen {
+    const char *text; /* the name, or what the names begin with */
+    bool is_prefix;
+    const char *by; /* the label of who froze it */
+    const char *reason;
+    const char *frozen_at;
+    const char *until_at; /* "": until it is thawed */
+    int64_t since_ms;     /* by the server's clock */
+    int64_t left_ms;      /* -1: until it is thawed */
+    uint64_t reserved[4];
+} rowlock_frozen;
+
+typedef struct rowlock_freezes rowlock_freezes;
+
+/* What is frozen now, in byte order. Free with rowlock_freezes_free(), which frees the items too;
+ * rowlock_freezes_at() is NULL behind the last one. */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freezes_get(rowlock_client *client,
+                                                                rowlock_freezes **freezes,
+                                                                rowlock_error *err);
+ROWLOCK_API size_t rowlock_freezes_count(const rowlock_freezes *freezes);
+ROWLOCK_API const rowlock_frozen *rowlock_freezes_at(const rowlock_freezes *freezes, size_t i);
+ROWLOCK_API void rowlock_freezes_free(rowlock_freezes *freezes);
+
+/* ------------------------------------------------------------------- purge */
+
 /*
  * Removes the rows of a name that nobody holds, as the sweep does with names that were unused for
  * long. The name's history stays, and its tokens go on rising if it is used again; it may then be

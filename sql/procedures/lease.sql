@@ -112,7 +112,7 @@ BEGIN
     SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
--- What stands in the way of a lease: resource_look's verdict, or GONE (purged); p_text in words where one has to wait.
+-- What stands in the way of a lease: resource_look's verdict, or GONE (purged), or FROZEN; p_text in words where one has to wait.
 CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_id BIGINT UNSIGNED,
                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -126,13 +126,18 @@ BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_read_only BOOLEAN;
     DECLARE v_connection BIGINT UNSIGNED;
+    DECLARE v_frozen BOOLEAN DEFAULT FALSE;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
     {{resource_look(id = p_id, name = p_name, owner = p_owner, kind = 'optimistic', now = p_now)}}
-      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only;
+      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only, v_frozen;
+    IF v_frozen AND p_verdict NOT IN ('GONE', 'WRONG_KIND', 'HELD') THEN
+        SET p_verdict = 'FROZEN', p_left_us = 1000000;
+    END IF;
     SET p_rings = v_connection <> 0;
     CASE p_verdict
         WHEN 'WRONG_KIND' THEN CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
         WHEN 'GONE' THEN SET p_text = '%s was purged just now';
+        WHEN 'FROZEN' THEN SET p_text = '%s is frozen; nobody gets it before it is thawed';
         WHEN 'RESERVED' THEN SET p_text = '%s is free, but reserved for the next waiter';
         WHEN 'COOLING' THEN
             SET p_text = CONCAT('%s is free, but cooling for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
@@ -337,7 +342,7 @@ BEGIN
     SET v_from = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000, ' ms, whose lease ran out');
     IF v_kept <> 'KEPT' THEN
         SET p_verdict = v_kept;
-    ELSEIF p_verdict IN ('GONE', 'COOLING') OR (p_verdict = 'DRAINING' AND (p_shared OR NOT v_ours))
+    ELSEIF p_verdict IN ('GONE', 'COOLING', 'FROZEN') OR (p_verdict = 'DRAINING' AND (p_shared OR NOT v_ours))
        OR (p_verdict = 'HELD' AND (p_shared OR NOT p_bell)) THEN
         DO 0;
     ELSEIF v_locked IS NULL THEN
@@ -486,7 +491,7 @@ BEGIN
         END IF;
     END LOOP;
     IF p_token IS NULL THEN
-        SET p_state = IF(v_wait_us = 0, 'RLBSY', 'RLTMO'),
+        SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
             p_text = COALESCE(p_text, '%s is in use');
         IF v_closed THEN
             SET p_text = '%s is held by readers';

@@ -142,17 +142,28 @@ BEGIN
     SET v_last = LAST_INSERT_ID(v_last);
 END;
 
--- In the transaction that has made the row.
+-- In the transaction that has made the row. (Freezes are few, and are all read.)
 CREATE PROCEDURE rl_resource_begin_at(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                       IN p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_floor BIGINT UNSIGNED;
+    DECLARE v_frozen VARCHAR(32) CHARACTER SET ascii;
+    DECLARE v_now DATETIME(6);
+    DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_floor = NULL;
-    {{resource_floor()}} INTO v_floor;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET sql_big_selects = v_big;
+        RESIGNAL;
+    END;
+    CALL rl_now(v_now);
+    SET sql_big_selects = TRUE;
+    {{resource_floor(name = p_name, now = v_now)}} INTO v_floor, v_frozen;
+    SET sql_big_selects = v_big;
     IF v_floor IS NULL THEN
         CALL rl_signal('RLDMG', p_name, '%s could not be made: version_floor has lost its row; see `rowlock doctor`');
     END IF;
-    {{resource_begin_at(version = v_floor, id = p_id)}};
+    {{resource_begin_at(version = v_floor, frozen_until = v_frozen, id = p_id)}};
 END;
 
 -- So that it is not purged as unused. In vain is no matter.

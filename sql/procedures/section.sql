@@ -41,6 +41,7 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
+    DECLARE v_frozen BOOLEAN;
     SET p_version = NULL;
     CALL rl_now(v_now);
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
@@ -60,8 +61,11 @@ BEGIN
         CALL rl_unshare(p_name, v_id, v_version, v_now);
         SET p_version = v_version;
     ELSE
-        SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before) INTO v_left_us FROM resource WHERE id = v_id;
-        IF v_left_us > 0 THEN
+        SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before), frozen_until > v_now INTO v_left_us, v_frozen
+          FROM resource WHERE id = v_id;
+        IF v_frozen THEN
+            CALL rl_signal('RLBSY', p_name, '%s is frozen; try again when it is thawed');
+        ELSEIF v_left_us > 0 THEN
             CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is cooling for another ',
                 FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
         END IF;

@@ -111,12 +111,25 @@ BEGIN
         CALL rl_bell_ring(v_id);
     END IF;
     IF p_token IS NULL THEN
-        SET p_state = IF(v_wait_us = 0, 'RLBSY', 'RLTMO'),
+        CALL rl_slots_frozen(v_id, v_verdict);
+        SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
             p_text = CASE v_verdict
+                WHEN 'FROZEN' THEN '%s is frozen; nobody gets a slot before it is thawed'
                 WHEN 'HELD' THEN CONCAT('none of the ', v_slots, ' slots of %s is free')
                 WHEN 'LINE' THEN 'others wait for the slots of %s'
                 ELSE '%s or its slots are in use by a transaction; try again later' END;
     END IF;
+END;
+
+-- Of a name that is frozen p_verdict becomes so.
+CREATE PROCEDURE rl_slots_frozen(IN p_id BIGINT UNSIGNED,
+                                 INOUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT IF(COUNT(*) > 0, 'FROZEN', p_verdict) INTO p_verdict FROM resource WHERE id = p_id AND frozen_until > v_now;
+    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- The name's row, how many slots it has, and who is the first in line (0: nobody). The first to use the name says how
@@ -195,7 +208,7 @@ BEGIN
     SET p_asleep = v_connection <> 0;
 END;
 
--- Looks for a slot and takes it. p_pass: whoever is in line. p_verdict: GRANTED; HELD: none is free; LINE: others are; CHANGED,
+-- Looks for a slot and takes it. p_pass: whoever is in line. p_verdict: GRANTED; HELD: none is free; LINE: others are; FROZEN; CHANGED,
 -- IN_TRANSACTION: again.
 CREATE PROCEDURE rl_slot_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_id BIGINT UNSIGNED, IN p_slots INT UNSIGNED, IN p_pass BOOLEAN,
@@ -220,7 +233,7 @@ BEGIN
         CALL rl_attempt(v_name, v_lease, p_owner, p_label, p_ttl_us, p_started, TRUE, FALSE, TRUE, p_id, p_slot, p_pass,
                         v_bell, p_token, p_verdict, v_left_us, v_rings, v_text);
     END IF;
-    IF p_verdict NOT IN ('GRANTED', 'HELD', 'LINE', 'IN_TRANSACTION') THEN
+    IF p_verdict NOT IN ('GRANTED', 'HELD', 'LINE', 'IN_TRANSACTION', 'FROZEN') THEN
         SET p_verdict = 'CHANGED';
     END IF;
 END;
@@ -244,7 +257,7 @@ BEGIN
         SELECT r.kind,
                CASE WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
                     WHEN r.status = 'held' AND {{expiry(r.version)}} <= v_now THEN 'EXPIRED'
-                    WHEN r.status <> 'free' OR r.not_before > v_now THEN 'HELD'
+                    WHEN r.status <> 'free' OR r.not_before > v_now OR r.frozen_until > v_now THEN 'HELD'
                     ELSE 'FREE' END
           INTO v_kind, v_verdict
           FROM resource r

@@ -341,7 +341,7 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     {{purge_floor_raise(version = p_highest)}};
     -- Not with SET: a subquery there locks what it reads.
-    SELECT MAX(f.version) INTO v_floor FROM ({{resource_floor()}}) AS f;
+    SELECT MAX(version) INTO v_floor FROM version_floor WHERE id = 1;
     IF v_floor IS NULL THEN
         CALL rl_signal('RLDMG', '', 'the table version_floor has lost its row; INSERT (1, the highest version ever used)');
     END IF;

@@ -53,6 +53,10 @@ struct rowlock_fences {
     rl_list all;
 };
 
+struct rowlock_freezes {
+    rl_list all;
+};
+
 struct rowlock_once_runs {
     rl_list all;
     int64_t now_us; /* the server's */
@@ -110,6 +114,14 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
 /* Its holder is asked to stop; nothing is taken. `options` are filled in. */
 rowlock_status rl_ask_to_stop(rowlock_client *client, const char *name,
                               const rowlock_ask_options *options, rowlock_error *err) RL_MUST_USE;
+
+/* Nobody gets the names that the options say; `options` are filled in. */
+rowlock_status rl_freeze(rowlock_client *client, const rowlock_freeze_options *options,
+                         rowlock_freeze_result *result, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_thaw(rowlock_client *client, const rowlock_freeze_options *options,
+                       rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_freezes_get(rowlock_client *client, rowlock_freezes **freezes,
+                              rowlock_error *err) RL_MUST_USE;
 
 /* The defaults, in place of 0. */
 void rl_sweep_fill_in(rowlock_sweep_options *options);

@@ -49,7 +49,20 @@ enum {
     COLUMN_PERIOD_START,
     COLUMN_PERIOD_END,
     COLUMN_PERIOD_STATE,
-    COLUMN_QUEUE
+    COLUMN_QUEUE,
+    COLUMN_FAILED,
+    COLUMN_REFUSED,
+    COLUMN_SUCCEEDED_AT,
+    COLUMN_SUCCEEDED_AGE_US,
+    COLUMN_SUCCEEDED_US,
+    COLUMN_FAILED_AT,
+    COLUMN_FAILED_AGE_US,
+    COLUMN_FAILED_EXIT,
+    COLUMN_GAP_US,
+    COLUMN_GAP_PART,
+    COLUMN_FROZEN_UNTIL,
+    COLUMN_FROZEN_BY,
+    COLUMN_FROZEN_WHY
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -110,6 +123,11 @@ static int64_t milliseconds(const rl_cell *us)
     return us->null ? -1 : us->i64 < 0 ? 0 : us->i64 / 1000;
 }
 
+static int64_t unless_null(const rl_cell *us)
+{
+    return us->null ? -1 : us->i64;
+}
+
 /* A latch whose last count nobody has looked at since is open, whatever its row says. */
 static rowlock_state latch_state(const rl_cell *cells)
 {
@@ -167,7 +185,18 @@ static rowlock_totals totals_of(rl_list *list, const rl_cell *cells)
                             .held_us = cells[COLUMN_TOTAL_US].i64,
                             .held_most_us = cells[COLUMN_MOST_US].i64,
                             .first_at = rl_list_keep(list, &cells[COLUMN_FIRST_AT]),
-                            .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT])};
+                            .last_at = rl_list_keep(list, &cells[COLUMN_LAST_AT]),
+                            .failed = cells[COLUMN_FAILED].u64,
+                            .refused = cells[COLUMN_REFUSED].u64,
+                            .succeeded_at = rl_list_keep(list, &cells[COLUMN_SUCCEEDED_AT]),
+                            .succeeded_ms = milliseconds(&cells[COLUMN_SUCCEEDED_AGE_US]),
+                            .succeeded_held_us = unless_null(&cells[COLUMN_SUCCEEDED_US]),
+                            .failed_at = rl_list_keep(list, &cells[COLUMN_FAILED_AT]),
+                            .failed_ms = milliseconds(&cells[COLUMN_FAILED_AGE_US]),
+                            .failed_has_exit_status = !cells[COLUMN_FAILED_EXIT].null,
+                            .failed_exit_status = (int)cells[COLUMN_FAILED_EXIT].i64,
+                            .gap_us = cells[COLUMN_GAP_US].i64,
+                            .gap_part = (unsigned)cells[COLUMN_GAP_PART].u64};
 }
 
 /* 0: it has none. */
@@ -231,6 +260,9 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .in_flight = counts.in_flight,
                        .dead = counts.dead,
                        .oldest_ms = counts.oldest_us < 0 ? -1 : counts.oldest_us / 1000,
+                       .frozen_until = rl_list_keep(list, &cells[COLUMN_FROZEN_UNTIL]),
+                       .frozen_by = rl_list_keep(list, &cells[COLUMN_FROZEN_BY]),
+                       .frozen_why = rl_list_keep(list, &cells[COLUMN_FROZEN_WHY]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

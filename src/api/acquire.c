@@ -62,6 +62,7 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
     if (status == ROWLOCK_OK)
         return ROWLOCK_OK;
     hold->at_least_us = 0;
+    rl_hold_no_work(hold);
     rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
     if (released != ROWLOCK_OK && released != ROWLOCK_LOST)
         return rl_fail(err, ROWLOCK_UNKNOWN,
@@ -73,6 +74,14 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
     return rl_fail(err, ROWLOCK_UNAVAILABLE,
                    "'%s' was given back: it is not known whether its value was published",
                    hold->locks[0].name);
+}
+
+static rowlock_status is_frozen(const rowlock_hold *hold, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_FROZEN,
+                   "'%s'%s is frozen: nobody gets it before it is thawed (`rowlock freeze` says "
+                   "why, and until when)",
+                   hold->locks[0].name, hold->count > 1 ? " (or another name of the set)" : "");
 }
 
 static rowlock_status acquire_new(rowlock_client *client, const char *const names[], size_t count,
@@ -90,8 +99,10 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     rowlock_status status = acquire_hold(hold, options, &budget, err);
     if (status == ROWLOCK_OK)
         status = publish(hold, options, err);
-    bool refused =
-        status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
+    if (hold->frozen && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
+        status = is_frozen(hold, err);
+    bool refused = status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT ||
+                   status == ROWLOCK_CANCELLED || status == ROWLOCK_FROZEN;
     if (refused && options->record_refused)
         rl_hold_was_refused(hold, &budget, status, err->message);
     if (status == ROWLOCK_OK)

@@ -431,6 +431,7 @@ static bool release_holds(rowlock_client *client)
         int64_t start_us = rl_now_us();
         client->limit_ms = left_ms < limit_ms ? left_ms : limit_ms;
         hold->depth = 1;
+        rl_hold_no_work(hold);
         if (rowlock_release(hold, NULL) != ROWLOCK_OK)
             left_ms -= (rl_now_us() - start_us) / 1000 + 1;
     }

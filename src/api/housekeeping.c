@@ -10,12 +10,14 @@
 #include "migrate/migrate.h"
 #include "rowlock/rowlock_quorum.h"
 
-#define SWEEP_MOST_MS    (INT64_MAX / 2000)
-#define EVERY_DEFAULT_MS 60000
-#define GRACE_DEFAULT_MS 60000
-#define GRACE_MOST_MS    86400000
-#define EVERY_MOST_MS    86400000
-#define IDENTIFIER_MAX   64 /* characters; both flavours */
+#define SWEEP_MOST_MS        (INT64_MAX / 2000)
+#define EVERY_DEFAULT_MS     60000
+#define GRACE_DEFAULT_MS     60000
+#define GRACE_MOST_MS        86400000
+#define EVERY_MOST_MS        86400000
+#define FREEZE_MOST_MS       INT64_C(315360000000)       /* 10 years */
+#define FREEZE_UNTIL_MOST_US INT64_C(253402300799000000) /* the year 9999 */
+#define IDENTIFIER_MAX       64                          /* characters; both flavours */
 
 static rowlock_status check_sweep(const rowlock_sweep_options *options, rowlock_error *err)
 {
@@ -323,4 +325,51 @@ rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
     RL_TRY(rl_options_params(options, &params, &waiting, err));
     wants.polls = waiting == ROWLOCK_WAITING_POLL;
     return rl_no_effect(rl_diagnose(&params, &wants, fn, data, err), err);
+}
+
+/* ----------------------------------------------------------------------------- freezes */
+
+static rowlock_status check_freeze(const rowlock_client *client,
+                                   const rowlock_freeze_options *given,
+                                   rowlock_freeze_options *options, rowlock_error *err)
+{
+    RL_TRY(rl_client_check(client, err));
+    *options = given ? *given : (rowlock_freeze_options){0};
+    if (!options->name == !options->prefix)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "a freeze is of a name or of a prefix: one of the two is given");
+    if (options->name)
+        RL_TRY(rl_name_check(options->name, err));
+    else if (*options->prefix)
+        RL_TRY(rl_prefix_check(options->prefix, err));
+    RL_TRY(rl_range_check("for_ms", options->for_ms, 0, FREEZE_MOST_MS, err));
+    RL_TRY(rl_range_check("until_us", options->until_us, 0, FREEZE_UNTIL_MOST_US, err));
+    if (options->for_ms && options->until_us)
+        return rl_fail(err, ROWLOCK_INVALID, "a freeze has for_ms or until_us, not both");
+    if (rl_client_via(client))
+        return rl_fail(err, ROWLOCK_DENIED,
+                       "freezing takes rights on the tables, as `batch` in sql/grants.sql has "
+                       "them; through procedures: CALL rowlock_freeze");
+    return ROWLOCK_OK;
+}
+
+rowlock_status rowlock_freeze(rowlock_client *client, const rowlock_freeze_options *given,
+                              rowlock_freeze_result *result, rowlock_error *err)
+{
+    rowlock_freeze_options options;
+    rowlock_freeze_result spare;
+    char text[RL_LABEL_IN_DETAIL];
+    RL_TRY(check_freeze(client, given, &options, err));
+    rl_copy_label(text, sizeof text, options.reason ? options.reason : "");
+    options.reason = text;
+    return rl_freeze(client, &options, result ? result : &spare, err);
+}
+
+rowlock_status rowlock_thaw(rowlock_client *client, const rowlock_freeze_options *given,
+                            rowlock_error *err)
+{
+    rowlock_freeze_options options;
+    RL_TRY(check_freeze(client, given, &options, err));
+    options.reason = "";
+    return rl_thaw(client, &options, err);
 }

@@ -34,10 +34,11 @@ RL_LOOKED_AT(rowlock_list, rowlock_info)
 RL_LOOKED_AT(rowlock_waiters, rowlock_waiter)
 RL_LOOKED_AT(rowlock_history, rowlock_event)
 RL_LOOKED_AT(rowlock_fences, rowlock_fenced)
+RL_LOOKED_AT(rowlock_freezes, rowlock_frozen)
 
 /* All there are (the column's, in migrations/). */
-static const char events[] =
-    "acquired, released, expired, taken_over, broken, lost, refused, gave_up, asked";
+static const char events[] = "acquired, released, expired, taken_over, broken, lost, refused, "
+                             "gave_up, asked, frozen, thawed";
 
 /* `name` NULL: of all; `place` for `what` is read. */
 static rowlock_status check(const rowlock_client *client, const char *name, const void *place,
@@ -135,4 +136,11 @@ rowlock_status rowlock_fences_get(rowlock_client *client, rowlock_fences **fence
     RL_TRY(check(client, NULL, fences, "the fences", 0, err));
     RL_TRY(rl_client_check(client, err));
     return rl_fences_get(client, fences, err);
+}
+
+rowlock_status rowlock_freezes_get(rowlock_client *client, rowlock_freezes **freezes,
+                                   rowlock_error *err)
+{
+    RL_TRY(check(client, NULL, freezes, "the freezes", 0, err));
+    return rl_freezes_get(client, freezes, err);
 }

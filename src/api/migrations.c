@@ -77,11 +77,13 @@ static rowlock_status begin(job *j, rowlock_client *client,
     return rl_folder_split(&j->folder, j->site.no_backslashes, j->site.ansi_quotes, err);
 }
 
-static void end(job *j)
+static void end(job *j, rowlock_status status)
 {
     /* The outcome of the work stands; a lock that is not given back costs others its TTL. */
+    const rowlock_release_options how = {.has_exit_status = status != ROWLOCK_OK,
+                                         .exit_status = rowlock_status_exit(status)};
     if (j->site.hold)
-        (void)rowlock_release(j->site.hold, NULL);
+        (void)rowlock_release_with(j->site.hold, &how, NULL);
     rl_plan_free(&j->plan);
     rl_ledger_free(&j->ledger);
     rl_folder_free(&j->folder);
@@ -217,7 +219,7 @@ rowlock_status rowlock_migrations_apply(rowlock_client *client,
     rowlock_status status = begin(&j, client, options, err);
     if (status == ROWLOCK_OK)
         status = apply(&j, result, err);
-    end(&j);
+    end(&j, status);
     return status;
 }
 
@@ -333,7 +335,7 @@ void rowlock_migrations_free(rowlock_migrations_list *list)
 {
     if (!list)
         return;
-    end(&list->job);
+    end(&list->job, ROWLOCK_OK);
     free(list->files);
     free(list);
 }
@@ -467,6 +469,6 @@ rowlock_status rowlock_migrations_repair(rowlock_client *client,
     rowlock_status status = begin(&j, client, options, err);
     if (status == ROWLOCK_OK)
         status = repair_all(&j, given ? given : &nothing, repaired, err);
-    end(&j);
+    end(&j, status);
     return status;
 }

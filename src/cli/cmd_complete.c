@@ -37,6 +37,9 @@ static const shape shapes[] = {
     {"once", "status", .takes_name = true},
     {"queue", "put take done retry extend work ls dead requeue purge", .needs_verb = true,
      .takes_name = true},
+    {"check", .takes_name = true},
+    {"freeze", .takes_name = true},
+    {"thaw", .takes_name = true},
     {"break", .takes_name = true},
     {"fence", "install list remove", .needs_verb = true},
     {"migrate", "status repair", .takes_files = true},
@@ -48,7 +51,7 @@ static const shape shapes[] = {
 static const char named[] = " also also-shared lock name after ";
 static const char filed[] =
     " defaults-file defaults-extra-file socket tls-ca tls-cert tls-key tls-crl "
-    "ssl-ca ssl-cert ssl-key ssl-crl ";
+    "ssl-ca ssl-cert ssl-key ssl-crl out ";
 
 typedef struct completing {
     cli_context context; /* of the connection options among the words */
@@ -189,7 +192,9 @@ static void offer_values(completing *c, const char *before, const cli_option *op
     for (unsigned i = 0; strcmp(name, "role") == 0 && i < cli_role_count; i++)
         offer(before, cli_roles[i].name, typed);
     if (strcmp(name, "event") == 0 && option->kind == CLI_OWN)
-        offer_all(before, "acquired released expired taken_over broken lost refused gave_up asked",
+        offer_all(before,
+                  "acquired released expired taken_over broken lost refused gave_up asked "
+                  "frozen thawed",
                   typed);
     if (has_word(named, name) && (option->kind == CLI_TEXT || option->kind == CLI_OWN))
         offer_names(c, before, typed);

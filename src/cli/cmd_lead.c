@@ -51,6 +51,7 @@ static bool is_final(const run_report *report)
     case ROWLOCK_SYSTEM:
     case ROWLOCK_SERVER:
     case ROWLOCK_REPAIR:
+    case ROWLOCK_FROZEN:
     case ROWLOCK_FAILED:
         break;
     }

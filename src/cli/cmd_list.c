@@ -4,10 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "locks.h"
 #include "once.h"
+#include "rowlock/rowlock_admin.h"
 #include "table.h"
 
-enum { PAGE = 1000 };
+enum {
+    USUAL_LEAST = 3, /* so many holds say what is usual */
+    USUAL_MOST = 100
+};
 
 static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
@@ -37,18 +42,11 @@ static bool has_holder(const rowlock_info *info)
 
 /* ----------------------------------------------------------------- waiters */
 
-/* Both come in byte order of the names: those of earlier locks end before `from`. */
+/* Those of earlier locks end before `from`. */
 static lock_row row_of(const rowlock_info *info, const rowlock_waiters *waiters, size_t from)
 {
-    lock_row row = {*info, waiters, from, 0};
-    const size_t count = rowlock_waiters_count(waiters);
-    while (row.first < count &&
-           strcmp(rowlock_waiters_at(waiters, row.first)->name, info->name) < 0)
-        row.first++;
-    row.end = row.first;
-    while (row.end < count && strcmp(rowlock_waiters_at(waiters, row.end)->name, info->name) == 0)
-        row.end++;
-    return row;
+    const cli_waiting its = cli_waiting_for(waiters, info->name, from);
+    return (lock_row){*info, waiters, its.first, its.end};
 }
 
 static void add_waiters(json_object *object, const char *key, const void *row)
@@ -126,12 +124,13 @@ static const char *state_in_table(const void *row, char *text)
     char period[64] = "";
     if (info->kind == ROWLOCK_KIND_QUEUE)
         return queue_in_table(info, text);
+    const char *frozen = *info->frozen_until ? ", frozen" : "";
     if (info->asked_ms >= 0)
         snprintf(asked, sizeof asked, ", asked %s ago",
                  cli_humane(info->asked_ms, ago, sizeof ago));
     if (*info->period_state)
         snprintf(period, sizeof period, ", %s (until %.16s)", info->period_state, info->period_end);
-    snprintf(text, CELL_TEXT_MAX, "%s%s%s%s%s", states[info->state].word,
+    snprintf(text, CELL_TEXT_MAX, "%s%s%s%s%s%s", states[info->state].word, frozen,
              *info->value ? ", value " : "", info->value, asked, period);
     return text;
 }
@@ -142,6 +141,22 @@ static const char *remaining_of(const void *row, char *text)
     const rowlock_info *info = &((const lock_row *)row)->info;
     return cli_humane(info->state == ROWLOCK_EXPIRED ? -1 : info->remaining_ms, text,
                       CELL_TEXT_MAX);
+}
+
+static const char *succeeded_held_of(const void *row, char *text)
+{
+    const rowlock_totals *totals = &((const lock_row *)row)->info.totals;
+    if (totals->succeeded_held_us >= 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRId64, totals->succeeded_held_us);
+    return text;
+}
+
+static const char *failed_exit_of(const void *row, char *text)
+{
+    const rowlock_totals *totals = &((const lock_row *)row)->info.totals;
+    if (totals->failed_has_exit_status)
+        snprintf(text, CELL_TEXT_MAX, "%d", totals->failed_exit_status);
+    return text;
 }
 
 #define AT(member) CELL_AT(lock_row, info.member)
@@ -181,6 +196,9 @@ static const cli_column columns[] = {
     {"period_start", CELL_TIME, AT(period_start)},
     {"period_end", CELL_TIME, AT(period_end)},
     {"period_state", CELL_TEXT, AT(period_state)},
+    {"frozen_until", CELL_TIME, AT(frozen_until)},
+    {"frozen_by", CELL_TEXT, AT(frozen_by)},
+    {"frozen_reason", CELL_TEXT, AT(frozen_why)},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"holds", CELL_COUNT, AT(totals.holds)},
@@ -192,50 +210,32 @@ static const cli_column columns[] = {
     {"longest_hold_us", CELL_COUNT, AT(totals.held_most_us)},
     {"counted_since", CELL_TIME, AT(totals.first_at)},
     {"counted_until", CELL_TIME, AT(totals.last_at)},
+    {"holds_failed", CELL_COUNT, AT(totals.failed)},
+    {"refused", CELL_COUNT, AT(totals.refused)},
+    {"succeeded_at", CELL_TIME, AT(totals.succeeded_at)},
+    {"succeeded_held_us", CELL_LITERAL, .text = succeeded_held_of},
+    {"failed_at", CELL_TIME, AT(totals.failed_at)},
+    {"failed_exit_status", CELL_LITERAL, .text = failed_exit_of},
+    {"longest_gap_us", CELL_COUNT, AT(totals.gap_us)},
     {"waiters", CELL_JSON, .json = add_waiters},
     {"waiters_not_shown", CELL_JSON, .json = add_hidden},
     {0},
 };
 
-/* All that was found, page after page, and all who wait. */
 typedef struct listed {
     cli_context context;
     bool all;
     cli_pattern which;
-    rowlock_list **pages;
-    size_t page_count;
-    rowlock_waiters *waiters;
 } listed;
 
-/* Everything is there before the first line is printed: what comes out is whole or not
- * at all. */
-static rowlock_status list_all(listed *self, rowlock_client *client, rowlock_error *err)
+static void print_all(const listed *self, const cli_locks *locks)
 {
-    rowlock_list_options options = {.all = self->all, .limit = PAGE, .prefix = self->which.prefix};
-    for (size_t count = PAGE; count == PAGE;) {
-        rowlock_list *page;
-        rowlock_status status = rowlock_list_get(client, &options, &page, err);
-        if (status != ROWLOCK_OK)
-            return status;
-        self->pages =
-            cli_need(reallocarray(self->pages, self->page_count + 1, sizeof(rowlock_list *)));
-        self->pages[self->page_count++] = page;
-        count = rowlock_list_count(page);
-        options.after = count > 0 ? rowlock_list_at(page, count - 1)->name : NULL;
-    }
-    return rowlock_waiters_get(client, NULL, &self->waiters, err);
-}
-
-static void print_all(const listed *self)
-{
-    bool waiting = rowlock_waiters_count(self->waiters) > 0;
+    bool waiting = rowlock_waiters_count(locks->waiters) > 0;
     cli_rows rows = cli_rows_begin(columns + !waiting, self->context.json);
     lock_row row = {0};
-    for (size_t p = 0; p < self->page_count; p++) {
-        for (size_t i = 0; i < rowlock_list_count(self->pages[p]); i++) {
-            row = row_of(rowlock_list_at(self->pages[p], i), self->waiters, row.end);
-            cli_rows_add(&rows, &row);
-        }
+    for (size_t i = 0; i < locks->count; i++) {
+        row = row_of(locks->at[i], locks->waiters, row.end);
+        cli_rows_add(&rows, &row);
     }
     if (self->which.prefix)
         cli_rows_end(&rows, self->all ? "there is no such lock" : "no such lock is held");
@@ -243,16 +243,16 @@ static void print_all(const listed *self)
         cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
 
+/* Everything is there before the first line is printed: what comes out is whole or not
+ * at all. */
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
     listed *self = into;
-    rowlock_status status = list_all(self, client, err);
+    cli_locks locks = {0};
+    rowlock_status status = cli_locks_read(client, self->which.prefix, self->all, &locks, err);
     if (status == ROWLOCK_OK)
-        print_all(self);
-    for (size_t i = 0; i < self->page_count; i++)
-        rowlock_list_free(self->pages[i]);
-    free(self->pages);
-    rowlock_waiters_free(self->waiters);
+        print_all(self, &locks);
+    cli_locks_free(&locks);
     return status;
 }
 
@@ -335,6 +335,20 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms, "");
 }
 
+/* The year 9999: until it is thawed. */
+static void print_freeze(const rowlock_info *info)
+{
+    const bool for_ever = strncmp(info->frozen_until, "9999", 4) == 0;
+    if (!*info->frozen_until)
+        return;
+    if (for_ever)
+        print_member("frozen", "until it is thawed");
+    else
+        print_moment("frozen until", info->frozen_until, "", -1, "");
+    print_member("frozen by", info->frozen_by);
+    print_member("reason", info->frozen_why);
+}
+
 static void print_ask(const rowlock_info *info)
 {
     if (info->asked_ms < 0)
@@ -362,14 +376,72 @@ static void print_times(const char *key, int64_t all_us, int64_t most_us, uint64
              brief(most_us, most, sizeof most));
 }
 
+/* "exit status 3, 2026-11-21 07:56:44 UTC (3m12s ago)" */
+static void print_failure(const rowlock_totals *totals)
+{
+    print_moment("failed", totals->failed_at, "", totals->failed_ms, " ago");
+    if (*totals->failed_at && totals->failed_has_exit_status)
+        cli_line("%-12s exit status %d", "", totals->failed_exit_status);
+}
+
 static void print_totals(const rowlock_totals *totals)
 {
     if (totals->holds == 0)
         return;
     cli_line("%-12s %" PRIu64 " since %.19s UTC, %" PRIu64 " lost, %" PRIu64 " taken over", "holds",
              totals->holds, totals->first_at, totals->lost, totals->taken_over);
+    print_moment("succeeded", totals->succeeded_at, "", totals->succeeded_ms, " ago");
+    print_failure(totals);
     print_times("waited", totals->waited_us, totals->waited_most_us, totals->holds);
     print_times("held", totals->held_us, totals->held_most_us, totals->holds);
+}
+
+/* How long the last holds took that ended well, as far as the history has them and this user may
+ * read it. */
+typedef struct usual {
+    int64_t held_ms[USUAL_MOST];
+    size_t count;
+} usual;
+
+static int by_length(const void *a, const void *b)
+{
+    const int64_t one = *(const int64_t *)a;
+    const int64_t other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+static void read_usual(rowlock_client *client, const char *name, usual *u)
+{
+    const rowlock_history_options options = {
+        .name = name, .event = "released", .limit = USUAL_MOST};
+    rowlock_history *history = NULL;
+    u->count = 0;
+    if (rowlock_history_get(client, &options, &history, NULL) != ROWLOCK_OK)
+        return;
+    for (size_t i = 0; i < rowlock_history_count(history); i++) {
+        const rowlock_event *event = rowlock_history_at(history, i);
+        if (event->held_ms >= 0 && event->exit_status == 0)
+            u->held_ms[u->count++] = event->held_ms;
+    }
+    qsort(u->held_ms, u->count, sizeof *u->held_ms, by_length);
+    rowlock_history_free(history);
+}
+
+/* "usually      4m12s, 95 % within 6m03s (of the last 42)"; "due          in 1m30s" */
+static void print_usual(const rowlock_info *info, const usual *u)
+{
+    char half[CLI_HUMANE];
+    char most[CLI_HUMANE];
+    if (u->count < USUAL_LEAST)
+        return;
+    const int64_t median_ms = u->held_ms[u->count / 2];
+    cli_line("%-12s %s, 95 %% within %s (of the last %zu)", "usually",
+             cli_humane(median_ms, half, sizeof half),
+             cli_humane(u->held_ms[(u->count * 95 - 1) / 100], most, sizeof most), u->count);
+    if (info->held_ms >= 0 && info->held_ms <= median_ms)
+        cli_line("%-12s in %s", "due", cli_humane(median_ms - info->held_ms, half, sizeof half));
+    else if (info->held_ms >= 0)
+        cli_line("%-12s %s ago", "due", cli_humane(info->held_ms - median_ms, half, sizeof half));
 }
 
 static void print_barrier(const rowlock_info *info)
@@ -400,6 +472,7 @@ static void print_info(const rowlock_info *info)
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
+    print_freeze(info);
     print_member("mode", info->kind >= ROWLOCK_KIND_BARRIER ? kinds[info->kind].word
                                                             : cli_modes[info->mode].word);
     if (info->kind == ROWLOCK_KIND_QUEUE) {
@@ -482,7 +555,11 @@ static rowlock_status show_found(const rowlock_info *info, const rowlock_waiters
     if (status == ROWLOCK_OK && info->kind == ROWLOCK_KIND_LEASE)
         status = rowlock_once_get(client, &newest, &runs, err);
     if (status == ROWLOCK_OK) {
+        usual u = {.count = 0};
+        if (info->kind == ROWLOCK_KIND_LEASE || info->kind == ROWLOCK_KIND_ROW)
+            read_usual(client, info->name, &u);
         print_one(info, is_latch ? &latch : NULL, waiters);
+        print_usual(info, &u);
         once_print_last(runs);
     }
     rowlock_once_free(runs);

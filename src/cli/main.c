@@ -31,6 +31,11 @@ static const subcommand commands[] = {
     {"ask", &cli_ask, {"batch"}},
     {"once", &cli_once, {"batch"}},
     {"queue", &cli_queue, {"batch"}},
+    {"check", &cli_check, {"looker"}},
+    {"metrics", &cli_metrics, {"looker"}},
+    {"top", &cli_top, {"looker"}},
+    {"freeze", &cli_freeze, {"batch"}},
+    {"thaw", &cli_thaw, {"batch"}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},
@@ -86,6 +91,11 @@ static int perform(const cli_command *command)
     return status == ROWLOCK_OK ? 0 : cli_fail(&err);
 }
 
+static int finish(const cli_command *command, int exit_status)
+{
+    return command->on_end ? command->on_end(exit_status) : exit_status;
+}
+
 static int run_command(const subcommand *sub, const cli_context *context, int argc, char **argv)
 {
     int exit_status;
@@ -93,16 +103,16 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     cli_set_command(sub->name);
     *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status))
-        return exit_status;
+        return finish(sub->command, exit_status);
     if (!cli_connection_servers(into))
-        return CLI_EXIT_USAGE;
+        return finish(sub->command, CLI_EXIT_USAGE);
     if (into->client.member_count > 0 && !sub->command->of_quorums)
-        return refuse_quorum(sub->name);
+        return finish(sub->command, refuse_quorum(sub->name));
     if (into->starts_command)
         signal(SIGPIPE, inherited_sigpipe);
     exit_status = perform(sub->command);
     cli_refused_explain(&into->client, sub->name, sub->roles);
-    return exit_status;
+    return finish(sub->command, exit_status);
 }
 
 /* `help`, `help COMMAND`: what --help says there; and what is of no one command. */

@@ -82,8 +82,10 @@ int cli_usage(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    vsnprintf(failure.message, sizeof failure.message, format, args);
     va_end(args);
+    failure.status = ROWLOCK_INVALID;
+    cli_say("%s", failure.message);
     if (*command_name)
         cli_say("try 'rowlock %s --help'", command_name);
     else

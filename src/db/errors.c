@@ -96,7 +96,7 @@ static const signal_meaning signal_meanings[] = {
     {"RLBSY", ROWLOCK_BUSY},     {"RLTMO", ROWLOCK_TIMEOUT},     {"RLLST", ROWLOCK_LOST},
     {"RLCNF", ROWLOCK_CONFLICT}, {"RLINV", ROWLOCK_INVALID},     {"RLTXN", ROWLOCK_INVALID},
     {"RLMOD", ROWLOCK_MODE},     {"RLNOF", ROWLOCK_NOT_FOUND},   {"RLRDO", ROWLOCK_READONLY},
-    {"RLDMG", ROWLOCK_DAMAGED},  {"RLUNS", ROWLOCK_UNSUPPORTED},
+    {"RLDMG", ROWLOCK_DAMAGED},  {"RLUNS", ROWLOCK_UNSUPPORTED}, {"RLFRZ", ROWLOCK_FROZEN},
 };
 
 static const signal_meaning *meaning_of_signal(unsigned number, const char *sqlstate)

@@ -35,8 +35,10 @@
 static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_seen *seen,
                            rowlock_error *err)
 {
-    return rl_look(a->hold->client, budget, a->lock->id, a->lock->name, a->driver->kind,
-                   a->hold->owner, seen, err);
+    RL_TRY(rl_look(a->hold->client, budget, a->lock->id, a->lock->name, a->driver->kind,
+                   a->hold->owner, seen, err));
+    rl_hold_saw_frozen(a->hold, seen->frozen);
+    return ROWLOCK_OK;
 }
 
 /* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
@@ -133,6 +135,14 @@ static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_er
                    a->lock->name, (double)seen->left_us / 1e6);
 }
 
+/* Its holder, and readers, go on; nobody else gets it. It may be thawed at any time. */
+static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
+{
+    a->hint_us = RL_NOT_BEFORE(COOLING_LOOK_US);
+    a->turn.look_us = look_again(LOOK_MOST_US);
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", a->lock->name);
+}
+
 static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
 {
     if (a->turn.unrung)
@@ -167,6 +177,10 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
+    const bool is_there =
+        seen->verdict != RL_VERDICT_GONE && seen->verdict != RL_VERDICT_WRONG_KIND;
+    if (seen->frozen && is_there && seen->verdict != RL_VERDICT_HELD && !a->upgrade)
+        return frozen(a, err);
     switch (seen->verdict) {
     case RL_VERDICT_GONE:
         return purged(a, err);
@@ -265,6 +279,8 @@ static bool look_from_queue(void *data, int64_t *again_us)
         left_us = 0;
     if (seen.verdict == RL_VERDICT_HELD && seen.connection_id == 0 && left_us > UNRUNG_LOOK_US)
         left_us = UNRUNG_LOOK_US;
+    if (seen.frozen && left_us < RUNG_SOON_US)
+        left_us = RUNG_SOON_US;
     *again_us = look_again(left_us);
     if (left_us <= 0)
         a->stage = RL_STAGE_LOOK;

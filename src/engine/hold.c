@@ -126,9 +126,31 @@ static void tell_end(rowlock_hold *hold, const char *event, const rowlock_releas
     record(hold, event, at_us, (at_us - hold->acquired_us) / 1000, options, detail);
 }
 
-static void count(rowlock_hold *hold, bool lost)
+static rl_outcome outcome_of(const rowlock_hold *hold, const rowlock_release_options *options,
+                             bool lost)
 {
-    int64_t held_us = end_of(hold) - hold->acquired_us;
+    if (lost)
+        return RL_FAILURE;
+    if (options && options->has_exit_status)
+        return options->exit_status == 0 ? RL_SUCCESS : RL_FAILURE;
+    return hold->outcome;
+}
+
+/* Of a lease: the last renewal's distance from its end, too, which is what a loss comes from. */
+static int64_t longest_gap(const rowlock_hold *hold)
+{
+    const int64_t last_us = end_of(hold) - hold->held.renewed_us;
+    if (hold->mode == ROWLOCK_PESSIMISTIC)
+        return 0;
+    return last_us > hold->held.gap_us ? last_us : hold->held.gap_us;
+}
+
+static void count(rowlock_hold *hold, const rowlock_release_options *options, bool lost)
+{
+    const int64_t ended_us = end_of(hold);
+    const int64_t held_us = ended_us - hold->acquired_us;
+    const rl_outcome outcome = outcome_of(hold, options, lost);
+    const int64_t gap_us = longest_gap(hold);
     for (size_t i = 0; i < hold->count; i++) {
         const rl_total total = {.id = hold->locks[i].id,
                                 .holds = 1,
@@ -137,9 +159,31 @@ static void count(rowlock_hold *hold, bool lost)
                                 .waited_us = hold->waited_us,
                                 .waited_most_us = hold->waited_us,
                                 .held_us = held_us,
-                                .held_most_us = held_us};
+                                .held_most_us = held_us,
+                                .failed = outcome == RL_FAILURE,
+                                .ok_at_us = outcome == RL_SUCCESS ? ended_us : 0,
+                                .ok_us = held_us,
+                                .bad_at_us = outcome == RL_FAILURE ? ended_us : 0,
+                                .bad_has_exit = options && options->has_exit_status,
+                                .bad_exit = options ? options->exit_status : 0,
+                                .gap_us = gap_us,
+                                .gap_part = (uint64_t)(gap_us * 1000 / hold->held.ttl_us)};
         rl_client_count(hold->client, hold->locks[i].name, hold->held.identity, &total);
     }
+}
+
+void rl_hold_saw_frozen(rowlock_hold *hold, bool frozen)
+{
+    rowlock_hold *whole = hold->whole ? hold->whole : hold;
+    whole->frozen = frozen;
+}
+
+void rl_hold_no_work(rowlock_hold *hold)
+{
+    hold->outcome = RL_NO_WORK;
+    for (size_t i = 0; hold->parts && i < hold->parts->count; i++)
+        if (hold->parts->list[i])
+            hold->parts->list[i]->outcome = RL_NO_WORK;
 }
 
 void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *options)
@@ -148,7 +192,7 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
     bool is_job = options->has_exit_status || *options->note;
     if (journal->off)
         return;
-    count(hold, false);
+    count(hold, options, false);
     if (is_job || atomic_load(&hold->begin_told) ||
         end_of(hold) - hold->acquired_us >= journal->least_us)
         tell_end(hold, "released", options, options->note);
@@ -161,8 +205,13 @@ void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_st
         return;
     hold->waited_us = rl_now_us() - budget->start_us;
     /* A token that was seen, or got and given back, is not one of this call's. */
-    for (size_t i = 0; i < hold->count; i++)
+    for (size_t i = 0; i < hold->count; i++) {
+        const rl_total total = {.id = hold->locks[i].id, .refused = 1};
         hold->locks[i].version = 0;
+        if (total.id != 0)
+            rl_client_count(hold->client, hold->locks[i].name,
+                            atomic_load(&hold->client->pool.identity), &total);
+    }
     record(hold, status == ROWLOCK_BUSY ? "refused" : "gave_up", 0, RL_UNKNOWN_MS, NULL, detail);
 }
 
@@ -177,7 +226,7 @@ void rl_hold_was_lost(rowlock_hold *hold, const rowlock_release_options *options
 {
     if (hold->client->journal.off || has_nothing_to_lose(hold))
         return;
-    count(hold, true);
+    count(hold, options, true);
     tell_end(hold, "lost", options, reason);
 }
 

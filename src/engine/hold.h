@@ -37,6 +37,9 @@ typedef enum rl_member {
     RL_BARRIER_READY /* to leave */
 } rl_member;
 
+/* What came of the work under it, where its release does not say it. */
+typedef enum rl_outcome { RL_SUCCESS, RL_FAILURE, RL_NO_WORK } rl_outcome;
+
 /* Of a hold that is a set of leases, or slots of one name (kind/parts.h). */
 typedef struct rl_parts {
     atomic_int state; /* an rl_parts_state */
@@ -67,6 +70,8 @@ struct rowlock_hold {
     int64_t ended_us; /* when its release began; 0: it has not */
     int64_t waited_us;
     int64_t at_least_us;
+    rl_outcome outcome;
+    bool frozen;            /* its acquire has seen that the name is */
     bool taken_over;        /* from a holder whose lease had run out */
     bool told;              /* that it is lost */
     atomic_bool begin_told; /* the history says that it began */
@@ -125,6 +130,10 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
 /* It was not got; `detail`: why. */
 void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_status status,
                          const char *detail);
+/* What an acquire has seen last of its name, into the hold that the caller is to get. */
+void rl_hold_saw_frozen(rowlock_hold *hold, bool frozen);
+/* Its release tells of no success: nothing was done under it, as far as is known. */
+void rl_hold_no_work(rowlock_hold *hold);
 /* Its release failed, or it was left to end by itself. */
 void rl_hold_was_left(rowlock_hold *hold);
 /* `options` may be NULL. */

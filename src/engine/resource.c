@@ -328,18 +328,20 @@ static rowlock_status change_one(creation *c, rl_sql_id id, const rl_value *valu
                    rl_sql_table[id].name);
 }
 
-/* The row is in, so nothing that purged the name before is to be committed any more. */
+/* The row is in, so nothing that purged the name before is to be committed any more. It begins
+ * frozen, if a freeze has it. */
 static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *err)
 {
     rl_rows rows;
     rl_done done = {0};
     bool found = false;
-    RL_TRY(rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, NULL, &c->io, &found, &rows, err));
+    const rl_value name[] = {rl_text(c->name)};
+    RL_TRY(rl_query_one(c->conn, RL_SQL_RESOURCE_FLOOR, name, &c->io, &found, &rows, err));
     if (!found)
         return no_floor(c, err);
-    if (rows.cells[0].u64 == 0)
+    if (rows.cells[0].u64 == 0 && !*rows.cells[1].text)
         return ROWLOCK_OK;
-    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_u64(id)};
+    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_text(rows.cells[1].text), rl_u64(id)};
     return change_one(c, RL_SQL_RESOURCE_BEGIN_AT, values, &done, err);
 }
 

@@ -24,6 +24,7 @@ void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
     atomic_store(&held->deadline_us, deadline_of(held, sent_us, ttl_us));
     held->next_beat_us = sent_us + held->ttl_us / 3;
+    held->renewed_us = sent_us;
 }
 
 int64_t rl_held_next_look(const rl_held *held, int64_t now)
@@ -41,14 +42,23 @@ bool rl_held_over(rl_held *held)
     return deadline == 0;
 }
 
+static void note_gap(rl_held *held, int64_t sent_us)
+{
+    if (sent_us - held->renewed_us > held->gap_us)
+        held->gap_us = sent_us - held->renewed_us;
+    held->renewed_us = sent_us;
+}
+
 bool rl_held_prolong(rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
     int_fast64_t was = atomic_load(&held->deadline_us);
     held->next_beat_us = sent_us + held->ttl_us / 3;
     while (was && rl_now_us() < was)
         if (atomic_compare_exchange_weak(&held->deadline_us, &was,
-                                         deadline_of(held, sent_us, ttl_us)))
+                                         deadline_of(held, sent_us, ttl_us))) {
+            note_gap(held, sent_us);
             return true;
+        }
     return false;
 }
 

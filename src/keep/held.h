@@ -57,6 +57,8 @@ struct rl_held {
     int64_t ttl_us;
     int64_t long_at_us;          /* when on_long() is called, with the keeper's mutex; RL_NEVER */
     int64_t next_beat_us;        /* of the next renewal or ping */
+    int64_t renewed_us;          /* when the last one that was good was sent */
+    int64_t gap_us;              /* the longest time between two */
     _Atomic int64_t deadline_us; /* nobody else can have it before */
     atomic_bool lost;
     char reason[200];

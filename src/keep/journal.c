@@ -134,13 +134,13 @@ static bool add_total(rl_journal *journal, uint64_t identity, const rl_total *to
     rl_totals *totals = &journal->totals;
     /* Another server's ids are other names'. */
     if (totals->identity != identity) {
-        settle(journal, &journal->holds, totals->holds);
+        settle(journal, &journal->holds, totals->calls);
         rl_totals_free(totals);
         totals->identity = identity;
     }
     size_t before = totals->count;
     if (!rl_totals_add(totals, total)) {
-        give_up(journal, &journal->holds, total->holds);
+        give_up(journal, &journal->holds, rl_total_calls(total));
         return false;
     }
     if (before == 0)
@@ -155,7 +155,7 @@ bool rl_journal_count(rl_journal *journal, uint64_t identity, const rl_total *to
     if (journal->off)
         return false;
     pthread_mutex_lock(&journal->mutex);
-    journal->holds.added += total->holds;
+    journal->holds.added += rl_total_calls(total);
     bool wake = add_total(journal, identity, total);
     pthread_mutex_unlock(&journal->mutex);
     return wake;
@@ -354,7 +354,7 @@ static void put_totals_back(rl_journal *journal, const rl_totals *totals)
 {
     pthread_mutex_lock(&journal->mutex);
     if (journal->totals.count > 0 && journal->totals.identity != totals->identity)
-        settle(journal, &journal->holds, totals->holds);
+        settle(journal, &journal->holds, totals->calls);
     else
         for (size_t i = 0; i < totals->capacity; i++)
             if (totals->slots[i].id != 0)
@@ -367,7 +367,7 @@ static rowlock_status insert_totals(rl_pool *pool, const rl_totals *totals, cons
                                     rowlock_error *err)
 {
     RL_CLEANUP(rl_buffer_free) rl_buffer json = {0};
-    rl_totals_json(totals, &json);
+    rl_totals_json(totals, rl_now_us(), &json);
     if (json.failed)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     const rl_value values[] = {rl_text_n(json.text, json.length)};
@@ -388,7 +388,7 @@ static rowlock_status write_totals(rl_journal *journal, rl_pool *pool, const rl_
     if (status != ROWLOCK_OK && worth_keeping(status))
         put_totals_back(journal, &totals);
     else
-        settle_batch(journal, &journal->holds, totals.holds, status == ROWLOCK_OK);
+        settle_batch(journal, &journal->holds, totals.calls, status == ROWLOCK_OK);
     rl_totals_free(&totals);
     return status;
 }

@@ -39,6 +39,20 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The later one counts. */
+static void add_outcomes(rl_total *total, const rl_total *more)
+{
+    if (more->ok_at_us > total->ok_at_us) {
+        total->ok_at_us = more->ok_at_us;
+        total->ok_us = more->ok_us;
+    }
+    if (more->bad_at_us > total->bad_at_us) {
+        total->bad_at_us = more->bad_at_us;
+        total->bad_has_exit = more->bad_has_exit;
+        total->bad_exit = more->bad_exit;
+    }
+}
+
 bool rl_totals_add(rl_totals *totals, const rl_total *more)
 {
     rl_total *total = NULL;
@@ -48,7 +62,7 @@ bool rl_totals_add(rl_totals *totals, const rl_total *more)
         return false;
     total = find_slot(totals->slots, totals->capacity, more->id);
     totals->count += total->id == 0;
-    totals->holds += more->holds;
+    totals->calls += rl_total_calls(more);
     total->id = more->id;
     total->holds += more->holds;
     total->lost += more->lost;
@@ -57,6 +71,11 @@ bool rl_totals_add(rl_totals *totals, const rl_total *more)
     total->waited_most_us = greater(total->waited_most_us, more->waited_most_us);
     total->held_us += more->held_us;
     total->held_most_us = greater(total->held_most_us, more->held_most_us);
+    total->failed += more->failed;
+    total->refused += more->refused;
+    total->gap_us = greater(total->gap_us, more->gap_us);
+    total->gap_part = more->gap_part > total->gap_part ? more->gap_part : total->gap_part;
+    add_outcomes(total, more);
     return true;
 }
 
@@ -67,29 +86,43 @@ void rl_totals_free(rl_totals *totals)
     free(old);
 }
 
-static void total_json(rl_buffer *json, const rl_total *total)
+static void add_number(rl_buffer *json, int64_t value, bool absent)
 {
+    rl_buffer_puts(json, ",");
+    if (absent)
+        rl_buffer_puts(json, "null");
+    else
+        rl_json_i64(json, value);
+}
+
+static void total_json(rl_buffer *json, const rl_total *total, int64_t now_us)
+{
+    const uint64_t counts[] = {total->holds, total->lost, total->taken_over};
     const int64_t times[] = {total->waited_us, total->waited_most_us, total->held_us,
                              total->held_most_us};
     rl_buffer_puts(json, json->length ? ",[" : "[[");
     rl_json_u64(json, total->id);
-    rl_buffer_puts(json, ",");
-    rl_json_u64(json, total->holds);
-    rl_buffer_puts(json, ",");
-    rl_json_u64(json, total->lost);
-    rl_buffer_puts(json, ",");
-    rl_json_u64(json, total->taken_over);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         rl_buffer_puts(json, ",");
-        rl_json_i64(json, times[i]);
+        rl_json_u64(json, counts[i]);
     }
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        add_number(json, times[i], false);
+    add_number(json, (int64_t)total->failed, false);
+    add_number(json, (int64_t)total->refused, false);
+    add_number(json, now_us - total->ok_at_us, total->ok_at_us == 0);
+    add_number(json, total->ok_us, total->ok_at_us == 0);
+    add_number(json, now_us - total->bad_at_us, total->bad_at_us == 0);
+    add_number(json, total->bad_exit, !total->bad_has_exit);
+    add_number(json, total->gap_us, false);
+    add_number(json, (int64_t)total->gap_part, false);
     rl_buffer_puts(json, "]");
 }
 
-void rl_totals_json(const rl_totals *totals, rl_buffer *json)
+void rl_totals_json(const rl_totals *totals, int64_t now_us, rl_buffer *json)
 {
     for (size_t i = 0; i < totals->capacity; i++)
         if (totals->slots[i].id != 0)
-            total_json(json, &totals->slots[i]);
+            total_json(json, &totals->slots[i], now_us);
     rl_buffer_puts(json, "]");
 }

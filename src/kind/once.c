@@ -230,7 +230,10 @@ rowlock_status rl_once_begin(rowlock_hold *hold, const rl_budget *budget, const 
                    .result = result};
     if (rl_hold_lost(hold))
         return lease_lost(&b.o, err);
-    return until(&b.o, attempt_begin, &b, err);
+    RL_TRY(until(&b.o, attempt_begin, &b, err));
+    /* From now on the ledger says what came of it. */
+    rl_hold_no_work(hold);
+    return ROWLOCK_OK;
 }
 
 /* ------------------------------------------------------------------------------------- end */
@@ -282,5 +285,7 @@ rowlock_status rl_once_end(rowlock_hold *hold, const rl_budget *budget, bool don
                            rowlock_error *err)
 {
     ending e = {.o = once_of(hold, budget), .done = done, .exit_status = exit_status};
-    return until(&e.o, attempt_end, &e, err);
+    RL_TRY(until(&e.o, attempt_end, &e, err));
+    hold->outcome = done ? RL_SUCCESS : RL_FAILURE;
+    return ROWLOCK_OK;
 }

@@ -94,6 +94,7 @@ void rl_parts_give_back(rowlock_hold *whole)
         if (rl_part_held(part)) {
             rl_hold_end(part);
             part->at_least_us = 0;
+            rl_hold_no_work(part);
             (void)!release_part(part, RL_NOT_TRIED, &options, NULL);
         }
         rl_part_drop(whole, i);

@@ -125,6 +125,9 @@ static rowlock_status publish_over(rl_row_call *call, rl_lock *lock, rl_trace *t
         rl_resource_forget(client, lock->name);
         return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", lock->name);
     }
+    rl_hold_saw_frozen(call->hold, seen.frozen);
+    if (seen.frozen)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", lock->name);
     if (!rl_seen_held(&seen)) {
         call->patient = true;
         RL_TRY(renew_ticket(call, lock, err));
@@ -216,7 +219,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                                 : publish_row(now->call, now->lock, err);
     if (status == ROWLOCK_BUSY && now->call->patient && !was_patient)
         *hint_us = RL_AT_ONCE;
-    if (status == ROWLOCK_BUSY)
+    if (status == ROWLOCK_BUSY && !now->call->hold->frozen)
         rl_error_prefix(err,
                         "'%s' is fenced by a transaction of its last holder: ", now->lock->name);
     if (status == ROWLOCK_BUSY || status == ROWLOCK_OK) {

@@ -56,6 +56,8 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     case RL_VERDICT_HELD:
     case RL_VERDICT_COOLING:
         *hint_us = seen.left_us + 1000;
+        if (seen.frozen)
+            return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", name);
         return rl_fail(err, ROWLOCK_BUSY, "a lease on '%s' is %s for another %.3f s", name,
                        seen.verdict == RL_VERDICT_COOLING ? "cooling" : "held",
                        (double)seen.left_us / 1e6);

@@ -179,6 +179,7 @@ typedef struct slot_look {
     capacity name;
     unsigned rows;
     bool gone;         /* one that was purged since its id was learned */
+    bool frozen;       /* nobody gets one that is free */
     unsigned of_other; /* 1 + one that is of another kind; 0: none */
     unsigned expired;  /* likewise: its holder's time is over */
     uint64_t expired_version;
@@ -198,6 +199,8 @@ static void note_slot(slots_call *c, slot_look *seen, const rl_cell *cells)
         seen->gone = true;
     } else if (is(&cells[3], "WRONG_KIND")) {
         seen->of_other = place;
+    } else if (is(&cells[3], "FROZEN")) {
+        seen->frozen = true;
     } else if (is(&cells[3], "EXPIRED")) {
         seen->expired = place;
         seen->expired_version = cells[4].u64;
@@ -295,6 +298,7 @@ static rowlock_status decide(slots_call *c, const slot_look *seen, rowlock_error
                        "somebody stopped the statement that looks at "
                        "the slots");
     RL_TRY(is_current(c, &seen->name, err));
+    rl_hold_saw_frozen(c->taking.whole, seen->frozen);
     if (seen->of_other)
         return of_other_kind(c, seen->of_other - 1, err);
     if (c->free_count < c->units && seen->expired)

@@ -140,7 +140,8 @@ static const struct {
               {"once_run", false, 8, "resource_id,period_start"},
               {"quorum_member", false, 11, "id"},
               {"queue_item", false, 12, "id"},
-              {"queue_group", false, 12, "queue_id,group_key"}};
+              {"queue_group", false, 12, "queue_id,group_key"},
+              {"lock_freeze", false, 14, "id"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,

@@ -19,7 +19,7 @@
 
 /* ------------------------------------------- the table that is made from sql/ (cmake/embed.awk) */
 
-#define RL_SQL_MAX_VALUES 40 /* columns, or placeholders, of one statement */
+#define RL_SQL_MAX_VALUES 64 /* columns, or placeholders, of one statement */
 
 /* Bytes are of no character set. In statements that are sent as text alone: a name of the user's,
  * which is quoted; a word of the language, which is not. */

@@ -245,6 +245,8 @@ complete_here() {
             example=${example//db[1-3]/127.0.0.1}
             PATH="$PWD/bin:$PATH" timeout 3 sh -c "$example" </dev/null >said 2>&1 || status=$?
             echo "$example: $status: $(head -n 1 said)"
+            # (3: check, which cannot look.)
+            [ "$topic$status" != check3 ] || continue
             case $status in 0 | 1 | 69 | 124) ;; *) false ;; esac
         done <examples
     done

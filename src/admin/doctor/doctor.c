@@ -243,6 +243,14 @@ static void check_waiters(rl_doctor *d)
             "who waits is hidden from this user");
 }
 
+/* Who may not read the totals is not told. */
+static void check_gaps(rl_doctor *d)
+{
+    unsigned told = 0;
+    rowlock_status ignored = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_GAPS, NULL, &told, NULL);
+    (void)ignored;
+}
+
 /* ------------------------------------------- procedures, and the event that sweeps */
 
 static void check_procedures(rl_doctor *d)
@@ -411,6 +419,7 @@ static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *e
         rl_doctor_try_statements(d, rl_doctor_check_rights(d, false));
         check_queues(d);
         check_waiters(d);
+        check_gaps(d);
         check_procedures(d);
         check_event(d);
         check_quorum(d);

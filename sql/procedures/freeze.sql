@@ -1,0 +1,113 @@
+-- Freezes: what src/admin/freeze.c does, by the same statements. A pattern is a name, or what names begin with and a `*`.
+
+-- Nobody gets the locks for so many seconds, NULL: until they are thawed. Who holds one keeps it. The reason may be NULL.
+CREATE PROCEDURE rowlock_freeze(IN p_pattern LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                IN p_seconds DECIMAL(40, 6),
+                                IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_prefix, v_found BOOLEAN;
+    CALL rl_freeze_pattern(p_pattern, v_begin, v_prefix);
+    IF p_seconds <= 0 OR p_seconds > 315360000 THEN
+        CALL rl_signal('RLINV', p_pattern, CONCAT('the time for which %s is to be frozen is ', p_seconds + 0e0,
+                                                  ' s; give more than 0, at most 10 years, or NULL'));
+    END IF;
+    CALL rl_alone('freezing', p_pattern);
+    CALL rl_writable_for(p_pattern);
+    CALL rl_freeze_change(p_pattern, v_begin, v_prefix, FALSE, COALESCE(CEIL(p_seconds * 1000000), 0), p_reason, v_found);
+END;
+
+CREATE PROCEDURE rowlock_thaw(IN p_pattern LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_prefix, v_found BOOLEAN;
+    CALL rl_freeze_pattern(p_pattern, v_begin, v_prefix);
+    CALL rl_alone('thawing', p_pattern);
+    CALL rl_writable_for(p_pattern);
+    CALL rl_freeze_change(p_pattern, v_begin, v_prefix, TRUE, 0, NULL, v_found);
+    IF NOT v_found THEN
+        CALL rl_signal('RLNOF', p_pattern, '%s is not frozen by that pattern; look at its spelling');
+    END IF;
+END;
+
+CREATE PROCEDURE rl_freeze_pattern(IN p_pattern LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                   OUT p_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_prefix BOOLEAN)
+BEGIN
+    SET p_prefix = COALESCE(RIGHT(p_pattern, 1) = '*', FALSE);
+    IF p_prefix AND CHAR_LENGTH(p_pattern) <= 256 THEN
+        SET p_begin = LEFT(p_pattern, CHAR_LENGTH(p_pattern) - 1);
+        -- (What it ends with does not matter.)
+        CALL rl_name_check(CONCAT(LEFT(p_begin, 254), 'x'));
+    ELSE
+        CALL rl_name_check(p_pattern);
+        SET p_begin = p_pattern;
+    END IF;
+END;
+
+CREATE PROCEDURE rl_freeze_change(IN p_pattern VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                  IN p_prefix BOOLEAN, IN p_thaws BOOLEAN, IN p_for_us BIGINT UNSIGNED,
+                                  IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_found BOOLEAN)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE v_prefix BOOLEAN;
+    DECLARE v_until VARCHAR(32) CHARACTER SET ascii;
+    DECLARE v_over BOOLEAN DEFAULT FALSE;
+    DECLARE v_reason VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT LEFT(REGEXP_REPLACE(COALESCE(p_reason, ''), '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]', '?'), 250);
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
+    DECLARE v_last BIGINT UNSIGNED DEFAULT LAST_INSERT_ID();
+    DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
+    DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
+    DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
+    DECLARE freezes CURSOR FOR
+        SELECT pattern, is_prefix, CAST(until_at AS CHAR) FROM lock_freeze WHERE id <> 1 AND until_at > v_now;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_over = TRUE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
+        SET v_last = LAST_INSERT_ID(v_last);
+        RESIGNAL;
+    END;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
+        SET v_last = LAST_INSERT_ID(v_last);
+        CALL rl_signal('RLBSY', p_pattern, 'a lock of %s is in use by a transaction; try again later');
+    END;
+    SET sql_safe_updates = FALSE, unique_checks = TRUE, sql_big_selects = TRUE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    {{freeze_lock()}} INTO v_id;
+    CALL rl_now(v_now);
+    IF p_thaws THEN
+        {{freeze_end(begin = p_begin, is_prefix = p_prefix, now = v_now)}};
+        SET p_found = ROW_COUNT() > 0;
+    ELSE
+        {{freeze_put(begin = p_begin, is_prefix = p_prefix, label = v_label, reason = v_reason, until_us = 0,
+                     for_us = p_for_us, now = v_now)}};
+        SET p_found = TRUE;
+    END IF;
+    {{freeze_thaw(begin = p_begin, is_prefix = p_prefix)}};
+    SET v_over = FALSE;
+    OPEN freezes;
+    mark: LOOP
+        FETCH freezes INTO v_begin, v_prefix, v_until;
+        IF v_over THEN
+            LEAVE mark;
+        END IF;
+        {{freeze_mark(until = v_until, begin = v_begin, is_prefix = v_prefix)}};
+    END LOOP;
+    CLOSE freezes;
+    IF p_found THEN
+        CALL rl_event(p_pattern, 'optimistic', IF(p_thaws, 'thawed', 'frozen'), 0, '', v_label, v_now, NULL, NULL, v_reason);
+    END IF;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
+    SET v_last = LAST_INSERT_ID(v_last);
+END;

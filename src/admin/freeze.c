@@ -1,0 +1,254 @@
+/*
+ * Freezes: nobody gets the names that a pattern has, until it is thawed or its time is over. What
+ * is frozen is written into the names' own rows, where whoever takes one looks anyway; the patterns
+ * are kept for names that are made later (sql/freeze.sql). One transaction: done again after a lost
+ * reply it is the same.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/admin.h"
+#include "engine/hold.h"
+#include "engine/kind.h"
+#include "stmt/session.h"
+
+enum { TRIES = 5 };
+
+typedef struct freezing {
+    rowlock_client *client;
+    const rowlock_freeze_options *options;
+    bool thaws;
+    bool found; /* thaw: there was such a freeze */
+    rl_budget budget;
+    rl_conn *conn;
+    rl_io io;
+} freezing;
+
+static const char *begin_of(const rowlock_freeze_options *options)
+{
+    return options->name ? options->name : options->prefix;
+}
+
+/* "billing/" and a star, as it is written */
+static void name_pattern(const rowlock_freeze_options *options, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s", begin_of(options), options->name ? "" : "*");
+}
+
+/* ------------------------------------------------------------------------------- list */
+
+static rowlock_status add_frozen(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    rl_list *list = data;
+    rowlock_frozen *frozen = rl_list_add(list, err);
+    if (!frozen)
+        return ROWLOCK_SYSTEM;
+    *frozen = (rowlock_frozen){.text = rl_list_keep(list, &cells[0]),
+                               .is_prefix = cells[1].u64 != 0,
+                               .by = rl_list_keep(list, &cells[2]),
+                               .reason = rl_list_keep(list, &cells[3]),
+                               .frozen_at = rl_list_keep(list, &cells[4]),
+                               .until_at = rl_list_keep(list, &cells[5]),
+                               .since_ms = cells[6].i64 / 1000,
+                               .left_ms = cells[7].i64 < 0 ? -1 : cells[7].i64 / 1000};
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_freezes_get(rowlock_client *client, rowlock_freezes **out, rowlock_error *err)
+{
+    rowlock_freezes *freezes = rl_list_new(client, sizeof *freezes, sizeof(rowlock_frozen), err);
+    if (!freezes)
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = rl_list_read(&freezes->all, RL_SQL_FREEZE_LIST, NULL, add_frozen, err);
+    if (status == ROWLOCK_OK)
+        *out = freezes;
+    else
+        rl_list_free(freezes);
+    return rl_no_effect(status, err);
+}
+
+/* -------------------------------------------------------------------- in a transaction */
+
+static rowlock_status change_freeze(freezing *f, rowlock_error *err)
+{
+    const rowlock_freeze_options *options = f->options;
+    const rl_value put[] = {
+        rl_text(begin_of(options)),          rl_u64(!options->name),
+        rl_text(f->client->label),           rl_text(options->reason),
+        rl_u64((uint64_t)options->until_us), rl_u64((uint64_t)options->for_ms * 1000)};
+    rl_done done = {0};
+    RL_TRY(f->thaws ? rl_run(f->conn, RL_SQL_FREEZE_END, put, &f->io, &done, err)
+                    : rl_run(f->conn, RL_SQL_FREEZE_PUT, put, &f->io, &done, err));
+    if (!f->thaws && done.rows == 0)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the statement was stopped by somebody");
+    f->found = f->found || done.rows > 0;
+    return ROWLOCK_OK;
+}
+
+/* Rows are read whole before the next statement runs. */
+typedef struct pattern {
+    char begin[ROWLOCK_NAME_MAX * 4 + 1];
+    char until[32];
+    uint64_t is_prefix;
+} pattern;
+
+/* The names of that freeze anew. */
+static rowlock_status mark(const freezing *f, const pattern *its, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(its->until), rl_text(its->begin), rl_u64(its->is_prefix)};
+    return rl_run(f->conn, RL_SQL_FREEZE_MARK, values, &f->io, NULL, err);
+}
+
+static rowlock_status mark_all(const freezing *f, rowlock_error *err)
+{
+    pattern *list = NULL;
+    size_t count = 0;
+    size_t capacity = 0;
+    rl_rows rows;
+    rowlock_status status = rl_query(f->conn, RL_SQL_FREEZE_LIST, NULL, &f->io, &rows, err);
+    while (status == ROWLOCK_OK && rl_next(&rows)) {
+        void *items = list;
+        if (!rl_array_grow(&items, count, &capacity, sizeof *list)) {
+            status = rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+            break;
+        }
+        list = items;
+        snprintf(list[count].begin, sizeof list->begin, "%s", rows.cells[0].text);
+        snprintf(list[count].until, sizeof list->until, "%s", rows.cells[5].text);
+        list[count++].is_prefix = rows.cells[1].u64;
+    }
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
+        status = mark(f, &list[i], err);
+    free(list);
+    return status;
+}
+
+static rowlock_status change_all(freezing *f, rowlock_error *err)
+{
+    const rl_value its[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    uint64_t id = 0;
+    RL_TRY(rl_query_number(f->conn, RL_SQL_FREEZE_LOCK, NULL, &f->io, &id, err));
+    if (id != 1)
+        return rl_fail(err, ROWLOCK_DAMAGED, "the table lock_freeze has lost its first row");
+    RL_TRY(change_freeze(f, err));
+    RL_TRY(rl_run(f->conn, RL_SQL_FREEZE_THAW, its, &f->io, NULL, err));
+    return mark_all(f, err);
+}
+
+/* Nothing is prepared in a transaction (docs/notes/data.md). */
+static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
+{
+    const rl_sql_id needed[] = {RL_SQL_FREEZE_LOCK,
+                                f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
+                                RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST, RL_SQL_FREEZE_MARK};
+    RL_TRY(rl_no_effect(
+        rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));
+    rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
+    if (status == ROWLOCK_OK)
+        status = change_all(f, err);
+    if (status == ROWLOCK_OK)
+        return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &f->io, err);
+    if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &f->io, NULL) != ROWLOCK_OK)
+        f->conn->broken = true;
+    return rl_no_effect(status, err);
+}
+
+static rowlock_status change_once(freezing *f, rowlock_error *err)
+{
+    rl_pool *pool = &f->client->pool;
+    f->io = rl_budget_change_io(&f->budget, false);
+    RL_TRY(rl_pool_take(pool, NULL, &f->io, &f->conn, err));
+    rowlock_status status = change_in_transaction(f, err);
+    if (status != ROWLOCK_OK && rl_in_transaction(f->conn->mysql))
+        f->conn->broken = true;
+    rl_pool_give(pool, f->conn);
+    return status;
+}
+
+static rowlock_status change(freezing *f, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    bool unsure = false;
+    for (int i = 0; i < TRIES; i++) {
+        status = change_once(f, err);
+        unsure = unsure || status == ROWLOCK_UNKNOWN;
+        if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
+            status != ROWLOCK_DEADLOCK)
+            break;
+    }
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "a transaction that fenced one of these locks is still open; nothing was "
+                       "changed");
+    if (status == ROWLOCK_OK || !unsure)
+        return status;
+    if (err)
+        err->status = ROWLOCK_UNKNOWN;
+    return ROWLOCK_UNKNOWN;
+}
+
+/* ------------------------------------------------------------------------- altogether */
+
+static void record(const freezing *f)
+{
+    char name[ROWLOCK_NAME_MAX * 4 + 2];
+    char detail[RL_DETAIL_MAX];
+    name_pattern(f->options, name, sizeof name);
+    snprintf(detail, sizeof detail, "%s", f->options->reason);
+    const rl_event event = {.name = name,
+                            .kind = RL_KIND_LEASE,
+                            .event = f->thaws ? "thawed" : "frozen",
+                            .owner = "",
+                            .label = f->client->label,
+                            .waited_ms = RL_UNKNOWN_MS,
+                            .held_ms = RL_UNKNOWN_MS,
+                            .detail = detail};
+    rl_client_record(f->client, &event);
+}
+
+static void keep_count(void *data, const rl_cell *cells)
+{
+    rowlock_freeze_result *result = data;
+    result->names = cells[0].u64;
+    result->held = cells[1].u64;
+}
+
+static rowlock_status count(const freezing *f, rowlock_freeze_result *result, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    bool found = false;
+    *result = (rowlock_freeze_result){.names = 0};
+    return rl_client_read(f->client, &f->budget, RL_SQL_FREEZE_COUNT, values, keep_count, result,
+                          &found, err);
+}
+
+static freezing freezing_of(rowlock_client *client, const rowlock_freeze_options *options)
+{
+    return (freezing){.client = client,
+                      .options = options,
+                      .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL)};
+}
+
+rowlock_status rl_freeze(rowlock_client *client, const rowlock_freeze_options *options,
+                         rowlock_freeze_result *result, rowlock_error *err)
+{
+    freezing f = freezing_of(client, options);
+    RL_TRY(change(&f, err));
+    record(&f);
+    return count(&f, result, err);
+}
+
+rowlock_status rl_thaw(rowlock_client *client, const rowlock_freeze_options *options,
+                       rowlock_error *err)
+{
+    freezing f = freezing_of(client, options);
+    f.thaws = true;
+    RL_TRY(change(&f, err));
+    if (!f.found)
+        return rl_fail(err, ROWLOCK_NOT_FOUND,
+                       "'%s%s' is not frozen by that pattern (`rowlock freeze` lists what is)",
+                       begin_of(options), options->name ? "" : "*");
+    record(&f);
+    return ROWLOCK_OK;
+}

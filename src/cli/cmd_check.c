@@ -1,0 +1,415 @@
+/*
+ * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one line first,
+ * and behind its "|" performance data; the exit status is 0 to 3.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "locks.h"
+#include "table.h"
+
+enum {
+    OPERANDS_MOST = 1000,
+    NAMES_IN_LINE = 3,  /* of those that are not well, in the first line */
+    NAMES_IN_DATA = 100 /* in the performance data */
+};
+
+/* The exit statuses, too. */
+typedef enum verdict { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN } verdict;
+
+static const char *const words[] = {
+    [CHECK_OK] = "OK",
+    [CHECK_WARNING] = "WARNING",
+    [CHECK_CRITICAL] = "CRITICAL",
+    [CHECK_UNKNOWN] = "UNKNOWN",
+};
+
+typedef struct checking {
+    cli_context context;
+    int64_t max_age_ms; /* 0: not asked for */
+    int64_t max_held_ms;
+    bool failed;
+} checking;
+
+/* What is known of one name; of one with slots, of all its slots together. */
+typedef struct job {
+    const char *name; /* or the pattern that no name matches */
+    uint64_t holds;
+    int64_t succeeded_ms; /* since then; -1: it has not */
+    int64_t took_us;
+    int64_t failed_ms;
+    bool has_exit_status;
+    int exit_status;
+    int64_t held_ms; /* -1: it is not held */
+    const char *holder;
+    bool expired;             /* its holder's time is over */
+    const char *period_state; /* of its newest one */
+    verdict verdict;
+    char text[400]; /* "has not succeeded for 26h05m" */
+} job;
+
+typedef struct jobs {
+    job *list;
+    size_t count;
+    cli_locks *locks; /* what was read */
+    size_t locks_count;
+    cli_pattern *which; /* of each operand */
+} jobs;
+
+/* ----------------------------------------------------------------- reading */
+
+static void add_outcomes(job *to, const rowlock_totals *totals)
+{
+    to->holds += totals->holds;
+    if (totals->succeeded_ms >= 0 &&
+        (to->succeeded_ms < 0 || totals->succeeded_ms < to->succeeded_ms)) {
+        to->succeeded_ms = totals->succeeded_ms;
+        to->took_us = totals->succeeded_held_us;
+    }
+    if (totals->failed_ms >= 0 && (to->failed_ms < 0 || totals->failed_ms < to->failed_ms)) {
+        to->failed_ms = totals->failed_ms;
+        to->has_exit_status = totals->failed_has_exit_status;
+        to->exit_status = totals->failed_exit_status;
+    }
+}
+
+static void add_lock(job *to, const rowlock_info *info)
+{
+    to->expired = to->expired || info->state == ROWLOCK_EXPIRED;
+    if (info->held_ms > to->held_ms) {
+        to->held_ms = info->held_ms;
+        to->holder = info->owner_label;
+    }
+    if (*info->period_state)
+        to->period_state = info->period_state;
+    add_outcomes(to, &info->totals);
+}
+
+static job *add_job(jobs *all, const char *name)
+{
+    all->list = cli_need(reallocarray(all->list, all->count + 1, sizeof *all->list));
+    all->list[all->count] = (job){.name = name,
+                                  .succeeded_ms = -1,
+                                  .took_us = -1,
+                                  .failed_ms = -1,
+                                  .held_ms = -1,
+                                  .holder = "",
+                                  .period_state = ""};
+    return &all->list[all->count++];
+}
+
+/* A latch or a barrier is nobody's work. */
+static bool is_work(const rowlock_info *info)
+{
+    return info->kind != ROWLOCK_KIND_LATCH && info->kind != ROWLOCK_KIND_BARRIER;
+}
+
+static cli_locks *new_locks(jobs *all)
+{
+    all->locks = cli_need(reallocarray(all->locks, all->locks_count + 1, sizeof *all->locks));
+    all->locks[all->locks_count] = (cli_locks){0};
+    return &all->locks[all->locks_count++];
+}
+
+/* A slot is a lock of its own, NAME#0. */
+static bool is_slot_of(const char *name, const char *slot)
+{
+    const size_t length = strlen(name);
+    return strncmp(slot, name, length) == 0 && slot[length] == '#' && slot[length + 1] &&
+           slot[length + 1 + strspn(slot + length + 1, "0123456789")] == '\0';
+}
+
+static rowlock_status read_slots(jobs *all, rowlock_client *client, job *its, rowlock_error *err)
+{
+    cli_locks *locks = new_locks(all);
+    char prefix[ROWLOCK_NAME_MAX * 4 + 2];
+    snprintf(prefix, sizeof prefix, "%s#", its->name);
+    rowlock_status status = cli_locks_read(client, prefix, true, locks, err);
+    for (size_t i = 0; status == ROWLOCK_OK && i < locks->count; i++)
+        if (is_slot_of(its->name, locks->at[i]->name))
+            add_lock(its, locks->at[i]);
+    return status;
+}
+
+static rowlock_status read_name(jobs *all, rowlock_client *client, const char *name,
+                                rowlock_error *err)
+{
+    cli_locks *locks = new_locks(all);
+    rowlock_status status = cli_locks_read_one(client, name, locks, err);
+    if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
+        return status;
+    job *its = add_job(all, name);
+    if (locks->count == 0)
+        return ROWLOCK_OK;
+    add_lock(its, locks->at[0]);
+    return locks->at[0]->slots > 0 ? read_slots(all, client, its, err) : ROWLOCK_OK;
+}
+
+/* `operand`: what it was given as; NULL: all names are meant. */
+static rowlock_status read_many(jobs *all, rowlock_client *client, const char *prefix,
+                                const char *operand, rowlock_error *err)
+{
+    cli_locks *locks = new_locks(all);
+    const size_t before = all->count;
+    rowlock_status status = cli_locks_read(client, prefix, true, locks, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    for (size_t i = 0; i < locks->count; i++)
+        if (is_work(locks->at[i]) && locks->at[i]->slots == 0)
+            add_lock(add_job(all, locks->at[i]->name), locks->at[i]);
+    if (operand && all->count == before)
+        add_job(all, operand);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status read_jobs(const checking *self, rowlock_client *client, jobs *all,
+                                rowlock_error *err)
+{
+    const size_t count = (size_t)self->context.operand_count;
+    rowlock_status status = ROWLOCK_OK;
+    all->which = cli_need(calloc(count + 1, sizeof *all->which));
+    for (size_t i = 0; i < count && status == ROWLOCK_OK; i++) {
+        cli_pattern *which = &all->which[i];
+        cli_pattern_of(self->context.operands[i], which);
+        if (which->name)
+            status = read_name(all, client, which->name, err);
+        else
+            status = read_many(all, client, which->prefix, self->context.operands[i], err);
+    }
+    if (count == 0)
+        status = read_many(all, client, NULL, NULL, err);
+    return status;
+}
+
+/* ----------------------------------------------------------------- judging */
+
+static void find(job *its, verdict how, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
+static void find(job *its, verdict how, const char *format, ...)
+{
+    va_list args;
+    size_t used = how > its->verdict ? 0 : strlen(its->text);
+    if (how < its->verdict)
+        return;
+    its->verdict = how;
+    if (used > 0 && used + 2 < sizeof its->text)
+        used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
+    va_start(args, format);
+    vsnprintf(its->text + used, sizeof its->text - used, format, args);
+    va_end(args);
+}
+
+static void judge_age(job *its, int64_t max_ms)
+{
+    char age[CLI_HUMANE];
+    if (its->succeeded_ms > max_ms)
+        find(its, CHECK_CRITICAL, "has not succeeded for %s",
+             cli_humane(its->succeeded_ms, age, sizeof age));
+    /* It may be at its first run. */
+    else if (its->succeeded_ms < 0 && (its->holds > 0 || its->held_ms > max_ms))
+        find(its, CHECK_CRITICAL, "has never succeeded");
+}
+
+static void judge_failure(job *its)
+{
+    char age[CLI_HUMANE];
+    const bool period_failed =
+        strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
+    const bool newer =
+        its->failed_ms >= 0 && (its->succeeded_ms < 0 || its->failed_ms < its->succeeded_ms);
+    if (newer && its->has_exit_status)
+        find(its, CHECK_CRITICAL, "failed %s ago (exit status %d)",
+             cli_humane(its->failed_ms, age, sizeof age), its->exit_status);
+    else if (newer)
+        find(its, CHECK_CRITICAL, "failed %s ago", cli_humane(its->failed_ms, age, sizeof age));
+    else if (period_failed)
+        find(its, CHECK_CRITICAL, "its period has %s", its->period_state);
+}
+
+static void judge_hold(job *its, int64_t max_ms)
+{
+    char held[CLI_HUMANE];
+    if (its->held_ms > max_ms)
+        find(its, CHECK_WARNING, "is held for %s by %s",
+             cli_humane(its->held_ms, held, sizeof held), its->holder);
+}
+
+static void tell_fine(job *its)
+{
+    char age[CLI_HUMANE];
+    char took[CLI_HUMANE];
+    if (its->succeeded_ms >= 0)
+        find(its, CHECK_OK, "succeeded %s ago%s%s", cli_humane(its->succeeded_ms, age, sizeof age),
+             its->took_us >= 0 ? ", took " : "",
+             its->took_us >= 0 ? cli_humane(its->took_us / 1000, took, sizeof took) : "");
+    if (its->held_ms >= 0)
+        find(its, CHECK_OK, "is held for %s", cli_humane(its->held_ms, age, sizeof age));
+    if (!*its->text)
+        find(its, CHECK_OK, "is free");
+}
+
+static void judge(const checking *self, job *its)
+{
+    const bool ran =
+        its->holds > 0 || its->succeeded_ms >= 0 || its->held_ms >= 0 || *its->period_state != '\0';
+    if (self->context.operand_count > 0 && !ran)
+        find(its, CHECK_CRITICAL, "never ran");
+    else if (self->max_age_ms)
+        judge_age(its, self->max_age_ms);
+    if (self->failed)
+        judge_failure(its);
+    if (self->max_held_ms)
+        judge_hold(its, self->max_held_ms);
+    if (its->expired)
+        find(its, CHECK_WARNING, "has a holder whose time is over");
+    tell_fine(its);
+}
+
+static int worst_first(const void *a, const void *b)
+{
+    const job *one = a;
+    const job *other = b;
+    if (one->verdict != other->verdict)
+        return one->verdict > other->verdict ? -1 : 1;
+    return strcmp(one->name, other->name);
+}
+
+/* ----------------------------------------------------------------- telling */
+
+/* In the first line a "|" begins the performance data. */
+static void put_text(const char *text)
+{
+    char *printable = cli_need(cli_printable(text));
+    for (char *at = printable; (at = strchr(at, '|'));)
+        *at = '/';
+    fputs(printable, stdout);
+    free(printable);
+}
+
+/* 'nightly_age'=93900.000s;;93600.000;0 */
+static void put_datum(const char *name, const char *what, int64_t ms, int64_t warn_ms,
+                      int64_t crit_ms)
+{
+    char *printable = cli_need(cli_printable(name));
+    if (ms >= 0) {
+        fputs(" '", stdout);
+        for (const char *at = printable; *at; at++)
+            fputs(*at == '\'' ? "''" : (char[]){*at == '=' || *at == '|' ? '_' : *at, 0}, stdout);
+        printf("_%s'=%" PRId64 ".%03ds;", what, ms / 1000, (int)(ms % 1000));
+        if (warn_ms)
+            printf("%" PRId64 ".%03d", warn_ms / 1000, (int)(warn_ms % 1000));
+        putchar(';');
+        if (crit_ms)
+            printf("%" PRId64 ".%03d", crit_ms / 1000, (int)(crit_ms % 1000));
+        fputs(";0", stdout);
+    }
+    free(printable);
+}
+
+static void print_data(const checking *self, const jobs *all)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < all->count; i++)
+        held += all->list[i].held_ms >= 0;
+    printf(" | names=%zu;;;0 held=%zu;;;0", all->count, held);
+    for (size_t i = 0; i < all->count && i < NAMES_IN_DATA; i++) {
+        const job *its = &all->list[i];
+        put_datum(its->name, "age", its->succeeded_ms, 0, self->max_age_ms);
+        put_datum(its->name, "took", its->took_us < 0 ? -1 : its->took_us / 1000, 0, 0);
+        put_datum(its->name, "held", its->held_ms, self->max_held_ms, 0);
+    }
+    putchar('\n');
+}
+
+static verdict print_all(const checking *self, jobs *all)
+{
+    size_t told = 0;
+    size_t fine = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        judge(self, &all->list[i]);
+        fine += all->list[i].verdict == CHECK_OK;
+    }
+    if (all->count > 1)
+        qsort(all->list, all->count, sizeof *all->list, worst_first);
+    const verdict worst = all->count > 0 ? all->list[0].verdict : CHECK_OK;
+    const size_t bad = all->count - fine;
+    printf("ROWLOCK %s - ", words[worst]);
+    for (; told < all->count && told < NAMES_IN_LINE && (told == 0 || told < bad); told++) {
+        fputs(told > 0 ? "; " : "", stdout);
+        put_text(all->list[told].name);
+        putchar(' ');
+        put_text(all->list[told].text);
+    }
+    if (bad > told)
+        printf("; %zu more not well", bad - told);
+    if (all->count == 0)
+        fputs("no name was used yet", stdout);
+    else if (bad > 0 && fine > 0)
+        printf("; %zu fine", fine);
+    else if (bad == 0 && fine > 1)
+        printf("; %zu more fine", fine - 1);
+    print_data(self, all);
+    for (size_t i = 0; all->count > 1 && i < all->count; i++)
+        cli_line("%s: %s %s", words[all->list[i].verdict], all->list[i].name, all->list[i].text);
+    return worst;
+}
+
+static void free_jobs(jobs *all)
+{
+    for (size_t i = 0; i < all->locks_count; i++)
+        cli_locks_free(&all->locks[i]);
+    free(all->locks);
+    free(all->list);
+    free(all->which);
+}
+
+static int check_all(void *into)
+{
+    const checking *self = into;
+    jobs all = {0};
+    rowlock_error err;
+    int exit_status = CHECK_UNKNOWN;
+    rowlock_client *client = cli_open(&self->context, &exit_status);
+    if (!client)
+        return CHECK_UNKNOWN;
+    rowlock_status status = read_jobs(self, client, &all, &err);
+    rowlock_client_close(client);
+    if (status == ROWLOCK_OK)
+        exit_status = (int)print_all(self, &all);
+    else
+        cli_fail(&err);
+    free_jobs(&all);
+    return exit_status;
+}
+
+/* A monitoring system shows what is on stdout. */
+static int tell_unknown(int exit_status)
+{
+    if (exit_status <= CHECK_CRITICAL)
+        return exit_status;
+    cli_line("ROWLOCK UNKNOWN - %s", cli_failure()->message);
+    return CHECK_UNKNOWN;
+}
+
+static const cli_option options[] = {
+    {0, "max-age", CLI_DURATION, CLI_AT(checking, max_age_ms), .least = 1,
+     .wants = "is more than 0: 26h"},
+    {0, "max-held", CLI_DURATION, CLI_AT(checking, max_held_ms), .least = 1,
+     .wants = "is more than 0: 2h"},
+    {0, "failed", CLI_FLAG, CLI_AT(checking, failed)},
+    {0},
+};
+
+const cli_command cli_check = {
+    .help = cli_help_check,
+    .options = options,
+    .into = CLI_INTO(checking),
+    .most = OPERANDS_MOST,
+    .operands = "so many NAMEs",
+    .run = check_all,
+    .on_end = tell_unknown,
+};

@@ -1,0 +1,79 @@
+# rowlock top: live on a terminal, once elsewhere.
+
+bats_require_minimum_version 1.5.0
+
+load helpers
+load run_helpers
+
+# holds NAME: for the test's time.
+holds() {
+    background run "$1" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    poll test -e held
+}
+
+# on_screen STEP... -- OPTION...: what top did on a terminal; its exit status.
+on_screen() {
+    local steps=()
+    while [ "$1" != -- ]; do
+        steps+=("$1")
+        shift
+    done
+    shift
+    python3 "$BATS_TEST_DIRNAME/terminal.py" "${steps[@]}" -- \
+        "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" top "$@" >screen
+}
+
+@test "top: under a pipe once, and as JSON" {
+    works rl top
+    [ -z "$output" ]
+    holds "$L"
+    rl_exec run "$L" -- true 3>&- &
+    waiter=$!
+    # In the queue, which the look sees.
+    waits() { rl top --json | json '.[0].waiting == 1'; }
+    poll waits
+    rl top | grep -qE "^NAME +STATE +HELD +WAIT +HOLDER$"
+    rl top | grep -qE "^$L +held +[0-9.]+m?s +1 +.* sh$"
+    rl top --json | json 'length == 1 and (.[0] | .state == "held" and .held_ms > 0 and (.holder | endswith(" sh")))'
+    touch let_go
+    ends_with 0
+    wait "$waiter"
+}
+
+@test "top: on a terminal it shows what changes, takes keys, and leaves the terminal as it was" {
+    on_screen 'wait:no lock is held' type:n 'wait:name\*' "until:$ROWLOCK --defaults-file=$TEST_OPTIONS -D $TEST_SCHEMA run --leave-children first -- true" \
+        type:q -- --interval=200ms
+    grep -q $'\e\\[?1049h' screen
+    grep -q $'\e\\[?1049l' screen
+    holds "$L"
+    on_screen "wait:held 1  waiting 0" "wait:$L +held" type:w 'wait:waiting\*' type:r 'wait:rate\*' type:o 'wait:oldest\*' \
+        "until:touch $D/let_go" 'wait:no lock is held' type:q -- --interval=200ms
+    ends_with 0
+    # CTRL-C is an end like q.
+    on_screen 'wait:no lock' 'type:\x03' --
+    grep -q $'\e\\[?25h' screen
+}
+
+@test "top: a server that goes away is said, and what was seen stays" {
+    misused "*--interval*" rl top --interval=10ms
+    fails 69 "*" "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root top
+}
+
+@test "top: fits 60 columns and 6 lines" {
+    jobs=()
+    for i in 1 2 3; do
+        rl_exec run "a lock with a name that is much too long for so narrow a screen, $i" -- \
+            sh -c 'until [ -e let_go ]; do sleep 0.05; done' 3>&- &
+        jobs+=($!)
+    done
+    three() { [ "$(rl top --json | jq length)" = 3 ]; }
+    poll three
+    python3 "$BATS_TEST_DIRNAME/terminal.py" 'wait:oldest' 'wait:held 3 ' type:q -- \
+        bash -c 'stty cols 60 rows 6; exec "$@"' - "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" top --interval=100ms >screen
+    touch let_go
+    wait "${jobs[@]}"
+    # The last screen that was drawn whole.
+    tr -d '\r' <screen | sed 's/\x1b\[H/\n/g; s/\x1b\[[0-9;?]*[a-zA-Z]//g' >plain
+    awk 'length > 59 { print; bad = 1 } END { exit bad }' plain
+    grep -qE '^a lock with .* held ' plain
+}

@@ -1,0 +1,236 @@
+/* Nobody gets what is frozen; who has it goes on. */
+#include "conformance/clients.h"
+
+static rowlock_freeze_options of_name(const char *name)
+{
+    return (rowlock_freeze_options){.name = name, .reason = "a test"};
+}
+
+static void freeze(const char *name)
+{
+    const rowlock_freeze_options options = of_name(name);
+    WANT(OK, rowlock_freeze(other, &options, NULL, &ts_err));
+}
+
+static void thaw(const char *name)
+{
+    const rowlock_freeze_options options = of_name(name);
+    WANT(OK, rowlock_thaw(other, &options, &ts_err));
+}
+
+static rowlock_status try_it(rowlock_client *its, const char *name,
+                             const rowlock_acquire_options *options)
+{
+    rowlock_hold *hold = NULL;
+    rowlock_status status = rowlock_acquire(its, name, options, &hold, &ts_err);
+    if (status == ROWLOCK_OK)
+        WANT(OK, rowlock_release(hold, NULL));
+    return status;
+}
+
+TS_BOTH(test_a_holder_goes_on_and_nobody_else_gets_it)
+{
+    const char *name = ts_name("held");
+    const rowlock_acquire_options once = {.mode = mode, .ttl_ms = TS_KEPT_TTL};
+    const rowlock_acquire_options soon = {.mode = mode, .ttl_ms = TS_KEPT_TTL, .wait_ms = 300};
+    rowlock_freeze_result result;
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    const rowlock_freeze_options options = of_name(name);
+    WANT(OK, rowlock_freeze(other, &options, &result, &ts_err));
+    assert_int_equal(result.names, 1);
+    assert_int_equal(result.held, 1);
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(FROZEN, try_it(other, name, &once));
+    WANT(FROZEN, try_it(client, name, &soon));
+    thaw(name);
+    WANT(OK, try_it(other, name, &once));
+}
+
+TS_BOTH(test_the_token_goes_on_rising)
+{
+    const char *name = ts_name("token");
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    const uint64_t before = rowlock_hold_token(hold);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    freeze(name);
+    const rowlock_acquire_options once = {.mode = mode};
+    WANT(FROZEN, try_it(client, name, &once));
+    thaw(name);
+    hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    assert_true(rowlock_hold_token(hold) > before);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* Not by taking over from a dead holder either. */
+TS_BOTH(test_a_dead_holder_is_not_followed)
+{
+    const char *name = ts_name("dead");
+    const rowlock_acquire_options once = {.mode = mode};
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
+    ts_expire(mysql, name, mode);
+    freeze(name);
+    WANT(FROZEN, try_it(other, name, &once));
+    thaw(name);
+    WANT(OK, try_it(other, name, &once));
+    assert_int_not_equal(rowlock_release(hold, &ts_err), ROWLOCK_OK);
+}
+
+TS_ONCE(test_readers)
+{
+    const char *name = ts_name("readers");
+    const rowlock_acquire_options reader = {.shared = true, .ttl_ms = TS_KEPT_TTL};
+    const rowlock_acquire_options writer = {.ttl_ms = TS_KEPT_TTL};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_acquire(client, name, &reader, &hold, &ts_err));
+    freeze(name);
+    WANT(FROZEN, try_it(other, name, &reader));
+    WANT(FROZEN, try_it(other, name, &writer));
+    /* Who is in may become the writer, and a reader again. */
+    WANT(OK, rowlock_hold_upgrade(hold, 1000, NULL, &ts_err));
+    WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
+    WANT(FROZEN, try_it(other, name, &reader));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(FROZEN, try_it(other, name, &reader));
+    WANT(FROZEN, try_it(other, name, &writer));
+    thaw(name);
+    WANT(OK, try_it(other, name, &reader));
+    WANT(OK, try_it(other, name, &writer));
+}
+
+TS_BOTH(test_sets)
+{
+    const char *names[] = {ts_name("set a"), ts_name("set b")};
+    const rowlock_acquire_options options = {.mode = mode, .wait_ms = 200, .ttl_ms = TS_KEPT_TTL};
+    rowlock_hold *hold = NULL;
+    freeze(names[1]);
+    WANT(FROZEN, rowlock_acquire_set(client, names, 2, &options, &hold, &ts_err));
+    thaw(names[1]);
+    WANT(OK, rowlock_acquire_set(client, names, 2, &options, &hold, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+TS_BOTH(test_slots)
+{
+    const char *name = ts_name("slots");
+    const rowlock_acquire_options one = {.mode = mode, .slots = 2, .ttl_ms = TS_KEPT_TTL};
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_acquire(client, name, &one, &hold, &ts_err));
+    freeze(name);
+    WANT(FROZEN, try_it(other, name, &one));
+    WANT(FROZEN, try_it(client, name, &one));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(FROZEN, try_it(client, name, &one));
+    thaw(name);
+    WANT(OK, try_it(client, name, &one));
+}
+
+TS_BOTH(test_a_name_that_is_made_later)
+{
+    char prefix[ROWLOCK_NAME_MAX];
+    const char *name = ts_name("later/x");
+    const rowlock_acquire_options once = {.mode = mode};
+    snprintf(prefix, sizeof prefix, "%s", name);
+    *strrchr(prefix, 'x') = '\0';
+    const rowlock_freeze_options options = {.prefix = prefix};
+    WANT(OK, rowlock_freeze(other, &options, NULL, &ts_err));
+    WANT(FROZEN, try_it(client, name, &once));
+    WANT(OK, rowlock_thaw(other, &options, &ts_err));
+    WANT(OK, try_it(client, name, &once));
+    WANT(NOT_FOUND, rowlock_thaw(other, &options, &ts_err));
+}
+
+typedef struct waiting {
+    const char *name;
+    rowlock_mode mode;
+    rowlock_status status;
+} waiting;
+
+static void *wait_for_it(void *data)
+{
+    waiting *w = data;
+    const rowlock_acquire_options options = {
+        .mode = w->mode, .wait_ms = 60000, .ttl_ms = TS_KEPT_TTL};
+    w->status = try_it(client, w->name, &options);
+    return NULL;
+}
+
+TS_BOTH(test_a_waiter_gets_it_when_it_is_thawed)
+{
+    const char *name = ts_name("waits");
+    pthread_t thread;
+    waiting w = {.name = name, .mode = mode, .status = ROWLOCK_SERVER};
+    rowlock_hold *hold = ts_take(other, name, mode, TS_KEPT_TTL);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+    freeze(name);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    /* It does not get it meanwhile. */
+    ts_pass_ms(300);
+    assert_int_equal(
+        ts_sql_u64(watch,
+                   "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND status = 'held'",
+                   ts_quote(name)),
+        0);
+    thaw(name);
+    pthread_join(thread, NULL);
+    WANT(OK, w.status);
+}
+
+TS_ONCE(test_its_time_is_over_by_the_servers_clock)
+{
+    const char *name = ts_name("time");
+    const rowlock_acquire_options patient = {.wait_ms = 60000};
+    const rowlock_freeze_options options = {.name = name, .for_ms = 400};
+    WANT(OK, rowlock_freeze(other, &options, NULL, &ts_err));
+    WANT(OK, try_it(client, name, &patient));
+    WANT(NOT_FOUND, rowlock_thaw(other, &options, &ts_err));
+}
+
+TS_ONCE(test_what_is_listed)
+{
+    const char *name = ts_name("listed");
+    const rowlock_freeze_options options = {
+        .name = name, .reason = "why", .until_us = INT64_C(4102444800000000)};
+    rowlock_freezes *freezes = NULL;
+    rowlock_list *list = NULL;
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    WANT(OK, rowlock_freeze(other, &options, NULL, &ts_err));
+    WANT(OK, rowlock_freezes_get(client, &freezes, &ts_err));
+    const rowlock_frozen *found = NULL;
+    for (size_t i = 0; i < rowlock_freezes_count(freezes); i++)
+        if (strcmp(rowlock_freezes_at(freezes, i)->text, name) == 0)
+            found = rowlock_freezes_at(freezes, i);
+    assert_non_null(found);
+    assert_false(found->is_prefix);
+    assert_string_equal(found->reason, "why");
+    assert_memory_equal(found->until_at, "2100-01-01 00:00:00", 19);
+    assert_true(found->left_ms > 0);
+    rowlock_freezes_free(freezes);
+    WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
+    assert_memory_equal(rowlock_list_at(list, 0)->frozen_until, "2100-01-01", 10);
+    assert_string_equal(rowlock_list_at(list, 0)->frozen_why, "why");
+    rowlock_list_free(list);
+    thaw(name);
+    WANT(INVALID, rowlock_freeze(other, NULL, NULL, &ts_err));
+    WANT(INVALID, rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .prefix = name},
+                                 NULL, &ts_err));
+    WANT(INVALID, rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = -1}, NULL,
+                                 &ts_err));
+    WANT(INVALID,
+         rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = 1, .until_us = 1},
+                        NULL, &ts_err));
+    assert_null(rowlock_freezes_at(NULL, 0));
+}
+
+TS_ONCE(test_a_section_finds_it_busy)
+{
+    const char *name = ts_name("section");
+    uint64_t version = 0;
+    freeze(name);
+    WANT(BUSY, rowlock_version_read(client, name, &version, &ts_err));
+    assert_non_null(strstr(ts_err.message, "frozen"));
+    thaw(name);
+    WANT(OK, rowlock_version_read(client, name, &version, &ts_err));
+}
+
+TS_MAIN("freeze", open_clients, close_clients)
