@@ -242,7 +242,8 @@ static bool everyday(rl_sql_id id)
 static const char *role_of(rl_sql_id id)
 {
     const char *name = rl_sql_table[id].name;
-    if (strncmp(name, "sweep_", 6) == 0 || strncmp(name, "purge_", 6) == 0)
+    if (strncmp(name, "sweep_", 6) == 0 || strncmp(name, "purge_", 6) == 0 ||
+        strcmp(name, "queue_drop") == 0)
         return "sweeper";
     return strncmp(name, "event_list", 10) == 0 ? "looker" : NULL;
 }
