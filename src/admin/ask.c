@@ -275,8 +275,7 @@ static rowlock_status ask(asking *a, found *it, const rl_budget *wait, rowlock_e
     RL_TRY(find(a->client, a->name, it, err));
     if (it->info->kind == ROWLOCK_KIND_SLOTS)
         return ask_name_with_slots(a, wait, err);
-    if (it->info->kind != ROWLOCK_KIND_LEASE &&
-        it->info->kind != ROWLOCK_KIND_ROW >= ROWLOCK_KIND_LATCH)
+    if (it->info->kind != ROWLOCK_KIND_LEASE && it->info->kind != ROWLOCK_KIND_ROW)
         return cannot_be_asked(it->info, err);
     RL_TRY(ask_one(a, it, err));
     return wait ? await_end(a, wait, err) : ROWLOCK_OK;
