@@ -225,8 +225,8 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     const rowlock_state state = state_of(cells, kind);
     const uint64_t readers = cells[COLUMN_READERS].u64;
     const bool held = state == ROWLOCK_HELD || state == ROWLOCK_EXPIRED;
-    const bool alone =
-        held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 && kind->listed < ROWLOCK_KIND_LATCH;
+    const bool alone = held && readers == 0 && cells[COLUMN_SLOTS].u64 == 0 &&
+                       (kind->listed < ROWLOCK_KIND_LATCH || kind->listed == ROWLOCK_KIND_QUORUM);
     const bool cooling = state == ROWLOCK_COOLING;
     const queue_counts counts = counts_of(cells);
     to->id = cells[COLUMN_ID].u64;

@@ -185,8 +185,13 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
     info->description = kept(to, from->description);
     info->totals.first_at = kept(to, from->totals.first_at);
     info->totals.last_at = kept(to, from->totals.last_at);
+    info->totals.succeeded_at = kept(to, from->totals.succeeded_at);
+    info->totals.failed_at = kept(to, from->totals.failed_at);
     info->value = info->asked_at = info->asked_by = info->asked_why = info->stop_by = "";
     info->period_start = info->period_end = info->period_state = "";
+    info->frozen_until = kept(to, from->frozen_until);
+    info->frozen_by = kept(to, from->frozen_by);
+    info->frozen_why = kept(to, from->frozen_why);
     return ROWLOCK_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,7 +16,6 @@
 #include "migrate/schema.h"
 #include "stmt/stmt.h"
 
-#define ROUTINES_MAX 256
 #define COMMENT_SIZE 64
 
 /* One that is in rowlock's schema. */
@@ -27,17 +27,24 @@ typedef struct routine {
 } routine;
 
 typedef struct routines {
-    routine rows[ROUTINES_MAX];
+    routine *rows;
     size_t count;
+    size_t capacity;
 } routines;
+
+static void free_routines(routines *there)
+{
+    free(there->rows);
+}
 
 static rowlock_status read_routines(rl_conn *conn, const rl_io *io, routines *there,
                                     rowlock_error *err)
 {
     rl_rows rows;
-    there->count = 0;
     RL_TRY(rl_query(conn, RL_SQL_ROUTINE_LIST, NULL, io, &rows, err));
-    while (there->count < ROUTINES_MAX && rl_next(&rows)) {
+    while (rl_next(&rows)) {
+        if (!RL_GROW(there->rows, there->count, there->capacity))
+            return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
         routine *row = &there->rows[there->count++];
         *row = (routine){.wanted = false};
         snprintf(row->name, sizeof row->name, "%s", rows.cells[0].text);
@@ -208,6 +215,7 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
     rowlock_status status = change(&in, options, wanted, err);
     if (status == ROWLOCK_OK && result)
         *result = in.done;
+    free_routines(&in.there);
     return rl_maker_close(&in.maker, status, "to install the procedures",
                           "CREATE ROUTINE, ALTER ROUTINE, EXECUTE", err); /* not run */
 }
@@ -226,7 +234,7 @@ static bool shows_all(const routines *there)
 rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
                                   rl_procedures_seen *seen, rowlock_error *err)
 {
-    routines there;
+    RL_CLEANUP(free_routines) routines there = {0};
     *seen = (rl_procedures_seen){.all = rl_procedure_count, .missing = ""};
     RL_TRY(read_routines(conn, io, &there, err));
     seen->there = (unsigned)there.count;

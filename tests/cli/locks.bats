@@ -339,7 +339,7 @@ an_event() {
     state_is young free
     fails 66 "*" rl show old
     rl history --json dead |& json '.[-1].event == "expired"'
-    [ "$(rl sweep --json |& jq -c .)" = '{"expired":0,"events":0,"purged":0}' ]
+    [ "$(rl sweep --json |& jq -c .)" = '{"expired":0,"events":0,"purged":0,"dead_items":0}' ]
     rl sweep --json --history-rows=1 --unused=never --history=forever |& json '.events >= 1 and .purged == 0'
     [ "$(rl history --json | jq length)" -eq 1 ]
     run rl sweep --history=0

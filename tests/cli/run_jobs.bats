@@ -127,8 +127,8 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
 
 @test "waiting for the lock in the background, then fg, ^Z, fg, and the lock" {
     hold
-    at_shell 'type:./rw run --ttl=60s "$L" -- sh reader.sh &\n' 'wait:ready> ' 'type:fg\n' 'wait:waiting for' \
-        'type:\x1a' 'wait:Stopped' 'wait:ready> ' 'type:fg\n' 'wait:waiting for' 'until:touch "$D/let_go"' \
+    at_shell 'type:./rw run --ttl=60s "$L" -- sh reader.sh &\n' 'wait:ready> ' 'type:fg\n' 'wait:waiting ' \
+        'type:\x1a' 'wait:Stopped' 'wait:ready> ' 'type:fg\n' 'wait:waiting ' 'until:touch "$D/let_go"' \
         "$STARTED" "$FOREGROUND" "${READS[@]}" 'wait:ready> ' 'type:echo left=$?\n' 'wait:left=5'
     is_free
 }
