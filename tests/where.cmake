@@ -6,12 +6,12 @@
 #          own: a new one for this test, which may change what is global. itself: the test starts what it needs
 # again    what runs it once more: in --all servers (on MariaDB 11.8 and MySQL 9.7), asan, tsan; tools/coverage
 # seconds  about how long it takes: the longest begin first, and twenty times as long is the limit
-# places   how many of the twelve at work it counts for (ctest -j): most tests wait, and what only computes has what
+# places   how many of the eight at work it counts for (ctest -j): most tests wait, and what only computes has what
 #          the others leave (nice). One that wants many begins when so many are free at once: late, unless it is among
 #          the first.
 set(ROWLOCK_WHERE
   # test                                       tier server again                       seconds places
-  "check_tidy                                 all  none   -                           100     1"
+  "check_tidy                                 all  none   -                           100     2"
   "check_abi                                  all  none   -                           5       1"
   "check_.*|compose                           test none   -                           5       1"
   "tools_checks                               test none   -                           10      1"
@@ -21,7 +21,7 @@ set(ROWLOCK_WHERE
 
   "unit_(base|line)                           test none   asan,tsan,coverage          1       1"
   "unit_.*|fuzz_corpus_.*                     test none   asan,coverage               1       1"
-  "fuzz                                       all  none   -                           60      1"
+  "fuzz                                       all  none   -                           60      2"
   "model                                      all  none   -                           75      1"
 
   # What a user meets, and the contract of the API.
@@ -113,8 +113,8 @@ set(ROWLOCK_WHERE
   "faults_queue                               all  shared servers,asan,coverage       30      1"
   "faults_runs                                all  itself asan                        90      2"
   "faults_runs_queue                          all  itself asan                        60      2"
-  "faults_runs_(bell-.*|(.*-)?for-ever|reader-closed) all  itself -                           45      1"
-  "faults_runs_.*                             all  itself -                           12      1"
+  "faults_runs_(bell-.*|(.*-)?for-ever|reader-closed) all  itself -                           45      2"
+  "faults_runs_.*                             all  itself -                           12      2"
   "faults_bytes                               all  shared -                           120     1"
   "faults_refusals                            all  own    coverage                    60      1"
   "faults_clocks                              all  shared -                           80      1"

@@ -514,7 +514,7 @@ static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum
     RL_TRY(
         make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
-    if (strcmp(best->members, l.members.text) == 0)
+    if (l.members.text && strcmp(best->members, l.members.text) == 0)
         return complete(&w, err);
     RL_TRY(close_old(&w, err));
     RL_TRY(wait_for_leases(l.ttl_most_us, cancel, err));

@@ -168,6 +168,8 @@ enum { ORDERS = sizeof orders / sizeof orders[0] };
 
 static void sort(const top *self, look *l)
 {
+    if (!l->lines)
+        return;
     for (size_t i = 0; i < ORDERS; i++)
         if (orders[i].key == self->order)
             qsort(l->lines, l->count, sizeof *l->lines, orders[i].compare);

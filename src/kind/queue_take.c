@@ -253,7 +253,8 @@ static rowlock_status take_steps(void *data, rl_conn *conn, rowlock_error *err)
 static void move_up(taking *t, size_t i)
 {
     t->count--;
-    memmove(&t->items[i], &t->items[i + 1], (t->count - i) * sizeof t->items[0]);
+    for (; i < t->count; i++)
+        t->items[i] = t->items[i + 1];
 }
 
 /* The worker is told of those that it has in time; the others are delivered again. */

@@ -74,7 +74,7 @@ overtake() {
 killed() {
     with_gate
     start_slow "$(see one)" "$(slow two)" "$(see three)"
-    run -0 migrate status
+    run -1 migrate status
     [[ $output == *"running: 0001_a.sql, statement 2 of 3: INSERT"* ]]
     kill -KILL "$BACK"
     ends_with 137

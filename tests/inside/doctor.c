@@ -79,6 +79,8 @@ TS_ONCE(test_users)
     TS_MYSQL *root = ts_connect(ts_schema());
     ts_sql(root, "GRANT DELETE ON lock_grant TO '%s'@'localhost'", options.user);
     ts_sql(root, "GRANT DELETE ON latch_down TO '%s'@'localhost'", options.user);
+    ts_sql(root, "GRANT DELETE ON queue_item TO '%s'@'localhost'", options.user);
+    ts_sql(root, "GRANT DELETE ON queue_group TO '%s'@'localhost'", options.user);
     expect(&options, "privileges", ROWLOCK_NOTE, "but not `rowlock sweep`", NULL);
 }
 

@@ -329,7 +329,7 @@ static const talk talks[] = {
     {"purge", purge, BOTH, MAY(UNKNOWN), {0}, 0},
     {"diagnose", diagnose, LEASE | ALIKE | OPENS, 0, {0}, 4},
     {"migrate", migrate, LEASE | OPENS, MAY(UNKNOWN), {0}, 0},
-    {"migrations", talk_migrations, LEASE | OWN, MAY(UNKNOWN) | MAY(SERVER), {0}, 8},
+    {"migrations", talk_migrations, LEASE | OWN, MAY(UNKNOWN) | MAY(SERVER) | MAY(FAILED), {0}, 8},
     {"repair of migrations", talk_migrations_repair, LEASE | OWN, MAY(UNKNOWN), {0}, 8},
     {"fence on a table", talk_table_fence, LEASE | OWN, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS}, 4},
     {"latch", talk_latch, LEASE | FRESH, 0, {.wait_ms = PATIENCE_MS}, 0},
