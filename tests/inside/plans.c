@@ -40,6 +40,7 @@ static const planned statements[] = {
     {"queue_renewed", {LEASES}, false},
     {"queue_extend", {"30000000", IN_FLIGHT, "5", "'o'"}, false},
     {"queue_state", {"5", "'o'", IN_FLIGHT}, false},
+    {"queue_held", {IN_FLIGHT, "5", "'queue'"}, false},
     {"queue_done", {IN_FLIGHT, "5", "'o'"}, false},
     {"queue_done_batch", {LEASES}, false},
     {"queue_retry", {"1000000", "'why'", IN_FLIGHT, "5", "'o'"}, false},
