@@ -325,7 +325,7 @@ static void *observe(void *arg)
 void world_urls(const world *w, unsigned proxied, char *to, size_t size)
 {
     size_t used = 0;
-    for (unsigned i = 0; i < w->members; i++) {
+    for (unsigned i = 0; i < w->members && i < sizeof w->member / sizeof w->member[0]; i++) {
         const member *m = &w->member[i];
         const char *socket = proxied >> i & 1 ? ts_proxy_socket(m->proxy) : m->server;
         used += (size_t)snprintf(to + used, size - used, "%smysql://%s@localhost/%s?socket=%s",
