@@ -514,7 +514,8 @@ static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum
     RL_TRY(
         make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
-    if (l.members.text && strcmp(best->members, l.members.text) == 0)
+    const char *members = l.members.text ? l.members.text : "";
+    if (strcmp(best->members, members) == 0)
         return complete(&w, err);
     RL_TRY(close_old(&w, err));
     RL_TRY(wait_for_leases(l.ttl_most_us, cancel, err));
@@ -524,7 +525,7 @@ static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum
     RL_TRY(rl_quorum_read(client, quorum, err));
     w.quorum = *quorum;
     RL_TRY(check_servers(w.quorum, err));
-    if (!w.quorum->best || strcmp(w.quorum->best->members, l.members.text) == 0)
+    if (!w.quorum->best || strcmp(w.quorum->best->members, members) == 0)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "another one replaces members just now; see "
                        "`rowlock quorum status`");
