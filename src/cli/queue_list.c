@@ -83,6 +83,8 @@ rowlock_status queue_list(const queue_job *job, rowlock_client *client, const ch
         name ? add_queue(&rows, client, name, err) : add_all(&rows, client, err);
     if (status == ROWLOCK_OK)
         cli_rows_end(&rows, "there are no queues");
+    else
+        cli_rows_drop(&rows);
     return status;
 }
 
@@ -154,5 +156,7 @@ rowlock_status queue_list_items(const queue_job *job, rowlock_client *client, co
     }
     if (status == ROWLOCK_OK)
         cli_rows_end(&rows, dead ? "it has no dead items" : "it has no items");
+    else
+        cli_rows_drop(&rows);
     return status;
 }

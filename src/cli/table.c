@@ -464,6 +464,17 @@ void cli_rows_add(cli_rows *rows, const void *row)
     rows->count++;
 }
 
+void cli_rows_drop(cli_rows *rows)
+{
+    cli_table *table = rows->table;
+    for (size_t i = 0; table && i < table->count; i++)
+        free(table->cells[i].text);
+    if (table)
+        free(table->cells);
+    free(table);
+    rows->table = NULL;
+}
+
 void cli_rows_end(cli_rows *rows, const char *none)
 {
     cli_table *table = rows->table;
@@ -472,10 +483,7 @@ void cli_rows_end(cli_rows *rows, const char *none)
         return;
     }
     print_table(table);
-    for (size_t i = 0; i < table->count; i++)
-        free(table->cells[i].text);
-    free(table->cells);
-    free(table);
+    cli_rows_drop(rows);
     if (rows->count == 0 && none && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("%s", none);
 }

@@ -79,6 +79,8 @@ cli_rows cli_rows_begin(const cli_column *columns, bool json);
 void cli_rows_add(cli_rows *rows, const void *row);
 /* `none` is said on a terminal where there was no row; NULL: nothing is. */
 void cli_rows_end(cli_rows *rows, const char *none);
+/* In its place, where the call has failed: nothing is printed. */
+void cli_rows_drop(cli_rows *rows);
 
 /* Some of the columns, in the order of a list of their titles, in any case, and what is for JSON as
  * it was: for -o. NULL: it has complained. It stays. */
