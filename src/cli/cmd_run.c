@@ -276,6 +276,7 @@ bool run_prepare(run *self, bool again)
                                 self->options.pass_password,
                                 self->options.children,
                                 self->options.kill_after_ms * 1000,
+                                self->options.alive_ms * 1000,
                                 self->options.acquire.value,
                                 again};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;

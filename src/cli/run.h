@@ -38,6 +38,7 @@ typedef struct run_options {
     bool leave_children, wait_children; /* as given */
     supervisor_children children;       /* what they come to */
     int64_t kill_after_ms;
+    int64_t alive_ms;                   /* COMMAND must show life so often; 0: need not */
     int on_ask;                         /* the signal for COMMAND; 0: none */
     unsigned not_got;                   /* exit status when somebody else has it */
     const char *names[ROWLOCK_SET_MAX]; /* the first is NAME, the others --also */
@@ -56,7 +57,12 @@ typedef struct run_options {
     void (*begin)(const struct run_options *options);
 } run_options;
 
-enum { RUN_KILL_AFTER_MS = 10000 }; /* where it is not given */
+enum {
+    RUN_KILL_AFTER_MS = 10000, /* where it is not given */
+    RUN_ALIVE_MIN_MS = 100,
+    RUN_SILENT = 124 /* the exit status of --alive, as of timeout(1) */
+};
+#define RUN_ALIVE_WANTS "is from 100ms to 24h"
 
 /* The line on a terminal that says what is waited for. */
 typedef struct run_waiting run_waiting;

@@ -49,6 +49,14 @@ static void say_loss(run *self)
                 fate);
 }
 
+static void say_silence(run *self)
+{
+    char most[CLI_HUMANE];
+    self->note = "the command was ended: it showed no life (--alive)";
+    cli_say("%s: %s has shown no life for %s (--alive), and was ended", self->name, self->command,
+            cli_humane(self->options.alive_ms, most, sizeof most));
+}
+
 static void say_unsupervised(run *self)
 {
     int status = self->supervisor_status;
@@ -105,6 +113,9 @@ void run_judge(run *self)
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
     } else if (self->report.exec_error) {
         self->exit_status = not_executed(self);
+    } else if (self->report.silent) {
+        say_silence(self);
+        self->exit_status = RUN_SILENT;
     } else {
         self->exit_status = exit_status_of(self->report.status);
     }

@@ -169,6 +169,8 @@ static const cli_option options[] = {
     {0, "also-shared", CLI_OWN, .take = take_also_shared},
     {0, "unfenced", CLI_FLAG, AT(acquire.unfenced)},
     {0, "record-refused", CLI_FLAG, AT(acquire.record_refused)},
+    {0, "alive", CLI_DURATION, AT(alive_ms), .least = RUN_ALIVE_MIN_MS, .most = ROWLOCK_TTL_MAX_MS,
+     .wants = RUN_ALIVE_WANTS},
     {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
      .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
     {0, "label", CLI_TEXT, AT(label)},
