@@ -173,6 +173,7 @@ static const cli_option options[] = {
      .wants = RUN_ALIVE_WANTS},
     {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
      .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
+    {0, "on-lost", CLI_TEXT, AT(on_lost)},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

@@ -58,6 +58,17 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
+/* What this order has begun. */
+static char **begun_by(const supervision *self)
+{
+    return *self->go.lost_because ? self->job->on_lost : self->job->command;
+}
+
+static bool must_show_life(const supervision *self)
+{
+    return self->job->alive_us > 0 && !*self->go.lost_because;
+}
+
 /* A lock that is taken for an item leaves the item there. */
 static void set_item(const supervisor_item *item)
 {
@@ -77,6 +88,7 @@ static void set_environment(const supervision *self)
     set_or_unset("ROWLOCK_PERIOD_END", self->go.period.end);
     set_or_unset("ROWLOCK_ATTEMPT", self->go.period.attempt);
     set_or_unset("ROWLOCK_VALUE", self->job->value ? self->job->value : "");
+    set_or_unset("ROWLOCK_LOST", self->go.lost_because);
     if (*self->go.item.id)
         set_item(&self->go.item);
     if (!self->job->pass_password)
@@ -112,10 +124,10 @@ static _Noreturn void become_command(const supervision *self, pid_t supervisor_p
     if (self->input > 0)
         dup2(self->input, STDIN_FILENO);
     set_environment(self);
-    if (self->life[1] >= 0)
+    if (must_show_life(self))
         pass_life(self->life[1], failure);
     run_signals_give_back(self->job->signals);
-    execvp(self->job->command[0], self->job->command);
+    execvp(begun_by(self)[0], begun_by(self));
     int error = errno;
     cli_write(failure, &error, sizeof error);
     _exit(127);
@@ -144,7 +156,7 @@ static void begin(supervision *self)
     self->reaped = self->command < 0;
     self->report.exec_error = self->command < 0 ? errno : 0;
     self->failure = ends[0];
-    if (self->job->alive_us > 0)
+    if (must_show_life(self))
         self->silent_at_us = supervisor_now_us() + self->job->alive_us;
     close(ends[1]);
     close_input(self);
@@ -261,7 +273,7 @@ static _Noreturn void abandon(supervision *self)
         kill_all(self);
         if (is_stderr_ready())
             cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
-                    self->job->command[0]);
+                    begun_by(self)[0]);
     }
     _exit(0);
 }

@@ -41,6 +41,7 @@ typedef enum supervisor_children {
 typedef struct supervisor_job {
     const char *name; /* the lock's */
     char **command;
+    char **on_lost; /* may follow it, begun with a reason; NULL: none */
     const run_signals *signals;
     bool pass_password; /* in the command's environment */
     supervisor_children children;
@@ -78,6 +79,8 @@ typedef struct supervisor_go {
     supervisor_period period;
     supervisor_item item;
     int input; /* the command's stdin; 0: ours */
+    /* Why the lock was lost, and then it is the job's on_lost that begins; "": its command. */
+    char lost_because[256]; /* RUN_BECAUSE */
 } supervisor_go;
 
 enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rowlock run --alive, rowlock alive: a command that shows no life is ended.
+# rowlock run --alive, rowlock alive: a command that shows no life is ended. run --on-lost.
 
 load helpers
 load run_helpers
@@ -136,4 +136,76 @@ shows_life() {
     run -124 rl once --per=1d --alive=300ms "$L once" -- sleep 1000
     works rl once status --json "$L once"
     json '.[0].state == "failed" and .[0].exit_status == 124' <<<"$output"
+}
+
+# loses OPTION...: a run whose lock is broken, with a script that notes what it finds.
+NOTE='while read -r _ pid; do [ ! -e /proc/$pid ] || echo alive; done <"$D/tree"
+echo "$ROWLOCK_NAME|$ROWLOCK_TOKEN|$ROWLOCK_OWNER|${MYSQL_PWD-none}|${ROWLOCK_ALIVE_FD-none}"; echo "$ROWLOCK_LOST"'
+loses() {
+    run_tree "$@" --alive=1h --on-lost="{ $NOTE; } >\"\$D/lost\""
+    token=$(token_of_lock)
+    rl break --now "$L" >/dev/null
+    ends_with 75
+    cat "$D/lost"
+    sed -n 1p "$D/lost" | grep -qE "^$L\|$token\|[0-9a-f-]{36}[.0-9]*\|none\|none$"
+    sed -n 2p "$D/lost" | grep -q .
+    said_once "the lock was lost: $(sed -n 2p "$D/lost"); bash was ended"
+}
+
+# It is ended after some seconds, with all it started, also where it ignores SIGTERM.
+takes_too_long() {
+    TREE_TRAP='trap "" TERM' run_tree --mode=pessimistic --on-lost='rm "$D/tree"; exec bash "$D/tree.sh"'
+    since=$(now_ms)
+    rl break --now "$L" >/dev/null
+    poll got "$D/tree" 4
+    ends_with 75
+    tree_is_dead
+    within 16000 "$since"
+    grep -q "^rowlock: $L: --on-lost has taken longer than 10 s, and was ended" "$D/err"
+}
+
+ends_at_max_hold() {
+    background run --max-hold=1s --on-lost='echo "$ROWLOCK_LOST" >"$D/lost"' "$L" -- sleep 1000
+    ends_with 75
+    [ "$(cat "$D/lost")" = "it would be held longer than --max-hold allows" ]
+}
+
+is_not_run() {
+    rl run --on-lost='touch "$D/lost"' "$L" -- true
+    rl run --on-lost='touch "$D/lost"' --leave-children "$L" -- sh -c 'sleep 1 >/dev/null 2>&1 3>&- &'
+    background run --on-lost='touch "$D/lost"' "$L" -- sh -c 'touch "$D/held"; sleep 1000'
+    poll test -e "$D/held"
+    kill -TERM "$BACK"
+    ends_with 143
+    [ ! -e "$D/lost" ]
+}
+
+# A signal ends it, and so the run.
+hears_signals() {
+    hold --ttl=8s --on-lost='touch "$D/begun"; exec sleep 1000'
+    rl break --now "$L" >/dev/null
+    poll test -e "$D/begun"
+    kill -TERM "$BACK"
+    ends_with 75
+    is_free
+}
+
+@test "--on-lost: what it finds, once all has ended; it ends in time; where it is not run" {
+    export NOTE
+    side_by_side "loses --ttl=8s" "loses --mode=pessimistic" takes_too_long ends_at_max_hold is_not_run hears_signals
+}
+
+@test "lead --on-lost, once --on-lost" {
+    background lead --ttl=8s --on-lost='echo "$ROWLOCK_LOST|$ROWLOCK_VALUE" >>"$D/lost"' --value=me "$L" -- sh -c 'touch "$D/held"; sleep 1000'
+    poll test -e held
+    rl break --now "$L"
+    poll got lost
+    [[ $(cat lost) == *"|me" ]]
+    kill -TERM "$BACK"
+    poll is_dead "$BACK"
+    background once --per=1d --ttl=8s --on-lost='echo "$ROWLOCK_LOST" >"$D/once_lost"' "$L once" -- sh -c 'touch "$D/once_held"; sleep 1000'
+    poll test -e once_held
+    rl break --now "$L once"
+    ends_with 75
+    got once_lost
 }
