@@ -70,6 +70,16 @@ static void list_held(rowlock_client *client)
     }
 }
 
+/* Of a schema that a backup was put into. Refused while anybody holds something. */
+static void after_a_restore(rowlock_client *client)
+{
+    rowlock_restored_result result;
+    rowlock_status status = rowlock_restored(client, &result, &err);
+    expect(status == ROWLOCK_OK || status == ROWLOCK_BUSY, "nothing was changed, or all");
+    if (status == ROWLOCK_OK)
+        printf("%" PRIu64 " names are free\n", result.names);
+}
+
 /* The longest wait first; not everybody may see everybody. */
 static size_t list_waiters(rowlock_client *client, const char *name)
 {
@@ -102,6 +112,7 @@ static void break_one(rowlock_client *client)
     rowlock_hold *hold = NULL;
     must(rowlock_acquire(client, "example stuck", NULL, &hold, &err), &err);
     list_held(client);
+    after_a_restore(client);
     expect(state_of(client, "example stuck") == ROWLOCK_HELD, "it is held");
     expect(list_waiters(client, "example stuck") == 0, "nobody waits for it");
     must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
