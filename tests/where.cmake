@@ -115,8 +115,6 @@ set(ROWLOCK_WHERE
   "faults_queue                               all  shared servers,asan,coverage       30      1"
   "faults_runs                                all  itself asan                        90      2"
   "faults_runs_queue                          all  itself asan                        60      2"
-  # Not found in 24 runs of the last tree, and not known why: see docs/reliability.md.
-  "faults_runs_quorum_rejoin                  long itself -                           120     2"
   "faults_runs_(bell-.*|(.*-)?for-ever|reader-closed) all  itself -                           45      2"
   "faults_runs_.*                             all  itself -                           12      2"
   "faults_bytes                               all  shared -                           120     1"
