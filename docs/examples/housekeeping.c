@@ -112,7 +112,6 @@ static void break_one(rowlock_client *client)
     rowlock_hold *hold = NULL;
     must(rowlock_acquire(client, "example stuck", NULL, &hold, &err), &err);
     list_held(client);
-    after_a_restore(client);
     expect(state_of(client, "example stuck") == ROWLOCK_HELD, "it is held");
     expect(list_waiters(client, "example stuck") == 0, "nobody waits for it");
     must(rowlock_break(client, "example stuck", "its host is gone", &err), &err);
@@ -156,6 +155,7 @@ int main(int argc, char **argv)
     must(rowlock_client_open(&options, &client, &err), &err);
     break_one(client);
     last_events(client);
+    after_a_restore(client);
     must(rowlock_sweep(client, &(rowlock_sweep_options){.history_rows = 100000}, &swept, &err),
          &err);
     printf("%" PRIu64 " dead holders' locks freed\n", swept.expired);
