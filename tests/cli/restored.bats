@@ -87,7 +87,7 @@ is_ready() {
     rl latch set gate 1
     rl latch down --key=a gate
     rl latch wait -w 0 gate
-    rl barrier 1 door -- true
+    rl barrier door 1 -- true
 }
 
 @test "init --restored: items come again, by tokens and with ids that nobody has had" {
