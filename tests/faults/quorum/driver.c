@@ -8,10 +8,10 @@
  * --fault, --members: with this kind of fault alone, this many members, whatever the seed would
  * have.
  */
-#include "faults/quorum/faults.h"
+#include "faults/quorum/world.h"
 #include "faults/runs/frame.h"
 
-static quorum_fault_kind alone = QUORUM_KINDS;
+static fault_kind alone = FAULT_NO_KIND;
 static unsigned members; /* 0: as the seed has it */
 
 static quorum_plan plan_of(uint64_t seed)
@@ -24,8 +24,8 @@ static bool take(int c, const char *argument)
     if (c == 'm')
         members = (unsigned)strtoul(argument, NULL, 10);
     else if (c == 'k')
-        alone = quorum_kind_of(argument);
-    return c != '?' && members <= QUORUM_MEMBERS && !(c == 'k' && alone == QUORUM_KINDS);
+        alone = fault_of(argument);
+    return c != '?' && members <= QUORUM_MEMBERS && (c != 'k' || quorum_knows(alone));
 }
 
 /* Most runs have three members: only then is there need for more servers. */
@@ -52,7 +52,8 @@ static void live_through(world *w, const quorum_plan *p)
     crew c;
     faults f;
     world_crew(w, p, &c);
-    faults_begin(&f, w, &c, p);
+    world_faults(w, &f);
+    faults_begin(&f, &c, p->faults, p->fault_count);
     int64_t until = history_now() + p->active_ms * 1000;
     while (history_now() < until) {
         faults_tend(&f);
@@ -80,7 +81,7 @@ static void tell(uint64_t seed, const model *m, char line[300])
     const quorum_plan p = plan_of(seed);
     snprintf(line, 300, "%s, %u members: %zu acquired",
              p.mixed         ? "mixed"
-             : p.fault_count ? quorum_word(p.faults[0].kind)
+             : p.fault_count ? fault_word(p.faults[0].kind)
                              : "none",
              p.members, frame_acquired(m));
 }
