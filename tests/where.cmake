@@ -69,6 +69,7 @@ set(ROWLOCK_WHERE
   "cli_(connect|commands|locks|slots|latch|barrier|once|queue) test shared asan                    20      1"
   "cli_queue_work                             test shared asan                        40      1"
   "cli_(monitoring|freeze|top)                test shared servers,asan                16      1"
+  "cli_restored                               test shared asan,coverage               12      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
   "cli_quorum                                 test itself asan,coverage       90      1"
