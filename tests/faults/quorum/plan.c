@@ -119,7 +119,7 @@ static void spare_majority(dice *d, quorum_plan *p)
     p->ttl_most_ms *= lost ? LONGER : 1;
 }
 
-quorum_plan quorum_schedule(uint64_t seed, fault_kind alone, unsigned members)
+quorum_plan quorum_schedule(uint64_t seed, fault_kind alone)
 {
     quorum_plan p = {.seed = seed, .actor_count = QUORUM_ACTORS, .loose = QUORUM_NOBODY};
     dice d = dice_of(seed ^ 0x71756f72756dU);
@@ -127,7 +127,6 @@ quorum_plan quorum_schedule(uint64_t seed, fault_kind alone, unsigned members)
     if (alone == FAULT_NO_KIND)
         alone = kinds[(seed - seed / 4) % KINDS];
     p.members = dice_roll(&d, 4) == 0 ? 5 : 3;
-    p.members = members ? members : p.members;
     p.active_ms = dice_between(&d, 4000, 6000);
     for (unsigned i = 0; i < p.actor_count; i++)
         p.actors[i] = plan_actor(&d);

@@ -31,8 +31,8 @@ typedef struct quorum_plan {
 } quorum_plan;
 
 /* `alone`: with this kind of fault alone, whatever the seed would have; FAULT_NO_KIND: as it has.
- * `members`: 0: as it has. */
-quorum_plan quorum_schedule(uint64_t seed, fault_kind alone, unsigned members);
+ */
+quorum_plan quorum_schedule(uint64_t seed, fault_kind alone);
 /* Is it a fault of these runs? */
 bool quorum_knows(fault_kind kind);
 void quorum_print(const quorum_plan *p, FILE *out);
