@@ -152,7 +152,8 @@ SELECT r.kind, n.ready_at < '9999-12-31', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTA
 -- ----------------------------------------------------------------------------- while it is held
 
 -- As lease_renew. What a transaction has locked (it has said that the item is done) is left out: nobody else can take it meanwhile,
--- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.)
+-- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.) It never shortens a lease: it may have been
+-- on its way for long, and the item been extended since.
 -- name: queue_renew
 -- params: leases text
 UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
@@ -169,7 +170,7 @@ UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
          LIMIT 10000
            FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS o
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = o.id
-   SET i.ready_at = UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND
+   SET i.ready_at = GREATEST(i.ready_at, UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND)
  WHERE i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
@@ -187,10 +188,11 @@ SELECT k.place, i.id IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMEST
     ON i.id = k.id AND i.token = k.version AND i.owner = k.owner AND i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
+-- Nor does this: the worker that has the item may be another process.
 -- name: queue_extend
 -- params: ttl_us u64, item u64, token u64, owner text
 UPDATE queue_item
-   SET ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+   SET ready_at = GREATEST(ready_at, UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND)
  WHERE {{item_ours}}
    AND ready_at > UTC_TIMESTAMP(6);
 
@@ -346,7 +348,8 @@ SELECT id
  ORDER BY id
  LIMIT :limit;
 
--- Ready again, as if it had never been delivered; a worker that has it matches nothing any more.
+-- Ready again, as if it had never been delivered; a worker that has it matches nothing any more. (A dead one of a group may have to wait:
+-- queue_requeue_grouped.)
 -- name: queue_requeue
 -- params: item u64, id u64, token u64
 UPDATE queue_item
@@ -359,7 +362,7 @@ UPDATE queue_item
  WHERE id = :item
    AND queue_id = :id
    AND token = :token
-   AND state IN ('alive', 'dead');
+   AND (state = 'alive' OR state = 'dead' AND group_key IS NULL);
 
 -- A dead one of a group, whose row is locked.
 -- name: queue_requeue_grouped

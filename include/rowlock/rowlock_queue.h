@@ -161,10 +161,11 @@ ROWLOCK_API int64_t rowlock_item_remaining_ms(const rowlock_item *item);
 ROWLOCK_API int rowlock_item_fd(rowlock_item *item);
 
 /*
- * From now on its lease is `ttl_ms` long, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, now and at each
- * renewal.
+ * Its lease runs for `ttl_ms`, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, from now on, and again
+ * from each renewal on. At the server it ends no earlier than before.
  *
  *   LOST     it is lost
+ *   BUSY     a transaction has locked the item for connect_timeout_ms; the lease is as before
  *   UNKNOWN  the reply was lost; the item is still held if rowlock_item_check() says so
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *item, int64_t ttl_ms,

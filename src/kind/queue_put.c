@@ -238,7 +238,10 @@ rowlock_status rl_queue_put(rowlock_client *client, const char *queue,
                  .entries = entries,
                  .count = count,
                  .ids = ids,
-                 .keys = count == 1 ? one : malloc(count * sizeof one[0])};
+                 .keys = one};
+    RL_TRY(rl_queue_check(client, err));
+    if (count > 1)
+        p.keys = malloc(count * sizeof one[0]);
     if (!p.keys)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     for (size_t i = 0; i < count; i++)

@@ -36,7 +36,6 @@ bool rl_item_lost(const rowlock_item *item)
 void rl_item_tell_lost(rl_held *held, const char *reason)
 {
     rowlock_item *item = (rowlock_item *)held;
-    item->told = true;
     rl_log_line(&item->client->log, ROWLOCK_LOG_WARNING, "item %" PRIu64 " of '%s' is lost: %s",
                 item->held.resource_id, item->queue, reason);
     if (item->on_lost)
@@ -108,28 +107,21 @@ rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error 
 {
     rowlock_client *client = item->client;
     const rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    const rl_queue_work work = {.queue = item->queue};
     const rl_value values[] = {rl_u64((uint64_t)ttl_us), rl_u64(item->held.resource_id),
                                rl_u64(item->held.version), rl_text(item->owner)};
     rl_trace trace = {0};
     rl_done done = {0};
-    /* Its keeper does not renew it as it was meanwhile. */
-    (void)rl_keeper_remove(&client->keeper, &item->held);
     rowlock_status status = rl_client_change(client, &budget, NULL, true, RL_SQL_QUEUE_EXTEND,
                                              values, &trace, &done, err);
-    if (status == ROWLOCK_OK && done.rows > 0) {
-        item->held.ttl_us = ttl_us;
-        if (!rl_held_prolong(&item->held, trace.sent_us, ttl_us))
-            status = ROWLOCK_LOST;
-    } else if (status == ROWLOCK_OK) {
-        atomic_store(&item->held.deadline_us, 0);
-        status = ROWLOCK_LOST;
-    }
-    if (!item->told)
-        rl_keeper_add(&client->keeper, &item->held);
-    if (status == ROWLOCK_LOST)
-        return rl_fail(err, status, "item %" PRIu64 " of '%s' is lost", item->held.resource_id,
-                       item->queue);
-    return status == ROWLOCK_TIMEOUT ? ROWLOCK_BUSY : status;
+    if (status != ROWLOCK_OK)
+        return rl_queue_in_use(&work, status, err);
+    if (done.rows == 0)
+        rl_keeper_lose(&client->keeper, &item->held);
+    else if (rl_keeper_extend(&client->keeper, &item->held, trace.sent_us, ttl_us))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_LOST, "item %" PRIu64 " of '%s' is lost", item->held.resource_id,
+                   item->queue);
 }
 
 /* ------------------------------------------------------------------------------- a take */
@@ -282,21 +274,29 @@ static void bury(rowlock_item *item)
     rl_item_free(item);
 }
 
+/* Those that are used up come last: the others are in the keeper's care while they are buried. */
 static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *err)
 {
+    rowlock_item *used_up = NULL;
     for (size_t i = t->count; i-- > 0;) {
         rowlock_item *item = t->items[i];
         const bool in_time = is_in_time(t, item);
         if (in_time && item->attempt <= item->attempts)
             continue;
         move_up(t, i);
-        if (in_time)
-            bury(item);
-        else
+        if (!in_time) {
             rl_item_free(item);
+            continue;
+        }
+        item->next = used_up;
+        used_up = item;
     }
     for (size_t i = 0; i < t->count; i++)
         begin_item(t->items[i]);
+    for (rowlock_item *next; used_up; used_up = next) {
+        next = used_up->next;
+        bury(used_up);
+    }
     if (t->count > 0)
         return ROWLOCK_OK;
     *hint_us = RL_AT_ONCE;
@@ -308,7 +308,12 @@ static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_READY_FROM,
                                        RL_SQL_QUEUE_TAKE, RL_SQL_QUEUE_TAKE_BATCH};
     const size_t count = t->most > 1 ? 4 : 3;
-    RL_TRY(rl_queue_transact(&t->work, needed, count, take_steps, t, err));
+    rowlock_status status = rl_queue_transact(&t->work, needed, count, take_steps, t, err);
+    if (status == ROWLOCK_DEADLOCK) { /* that says nothing of what is ready */
+        *hint_us = RL_AT_ONCE;
+        return nothing_ready(t, err);
+    }
+    RL_TRY(status);
     const rowlock_item *last = t->items[t->count - 1];
     rl_cursor_move(t->work.client, t->queue_id, ROWLOCK_PRIORITY_MAX - last->priority,
                    last->ready_us);

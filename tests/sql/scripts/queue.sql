@@ -294,6 +294,20 @@ a> CALL take_all('groups', @all);
 a> SELECT @all;
 = a2 
 
+# A transaction that puts has the group: who ends an item of it does not wait for ever.
+a> CALL rowlock_queue_put('groups', 'b2', NULL, NULL, NULL, 'b', NULL, @id);
+a> START TRANSACTION;
+a> CALL rowlock_queue_put('groups', 'b3', NULL, NULL, NULL, 'b', NULL, @id);
+b> SET SESSION innodb_lock_wait_timeout = 1;
+b> CALL rowlock_queue_done('groups', @b, @tb);
+= ERROR RLBSY: the group of item N of 'groups' is in use by a transaction; try again later
+b> SET SESSION innodb_lock_wait_timeout = DEFAULT;
+a> COMMIT;
+b> CALL rowlock_queue_done('groups', @b, @tb);
+a> CALL take_all('groups', @all);
+a> SELECT @all;
+= b2 b3 
+
 # Who waits is there when an item comes, and goes one after the other.
 b& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
 d& CALL rowlock_queue_take('wait', 60, 60, @id, @t, @n, @k, @p);
