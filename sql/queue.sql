@@ -23,6 +23,23 @@ SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
+-- Eight at a time, which have keys of their own, in a transaction: the name is locked, as queue_put does, and then they are put, under ids
+-- that follow each other in such steps.
+-- name: queue_share
+-- params: id u64, name text
+-- columns: step u64
+SELECT @@session.auto_increment_increment
+  FROM resource
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'queue'
+  LOCK IN SHARE MODE;
+
+-- name: queue_put_8
+-- params: id u64, lane0 u64, at0 u64, delay0 u64, attempts0 u64, key0 text, payload0 bytes, lane1 u64, at1 u64, delay1 u64, attempts1 u64, key1 text, payload1 bytes, lane2 u64, at2 u64, delay2 u64, attempts2 u64, key2 text, payload2 bytes, lane3 u64, at3 u64, delay3 u64, attempts3 u64, key3 text, payload3 bytes, lane4 u64, at4 u64, delay4 u64, attempts4 u64, key4 text, payload4 bytes, lane5 u64, at5 u64, delay5 u64, attempts5 u64, key5 text, payload5 bytes, lane6 u64, at6 u64, delay6 u64, attempts6 u64, key6 text, payload6 bytes, lane7 u64, at7 u64, delay7 u64, attempts7 u64, key7 text, payload7 bytes
+INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+VALUES {{put_row(0)}}, {{put_row(1)}}, {{put_row(2)}}, {{put_row(3)}}, {{put_row(4)}}, {{put_row(5)}}, {{put_row(6)}}, {{put_row(7)}};
+
 -- What a put whose reply was lost has put: a row as long as the name is there.
 -- name: queue_find
 -- params: item_key text, id u64

@@ -257,6 +257,44 @@ TS_ONCE(test_many_are_put_together)
     has(name, 0, 0, 0, 0, 0);
 }
 
+/* What has no key and no group, several by one statement; each as it was said. */
+TS_ONCE(test_many_plain_ones_are_put_together)
+{
+    enum { COUNT = 27, KEYED = 9 };
+    const char *name = ts_name("plain");
+    rowlock_put_options options[COUNT] = {{.delay_ms = 0}};
+    rowlock_put_entry entries[COUNT];
+    uint64_t ids[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) {
+        options[i].priority = (unsigned)(i % 3);
+        options[i].attempts = (unsigned)i + 1;
+        options[i].delay_ms = i == 1 ? 3600000 : 0;
+        options[i].at_us = i == 2 ? INT64_C(4102444800000000) : 0; /* 2100 */
+        entries[i] = (rowlock_put_entry){.payload = &ids[i], .options = &options[i]};
+        entries[i].size = (size_t)i % 8; /* of zeros */
+    }
+    options[KEYED].key = "k";
+    WANT(OK, rowlock_queue_put_batch(client, name, entries, COUNT, ids, &ts_err));
+    for (int i = 1; i < COUNT; i++)
+        assert_true(ids[i] > ids[i - 1]);
+    has(name, COUNT - 2, 0, 2, 0, 0);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT YEAR(ready_at) FROM queue_item WHERE id = %" PRIu64, ids[2]),
+        2100);
+    for (int n = 0; n < COUNT; n++) {
+        const int want = 2 - n / 9 + n % 9 * 3; /* the highest priority first */
+        if (want == 1 || want == 2)
+            continue;
+        rowlock_item *item = take(name);
+        assert_int_equal(rowlock_item_id(item), ids[want]);
+        assert_int_equal(rowlock_item_size(item), want % 8);
+        assert_int_equal(rowlock_item_attempts(item), want + 1);
+        assert_int_equal(rowlock_item_priority(item), want % 3);
+        WANT(OK, rowlock_item_done(item, &ts_err));
+    }
+    has(name, 0, 0, 2, 0, 0);
+}
+
 TS_ONCE(test_many_are_taken_together)
 {
     const char *name = ts_name("many");

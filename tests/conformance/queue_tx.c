@@ -170,12 +170,23 @@ TS_ONCE(test_a_table_with_somebodys_trigger)
     assert_int_equal(put_in_transaction(name, &options[1]), ids[1]);
     assert_true(put_in_transaction(name, &options[2]) > ids[2]);
     ts_sql(own, "COMMIT");
-    ts_sql(mysql, "DROP TABLE audit");
-    ts_sql(mysql, "DROP TRIGGER audit_put");
     /* Of its group one is there. */
     for (int i = 0; i < 3; i++)
         rowlock_item_forget(take(client, name));
     WANT(BUSY, try_take(name));
+    rowlock_put_entry entries[10] = {{.size = 0}};
+    uint64_t all[10] = {0};
+    WANT(OK, rowlock_queue_put_batch(client, name, entries, 10, all, &ts_err));
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, &ids[0], &ts_err));
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(ts_sql_u64(mysql,
+                                    "SELECT COUNT(*) FROM audit JOIN queue_item i ON i.id = item"
+                                    " WHERE item = %" PRIu64 " AND LENGTH(i.payload) = 0",
+                                    all[i]),
+                         1);
+    assert_int_equal(ids[0], ts_sql_u64(mysql, "SELECT MAX(item) FROM audit"));
+    ts_sql(mysql, "DROP TRIGGER audit_put");
+    ts_sql(mysql, "DROP TABLE audit");
 }
 
 /* Nobody else can take what a transaction is about to end, however long that takes. */
