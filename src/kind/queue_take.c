@@ -22,7 +22,8 @@
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
 #define LOOKS_AHEAD    100  /* each of so many looks sees more */
-#define LOOK_PART      10   /* of the time, for looks that an old snapshot makes slow */
+#define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
+#define LOOK_PART      10   /* ... and then they may have such a part of the time */
 #define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
 
 /* ------------------------------------------------------------------------- a held item */
@@ -134,6 +135,7 @@ typedef struct taking {
     uint64_t queue_id;
     rl_await await;
     unsigned looks; /* so many before it takes; 0: it has not found that nothing is ready yet */
+    int64_t look_us; /* how long the last look took */
     int64_t sent_us;
     size_t most;
     rowlock_item **items; /* room for `most` */
@@ -361,11 +363,14 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
 }
 
-/* Slower than most: an old snapshot keeps what was taken (see queue_cursor.c). */
-static void note_look(int64_t took_us, int64_t *hint_us)
+/* Slow twice running: an old snapshot keeps what was taken (see queue_cursor.c). A busy machine holds
+ * up one of them. */
+static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
 {
-    if (took_us * LOOK_PART > PAUSE_MOST_US)
-        *hint_us = RL_NOT_BEFORE(took_us * LOOK_PART);
+    const int64_t usual_us = took_us < t->look_us ? took_us : t->look_us;
+    t->look_us = took_us;
+    if (usual_us >= LOOK_SLOW_US)
+        *hint_us = RL_NOT_BEFORE(usual_us * LOOK_PART);
 }
 
 /* On the connection that has the bell, if it is our turn: so others see that we are awake. */
@@ -380,7 +385,7 @@ static rowlock_status look_by(taking *t, rl_sql_id id, rl_rows *rows, bool *foun
     rowlock_status status =
         rl_no_effect(rl_query_one(conn, id, values, &io, found, rows, err), err);
     rl_turn_give_back(&t->await.turn, conn);
-    note_look(rl_now_us() - start_us, hint_us);
+    note_look(t, rl_now_us() - start_us, hint_us);
     return status;
 }
 
