@@ -430,15 +430,16 @@ DELETE FROM resource
  WHERE id = :id
    AND kind = 'queue';
 
--- Dead ones of all queues that have been dead for so long.
+-- Dead ones of all queues that have been dead for so long. (Which queues there are, the index tells by a search for each of them; of names
+-- there may be a million, of other kinds.)
 -- name: sweep_dead_items
 -- params: age_us u64, limit u64
 DELETE i
   FROM (SELECT i.id
-          FROM resource r
-          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = r.id AND i.state = 'dead'
-         WHERE r.kind = 'queue'
-           AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+          FROM (SELECT DISTINCT queue_id
+                  FROM queue_item FORCE INDEX (by_ready)) AS q
+          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = q.queue_id AND i.state = 'dead'
+         WHERE i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
          LIMIT :limit
            FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS x
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';

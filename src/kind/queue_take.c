@@ -134,7 +134,7 @@ typedef struct taking {
     int64_t ttl_us;
     uint64_t queue_id;
     rl_await await;
-    unsigned looks; /* so many before it takes; 0: it has not found that nothing is ready yet */
+    unsigned looks;  /* so many before it takes; 0: it has not found that nothing is ready yet */
     int64_t look_us; /* how long the last look took */
     int64_t sent_us;
     size_t most;
@@ -363,8 +363,8 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
 }
 
-/* Slow twice running: an old snapshot keeps what was taken (see queue_cursor.c). A busy machine holds
- * up one of them. */
+/* Slow twice running: an old snapshot keeps what was taken (see queue_cursor.c). A busy machine
+ * holds up one of them. */
 static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
 {
     const int64_t usual_us = took_us < t->look_us ? took_us : t->look_us;
