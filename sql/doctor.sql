@@ -176,7 +176,6 @@ SELECT 'prepared', 2,
    AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
 HAVING COUNT(*) > 0;
 
--- A name that this program leaves alone.
 -- The lease that came nearest to its end: a renewal is due every third of the TTL. Only where one was late by as much again.
 -- name: doctor_gaps
 -- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
@@ -192,6 +191,7 @@ SELECT 'renewals', 2,
  ORDER BY t.gap_part DESC, r.resource_name
  LIMIT 1;
 
+-- A name that this program leaves alone.
 -- name: doctor_kinds
 -- columns: name text(1020), kind text(16)
 SELECT resource_name, kind FROM resource WHERE NOT ({{known_kind(kind)}}) LIMIT 1;

@@ -79,7 +79,7 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        succeeded_at = IF({{newer(t.ok_age_us, lock_total.succeeded_at)}}, {{ago(t.ok_age_us)}}, lock_total.succeeded_at),
        failed_exit = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, t.bad_exit, lock_total.failed_exit),
        failed_at = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, {{ago(t.bad_age_us)}}, lock_total.failed_at),
-       gap_us = GREATEST(lock_total.gap_us, LEAST(t.gap_us, 1000000000000000)),
+       gap_us = IF(t.gap_part > lock_total.gap_part, LEAST(t.gap_us, 1000000000000000), lock_total.gap_us),
        gap_part = GREATEST(lock_total.gap_part, LEAST(t.gap_part, 1000000)),
        last_at = UTC_TIMESTAMP(6);
 

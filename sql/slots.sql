@@ -32,8 +32,8 @@ SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
 SELECT p.slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, p.id)), 0), k.place,
        CASE WHEN r.id IS NULL THEN 'GONE'
             WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
-            WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
             WHEN NOT ({{thawed(p.)}} AND {{thawed(r.)}}) THEN 'FROZEN'
+            WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
             WHEN r.status <> 'free' OR NOT {{open(r.)}} THEN 'HELD'
             ELSE 'FREE' END,
        COALESCE(r.version, 0)

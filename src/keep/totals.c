@@ -73,8 +73,11 @@ bool rl_totals_add(rl_totals *totals, const rl_total *more)
     total->held_most_us = greater(total->held_most_us, more->held_most_us);
     total->failed += more->failed;
     total->refused += more->refused;
-    total->gap_us = greater(total->gap_us, more->gap_us);
-    total->gap_part = more->gap_part > total->gap_part ? more->gap_part : total->gap_part;
+    /* Of one hold, both: the one that came nearest to its end. */
+    if (more->gap_part > total->gap_part) {
+        total->gap_us = more->gap_us;
+        total->gap_part = more->gap_part;
+    }
     add_outcomes(total, more);
     return true;
 }

@@ -28,6 +28,7 @@
 #define PAUSE_FIRST_US 500   /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  20000 /* ... so that no slot is free for 100 ms while somebody waits */
 #define MISSES_AT_ONCE 3     /* after which it pauses */
+#define FROZEN_LOOK_US 200000
 #define RESERVED_US                                                                                \
     20000 /* pause of a try before its next attempt, where free slots are reserved */
 
@@ -179,7 +180,7 @@ typedef struct slot_look {
     capacity name;
     unsigned rows;
     bool gone;         /* one that was purged since its id was learned */
-    bool frozen;       /* nobody gets one that is free */
+    unsigned frozen;   /* slots that nobody gets, held or not */
     unsigned of_other; /* 1 + one that is of another kind; 0: none */
     unsigned expired;  /* likewise: its holder's time is over */
     uint64_t expired_version;
@@ -200,7 +201,7 @@ static void note_slot(slots_call *c, slot_look *seen, const rl_cell *cells)
     } else if (is(&cells[3], "WRONG_KIND")) {
         seen->of_other = place;
     } else if (is(&cells[3], "FROZEN")) {
-        seen->frozen = true;
+        seen->frozen++;
     } else if (is(&cells[3], "EXPIRED")) {
         seen->expired = place;
         seen->expired_version = cells[4].u64;
@@ -298,9 +299,13 @@ static rowlock_status decide(slots_call *c, const slot_look *seen, rowlock_error
                        "somebody stopped the statement that looks at "
                        "the slots");
     RL_TRY(is_current(c, &seen->name, err));
-    rl_hold_saw_frozen(c->taking.whole, seen->frozen);
+    rl_hold_saw_frozen(c->taking.whole, seen->frozen > 0);
     if (seen->of_other)
         return of_other_kind(c, seen->of_other - 1, err);
+    if (seen->frozen == seen->rows) {
+        c->hint_us = RL_NOT_BEFORE(FROZEN_LOOK_US);
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", c->name);
+    }
     if (c->free_count < c->units && seen->expired)
         return free_expired(c, seen, err);
     /* Others hold theirs for a moment, as like as not: less than the shortest pause. */

@@ -91,6 +91,14 @@ teardown() {
     fails 80 "*frozen*" rl run -w 0.3 --slots=3 crew -- true
     rl thaw crew
     rl run -n --slots=3 crew true
+    # Also while all are held.
+    background run --slots=1 alone -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    poll test -e held
+    rl freeze alone
+    fails 80 "*frozen*" rl run -n --slots=1 alone -- true
+    rl thaw alone
+    touch let_go
+    ends_with 0
     rl freeze 'star\*'
     fails 80 "*frozen*" rl run -n 'star*' -- true
     rl run -n 'star1' true

@@ -201,6 +201,10 @@ held_for() {
     sql "UPDATE lock_total t JOIN resource r ON r.id = t.id SET t.gap_us = 24000000, t.gap_part = 800 WHERE r.resource_name = 'gaps'"
     rl doctor --json | jq -es '.[0][] | select(.check == "renewals") | .level == "care" and (.found | test("renewals of .gaps. was 80 % of its TTL .24.0 s")) and (.remedy | test("TTL of 48 s or more"))'
     rl show --json gaps | json '.longest_gap_us == 24000000'
+    # Of a hold that came nearer to its end, and of no other one.
+    sql "UPDATE lock_total SET gap_us = 200000000, gap_part = 1"
+    rl run --ttl=2s gaps -- sleep 1.5
+    rl show --json gaps | json '.longest_gap_us < 100000000'
     sql "UPDATE lock_total SET gap_us = 0, gap_part = 0"
 }
 
