@@ -32,6 +32,22 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
       OR {name} = {begin}
       OR SUBSTRING({name}, CHAR_LENGTH({begin}) + 1) REGEXP '^#[0-9]+$'));
 
+-- Of a row of lock_freeze: a prefix is kept with its star, since names that differ in blanks at their end would be one key.
+-- clause: frozen_begin(f)
+LEFT({f}pattern, CHAR_LENGTH({f}pattern) - {f}is_prefix);
+
+-- Does a row of lock_freeze freeze the name?
+-- clause: frozen_by(name, f)
+IF({f}is_prefix, LOCATE({{frozen_begin({f})}}, {name}) = 1, {{frozen_name({name}, {f}pattern, 0)}});
+
+-- Which kinds can be frozen.
+-- clause: is_freezable(kind)
+{kind} IN ('optimistic', 'pessimistic', 'slots');
+
+-- The names that a freeze can have: a range of the index, behind which one row at most is locked.
+-- clause: frozen_range(name, begin)
+{name} BETWEEN {begin} AND CONCAT({begin}, CONVERT(0xF48FBFBFF48FBFBF USING utf8mb4));
+
 -- clause: frozen_until(until_us, for_us)
 CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
      WHEN {until_us} > 0 THEN {{at_us({until_us})}}
@@ -274,9 +290,13 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
 
--- When its work went well for the last time: as its holders say (t, its lock_total), or its newest period (o, in once_run).
+-- When its work went well for the last time: as its holders say (t, its lock_total), or its last period that was done.
 -- clause: succeeded
-CASE WHEN o.state = 'done' AND (t.succeeded_at IS NULL OR o.ended_at > t.succeeded_at) THEN o.ended_at ELSE t.succeeded_at END;
+(SELECT NULLIF(GREATEST(COALESCE(MAX(d.ended_at), CAST('1970-01-01' AS DATETIME(6))),
+                        COALESCE(t.succeeded_at, CAST('1970-01-01' AS DATETIME(6)))), CAST('1970-01-01' AS DATETIME(6)))
+   FROM once_run d
+  WHERE d.resource_id = r.id
+    AND d.state = 'done');
 
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
@@ -302,7 +322,7 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
    AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id)
   LEFT JOIN lock_freeze z ON NOT {{thawed(r.)}}
    AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
-                WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, n.pattern, n.is_prefix)}});
+                WHERE n.until_at = r.frozen_until AND {{frozen_by(r.resource_name, n.)}});
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

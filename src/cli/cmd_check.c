@@ -45,6 +45,8 @@ typedef struct job {
     int exit_status;
     int64_t held_ms; /* -1: it is not held */
     const char *holder;
+    bool held; /* also where it is not known for how long */
+    uint64_t readers;
     bool expired;             /* its holder's time is over */
     const char *period_state; /* of its newest one */
     verdict verdict;
@@ -79,6 +81,8 @@ static void add_outcomes(job *to, const rowlock_totals *totals)
 static void add_lock(job *to, const rowlock_info *info)
 {
     to->expired = to->expired || info->state == ROWLOCK_EXPIRED;
+    to->held = to->held || info->state == ROWLOCK_HELD;
+    to->readers += info->readers;
     if (info->held_ms > to->held_ms) {
         to->held_ms = info->held_ms;
         to->holder = info->owner_label;
@@ -157,9 +161,17 @@ static rowlock_status read_many(jobs *all, rowlock_client *client, const char *p
     rowlock_status status = cli_locks_read(client, prefix, true, locks, err);
     if (status != ROWLOCK_OK)
         return status;
-    for (size_t i = 0; i < locks->count; i++)
-        if (is_work(locks->at[i]) && locks->at[i]->slots == 0)
-            add_lock(add_job(all, locks->at[i]->name), locks->at[i]);
+    const size_t none = SIZE_MAX;
+    size_t slotted = none; /* its slots follow it in byte order, with other names between them */
+    for (size_t i = 0; i < locks->count; i++) {
+        const rowlock_info *info = locks->at[i];
+        if (slotted != none && is_slot_of(all->list[slotted].name, info->name)) {
+            add_lock(&all->list[slotted], info);
+        } else if (is_work(info)) {
+            add_lock(add_job(all, info->name), info);
+            slotted = info->slots > 0 ? all->count - 1 : slotted;
+        }
+    }
     if (operand && all->count == before)
         add_job(all, operand);
     return ROWLOCK_OK;
@@ -203,6 +215,11 @@ static void find(job *its, verdict how, const char *format, ...)
     va_end(args);
 }
 
+static bool has_failed_period(const job *its)
+{
+    return strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
+}
+
 static void judge_age(job *its, int64_t max_ms)
 {
     char age[CLI_HUMANE];
@@ -210,15 +227,14 @@ static void judge_age(job *its, int64_t max_ms)
         find(its, CHECK_CRITICAL, "has not succeeded for %s",
              cli_humane(its->succeeded_ms, age, sizeof age));
     /* It may be at its first run. */
-    else if (its->succeeded_ms < 0 && (its->holds > 0 || its->held_ms > max_ms))
+    else if (its->succeeded_ms < 0 &&
+             (its->holds > 0 || its->held_ms > max_ms || has_failed_period(its)))
         find(its, CHECK_CRITICAL, "has never succeeded");
 }
 
 static void judge_failure(job *its)
 {
     char age[CLI_HUMANE];
-    const bool period_failed =
-        strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
     const bool newer =
         its->failed_ms >= 0 && (its->succeeded_ms < 0 || its->failed_ms < its->succeeded_ms);
     if (newer && its->has_exit_status)
@@ -226,7 +242,7 @@ static void judge_failure(job *its)
              cli_humane(its->failed_ms, age, sizeof age), its->exit_status);
     else if (newer)
         find(its, CHECK_CRITICAL, "failed %s ago", cli_humane(its->failed_ms, age, sizeof age));
-    else if (period_failed)
+    else if (has_failed_period(its))
         find(its, CHECK_CRITICAL, "its period has %s", its->period_state);
 }
 
@@ -248,6 +264,11 @@ static void tell_fine(job *its)
              its->took_us >= 0 ? cli_humane(its->took_us / 1000, took, sizeof took) : "");
     if (its->held_ms >= 0)
         find(its, CHECK_OK, "is held for %s", cli_humane(its->held_ms, age, sizeof age));
+    else if (its->readers > 0)
+        find(its, CHECK_OK, "is held by %" PRIu64 " reader%s", its->readers,
+             its->readers == 1 ? "" : "s");
+    else if (its->held)
+        find(its, CHECK_OK, "is held");
     if (!*its->text)
         find(its, CHECK_OK, "is free");
 }
@@ -255,7 +276,7 @@ static void tell_fine(job *its)
 static void judge(const checking *self, job *its)
 {
     const bool ran =
-        its->holds > 0 || its->succeeded_ms >= 0 || its->held_ms >= 0 || *its->period_state != '\0';
+        its->holds > 0 || its->succeeded_ms >= 0 || its->held || *its->period_state != '\0';
     if (self->context.operand_count > 0 && !ran)
         find(its, CHECK_CRITICAL, "never ran");
     else if (self->max_age_ms)
@@ -314,7 +335,7 @@ static void print_data(const checking *self, const jobs *all)
 {
     size_t held = 0;
     for (size_t i = 0; i < all->count; i++)
-        held += all->list[i].held_ms >= 0;
+        held += all->list[i].held;
     printf(" | names=%zu;;;0 held=%zu;;;0", all->count, held);
     for (size_t i = 0; i < all->count && i < NAMES_IN_DATA; i++) {
         const job *its = &all->list[i];
@@ -322,6 +343,16 @@ static void print_data(const checking *self, const jobs *all)
         put_datum(its->name, "took", its->took_us < 0 ? -1 : its->took_us / 1000, 0, 0);
         put_datum(its->name, "held", its->held_ms, self->max_held_ms, 0);
     }
+    putchar('\n');
+}
+
+/* Behind a "|" of a later line there would be more of them. */
+static void print_line(const job *its)
+{
+    printf("%s: ", words[its->verdict]);
+    put_text(its->name);
+    putchar(' ');
+    put_text(its->text);
     putchar('\n');
 }
 
@@ -354,7 +385,7 @@ static verdict print_all(const checking *self, jobs *all)
         printf("; %zu more fine", fine - 1);
     print_data(self, all);
     for (size_t i = 0; all->count > 1 && i < all->count; i++)
-        cli_line("%s: %s %s", words[all->list[i].verdict], all->list[i].name, all->list[i].text);
+        print_line(&all->list[i]);
     return worst;
 }
 
@@ -391,7 +422,9 @@ static int tell_unknown(int exit_status)
 {
     if (exit_status <= CHECK_CRITICAL)
         return exit_status;
-    cli_line("ROWLOCK UNKNOWN - %s", cli_failure()->message);
+    fputs("ROWLOCK UNKNOWN - ", stdout);
+    put_text(cli_failure()->message);
+    putchar('\n');
     return CHECK_UNKNOWN;
 }
 

@@ -111,6 +111,7 @@ static const cli_option options[] = {
     {0, "alive", CLI_DURATION, AT(alive_ms), .least = RUN_ALIVE_MIN_MS, .most = ROWLOCK_TTL_MAX_MS,
      .wants = RUN_ALIVE_WANTS},
     {0, "on-lost", CLI_TEXT, AT(on_lost)},
+    {0, "log", CLI_OWN, .take = run_take_log},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

@@ -143,6 +143,9 @@ int run_options_run(void *into);
  * COMMAND may follow another. False: it has complained. */
 bool run_prepare(run *self, bool again);
 
+/* run_options.c: --log. */
+bool run_take_log(void *into, const char *value);
+
 /* run_options.c: how the job is run: what excludes each other, and the defaults. */
 bool run_options_settle(run_options *out);
 

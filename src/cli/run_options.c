@@ -12,6 +12,16 @@ static bool take_nonblock(void *into, const char *value)
     return true;
 }
 
+bool run_take_log(void *into, const char *value)
+{
+    (void)into;
+    if (strcmp(value, "json") == 0)
+        cli_say_json();
+    else if (strcmp(value, "text") != 0)
+        return !cli_usage("--log is text or json, not '%s'", value);
+    return true;
+}
+
 static bool take_slots(void *into, const char *value)
 {
     uint64_t slots = ROWLOCK_SLOTS_AS_SET;
@@ -174,6 +184,7 @@ static const cli_option options[] = {
     {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
      .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
     {0, "on-lost", CLI_TEXT, AT(on_lost)},
+    {0, "log", CLI_OWN, .take = run_take_log},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

@@ -62,7 +62,7 @@ checks() {
     rl run "many/it's a=b|c" true
     checks 2 "CRITICAL - many/1 failed *; many/2 failed *; many/3 failed *exit status 1?; 2 more not well; 2 fine" --failed 'many/*'
     [ "${#lines[@]}" -eq 8 ]
-    [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b|c succeeded"* ]]
+    [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b/c succeeded"* ]]
     [[ ${lines[0]} == *" 'many/it''s a_b_c_age'="* ]]
     [ "$(tr -dc '|' <<<"${lines[0]}")" = '|' ]
     checks 2 "CRITICAL - many/1 failed *; nowhere never ran; 1 fine" --failed many/6 many/1 nowhere
@@ -75,6 +75,37 @@ checks() {
     checks 0 "OK - crew succeeded *" --max-age=26h --failed crew
     for slot in 0 1; do aged "crew#$slot" succeeded_at "2 DAY"; done
     checks 2 "CRITICAL - crew has not succeeded for 2d00h" --max-age=26h crew
+    for slot in 0 1; do aged "crew#$slot" succeeded_at "1 HOUR"; done
+    checks 0 "OK - crew *" --max-age=26h crew
+    checks 0 "OK - crew *" --max-age=26h 'crew*'
+}
+
+# period NAME STATE HOURS: one of another who counts nothing, ended so long ago.
+period() {
+    sql "INSERT INTO once_run (resource_id, period_start, period_end, state, token, owner, owner_label, attempts, started_at, ended_at)
+        SELECT id, UTC_TIMESTAMP(6) - INTERVAL $3 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '$2', $3, 'x', 'x', 1, UTC_TIMESTAMP(6) - INTERVAL $3 HOUR,
+               UTC_TIMESTAMP(6) - INTERVAL $3 HOUR
+          FROM resource WHERE resource_name = '$1'"
+}
+
+@test "check: periods that SQL has done or failed; a success is not forgotten while the next period fails" {
+    rl run sqljob true
+    sql "DELETE t FROM lock_total t JOIN resource r ON r.id = t.id WHERE r.resource_name = 'sqljob'"
+    period sqljob failed 1
+    checks 2 "CRITICAL - sqljob has never succeeded" --max-age=26h sqljob
+    period sqljob done 30
+    rl show --json sqljob | json '.succeeded_at != null'
+    checks 2 "CRITICAL - sqljob has not succeeded for 1d06h" --max-age=26h sqljob
+    checks 0 "OK - sqljob *" --max-age=48h sqljob
+}
+
+@test "check: readers hold it, too" {
+    L=read
+    background run --shared "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    poll test -e held
+    checks 0 "OK - read is held by 1 reader" read
+    touch let_go
+    ends_with 0
 }
 
 @test "check: once: a period that others have done is no success of one's own, one that failed is critical" {
