@@ -32,22 +32,6 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
       OR {name} = {begin}
       OR SUBSTRING({name}, CHAR_LENGTH({begin}) + 1) REGEXP '^#[0-9]+$'));
 
--- Of a row of lock_freeze: a prefix is kept with its star, since names that differ in blanks at their end would be one key.
--- clause: frozen_begin(f)
-LEFT({f}pattern, CHAR_LENGTH({f}pattern) - {f}is_prefix);
-
--- Does a row of lock_freeze freeze the name?
--- clause: frozen_by(name, f)
-IF({f}is_prefix, LOCATE({{frozen_begin({f})}}, {name}) = 1, {{frozen_name({name}, {f}pattern, 0)}});
-
--- Which kinds can be frozen.
--- clause: is_freezable(kind)
-{kind} IN ('optimistic', 'pessimistic', 'slots');
-
--- The names that a freeze can have: a range of the index, behind which one row at most is locked.
--- clause: frozen_range(name, begin)
-{name} BETWEEN {begin} AND CONCAT({begin}, CONVERT(0xF48FBFBFF48FBFBF USING utf8mb4));
-
 -- clause: frozen_until(until_us, for_us)
 CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
      WHEN {until_us} > 0 THEN {{at_us({until_us})}}
@@ -290,13 +274,10 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
 
--- When its work went well for the last time: as its holders say (t, its lock_total), or its last period that was done.
--- clause: succeeded
-(SELECT NULLIF(GREATEST(COALESCE(MAX(d.ended_at), CAST('1970-01-01' AS DATETIME(6))),
-                        COALESCE(t.succeeded_at, CAST('1970-01-01' AS DATETIME(6)))), CAST('1970-01-01' AS DATETIME(6)))
-   FROM once_run d
-  WHERE d.resource_id = r.id
-    AND d.state = 'done');
+-- When its work went well for the last time: as its holders say (t, its lock_total), or the newest period that is done (d, in
+-- once_run); is it that one?
+-- clause: period_succeeded
+(d.ended_at IS NOT NULL AND (t.succeeded_at IS NULL OR d.ended_at > t.succeeded_at));
 
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
@@ -305,7 +286,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
-       t.failed, t.refused, t.succeeded_us, t.failed_at, t.failed_exit, t.gap_us, t.gap_part, {{succeeded}} AS succeeded_at,
+       t.failed, t.refused, IF({{period_succeeded}}, NULL, t.succeeded_us) AS succeeded_us, t.failed_at, t.failed_exit,
+       t.gap_us, t.gap_part, IF({{period_succeeded}}, d.ended_at, t.succeeded_at) AS succeeded_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
@@ -320,9 +302,14 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
   LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}}
   LEFT JOIN once_run o ON o.resource_id = r.id
    AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id)
+  LEFT JOIN once_run d ON d.resource_id = r.id
+   AND d.period_start = (SELECT n.period_start FROM once_run n
+                          WHERE n.resource_id = r.id AND n.state = 'done'
+                          ORDER BY n.period_start DESC
+                          LIMIT 1)
   LEFT JOIN lock_freeze z ON NOT {{thawed(r.)}}
    AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
-                WHERE n.until_at = r.frozen_until AND {{frozen_by(r.resource_name, n.)}});
+                WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, n.pattern, n.is_prefix)}});
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event
@@ -371,6 +358,11 @@ CASE WHEN m.id IS NULL THEN 'none'
 -- Of a queue's item that is put: when it is ready; `at`: in microseconds since 1970, 0: not so.
 -- clause: ready_at
 IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(:at)}}, UTC_TIMESTAMP(6)));
+
+-- One row of queue_put_8: as queue_put.
+-- clause: put_row(i)
+(:id, 'alive', :lane{i}, GREATEST({{at_us(:at{i})}}, UTC_TIMESTAMP(6) + INTERVAL :delay{i} MICROSECOND), :attempts{i}, :key{i}, UTC_TIMESTAMP(6),
+ :payload{i});
 
 -- When the first item of a lane is ready; without one, in the year 9999.
 -- clause: first_of(lane)

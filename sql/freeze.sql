@@ -10,7 +10,7 @@ SELECT id FROM lock_freeze WHERE id = 1 FOR UPDATE;
 -- name: freeze_put
 -- params: begin text, is_prefix u64, label text, reason text, until_us u64, for_us u64
 INSERT INTO lock_freeze (pattern, is_prefix, owner_label, reason, frozen_at, until_at)
-VALUES (CONCAT(:begin, IF(:is_prefix, '*', '')), :is_prefix <> 0, :label, :reason, UTC_TIMESTAMP(6), {{frozen_until(:until_us, :for_us)}})
+VALUES (:begin, :is_prefix <> 0, :label, :reason, UTC_TIMESTAMP(6), {{frozen_until(:until_us, :for_us)}})
     ON DUPLICATE KEY UPDATE
        owner_label = :label,
        reason = :reason,
@@ -23,7 +23,7 @@ VALUES (CONCAT(:begin, IF(:is_prefix, '*', '')), :is_prefix <> 0, :label, :reaso
 UPDATE lock_freeze
    SET until_at = UTC_TIMESTAMP(6)
  WHERE id <> 1
-   AND pattern = CONCAT(:begin, IF(:is_prefix, '*', ''))
+   AND pattern = :begin
    AND is_prefix = (:is_prefix <> 0)
    AND until_at > UTC_TIMESTAMP(6);
 
@@ -32,13 +32,12 @@ UPDATE lock_freeze
 UPDATE resource r
    SET r.frozen_until = NULL
  WHERE r.frozen_until IS NOT NULL
-   AND {{frozen_range(r.resource_name, :begin)}}
    AND {{frozen_name(r.resource_name, :begin, :is_prefix)}};
 
 -- Those that are not over.
 -- name: freeze_list
 -- columns: begin text(1020), is_prefix u64, label text(1024), reason text(1024), frozen_at text(32), until_at text(32), since_us i64, left_us i64
-SELECT {{frozen_begin(f.)}}, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
+SELECT f.pattern, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
        IF(f.until_at >= '9999-01-01', '', CAST(f.until_at AS CHAR)),
        TIMESTAMPDIFF(MICROSECOND, f.frozen_at, UTC_TIMESTAMP(6)),
        IF(f.until_at >= '9999-01-01', -1, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), f.until_at))
@@ -47,16 +46,13 @@ SELECT {{frozen_begin(f.)}}, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
    AND f.until_at > UTC_TIMESTAMP(6)
  ORDER BY f.pattern, f.is_prefix;
 
--- The later one of several counts. `until`: as freeze_list has it. Only names that the freeze which has `changed` matches: of others, a row may
--- be in use by a transaction.
+-- The later one of several counts. `until`: as freeze_list has it.
 -- name: freeze_mark
--- params: until text, changed text, changed_is_prefix u64, begin text, is_prefix u64
+-- params: until text, begin text, is_prefix u64
 UPDATE resource r
    SET r.frozen_until = GREATEST(COALESCE(r.frozen_until, '1970-01-01'), IF(:until = '', '9999-12-31', :until))
- WHERE {{frozen_range(r.resource_name, :changed)}}
-   AND {{frozen_name(r.resource_name, :changed, :changed_is_prefix)}}
-   AND {{frozen_name(r.resource_name, :begin, :is_prefix)}}
-   AND {{is_freezable(r.kind)}};
+ WHERE {{frozen_name(r.resource_name, :begin, :is_prefix)}}
+   AND r.kind IN ('optimistic', 'pessimistic', 'slots');
 
 -- How many names it has, and how many of those are held.
 -- name: freeze_count
@@ -65,4 +61,4 @@ UPDATE resource r
 SELECT COUNT(*), COALESCE(SUM(r.status <> 'free'), 0)
   FROM resource r
  WHERE {{frozen_name(r.resource_name, :begin, :is_prefix)}}
-   AND {{is_freezable(r.kind)}};
+   AND r.kind IN ('optimistic', 'pessimistic', 'slots');

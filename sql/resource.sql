@@ -65,7 +65,7 @@ SELECT :name, :kind, 0, UTC_TIMESTAMP(6)
 SELECT v.version, COALESCE(MAX(f.until_at), '')
   FROM version_floor v
   LEFT JOIN lock_freeze f
-    ON f.id <> 1 AND f.until_at > UTC_TIMESTAMP(6) AND {{frozen_by(:name, f.)}}
+    ON f.id <> 1 AND f.until_at > UTC_TIMESTAMP(6) AND {{frozen_name(:name, f.pattern, f.is_prefix)}}
  WHERE v.id = 1
  GROUP BY v.version;
 
@@ -73,7 +73,7 @@ SELECT v.version, COALESCE(MAX(f.until_at), '')
 -- params: version u64, frozen_until text, id u64
 UPDATE resource
    SET version = :version,
-       frozen_until = IF({{is_freezable(kind)}}, NULLIF(:frozen_until, ''), NULL)
+       frozen_until = NULLIF(:frozen_until, '')
  WHERE id = :id;
 
 -- Somebody may be published although there was no row (it was deleted by hand). The lock on the

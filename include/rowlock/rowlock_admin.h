@@ -247,9 +247,9 @@ typedef struct rowlock_freeze_result {
  * Once it has returned, nobody who asks later gets such a name. Again: time and reason are the new
  * ones. Of several freezes of a name the one that ends last counts. `result` may be NULL.
  *
- *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us; or that
- * is past by the server's clock BUSY     a transaction that fenced one of the locks is still open;
- * nothing was changed DENIED   also: the client works through procedures (CALL rowlock_freeze)
+ *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us
+ *   BUSY     a transaction that fenced one of the locks is still open; nothing was changed
+ *   DENIED   also: the client works through procedures (CALL rowlock_freeze)
  *   UNKNOWN  the reply was lost: doing it again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *client,

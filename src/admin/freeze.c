@@ -12,20 +12,15 @@
 #include "engine/hold.h"
 #include "engine/kind.h"
 #include "stmt/session.h"
-#include "wait/backoff.h"
 
-/* A transaction that has fenced one of the names is waited for with the first row of lock_freeze
- * locked, so that nobody makes a name: not for long at first. */
-enum { TRY_MS = 250 };
+enum { TRIES = 5 };
 
 typedef struct freezing {
     rowlock_client *client;
     const rowlock_freeze_options *options;
     bool thaws;
-    bool found;  /* thaw: there was such a freeze */
-    bool unsure; /* a reply to COMMIT was lost */
-    int64_t try_ms;
-    rowlock_freeze_result result;
+    bool found; /* thaw: there was such a freeze */
+    rl_budget budget;
     rl_conn *conn;
     rl_io io;
 } freezing;
@@ -101,9 +96,7 @@ typedef struct pattern {
 /* The names of that freeze anew. */
 static rowlock_status mark(const freezing *f, const pattern *its, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(its->until), rl_text(begin_of(f->options)),
-                               rl_u64(!f->options->name), rl_text(its->begin),
-                               rl_u64(its->is_prefix)};
+    const rl_value values[] = {rl_text(its->until), rl_text(its->begin), rl_u64(its->is_prefix)};
     return rl_run(f->conn, RL_SQL_FREEZE_MARK, values, &f->io, NULL, err);
 }
 
@@ -125,30 +118,10 @@ static rowlock_status mark_all(const freezing *f, rowlock_error *err)
         snprintf(list[count].until, sizeof list->until, "%s", rows.cells[5].text);
         list[count++].is_prefix = rows.cells[1].u64;
     }
-    bool listed = f->thaws;
-    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++) {
-        listed = listed || (list[i].is_prefix == !f->options->name &&
-                            strcmp(list[i].begin, begin_of(f->options)) == 0);
+    for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
         status = mark(f, &list[i], err);
-    }
     free(list);
-    if (status == ROWLOCK_OK && !listed)
-        return rl_fail(
-            err, ROWLOCK_INVALID,
-            "the time until which it is to be frozen is past by the server's clock (times "
-            "are UTC)");
     return status;
-}
-
-static rowlock_status count(freezing *f, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
-    rl_rows rows;
-    RL_TRY(rl_query(f->conn, RL_SQL_FREEZE_COUNT, values, &f->io, &rows, err));
-    if (!rl_next(&rows))
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the statement was stopped by somebody");
-    f->result = (rowlock_freeze_result){.names = rows.cells[0].u64, .held = rows.cells[1].u64};
-    return ROWLOCK_OK;
 }
 
 static rowlock_status change_all(freezing *f, rowlock_error *err)
@@ -160,17 +133,15 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
         return rl_fail(err, ROWLOCK_DAMAGED, "the table lock_freeze has lost its first row");
     RL_TRY(change_freeze(f, err));
     RL_TRY(rl_run(f->conn, RL_SQL_FREEZE_THAW, its, &f->io, NULL, err));
-    RL_TRY(mark_all(f, err));
-    return count(f, err);
+    return mark_all(f, err);
 }
 
 /* Nothing is prepared in a transaction (docs/notes/data.md). */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
-    const rl_sql_id needed[] = {
-        RL_SQL_FREEZE_LOCK, f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
-        RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST,
-        RL_SQL_FREEZE_MARK, RL_SQL_FREEZE_COUNT};
+    const rl_sql_id needed[] = {RL_SQL_FREEZE_LOCK,
+                                f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
+                                RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST, RL_SQL_FREEZE_MARK};
     RL_TRY(rl_no_effect(
         rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
@@ -186,8 +157,7 @@ static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 static rowlock_status change_once(freezing *f, rowlock_error *err)
 {
     rl_pool *pool = &f->client->pool;
-    const rl_budget budget = rl_budget_start(f->try_ms, f->client->limit_ms, NULL);
-    f->io = rl_budget_change_io(&budget, false);
+    f->io = rl_budget_change_io(&f->budget, false);
     RL_TRY(rl_pool_take(pool, NULL, &f->io, &f->conn, err));
     rowlock_status status = change_in_transaction(f, err);
     if (status != ROWLOCK_OK && rl_in_transaction(f->conn->mysql))
@@ -196,39 +166,26 @@ static rowlock_status change_once(freezing *f, rowlock_error *err)
     return status;
 }
 
-static rowlock_status in_use(rowlock_error *err)
-{
-    return rl_fail(err, ROWLOCK_BUSY,
-                   "a transaction that fenced one of these locks is still open; nothing was "
-                   "changed");
-}
-
-static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
-{
-    freezing *f = data;
-    (void)hint_us;
-    rowlock_status status = change_once(f, err);
-    f->unsure = f->unsure || status == ROWLOCK_UNKNOWN;
-    if (status == ROWLOCK_UNKNOWN)
-        return ROWLOCK_UNAVAILABLE;
-    if (status != ROWLOCK_TIMEOUT && status != ROWLOCK_BUSY)
-        return status;
-    f->try_ms *= 2;
-    return in_use(err);
-}
-
 static rowlock_status change(freezing *f, rowlock_error *err)
 {
-    const int64_t limit_ms = f->client->limit_ms;
-    const rl_budget budget = rl_budget_start(limit_ms, limit_ms, NULL);
-    const rl_attempts how = {
-        .budget = &budget, .outage_us = f->client->outage_us, .backoff = RL_BACKOFF_USUAL};
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
-    rowlock_status status = rl_attempt_until(&how, attempt, f, err);
-    if (status != ROWLOCK_OK && f->unsure)
-        return err->status = ROWLOCK_UNKNOWN;
-    return status == ROWLOCK_TIMEOUT ? in_use(err) : status;
+    rowlock_status status = ROWLOCK_OK;
+    bool unsure = false;
+    for (int i = 0; i < TRIES; i++) {
+        status = change_once(f, err);
+        unsure = unsure || status == ROWLOCK_UNKNOWN;
+        if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
+            status != ROWLOCK_DEADLOCK)
+            break;
+    }
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "a transaction that fenced one of these locks is still open; nothing was "
+                       "changed");
+    if (status == ROWLOCK_OK || !unsure)
+        return status;
+    if (err)
+        err->status = ROWLOCK_UNKNOWN;
+    return ROWLOCK_UNKNOWN;
 }
 
 /* ------------------------------------------------------------------------- altogether */
@@ -250,9 +207,27 @@ static void record(const freezing *f)
     rl_client_record(f->client, &event);
 }
 
+static void keep_count(void *data, const rl_cell *cells)
+{
+    rowlock_freeze_result *result = data;
+    result->names = cells[0].u64;
+    result->held = cells[1].u64;
+}
+
+static rowlock_status count(const freezing *f, rowlock_freeze_result *result, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    bool found = false;
+    *result = (rowlock_freeze_result){.names = 0};
+    return rl_client_read(f->client, &f->budget, RL_SQL_FREEZE_COUNT, values, keep_count, result,
+                          &found, err);
+}
+
 static freezing freezing_of(rowlock_client *client, const rowlock_freeze_options *options)
 {
-    return (freezing){.client = client, .options = options, .try_ms = TRY_MS};
+    return (freezing){.client = client,
+                      .options = options,
+                      .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL)};
 }
 
 rowlock_status rl_freeze(rowlock_client *client, const rowlock_freeze_options *options,
@@ -261,8 +236,7 @@ rowlock_status rl_freeze(rowlock_client *client, const rowlock_freeze_options *o
     freezing f = freezing_of(client, options);
     RL_TRY(change(&f, err));
     record(&f);
-    *result = f.result;
-    return ROWLOCK_OK;
+    return count(&f, result, err);
 }
 
 rowlock_status rl_thaw(rowlock_client *client, const rowlock_freeze_options *options,

@@ -43,12 +43,13 @@ typedef struct job {
     int64_t failed_ms;
     bool has_exit_status;
     int exit_status;
-    int64_t held_ms; /* -1: it is not held */
+    bool held;
+    int64_t held_ms; /* -1: it is not held, or by readers, or by one who is not published */
     const char *holder;
-    bool held; /* also where it is not known for how long */
     uint64_t readers;
     bool expired;             /* its holder's time is over */
     const char *period_state; /* of its newest one */
+    bool has_slots;
     verdict verdict;
     char text[400]; /* "has not succeeded for 26h05m" */
 } job;
@@ -62,6 +63,23 @@ typedef struct jobs {
 } jobs;
 
 /* ----------------------------------------------------------------- reading */
+
+static void find(job *its, verdict how, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
+static void find(job *its, verdict how, const char *format, ...)
+{
+    va_list args;
+    size_t used = how > its->verdict ? 0 : strlen(its->text);
+    if (how < its->verdict)
+        return;
+    its->verdict = how;
+    if (used > 0 && used + 2 < sizeof its->text)
+        used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
+    va_start(args, format);
+    vsnprintf(its->text + used, sizeof its->text - used, format, args);
+    va_end(args);
+}
 
 static void add_outcomes(job *to, const rowlock_totals *totals)
 {
@@ -81,7 +99,7 @@ static void add_outcomes(job *to, const rowlock_totals *totals)
 static void add_lock(job *to, const rowlock_info *info)
 {
     to->expired = to->expired || info->state == ROWLOCK_EXPIRED;
-    to->held = to->held || info->state == ROWLOCK_HELD;
+    to->held = to->held || cli_is_held(info);
     to->readers += info->readers;
     if (info->held_ms > to->held_ms) {
         to->held_ms = info->held_ms;
@@ -105,12 +123,6 @@ static job *add_job(jobs *all, const char *name)
     return &all->list[all->count++];
 }
 
-/* A latch or a barrier is nobody's work. */
-static bool is_work(const rowlock_info *info)
-{
-    return info->kind != ROWLOCK_KIND_LATCH && info->kind != ROWLOCK_KIND_BARRIER;
-}
-
 static cli_locks *new_locks(jobs *all)
 {
     all->locks = cli_need(reallocarray(all->locks, all->locks_count + 1, sizeof *all->locks));
@@ -124,6 +136,17 @@ static bool is_slot_of(const char *name, const char *slot)
     const size_t length = strlen(name);
     return strncmp(slot, name, length) == 0 && slot[length] == '#' && slot[length + 1] &&
            slot[length + 1 + strspn(slot + length + 1, "0123456789")] == '\0';
+}
+
+/* That of the name whose slot this is, of those from `first` on; a new one where there is none. */
+static job *job_of(jobs *all, size_t first, const rowlock_info *info)
+{
+    for (size_t i = strrchr(info->name, '#') ? all->count : first; i > first; i--)
+        if (all->list[i - 1].has_slots && is_slot_of(all->list[i - 1].name, info->name))
+            return &all->list[i - 1];
+    job *its = add_job(all, info->name);
+    its->has_slots = info->slots > 0;
+    return its;
 }
 
 static rowlock_status read_slots(jobs *all, rowlock_client *client, job *its, rowlock_error *err)
@@ -148,6 +171,8 @@ static rowlock_status read_name(jobs *all, rowlock_client *client, const char *n
     job *its = add_job(all, name);
     if (locks->count == 0)
         return ROWLOCK_OK;
+    if (!cli_has_holders(locks->at[0]))
+        find(its, CHECK_UNKNOWN, "is a latch, a barrier or a queue, which nobody holds");
     add_lock(its, locks->at[0]);
     return locks->at[0]->slots > 0 ? read_slots(all, client, its, err) : ROWLOCK_OK;
 }
@@ -161,17 +186,9 @@ static rowlock_status read_many(jobs *all, rowlock_client *client, const char *p
     rowlock_status status = cli_locks_read(client, prefix, true, locks, err);
     if (status != ROWLOCK_OK)
         return status;
-    const size_t none = SIZE_MAX;
-    size_t slotted = none; /* its slots follow it in byte order, with other names between them */
-    for (size_t i = 0; i < locks->count; i++) {
-        const rowlock_info *info = locks->at[i];
-        if (slotted != none && is_slot_of(all->list[slotted].name, info->name)) {
-            add_lock(&all->list[slotted], info);
-        } else if (is_work(info)) {
-            add_lock(add_job(all, info->name), info);
-            slotted = info->slots > 0 ? all->count - 1 : slotted;
-        }
-    }
+    for (size_t i = 0; i < locks->count; i++)
+        if (cli_has_holders(locks->at[i]))
+            add_lock(job_of(all, before, locks->at[i]), locks->at[i]);
     if (operand && all->count == before)
         add_job(all, operand);
     return ROWLOCK_OK;
@@ -198,24 +215,7 @@ static rowlock_status read_jobs(const checking *self, rowlock_client *client, jo
 
 /* ----------------------------------------------------------------- judging */
 
-static void find(job *its, verdict how, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
-static void find(job *its, verdict how, const char *format, ...)
-{
-    va_list args;
-    size_t used = how > its->verdict ? 0 : strlen(its->text);
-    if (how < its->verdict)
-        return;
-    its->verdict = how;
-    if (used > 0 && used + 2 < sizeof its->text)
-        used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
-    va_start(args, format);
-    vsnprintf(its->text + used, sizeof its->text - used, format, args);
-    va_end(args);
-}
-
-static bool has_failed_period(const job *its)
+static bool period_failed(const job *its)
 {
     return strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
 }
@@ -228,7 +228,7 @@ static void judge_age(job *its, int64_t max_ms)
              cli_humane(its->succeeded_ms, age, sizeof age));
     /* It may be at its first run. */
     else if (its->succeeded_ms < 0 &&
-             (its->holds > 0 || its->held_ms > max_ms || has_failed_period(its)))
+             (its->holds > 0 || its->held_ms > max_ms || period_failed(its)))
         find(its, CHECK_CRITICAL, "has never succeeded");
 }
 
@@ -242,7 +242,7 @@ static void judge_failure(job *its)
              cli_humane(its->failed_ms, age, sizeof age), its->exit_status);
     else if (newer)
         find(its, CHECK_CRITICAL, "failed %s ago", cli_humane(its->failed_ms, age, sizeof age));
-    else if (has_failed_period(its))
+    else if (period_failed(its))
         find(its, CHECK_CRITICAL, "its period has %s", its->period_state);
 }
 
@@ -277,6 +277,8 @@ static void judge(const checking *self, job *its)
 {
     const bool ran =
         its->holds > 0 || its->succeeded_ms >= 0 || its->held || *its->period_state != '\0';
+    if (its->verdict == CHECK_UNKNOWN)
+        return;
     if (self->context.operand_count > 0 && !ran)
         find(its, CHECK_CRITICAL, "never ran");
     else if (self->max_age_ms)
@@ -301,7 +303,7 @@ static int worst_first(const void *a, const void *b)
 
 /* ----------------------------------------------------------------- telling */
 
-/* In the first line a "|" begins the performance data. */
+/* In any line a "|" begins the performance data. */
 static void put_text(const char *text)
 {
     char *printable = cli_need(cli_printable(text));
@@ -309,6 +311,13 @@ static void put_text(const char *text)
         *at = '/';
     fputs(printable, stdout);
     free(printable);
+}
+
+static void put_job(const job *its)
+{
+    put_text(its->name);
+    putchar(' ');
+    put_text(its->text);
 }
 
 /* 'nightly_age'=93900.000s;;93600.000;0 */
@@ -346,16 +355,6 @@ static void print_data(const checking *self, const jobs *all)
     putchar('\n');
 }
 
-/* Behind a "|" of a later line there would be more of them. */
-static void print_line(const job *its)
-{
-    printf("%s: ", words[its->verdict]);
-    put_text(its->name);
-    putchar(' ');
-    put_text(its->text);
-    putchar('\n');
-}
-
 static verdict print_all(const checking *self, jobs *all)
 {
     size_t told = 0;
@@ -371,9 +370,7 @@ static verdict print_all(const checking *self, jobs *all)
     printf("ROWLOCK %s - ", words[worst]);
     for (; told < all->count && told < NAMES_IN_LINE && (told == 0 || told < bad); told++) {
         fputs(told > 0 ? "; " : "", stdout);
-        put_text(all->list[told].name);
-        putchar(' ');
-        put_text(all->list[told].text);
+        put_job(&all->list[told]);
     }
     if (bad > told)
         printf("; %zu more not well", bad - told);
@@ -384,8 +381,11 @@ static verdict print_all(const checking *self, jobs *all)
     else if (bad == 0 && fine > 1)
         printf("; %zu more fine", fine - 1);
     print_data(self, all);
-    for (size_t i = 0; all->count > 1 && i < all->count; i++)
-        print_line(&all->list[i]);
+    for (size_t i = 0; all->count > 1 && i < all->count; i++) {
+        printf("%s: ", words[all->list[i].verdict]);
+        put_job(&all->list[i]);
+        putchar('\n');
+    }
     return worst;
 }
 

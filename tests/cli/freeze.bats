@@ -115,15 +115,6 @@ teardown() {
     read -r line <&"${sqlin[0]}"
     [ "$line" = locked ]
     fails 1 "a transaction that fenced*nothing was changed" rl --connect-timeout=2 freeze fenced
-    # It keeps nobody from making names for long, and is nothing to other freezes.
-    rl --connect-timeout=6 freeze fenced >said 2>&1 &
-    waits=$!
-    works rl --connect-timeout=30 run -w 30 "new while frozen" true
-    wait "$waits" || [ $? -eq 1 ]
-    sql "INSERT INTO lock_freeze (pattern, is_prefix, owner_label, reason, frozen_at, until_at) VALUES ('fence*', TRUE, '', '', UTC_TIMESTAMP(6), '9999-12-31')"
-    works rl --connect-timeout=5 freeze 'zz elsewhere/*'
-    works rl --connect-timeout=5 thaw 'zz elsewhere/*'
-    sql "DELETE FROM lock_freeze WHERE pattern = 'fence*'"
     [ "$(rl freeze --json)" = "[]" ]
     echo "ROLLBACK; SELECT 'over';" >&"${sqlin[1]}"
     read -r line <&"${sqlin[0]}"
@@ -161,29 +152,4 @@ teardown() {
     rl thaw via
     rl_as app --via=procedures run -n via true
     rl init -q --remove-procedures
-}
-
-@test "freeze: until a time that is past is refused, and changes nothing" {
-    fails 64 "*is past by the server's clock*UTC*" rl freeze --until='2001-01-01' past
-    rl run -n past true
-    rl freeze past
-    fails 64 "*is past by the server's clock*" rl freeze --until='2001-01-01' past
-    fails 80 "*frozen*" rl run -n past true
-}
-
-@test "freeze: patterns that differ in blanks at their ends are two" {
-    rl freeze 'nightly*'
-    rl freeze 'nightly *' --until=1h
-    rl freeze --json | json 'map(.pattern) == ["nightly *", "nightly*"] or map(.pattern) == ["nightly*", "nightly *"]'
-    rl freeze --json | json 'map(select(.pattern == "nightly*")) | .[0].until == null'
-    rl thaw 'nightly *'
-    rl freeze --json | json 'map(.pattern) == ["nightly*"]'
-    fails 80 "*frozen*" rl run -n 'nightly x' true
-}
-
-@test "freeze: a latch that is made under it is not marked" {
-    rl freeze 'marks/*'
-    rl latch set marks/latch 1
-    rl show --json marks/latch | json '.frozen_until == null'
-    fails 80 "*frozen*" rl run -n marks/lease true
 }
