@@ -397,6 +397,8 @@ int run_options_run(void *into)
 {
     static run self; /* other threads may outlive this call */
     const run_options *options = into;
+    if (options->log)
+        cli_say_json();
     self = (run){.options = *options,
                  .name = options->name,
                  .command = options->command[0],

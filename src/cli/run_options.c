@@ -12,16 +12,6 @@ static bool take_nonblock(void *into, const char *value)
     return true;
 }
 
-bool run_take_log(void *into, const char *value)
-{
-    (void)into;
-    if (strcmp(value, "json") == 0)
-        cli_say_json();
-    else if (strcmp(value, "text") != 0)
-        return !cli_usage("--log is text or json, not '%s'", value);
-    return true;
-}
-
 static bool take_slots(void *into, const char *value)
 {
     uint64_t slots = ROWLOCK_SLOTS_AS_SET;
@@ -143,6 +133,8 @@ static bool check(void *into)
     return run_options_settle(into) && take_operands(into);
 }
 
+const cli_word run_logs[] = {{"text", 0, false}, {"json", 1, false}, {0}};
+
 /* What COMMAND may be sent when its holder is asked to stop. */
 static const cli_word ask_signals[] = {
     {"none", 0, false},           {"HUP", SIGHUP, true},
@@ -184,7 +176,7 @@ static const cli_option options[] = {
     {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
      .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
     {0, "on-lost", CLI_TEXT, AT(on_lost)},
-    {0, "log", CLI_OWN, .take = run_take_log},
+    {0, "log", CLI_WORD, AT(log), .words = run_logs, .wants = RUN_LOG_WANTS},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,
