@@ -55,11 +55,13 @@ typedef struct look {
 typedef struct top {
     rowlock_client *client;
     int64_t interval_ms;
-    int order; /* the key that chose it */
+    int order;     /* the key that chose it */
+    sigset_t ends; /* the signals that end it */
     counted *last;
     size_t last_count;
-    int64_t last_us;
-    char trouble[600]; /* why the last look failed; "": it did not */
+    int64_t counted_us; /* when that was */
+    int64_t looked_us;  /* when it looked last, also in vain; 0: not yet */
+    char trouble[600];  /* why the last look failed; "": it did not */
 } top;
 
 static int64_t now_us(void)
@@ -70,11 +72,6 @@ static int64_t now_us(void)
 }
 
 /* --------------------------------------------------------------------- look */
-
-static bool is_held(const rowlock_info *info)
-{
-    return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
-}
 
 /* Both are in byte order of the names. */
 static double rate_of(const top *self, const rowlock_info *info, int64_t passed_us, size_t *from)
@@ -106,23 +103,23 @@ static void remember(top *self, const cli_locks *locks, int64_t at_us)
     for (size_t i = 0; i < locks->count; i++)
         self->last[self->last_count++] =
             (counted){cli_need(strdup(locks->at[i]->name)), locks->at[i]->totals.holds};
-    self->last_us = at_us;
+    self->counted_us = at_us;
 }
 
 static void make_lines(const top *self, look *l, int64_t at_us)
 {
     size_t from = 0;
     size_t waiting_from = 0;
-    const int64_t passed_us = self->last ? at_us - self->last_us : 0;
+    const int64_t passed_us = self->last ? at_us - self->counted_us : 0;
     l->lines = cli_need(calloc(l->locks.count + 1, sizeof *l->lines));
     for (size_t i = 0; i < l->locks.count; i++) {
         const rowlock_info *info = l->locks.at[i];
         const cli_waiting its = cli_waiting_for(l->locks.waiters, info->name, waiting_from);
         const line made = {info, its.end - its.first, rate_of(self, info, passed_us, &from)};
         waiting_from = its.end;
-        l->held += is_held(info);
+        l->held += cli_is_held(info);
         l->rate += made.rate > 0 ? made.rate : 0;
-        if (is_held(info) || made.waiters > 0 || made.rate > 0)
+        if (cli_is_held(info) || made.waiters > 0 || made.rate > 0)
             l->lines[l->count++] = made;
     }
 }
@@ -206,7 +203,7 @@ static const cli_named states[] = {
 
 static const char *holder_of(const rowlock_info *info, char *text)
 {
-    return is_held(info) ? cli_holder(info, text) : text;
+    return cli_is_held(info) ? cli_holder(info, text) : text;
 }
 
 static const char *holder_cell(const void *row, char *text)
@@ -422,6 +419,21 @@ static bool take_key(top *self)
     return true;
 }
 
+/* A signal that comes while the server is awaited, which may take long. */
+static void leave_at_once(int signal)
+{
+    end_screen();
+    _exit(signal == SIGINT ? 0 : 128 + signal);
+}
+
+/* The shell gets its terminal, until it lets us go on. */
+static void stop(void)
+{
+    end_screen();
+    raise(SIGSTOP);
+    begin_screen();
+}
+
 /* Waits until the next look is due, a key was typed or the window is another one. The signal that
  * is to end us, or 0. */
 static int await_user(top *self, int signals, bool *leaves)
@@ -429,16 +441,19 @@ static int await_user(top *self, int signals, bool *leaves)
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                            {.fd = signals, .events = POLLIN}};
     struct signalfd_siginfo signal;
-    const int64_t left_ms = self->interval_ms - (now_us() - self->last_us) / 1000;
+    const int64_t left_ms = self->interval_ms - (now_us() - self->looked_us) / 1000;
     poll(fds, 2,
          left_ms < 0                   ? 0
          : left_ms > self->interval_ms ? (int)self->interval_ms
                                        : (int)left_ms);
     if (fds[0].revents)
         *leaves = !take_key(self);
-    if (fds[1].revents && read(signals, &signal, sizeof signal) == (ssize_t)sizeof signal &&
-        signal.ssi_signo != SIGWINCH)
+    if (!fds[1].revents || read(signals, &signal, sizeof signal) != (ssize_t)sizeof signal ||
+        signal.ssi_signo == SIGWINCH)
+        return 0;
+    if (signal.ssi_signo != SIGTSTP)
         return (int)signal.ssi_signo;
+    stop();
     return 0;
 }
 
@@ -446,7 +461,11 @@ static void show(top *self, look *l)
 {
     look next = {0};
     rowlock_error err;
-    if (take_look(self, &next, &err) == ROWLOCK_OK) {
+    sigprocmask(SIG_UNBLOCK, &self->ends, NULL);
+    const rowlock_status status = take_look(self, &next, &err);
+    sigprocmask(SIG_BLOCK, &self->ends, NULL);
+    self->looked_us = now_us();
+    if (status == ROWLOCK_OK) {
         end_look(l);
         *l = next;
         *self->trouble = '\0';
@@ -454,26 +473,30 @@ static void show(top *self, look *l)
     }
     /* What was seen last stays. */
     end_look(&next);
-    self->last_us = now_us();
     snprintf(self->trouble, sizeof self->trouble, "%s", err.message);
 }
 
 /* The signal that ended it, or 0. */
 static int watch(top *self)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction action = {.sa_handler = leave_at_once};
     sigset_t set;
     look l = {0};
     bool leaves = false;
     int ended = 0;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    sigemptyset(&self->ends);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        sigaddset(&self->ends, ends[i]);
+    set = self->ends;
+    sigaddset(&set, SIGTSTP);
     sigaddset(&set, SIGWINCH);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        sigaction(ends[i], &action, NULL);
     const int signals = signalfd(-1, &set, SFD_CLOEXEC);
     while (!leaves && !ended) {
-        if (self->last_us == 0 || now_us() - self->last_us >= self->interval_ms * 1000)
+        if (self->looked_us == 0 || now_us() - self->looked_us >= self->interval_ms * 1000)
             show(self, &l);
         sort(self, &l);
         draw(self, &l);

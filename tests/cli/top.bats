@@ -59,6 +59,30 @@ on_screen() {
     fails 69 "*" "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root top
 }
 
+@test "top: after looks that failed the rate is that of the whole time" {
+    rl run counted true
+    in_sql() { echo "until:mariadb --defaults-file=$TEST_OPTIONS $TEST_SCHEMA -e '$1'"; }
+    # (The rate moves from 0 only after the look that has the 600, which is 3 s after the one before.)
+    on_screen 'wait:no lock is held' "$(in_sql 'RENAME TABLE lock_total TO away')" 'wait:the schema is missing' until:'sleep 3' \
+        "$(in_sql 'UPDATE away SET holds = holds + 600; RENAME TABLE away TO lock_total')" 'wait:counted .* [0-9.]+/s' type:q -- --interval=200ms
+    tr '\r' '\n' <screen | grep -aoE '^\S*counted .* [0-9.]+/s' | grep -oE '[0-9.]+/s$' >rates
+    awk '$1 + 0 > 200 { print; bad = 1 } END { exit bad || NR == 0 }' rates
+}
+
+@test "top: a server that does not answer does not keep it; CTRL-Z gives the terminal back" {
+    coproc sqlin { mariadb --defaults-file="$TEST_OPTIONS" -N -B -n "$TEST_SCHEMA" 3>&-; }
+    into=${sqlin[1]} pid=$sqlin_PID shell=$BASHPID
+    waits() { [ "$(sql "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state LIKE '%metadata lock%'")" -gt 0 ]; }
+    export -f waits sql
+    TERMINAL_LIMIT=40 python3 "$BATS_TEST_DIRNAME/terminal.py" 'wait:no lock is held' 'type:\x1a' 'wait:1049l' "until:kill -CONT \$(cat top.pid)" \
+        'wait:1049h' 'wait:no lock is held' \
+        "until:echo 'LOCK TABLES resource WRITE;' >/proc/$shell/fd/$into" until:waits 'type:\x03' -- \
+        bash -c 'echo $$ >top.pid; exec "$@"' - "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" top --interval=100ms --connect-timeout=300 >screen
+    eval "exec $into>&-"
+    wait "$pid"
+    tail -c 40 screen | grep -qaF $'\e[?1049l'
+}
+
 @test "top: fits 60 columns and 6 lines" {
     jobs=()
     for i in 1 2 3; do

@@ -280,6 +280,40 @@ TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
     WANT(OK, rowlock_thaw(other, &all, &ts_err));
 }
 
+static bool takes_over(void)
+{
+    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = "
+                             "DATABASE() AND info LIKE 'UPDATE resource r%%lease_renewal%%'") > 0;
+}
+
+/* It was frozen after the look, and before the swap. */
+TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
+{
+    const char *name = ts_name("looked");
+    pthread_t thread;
+    waiting w = {.name = name, .mode = ROWLOCK_OPTIMISTIC, .status = ROWLOCK_SERVER};
+    rowlock_hold *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    const uint64_t token = rowlock_hold_token(hold);
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    open_fence(name);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+    assert_true(POLL_UNTIL(takes_over(), 20000));
+    ts_sql(watch, "UPDATE resource SET frozen_until = '9999-12-31' WHERE resource_name = %s",
+           ts_quote(name));
+    ts_sql(watch, "COMMIT");
+    ts_pass_ms(300);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT version FROM resource WHERE resource_name = %s", ts_quote(name)),
+        token);
+    ts_sql(mysql, "UPDATE resource SET frozen_until = NULL WHERE resource_name = %s",
+           ts_quote(name));
+    /* (It may have been renewed since.) */
+    const rowlock_status released = rowlock_release(hold, NULL);
+    assert_true(released == ROWLOCK_OK || released == ROWLOCK_LOST);
+    pthread_join(thread, NULL);
+    WANT(OK, w.status);
+}
+
 TS_ONCE(test_blanks_at_the_end_of_a_pattern_count)
 {
     char one[ROWLOCK_NAME_MAX];
