@@ -192,6 +192,7 @@ with_password() {
     with_password
     ln -sf "$TEST_DIR/nothing-here" "$TEST_DIR/hidden.sock"
     for url in "--url mysql://root:Geheim7-c@localhost/x" --url=mysql://root:Geheim7-d@localhost/x; do
+        rm -f "$TEST_DIR/hidden.err" # what the one before has said
         # shellcheck disable=SC2086 # words
         "$ROWLOCK" --no-defaults -S "$TEST_DIR/hidden.sock" '-pGeheim7-a' --password='Geheim7-b' $url \
             -vpGeheim7-e sweep --every=1h --password=Geheim7-f 2>"$TEST_DIR/hidden.err" &
