@@ -193,11 +193,16 @@ TS_ONCE(test_a_name_is_of_one_kind)
     WANT(OK, rowlock_client_open(&options, &alone, &ts_err));
     use("theirs");
     WANT(MODE, ts_try(alone, "theirs", ROWLOCK_OPTIMISTIC));
-    WANT(OK, ts_try(alone, "mine", ROWLOCK_OPTIMISTIC));
+    rowlock_hold *own = ts_take(alone, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     /* One member cannot say yes; two others can. */
     hold = ts_take(client, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N - 1);
-    give_back(hold);
+    /* Nor is it broken with them. */
+    WANT(OK, rowlock_break(other, "mine", NULL, &ts_err));
+    assert_false(free_at(0, "mine"));
+    WANT(OK, rowlock_release(own, &ts_err));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
     ts_sql(at[1], "UPDATE resource SET kind = 'optimistic' WHERE resource_name = 'mine'");
     WANT(MODE, ts_try(client, "mine", ROWLOCK_OPTIMISTIC));
     rowlock_client_close(alone);
@@ -243,6 +248,54 @@ TS_ONCE(test_what_is_seen_and_broken)
     rowlock_list_free(list);
     WANT(BUSY, rowlock_break(other, "seen", NULL, &ts_err));
     ts_sql(at[0], "UPDATE resource SET status = 'free' WHERE resource_name = 'one'");
+}
+
+/* A member that was away has given more votes: its version is above the token. */
+TS_ONCE(test_a_token_is_what_the_holder_has)
+{
+    rowlock_list *list = NULL;
+    use("token");
+    set_versions("token", 10, 10, 50);
+    cut_off(2);
+    rowlock_hold *hold = ts_take(client, "token", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    let_in(2);
+    assert_int_equal(rowlock_hold_token(hold), 11);
+    assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
+    assert_int_equal(version_at(2, "token"), 51);
+    WANT(OK, rowlock_list_one(other, "token", &list, &ts_err));
+    assert_int_equal(rowlock_list_at(list, 0)->token, 11);
+    rowlock_list_free(list);
+    WANT(BUSY, rowlock_break_with(other, "token", &(rowlock_break_options){.token = 51}, &ts_err));
+    for (size_t i = 0; i < N; i++)
+        assert_false(free_at(i, "token"));
+    /* It returns when a majority is open: of one that was broken already, too. */
+    WANT(OK, rowlock_break_with(other, "token", &(rowlock_break_options){.token = 11}, &ts_err));
+    for (size_t i = 0; i < N; i++)
+        assert_true(free_at(i, "token"));
+    WANT(OK,
+         rowlock_break_with(other, "token", &(rowlock_break_options){.wait_ms = SOON}, &ts_err));
+    give_back(ts_take(other, "token", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
+/* What is left at one member alone fills that member's list. */
+TS_ONCE(test_a_short_list_is_of_all_members)
+{
+    rowlock_list *list = NULL;
+    use("page 1");
+    use("page 2");
+    rowlock_hold *hold = take_at_all(client, "page 3");
+    occupy(0, "page 1");
+    occupy(1, "page 2");
+    const rowlock_list_options options = {.prefix = "page", .limit = 1};
+    WANT(OK, rowlock_list_get(other, &options, &list, &ts_err));
+    assert_int_equal(rowlock_list_count(list), 1);
+    assert_string_equal(rowlock_list_at(list, 0)->name, "page 3");
+    rowlock_list_free(list);
+    give_back(hold);
+    for (size_t i = 0; i < N; i++)
+        ts_sql(at[i], "UPDATE resource SET status = 'free' WHERE resource_name LIKE 'page%%'");
 }
 
 /* --------------------------------------------------------- rule 1: the list of members */
