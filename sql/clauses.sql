@@ -380,3 +380,7 @@ AND token = :token
 AND owner = :owner
 AND taken = 1
 AND state = 'alive';
+
+-- More than the versions, or items, that were given since any backup: 2^32.
+-- clause: restored_by
+4294967296;

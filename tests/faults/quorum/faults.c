@@ -59,22 +59,22 @@ static void for_proxies(const faults *f, const quorum_fault *p,
 {
     for (unsigned i = 0; i < f->world->members; i++)
         if (p->proxies >> i & 1)
-            change(f->world->member[i].proxy, p);
+            change(f->world->member[i].server.proxy, p);
 }
 
 static bool begin_in_server(member *m, const quorum_fault *p)
 {
     if (p->kind == QUORUM_MEMBER_STOP)
-        return world_down(m, SIGSTOP);
+        return server_down(&m->server, SIGSTOP);
     if (p->kind == QUORUM_CLOCK)
         return world_step(m, p->ms);
     if (p->kind == QUORUM_READ_ONLY)
-        return world_sql(m, "SET GLOBAL read_only = 1");
+        return server_sql(&m->server, "SET GLOBAL read_only = 1");
     if (p->kind == QUORUM_KILL_CONNECTION)
-        return world_kill(m, "CONNECTION", p->nth);
+        return server_kill(&m->server, "CONNECTION", p->nth);
     if (p->kind == QUORUM_KILL_QUERY)
-        return world_kill(m, "QUERY", p->nth);
-    return world_down(m, SIGKILL);
+        return server_kill(&m->server, "QUERY", p->nth);
+    return server_down(&m->server, SIGKILL);
 }
 
 /* Those that hit a process write their own lines. */
@@ -126,7 +126,7 @@ static void end(faults *f, live_fault *l)
     const quorum_fault *p = l->plan;
     member *m = member_of(f, p);
     /* What a frozen server cannot be told now it is told later. */
-    if (p->kind == QUORUM_READ_ONLY && !world_sql(m, "SET GLOBAL read_only = 0"))
+    if (p->kind == QUORUM_READ_ONLY && !server_sql(&m->server, "SET GLOBAL read_only = 0"))
         return;
     l->stage = is_kill(p->kind) ? STAGE_RESTARTING : STAGE_OVER;
     if (is_kill(p->kind))
@@ -136,7 +136,7 @@ static void end(faults *f, live_fault *l)
     else if (p->kind == QUORUM_CLOCK)
         step_back(f, p);
     else if (p->kind == QUORUM_MEMBER_STOP)
-        world_thaw(m);
+        server_continue(&m->server);
     else if (quorum_where(p->kind) == AT_PROXY)
         for_proxies(f, p, end_in_proxy);
     if (l->stage == STAGE_OVER && quorum_where(p->kind) != AT_ACTOR && !is_moment(p->kind))
@@ -187,5 +187,5 @@ void faults_end(faults *f)
     }
     assert_true(POLL_UNTIL(all_over(f), RESTART_MS));
     for (unsigned i = 0; i < f->world->members; i++)
-        ts_proxy_flow(f->world->member[i].proxy);
+        ts_proxy_flow(f->world->member[i].server.proxy);
 }

@@ -4,7 +4,7 @@
 #ifndef QUORUM_FAULTS_H
 #define QUORUM_FAULTS_H
 
-#include "faults/quorum/crew.h"
+#include "faults/quorum/world.h"
 
 typedef enum fault_stage { STAGE_PLANNED, STAGE_ON, STAGE_RESTARTING, STAGE_OVER } fault_stage;
 

@@ -1,4 +1,4 @@
-#include "faults.h"
+#include "faults/runs/faults.h"
 
 enum {
     RESTART_MS = 120000,
@@ -12,7 +12,7 @@ static void note(faults *f, const char *what, const planned_fault *p)
 
 static void arm(faults *f, ts_fault fault, const planned_fault *p)
 {
-    ts_proxy_arm(f->world->proxy, fault, schedule_text_of(p->text), p->nth, false);
+    ts_proxy_arm(f->world->server.proxy, fault, schedule_text_of(p->text), p->nth, false);
 }
 
 static bool begin_refuse(ts_proxy *proxy)
@@ -24,7 +24,7 @@ static bool begin_refuse(ts_proxy *proxy)
 
 static bool begin_in_proxy(faults *f, const planned_fault *p)
 {
-    ts_proxy *proxy = f->world->proxy;
+    ts_proxy *proxy = f->world->server.proxy;
     if (p->kind == FAULT_CUT)
         ts_proxy_cut(proxy);
     else if (p->kind == FAULT_CUT_AFTER)
@@ -53,17 +53,17 @@ static bool begin_in_server(faults *f, const planned_fault *p)
 {
     world *w = f->world;
     if (p->kind == FAULT_SERVER_KILL || p->kind == FAULT_SERVER_STOP)
-        return world_server_down(w, p->kind == FAULT_SERVER_KILL ? SIGKILL : SIGSTOP);
+        return server_down(&w->server, p->kind == FAULT_SERVER_KILL ? SIGKILL : SIGSTOP);
     if (p->kind == FAULT_KILL_CONNECTION)
-        return world_kill(w, "CONNECTION", p->nth);
+        return server_kill(&w->server, "CONNECTION", p->nth);
     if (p->kind == FAULT_KILL_QUERY)
-        return world_kill(w, "QUERY", p->nth);
+        return server_kill(&w->server, "QUERY", p->nth);
     if (p->kind == FAULT_BREAK)
         return world_break(w, p->lock, p->nth);
     if (p->kind == FAULT_READ_ONLY)
-        return world_sql(w, "SET GLOBAL read_only = 1");
+        return server_sql(&w->server, "SET GLOBAL read_only = 1");
     if (p->kind == FAULT_CONNECTIONS)
-        return world_sql(w, "SET GLOBAL max_connections = 10");
+        return server_sql(&w->server, "SET GLOBAL max_connections = 10");
     return world_lock_row(w, p->lock, p->nth);
 }
 
@@ -117,7 +117,7 @@ static void begin(faults *f, live_fault *l)
 
 static void end_in_proxy(faults *f, const planned_fault *p)
 {
-    ts_proxy *proxy = f->world->proxy;
+    ts_proxy *proxy = f->world->server.proxy;
     if (p->kind == FAULT_STALL)
         ts_proxy_stall(proxy, false);
     else if (p->kind == FAULT_DELAY || p->kind == FAULT_LATENCY)
@@ -135,11 +135,11 @@ static bool end_in_server(faults *f, const planned_fault *p)
 {
     world *w = f->world;
     if (p->kind == FAULT_READ_ONLY)
-        return world_sql(w, "SET GLOBAL read_only = 0");
+        return server_sql(&w->server, "SET GLOBAL read_only = 0");
     if (p->kind == FAULT_CONNECTIONS)
-        return world_sql(w, "SET GLOBAL max_connections = 500");
+        return server_sql(&w->server, "SET GLOBAL max_connections = 500");
     if (p->kind == FAULT_SERVER_STOP)
-        world_server_continue(w);
+        server_continue(&w->server);
     else
         world_unlock_row(w);
     return true;
@@ -176,11 +176,11 @@ static void set_off(faults *f, live_fault *l)
 {
     if (l->plan->kind == FAULT_SERVER_AFTER)
         ts_pass_ms(AFTER_MS);
-    if (!world_server_down(f->world, SIGKILL))
+    if (!server_down(&f->world->server, SIGKILL))
         return;
     /* What the proxy holds back belongs to nobody any more. */
-    ts_proxy_cut(f->world->proxy);
-    ts_proxy_flow(f->world->proxy);
+    ts_proxy_cut(f->world->server.proxy);
+    ts_proxy_flow(f->world->server.proxy);
     l->stage = STAGE_ON;
 }
 
@@ -196,7 +196,7 @@ static void tend(faults *f, live_fault *l)
     int64_t now = history_now();
     if (l->stage == STAGE_PLANNED && now >= f->start + l->plan->at_ms * 1000)
         begin(f, l);
-    else if (l->stage == STAGE_ARMED && ts_proxy_fired(f->world->proxy))
+    else if (l->stage == STAGE_ARMED && ts_proxy_fired(f->world->server.proxy))
         set_off(f, l);
     else if ((l->stage == STAGE_ON || l->stage == STAGE_ARMED) && now >= l->until)
         end(f, l);
@@ -227,5 +227,5 @@ void faults_end(faults *f)
         f->list[i].until = 0;
     }
     assert_true(POLL_UNTIL(all_over(f), RESTART_MS));
-    ts_proxy_flow(f->world->proxy);
+    ts_proxy_flow(f->world->server.proxy);
 }

@@ -4,7 +4,7 @@
 #ifndef RUNS_FAULTS_H
 #define RUNS_FAULTS_H
 
-#include "crew.h"
+#include "faults/runs/world.h"
 
 typedef enum fault_stage {
     STAGE_PLANNED,
