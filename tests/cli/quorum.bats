@@ -70,6 +70,10 @@ member_is() { # MEMBER STATE
     [ "$(q quorum status --json | jq -r ".members[$1 - 1].state")" = "$2" ]
 }
 
+slaves_of_one() { # HOW MANY
+    [ "$(sql_at 1 "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'SLAVES_RUNNING'")" -eq "$1" ]
+}
+
 # holds [OPTION...]: as `hold` does, with all members: HOLDER, until $D/let_go is there.
 holds() {
     (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=3s "$@" "$L" -- \
@@ -269,6 +273,41 @@ rises() { # EARLIER LATER
     cluster kill-node 2
     run -0 q doctor --json
     json 'map(select(.check == "members" and .level == "care")) | length == 1' <<<"$output"
+}
+
+@test "doctor: a member that replicates, members with different lists, a clock that is ahead" {
+    local n own
+    sql_at 1 "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 9, MASTER_USER = 'nobody'; START SLAVE SQL_THREAD"
+    poll slaves_of_one 1
+    run -1 q doctor --json
+    json 'map(select(.check == "replica" and .level == "BROKEN")) | length == 1
+        and (.[0].found | test("it replicates another server"))' <<<"$output"
+    sql_at 1 "STOP SLAVE; RESET SLAVE ALL"
+    own=$(sql_at 2 "SELECT list FROM quorum_member")
+    sql_at 2 "UPDATE quorum_member SET list = REPEAT('a', 32)"
+    run -1 q doctor --json
+    sql_at 2 "UPDATE quorum_member SET list = '$own'"
+    json 'map(select(.check == "members" and .level == "BROKEN"))
+        | length == 2 and all(.found | test("have different lists of members"))' <<<"$output"
+    # (A server runs init_connect for users who may not do everything.)
+    for n in 1 2 3; do
+        sql_at $n "CREATE USER IF NOT EXISTS clock@localhost; GRANT ALL ON \`$TEST_SCHEMA\`.* TO clock@localhost"
+    done
+    sql_at 2 "SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + 7'"
+    run -0 q --url="$(url 1 clock)" --url="$(url 2 clock)" --url="$(url 3 clock)" doctor --json
+    sql_at 2 "SET GLOBAL init_connect = ''"
+    json 'map(select(.check == "clocks")) | length == 1 and .[0].level == "care"
+        and (.[0].found | test(" is [0-9]+[.][0-9] s ahead of "))' <<<"$output"
+    run -0 q doctor --json
+}
+
+@test "init and rejoin end at a signal, although a member does not answer" {
+    cluster freeze 2
+    SECONDS=0
+    for call in init rejoin; do
+        run -124 timeout 1 "$ROWLOCK" --no-defaults --connect-timeout=40s quorum $call
+    done
+    [ "$SECONDS" -lt 30 ]
 }
 
 @test "replace: another server takes a place; until then, and for those with the old list, nobody is at two" {
