@@ -245,6 +245,18 @@ TS_ONCE(test_what_is_seen_and_broken)
     ts_sql(at[0], "UPDATE resource SET status = 'free' WHERE resource_name = 'one'");
 }
 
+/* It may be another's at once: its holder does not take it again, though nobody has it. */
+TS_ONCE(test_what_is_broken_at_once)
+{
+    const rowlock_break_options now = {.now = true};
+    rowlock_hold *hold = take_at_all(client, "at once");
+    WANT(OK, rowlock_break_with(other, "at once", &now, &ts_err));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    for (size_t i = 0; i < N; i++)
+        assert_true(free_at(i, "at once"));
+}
+
 /* --------------------------------------------------------- rule 1: the list of members */
 
 TS_ONCE(test_what_is_no_list)
@@ -337,6 +349,29 @@ TS_ONCE(test_a_frozen_member_is_not_waited_for)
     ts_server_freeze(0, false);
     assert_true(POLL_UNTIL(rowlock_hold_members(waiter.hold) == N, SOON));
     give_back(waiter.hold);
+}
+
+/* Its requests do not keep the threads from the other members'. */
+TS_ONCE(test_a_frozen_member_and_many_holds)
+{
+    enum { MANY = 600 };
+    static rowlock_hold *holds[MANY];
+    char name[32];
+    for (size_t i = 0; i < N; i++)
+        ts_sql(at[i], "SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "many %zu", i);
+        holds[i] = ts_take(client, name, ROWLOCK_OPTIMISTIC, TTL_MOST);
+    }
+    ts_server_freeze(0, true);
+    ts_pass_ms(TTL_MOST);
+    ts_server_freeze(0, false);
+    for (size_t i = 0; i < MANY; i++)
+        assert_held(holds[i]);
+    for (size_t i = 0; i < MANY; i++)
+        give_back(holds[i]);
+    for (size_t i = 0; i < N; i++)
+        ts_sql(at[i], "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
 }
 
 /* Where all know the name, and have the same version: one request to take it, one to give it back;
@@ -481,6 +516,23 @@ TS_ONCE(test_the_deadline_is_a_majoritys)
     let_in(1);
     let_in(2);
     give_back(take_at_all(client, "deadline"));
+}
+
+/* Two have renewed it; one of them abstains when it is renewed again, and one went before. What the
+ * two have said stays. */
+TS_ONCE(test_the_deadline_is_not_put_back)
+{
+    rowlock_hold *hold = ts_take(client, "not back", ROWLOCK_OPTIMISTIC, TTL_MOST);
+    assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
+    cut_off(2);
+    ts_pass_ms(TTL_MOST * 7 / 10);
+    ts_sql(at[1], "UPDATE quorum_member SET state = 'closed'");
+    ts_pass_ms(TTL_MOST * 4 / 10);
+    assert_held(hold);
+    ts_sql(at[1], "UPDATE quorum_member SET state = 'voting'");
+    let_in(2);
+    assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
+    give_back(hold);
 }
 
 /* A process of its own, which can be stopped: it says on stdout what became of its acquire. */
