@@ -17,7 +17,7 @@ function change(pattern, replacement) {
 /^-- name: / { name = $3 }
 guard == "expiry" && name == "quorum_take" { change("status = 'free' OR lease_expires_at <= UTC_TIMESTAMP\\(6\\)", "TRUE") }
 guard == "release" && name == "quorum_release" { change("owner = :owner", "(owner = :owner OR TRUE)") }
-guard == "durable" { changes += gsub(/IF\(\(@@global.innodb_flush_log_at_trx_commit = 1\), 0,/, "IF(TRUE, 0,") }
+guard == "durable" { changes += gsub(/IF\(\(@@global.innodb_flush_log_at_trx_commit = 1 AND \(@@global.log_bin = 0 OR @@global.sync_binlog = 1\)\), 0,/, "IF(TRUE, 0,") }
 guard == "majority" { change("count / 2 \\+ 1", "1") }
 guard == "validity" { change("sent\\[members->needed - 1\\]", "sent[0]") }
 guard == "confirm" { change("grant->token && s->version >= grant->token", "grant->token") }
