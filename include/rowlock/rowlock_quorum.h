@@ -145,7 +145,8 @@ typedef struct rowlock_member {
     unsigned list_count;   /* how many members that has */
     int64_t ttl_most_ms;   /* of its list */
     uint64_t version;      /* no token that it has given to a quorum is higher */
-    bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1 */
+    bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1, and sync_binlog
+                              = 1 where it has a binary log */
     rowlock_status status; /* AWAY: why; else OK */
     const char *message;
     uint64_t reserved[4];

@@ -108,6 +108,9 @@ rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences,
 /* ---------------------------------------------------------------------------- tidying */
 
 /* A lock is taken from its holder by force. */
+/* The same where it is the vote of a quorum; MODE: it is something else there. */
+rowlock_status rl_break_vote(rowlock_client *client, const char *name,
+                             const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_break(rowlock_client *client, const char *name,
                         const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
 

@@ -36,6 +36,7 @@ typedef struct breaking {
     const char *name;
     const rowlock_break_options *options;
     rl_budget budget;
+    bool vote; /* of a quorum, or nothing */
     victim v;
 } breaking;
 
@@ -406,6 +407,8 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
     uint64_t token = b->options->token;
     RL_TRY(find_victim(b, &b->v, err));
+    if (b->vote && b->v.kind->listed != ROWLOCK_KIND_QUORUM)
+        return rl_fail(err, ROWLOCK_MODE, "'%s' is no lease of a quorum there", b->name);
     if (b->v.slots > 0)
         return break_slots(b, err);
     if (b->v.kind->listed == ROWLOCK_KIND_QUEUE)
@@ -443,13 +446,14 @@ static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
     return status;
 }
 
-rowlock_status rl_break(rowlock_client *client, const char *name,
-                        const rowlock_break_options *options, rowlock_error *err)
+static rowlock_status break_it(rowlock_client *client, const char *name, bool vote,
+                               const rowlock_break_options *options, rowlock_error *err)
 {
     rowlock_error spare;
     err = rl_error_or(err, &spare);
     breaking b = {.client = client,
                   .name = name,
+                  .vote = vote,
                   .options = options,
                   .budget = rl_budget_start(0, client->limit_ms, NULL)};
     rowlock_status status =
@@ -461,4 +465,16 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
     RL_TRY(status);
     const bool many = b.v.slots > 0 || (b.v.kind && is_barrier(&b));
     return options->wait_ms == 0 || many ? ROWLOCK_OK : wait_until_open(&b, err);
+}
+
+rowlock_status rl_break(rowlock_client *client, const char *name,
+                        const rowlock_break_options *options, rowlock_error *err)
+{
+    return break_it(client, name, false, options, err);
+}
+
+rowlock_status rl_break_vote(rowlock_client *client, const char *name,
+                             const rowlock_break_options *options, rowlock_error *err)
+{
+    return break_it(client, name, true, options, err);
 }

@@ -3,6 +3,7 @@
  * that more than half of them name. Asked of one member alone: the waiters, who stand in line
  * there, and the history, which each of them has.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,14 +150,24 @@ static const char *kept(rowlock_list *to, const char *text)
     return rl_texts_keep(&to->all.texts, text);
 }
 
-/* The token is the highest version that the owner has; of one that nobody has, the highest of all.
- */
-static uint64_t token_of(const rowlock_info *const infos[], size_t count, const char *owner)
+static bool has_it(const rowlock_info *info, const char *owner, uint64_t token)
+{
+    return (!owner || is_held(info, owner)) && info->token >= token;
+}
+
+/* As many of the owner's votes as are needed have the token, or a later version: one that was given
+ * late, or again. Of a lock that nobody has, the highest of all. */
+static uint64_t token_of(const rowlock_info *const infos[], size_t count, size_t needed,
+                         const char *owner)
 {
     uint64_t token = 0;
-    for (size_t i = 0; i < count; i++)
-        if ((!owner || is_held(infos[i], owner)) && infos[i]->token > token)
+    for (size_t i = 0; i < count; i++) {
+        size_t votes = 0;
+        for (size_t j = 0; j < count; j++)
+            votes += has_it(infos[j], owner, infos[i]->token);
+        if (votes >= needed && has_it(infos[i], owner, token))
             token = infos[i]->token;
+    }
     return token;
 }
 
@@ -174,7 +185,8 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
         return ROWLOCK_SYSTEM;
     *info = *from;
     info->state = state;
-    info->token = token_of(infos, count, held ? held->owner : NULL);
+    info->token =
+        held ? token_of(infos, count, needed, held->owner) : token_of(infos, count, 1, NULL);
     info->held_ms = held ? from->held_ms : -1;
     info->remaining_ms = state == from->state ? from->remaining_ms : -1;
     info->name = kept(to, from->name);
@@ -299,6 +311,24 @@ rowlock_client *rl_quorum_spokesman(rowlock_client *client)
 
 /* ----------------------------------------------------------------------------------- break */
 
+/* Its token is known to a majority alone. */
+static rowlock_status check_token(rowlock_client *client, const char *name, uint64_t token,
+                                  rowlock_error *err)
+{
+    rowlock_list *list = NULL;
+    if (!token)
+        return ROWLOCK_OK;
+    RL_TRY(rl_quorum_list(client, name, &(rowlock_list_options){.all = true}, &list, err));
+    const rowlock_info *info = rl_list_at(&list->all, 0);
+    const uint64_t has = info->token;
+    rl_list_free(list);
+    return has == token
+               ? ROWLOCK_OK
+               : rl_fail(err, ROWLOCK_BUSY,
+                         "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
+                         name, has, token);
+}
+
 rowlock_status rl_quorum_break(rowlock_client *client, const char *name,
                                const rowlock_break_options *options, rowlock_error *err)
 {
@@ -307,18 +337,22 @@ rowlock_status rl_quorum_break(rowlock_client *client, const char *name,
     rowlock_status worst = ROWLOCK_OK;
     size_t broken = 0;
     at_once.wait_ms = 0;
+    at_once.token = 0;
+    RL_TRY(check_token(client, name, options->token, err));
     for (size_t i = 0; i < members->count; i++) {
-        rowlock_status status = rl_break(members->all[i].client, name, &at_once, err);
+        rowlock_status status = rl_break_vote(members->all[i].client, name, &at_once, err);
         broken += status == ROWLOCK_OK;
         if (status != ROWLOCK_OK)
             worst = status;
     }
     if (broken <= members->count / 2)
         return worst;
+    at_once.wait_ms = options->wait_ms;
     for (size_t i = 0; i < members->count && options->wait_ms != 0; i++)
         if (!atomic_load(&members->all[i].client->away)) {
-            rowlock_status status = rl_break(members->all[i].client, name, options, err);
-            if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND)
+            rowlock_status status = rl_break_vote(members->all[i].client, name, &at_once, err);
+            if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND &&
+                status != ROWLOCK_MODE)
                 return status;
         }
     return ROWLOCK_OK;

@@ -123,7 +123,7 @@ rises() { # EARLIER LATER
 
 @test "what is one server's: in one line, and nothing is changed" {
     for command in init sweep "slots one" "latch set one 2" "barrier one 2 -- true" "lead one -- true" "leader one" "ask one" \
-        "once --per=1d one -- true" "fence list" "migrate --into=x ." "bench" "grants a@b"; do
+        "once --per=1d one -- true" "fence list" "freeze one" "thaw one" "migrate --into=x ." "bench" "grants a@b"; do
         # shellcheck disable=SC2086 # words
         fails 79 "${command%% *} is for one server, and several are given*" q $command
     done
@@ -134,6 +134,10 @@ rises() { # EARLIER LATER
     for n in 1 2 3; do
         [ "$(sql_at $n "SELECT COUNT(*) FROM resource WHERE resource_name IN ('one', '$L')")" -eq 0 ]
     done
+    # Nor does a freeze of one server concern the quorum's names.
+    at 1 freeze "$L frozen"
+    q --require=all run --ttl=4s -n "$L frozen" -- true
+    at 1 thaw "$L frozen"
     # A name of the quorum's is nobody's else, and the other way round.
     q run --ttl=4s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true

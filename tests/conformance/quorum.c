@@ -198,6 +198,14 @@ TS_ONCE(test_a_name_is_of_one_kind)
     hold = ts_take(client, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N - 1);
     give_back(hold);
+    /* Nor does it break what is none of its own. */
+    rowlock_hold *alones = ts_take(alone, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    hold = ts_take(client, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    WANT(OK, rowlock_break(other, "mine", NULL, &ts_err));
+    assert_int_equal(free_at(0, "mine"), 0);
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    give_back(alones);
     ts_sql(at[1], "UPDATE resource SET kind = 'optimistic' WHERE resource_name = 'mine'");
     WANT(MODE, ts_try(client, "mine", ROWLOCK_OPTIMISTIC));
     rowlock_client_close(alone);
@@ -243,6 +251,28 @@ TS_ONCE(test_what_is_seen_and_broken)
     rowlock_list_free(list);
     WANT(BUSY, rowlock_break(other, "seen", NULL, &ts_err));
     ts_sql(at[0], "UPDATE resource SET status = 'free' WHERE resource_name = 'one'");
+}
+
+/* What a member that came back has given is above it. */
+TS_ONCE(test_the_token_that_is_shown)
+{
+    rowlock_list *list = NULL;
+    use("shown");
+    set_versions("shown", 10, 10, 50);
+    cut_off(2);
+    rowlock_hold *hold = ts_take(client, "shown", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    let_in(2);
+    assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
+    assert_int_equal(version_at(2, "shown"), 51);
+    WANT(OK, rowlock_list_one(other, "shown", &list, &ts_err));
+    assert_int_equal(rowlock_list_at(list, 0)->token, 11);
+    rowlock_list_free(list);
+    WANT(BUSY, rowlock_break_with(other, "shown", &(rowlock_break_options){.token = 51}, &ts_err));
+    WANT(OK, rowlock_break_with(other, "shown", &(rowlock_break_options){.token = 11}, &ts_err));
+    for (size_t i = 0; i < N; i++)
+        assert_true(free_at(i, "shown"));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
+    WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
 /* It may be another's at once: its holder does not take it again, though nobody has it. */
@@ -739,10 +769,18 @@ TS_ONCE(test_a_member_abstains_after_its_start)
     assert_held(hold);
     assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
     give_back(hold);
+    /* With a binary log, recovery undoes what that has lost. */
     ts_server_kill(1);
-    ts_server_start(1, "--innodb-flush-log-at-trx-commit=1");
+    ts_server_start(1, "--log-bin=binlog");
     reconnect(1);
+    ts_sql(at[1], "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    ts_sql(at[1], "SET GLOBAL sync_binlog = 0");
+    assert_int_equal(state_of(1), ROWLOCK_MEMBER_ABSTAINING);
+    ts_sql(at[1], "SET GLOBAL sync_binlog = 1");
     assert_int_equal(state_of(1), ROWLOCK_MEMBER_VOTING);
+    ts_server_kill(1);
+    ts_server_start(1, "");
+    reconnect(1);
 }
 
 /* Its data is gone: without a floor it would give a token that there was already. */
