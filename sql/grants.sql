@@ -22,7 +22,7 @@
 -- Runs `rowlock init`: makes the schema, the tables, and what later versions change.
 GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 -- Runs `rowlock init --procedures`: they run with this user's rights, those above among them. DELETE is for
--- the sweep in an EVENT.
+-- the sweep in an EVENT, and for `rowlock init --restored`.
 GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 -- Only for `rowlock init --event`: the event that sweeps runs with the rights of who installs it.
 -- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';

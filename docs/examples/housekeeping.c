@@ -70,6 +70,16 @@ static void list_held(rowlock_client *client)
     }
 }
 
+/* Of a schema that a backup was put into. Refused while anybody holds something. */
+static void after_a_restore(rowlock_client *client)
+{
+    rowlock_restored_result result;
+    rowlock_status status = rowlock_restored(client, &result, &err);
+    expect(status == ROWLOCK_OK || status == ROWLOCK_BUSY, "nothing was changed, or all");
+    if (status == ROWLOCK_OK)
+        printf("%" PRIu64 " names are free\n", result.names);
+}
+
 /* The longest wait first; not everybody may see everybody. */
 static size_t list_waiters(rowlock_client *client, const char *name)
 {
@@ -145,6 +155,7 @@ int main(int argc, char **argv)
     must(rowlock_client_open(&options, &client, &err), &err);
     break_one(client);
     last_events(client);
+    after_a_restore(client);
     must(rowlock_sweep(client, &(rowlock_sweep_options){.history_rows = 100000}, &swept, &err),
          &err);
     printf("%" PRIu64 " dead holders' locks freed\n", swept.expired);

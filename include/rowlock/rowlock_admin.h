@@ -188,6 +188,32 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, 
                                                         const rowlock_ask_options *options,
                                                         rowlock_error *err);
 
+/* ---------------------------------------------------------------- restored */
+
+typedef struct rowlock_restored_result {
+    uint64_t names;  /* whose tokens are higher now ... */
+    uint64_t held;   /* ... of these: said to be held, and are free */
+    uint64_t items;  /* of queues */
+    bool was_member; /* of a quorum: this server has no vote until it has rejoined */
+    uint64_t reserved[4];
+} rowlock_restored_result;
+
+/*
+ * For a schema that was restored from a backup, before its first use, when everything that held
+ * locks before has ended, or the longest TTL has passed: frees all locks, breaks latches, and lets
+ * no token and no item's id be given again that was given since the backup (they go on 2^32
+ * higher). What is in no row any more stays unknown: periods that were done since are done again,
+ * items that were done come again, and those that were put are missing. `result` may be NULL.
+ *
+ *   BUSY     a lease or an item is not over by the server's clock, a session has a row lock, or a
+ *            transaction has fenced a lock: somebody may be at work. Nothing was changed
+ *   DENIED   also: the client works through procedures
+ *   UNKNOWN  the reply was lost: doing it again does no harm
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *client,
+                                                             rowlock_restored_result *result,
+                                                             rowlock_error *err);
+
 /* ------------------------------------------------------------------ freeze */
 
 /*

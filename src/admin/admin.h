@@ -126,6 +126,9 @@ rowlock_status rl_thaw(rowlock_client *client, const rowlock_freeze_options *opt
 rowlock_status rl_freezes_get(rowlock_client *client, rowlock_freezes **freezes,
                               rowlock_error *err) RL_MUST_USE;
 
+rowlock_status rl_restored(rowlock_client *client, rowlock_restored_result *result,
+                           rowlock_error *err) RL_MUST_USE;
+
 /* The defaults, in place of 0. */
 void rl_sweep_fill_in(rowlock_sweep_options *options);
 

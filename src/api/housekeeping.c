@@ -327,6 +327,19 @@ rowlock_status rowlock_diagnose_with(const rowlock_client_options *options,
     return rl_no_effect(rl_diagnose(&params, &wants, fn, data, err), err);
 }
 
+/* ---------------------------------------------------------------------------- restored */
+
+rowlock_status rowlock_restored(rowlock_client *client, rowlock_restored_result *result,
+                                rowlock_error *err)
+{
+    rowlock_restored_result spare;
+    RL_TRY(rl_client_check(client, err));
+    if (rl_client_via(client))
+        return rl_fail(err, ROWLOCK_DENIED,
+                       "this takes rights on the tables, as `admin` in sql/grants.sql has them");
+    return rl_restored(client, result ? result : &spare, err);
+}
+
 /* ----------------------------------------------------------------------------- freezes */
 
 static rowlock_status check_freeze(const rowlock_client *client,

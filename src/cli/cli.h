@@ -95,17 +95,18 @@ typedef struct cli_command {
 } cli_command;
 
 /* docs/help */
-extern const char cli_help_ask[], cli_help_barrier[], cli_help_bench[], cli_help_break[],
-    cli_help_doctor[], cli_help_fence[], cli_help_grants[], cli_help_history[], cli_help_init[],
-    cli_help_latch[], cli_help_lead[], cli_help_leader[], cli_help_ls[], cli_help_migrate[],
-    cli_help_once[], cli_help_queue[], cli_help_quorum[], cli_help_rowlock[], cli_help_run[],
-    cli_help_show[], cli_help_slots[], cli_help_sweep[], cli_help_check[], cli_help_freeze[],
-    cli_help_metrics[], cli_help_thaw[], cli_help_top[], cli_help_commands[], cli_help_connection[];
+extern const char cli_help_alive[], cli_help_ask[], cli_help_barrier[], cli_help_bench[],
+    cli_help_break[], cli_help_doctor[], cli_help_fence[], cli_help_grants[], cli_help_history[],
+    cli_help_init[], cli_help_latch[], cli_help_lead[], cli_help_leader[], cli_help_ls[],
+    cli_help_migrate[], cli_help_once[], cli_help_queue[], cli_help_quorum[], cli_help_rowlock[],
+    cli_help_run[], cli_help_show[], cli_help_slots[], cli_help_sweep[], cli_help_check[],
+    cli_help_freeze[], cli_help_metrics[], cli_help_thaw[], cli_help_top[], cli_help_commands[],
+    cli_help_connection[];
 
 extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_slots, cli_latch,
     cli_barrier, cli_lead, cli_leader, cli_ask, cli_once, cli_queue, cli_sweep, cli_break,
     cli_doctor, cli_migrate, cli_fence, cli_grants, cli_bench, cli_quorum, cli_complete, cli_check,
-    cli_metrics, cli_freeze, cli_thaw, cli_top;
+    cli_metrics, cli_freeze, cli_thaw, cli_top, cli_alive;
 
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,

@@ -13,6 +13,7 @@ typedef struct init_call {
     bool remove_procedures;
     bool event;
     bool remove_event;
+    bool restored;
     rowlock_sweep_event_options sweep;
     bool quiet;
 } init_call;
@@ -103,10 +104,39 @@ static int init_event(const init_call *call)
     return 0;
 }
 
+static void say_restored(const rowlock_restored_result *result)
+{
+    printf("restored: all %" PRIu64 " names are free (%" PRIu64 " were held), %" PRIu64
+           " items are in queues; tokens go on 2^32 higher\n",
+           result->names, result->held, result->items);
+}
+
+static int init_restored(const init_call *call)
+{
+    rowlock_restored_result result;
+    rowlock_error err;
+    int exit_status;
+    rowlock_client *client = cli_open(&call->context, &exit_status);
+    if (!client)
+        return exit_status;
+    rowlock_status status = rowlock_restored(client, &result, &err);
+    rowlock_client_close(client);
+    if (status != ROWLOCK_OK)
+        return cli_fail(&err);
+    if (!call->quiet)
+        say_restored(&result);
+    if (result.was_member)
+        cli_say("this server was a member of a quorum, and has no vote until 'rowlock quorum "
+                "rejoin' brings it back");
+    return 0;
+}
+
 static int init_rest(const init_call *call)
 {
     /* The event before what it needs is taken away, and after it is there. */
     int exit_status = call->remove_event ? init_event(call) : 0;
+    if (exit_status == 0 && call->restored)
+        exit_status = init_restored(call);
     if (exit_status == 0)
         exit_status = init_procedures(call);
     return exit_status == 0 && call->event ? init_event(call) : exit_status;
@@ -136,6 +166,7 @@ static const cli_option options[] = {
     {0, "remove-procedures", CLI_FLAG, AT(remove_procedures)},
     {0, "event", CLI_FLAG, AT(event)},
     {0, "remove-event", CLI_FLAG, AT(remove_event)},
+    {0, "restored", CLI_FLAG, AT(restored)},
     {0, "every", CLI_DURATION, AT(sweep.every_ms), .least = 1000, .most = 86400000,
      .wants = "wants whole seconds, 1s to 24h"},
     {0, "history", CLI_GIVEN_DURATION, AT(sweep.sweep.history_ms), .word = "forever"},

@@ -152,7 +152,7 @@ static bool await_worker(run *self, int64_t say_at, int64_t until_us)
     struct pollfd fds[] = {
         {.fd = self->done, .events = POLLIN},
         {.fd = self->signals.fd, .events = POLLIN},
-        {.fd = self->supervisor.socket, .events = POLLIN},
+        {.fd = self->tells_loss ? -1 : self->supervisor.socket, .events = POLLIN},
     };
     while (!(fds[0].revents & POLLIN) && supervisor_now_us() < until_us) {
         poll(fds, sizeof fds / sizeof fds[0], run_until(say_at < until_us ? say_at : until_us));
@@ -218,6 +218,7 @@ static void leave(run *self, bool hasty)
     } else if (!await_worker(self, INT64_MAX, hasty ? now + PATIENCE_US : INT64_MAX)) {
         if (self->deadly)
             run_signal_die(self->deadly);
+        run_await_on_lost(self);
         _exit(self->exit_status);
     }
     if (held)
@@ -270,12 +271,19 @@ static bool guard_standard(void)
 
 bool run_prepare(run *self, bool again)
 {
+    static char shell[] = "sh";
+    static char script[] = "-c";
+    const char *text = self->options.on_lost;
+    char *on_lost[] = {shell, script, text ? cli_need(strdup(text)) : NULL, NULL};
+    again = again || text;
     const supervisor_job job = {self->name,
                                 self->options.command,
+                                text ? on_lost : NULL,
                                 &self->signals,
                                 self->options.pass_password,
                                 self->options.children,
                                 self->options.kill_after_ms * 1000,
+                                self->options.alive_ms * 1000,
                                 self->options.acquire.value,
                                 again};
     const int64_t ttl_us = self->options.acquire.ttl_ms * 1000;
@@ -366,11 +374,14 @@ static void guard_command(run *self)
         run_watch_command(self);
     run_signals_follow_no_more(&self->signals);
     run_judge(self);
-    if (run_was_lost(self))
+    if (run_was_lost(self)) {
         self->status = ROWLOCK_LOST;
+        run_begin_on_lost(self);
+    }
     report(self, true);
     leave(self, run_was_lost(self));
     report(self, true);
+    run_await_on_lost(self);
     run_say_children(self); /* the lock does not wait for a reader of it */
     supervisor_finish(&self->supervisor);
 }

@@ -36,6 +36,7 @@ static const subcommand commands[] = {
     {"top", &cli_top, {"looker"}},
     {"freeze", &cli_freeze, {"batch"}},
     {"thaw", &cli_thaw, {"batch"}},
+    {"alive", &cli_alive, {0}},
     {"break", &cli_break, {"batch"}},
     {"fence", &cli_fence, {"fencer"}},
     {"doctor", &cli_doctor, {0}},

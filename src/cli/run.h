@@ -34,10 +34,12 @@ typedef struct run_options {
     cli_context context;
     rowlock_acquire_options acquire; /* ttl_ms is never 0 */
     const char *label;               /* NULL: not given */
+    const char *on_lost;             /* for sh -c; NULL: nothing */
     bool pass_password;
     bool leave_children, wait_children; /* as given */
     supervisor_children children;       /* what they come to */
     int64_t kill_after_ms;
+    int64_t alive_ms;                   /* COMMAND must show life so often; 0: need not */
     int on_ask;                         /* the signal for COMMAND; 0: none */
     unsigned not_got;                   /* exit status when somebody else has it */
     const char *names[ROWLOCK_SET_MAX]; /* the first is NAME, the others --also */
@@ -56,7 +58,13 @@ typedef struct run_options {
     void (*begin)(const struct run_options *options);
 } run_options;
 
-enum { RUN_KILL_AFTER_MS = 10000 }; /* where it is not given */
+enum {
+    RUN_KILL_AFTER_MS = 10000, /* where it is not given */
+    RUN_BECAUSE = 256,         /* room for a reason */
+    RUN_ALIVE_MIN_MS = 100,
+    RUN_SILENT = 124 /* the exit status of --alive, as of timeout(1) */
+};
+#define RUN_ALIVE_WANTS "is from 100ms to 24h"
 
 /* The line on a terminal that says what is waited for. */
 typedef struct run_waiting run_waiting;
@@ -87,8 +95,8 @@ struct run {
     rowlock_error err;
 
     pthread_mutex_t mutex;
-    atomic_uint asks;       /* heard of */
-    char lost_because[256]; /* guarded by it: the keeper's thread writes */
+    atomic_uint asks;               /* heard of */
+    char lost_because[RUN_BECAUSE]; /* guarded by it: the keeper's thread writes */
 
     /* What ended a wait for the second thread. */
     int deadly; /* a signal */
@@ -96,12 +104,14 @@ struct run {
 
     bool again; /* another COMMAND may follow this one */
     supervisor_period period;
+    supervisor_go go; /* as COMMAND was begun */
     int64_t margin_us;
     int64_t grace_us;
     int64_t acquired_us;
     int64_t kill_at_us;
     unsigned asks_told; /* to COMMAND */
     bool own_group;
+    bool tells_loss;        /* --on-lost has begun */
     bool lost;              /* seen while the command ran */
     bool killed_here;       /* the supervisor did not, we did */
     bool ended;             /* the command did not end by itself: the lock was being lost */
@@ -164,10 +174,15 @@ bool run_begin_command(run *self);
 bool run_begin(run *self, const supervisor_go *go);
 /* Until nothing more is heard of the command. */
 void run_watch_command(run *self);
+/* --on-lost: once the command has ended, beside the release. It is waited for at the end. */
+void run_begin_on_lost(run *self);
+void run_await_on_lost(run *self);
 
 /* run_judge.c: what happened, in words and as the exit status. */
 void run_say_acquired(const run *self);
 void run_judge(run *self);
+/* Why the lock was lost, as far as is known. */
+void run_lost_because(run *self, char because[RUN_BECAUSE]);
 /* The command was ended, for the lock was being lost. */
 bool run_was_lost(const run *self);
 /* What became of what the command started. */

@@ -28,25 +28,37 @@ static bool is_at_max_hold(const run *self)
            self->kill_at_us + 4 * self->margin_us >= self->acquired_us + max_hold_us;
 }
 
+void run_lost_because(run *self, char because[RUN_BECAUSE])
+{
+    pthread_mutex_lock(&self->mutex);
+    memcpy(because, self->lost_because, RUN_BECAUSE);
+    pthread_mutex_unlock(&self->mutex);
+    if (is_at_max_hold(self))
+        snprintf(because, RUN_BECAUSE, "it would be held longer than --max-hold allows");
+    else if (!because[0] && self->status == ROWLOCK_LOST && self->err.message[0])
+        snprintf(because, RUN_BECAUSE, "%.*s", RUN_BECAUSE - 1, self->err.message);
+    else if (!because[0])
+        snprintf(because, RUN_BECAUSE, "it could not be renewed in time");
+}
+
 /* Why the command was ended. */
 static void say_loss(run *self)
 {
-    char because[sizeof self->lost_because];
-    pthread_mutex_lock(&self->mutex);
-    memcpy(because, self->lost_because, sizeof because);
-    pthread_mutex_unlock(&self->mutex);
+    char because[RUN_BECAUSE];
     const char *fate = self->report.too_late ? "was not started" : "was ended";
-    self->note = self->report.too_late ? "the command was not started: the lock was being lost"
-                                       : "the command was ended: the lock was being lost";
-    if (is_at_max_hold(self)) {
-        self->note = "the command was ended: --max-hold";
-        cli_say("%s: would be held longer than --max-hold allows; %s %s", self->name, self->command,
-                fate);
-    } else if (because[0])
-        cli_say("%s: the lock was lost: %s; %s %s", self->name, because, self->command, fate);
-    else
-        cli_say("%s: the lock could not be renewed in time; %s %s", self->name, self->command,
-                fate);
+    self->note = is_at_max_hold(self)    ? "the command was ended: --max-hold"
+                 : self->report.too_late ? "the command was not started: the lock was being lost"
+                                         : "the command was ended: the lock was being lost";
+    run_lost_because(self, because);
+    cli_say("%s: the lock was lost: %s; %s %s", self->name, because, self->command, fate);
+}
+
+static void say_silence(run *self)
+{
+    char most[CLI_HUMANE];
+    self->note = "the command was ended: it showed no life (--alive)";
+    cli_say("%s: %s has shown no life for %s (--alive), and was ended", self->name, self->command,
+            cli_humane(self->options.alive_ms, most, sizeof most));
 }
 
 static void say_unsupervised(run *self)
@@ -105,6 +117,9 @@ void run_judge(run *self)
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
     } else if (self->report.exec_error) {
         self->exit_status = not_executed(self);
+    } else if (self->report.silent) {
+        say_silence(self);
+        self->exit_status = RUN_SILENT;
     } else {
         self->exit_status = exit_status_of(self->report.status);
     }
@@ -133,6 +148,7 @@ void run_judge_release(run *self, int64_t held_us)
         cli_say("%s: the lock was lost while %s still ran: %s", self->name, self->command,
                 self->err.message);
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
+        run_begin_on_lost(self);
         return;
     }
     const char *stays = self->options.acquire.mode == ROWLOCK_PESSIMISTIC

@@ -13,6 +13,9 @@
 enum {
     /* What the supervisor has not ended so long after it should have, we do. */
     OVERDUE_US = 200000,
+    /* --on-lost has so long, from its begin to its SIGKILL; SIGTERM comes before it. */
+    ON_LOST_US = 10000000,
+    ON_LOST_GRACE_US = 2000000,
     TICK_MIN_US = 20000,
     TICK_MAX_US = 250000 /* a job that is stopped behind a renewal is to have the time of it */
 };
@@ -87,7 +90,7 @@ bool run_begin(run *self, const supervisor_go *go)
     return true;
 }
 
-bool run_begin_command(run *self)
+static supervisor_go go_of(run *self)
 {
     supervisor_go go = {
         .own_group = self->own_group = !has_terminal(),
@@ -100,7 +103,13 @@ bool run_begin_command(run *self)
         snprintf(go.token, sizeof go.token, "%" PRIu64, token);
     tell_slots(self->hold, &go);
     snprintf(go.owner, sizeof go.owner, "%s", rowlock_hold_owner(self->hold));
-    return run_begin(self, &go);
+    return go;
+}
+
+bool run_begin_command(run *self)
+{
+    self->go = go_of(self);
+    return run_begin(self, &self->go);
 }
 
 /* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
@@ -216,4 +225,38 @@ void run_watch_command(run *self)
             return;
         }
     }
+}
+
+/* Under the same supervisor, with a deadline of its own. */
+void run_begin_on_lost(run *self)
+{
+    supervisor_go go = self->go;
+    if (!self->options.on_lost || self->tells_loss || self->supervisor.pid <= 0)
+        return;
+    self->tells_loss = true;
+    go.is_job = false;
+    go.grace_us = ON_LOST_GRACE_US;
+    run_lost_because(self, go.lost_because);
+    supervisor_set_deadline(&self->supervisor, supervisor_now_us() + ON_LOST_US);
+    supervisor_begin(&self->supervisor, &go, false);
+}
+
+void run_await_on_lost(run *self)
+{
+    supervisor_report report = {.news = NEWS_BEHIND};
+    struct pollfd fds[] = {
+        {.fd = self->supervisor.socket, .events = POLLIN},
+        {.fd = self->signals.fd, .events = POLLIN},
+    };
+    if (!self->tells_loss)
+        return;
+    while (report.news != NEWS_END) {
+        poll(fds, sizeof fds / sizeof fds[0], -1);
+        pass_signals_on(self);
+        if (fds[0].revents && !supervisor_receive(&self->supervisor, &report))
+            return;
+    }
+    if (report.told || report.killed)
+        cli_say("%s: --on-lost has taken longer than %d s, and was ended", self->name,
+                ON_LOST_US / 1000000);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -32,6 +33,10 @@ typedef struct supervision {
     bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
     int input; /* the command's stdin; 0: ours */
+    /* The command shows life by writing into the second. We keep that open, too, so that the first,
+     * which does not block, never has an end of file. -1: it need not. */
+    int life[2];
+    int64_t silent_at_us; /* without it, so long is too long; INT64_MAX: it need not, or was told */
     supervisor_go go;
     int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
     process_list asked;
@@ -53,6 +58,17 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
+/* What this order has begun. */
+static char **begun_by(const supervision *self)
+{
+    return *self->go.lost_because ? self->job->on_lost : self->job->command;
+}
+
+static bool must_show_life(const supervision *self)
+{
+    return self->job->alive_us > 0 && !*self->go.lost_because;
+}
+
 /* A lock that is taken for an item leaves the item there. */
 static void set_item(const supervisor_item *item)
 {
@@ -72,13 +88,33 @@ static void set_environment(const supervision *self)
     set_or_unset("ROWLOCK_PERIOD_END", self->go.period.end);
     set_or_unset("ROWLOCK_ATTEMPT", self->go.period.attempt);
     set_or_unset("ROWLOCK_VALUE", self->job->value ? self->job->value : "");
+    set_or_unset("ROWLOCK_LOST", self->go.lost_because);
     if (*self->go.item.id)
         set_item(&self->go.item);
     if (!self->job->pass_password)
         cli_secret_environment();
 }
 
-/* In the new process. Every descriptor of ours closes itself at exec(). */
+/* By a number of one digit where one is free: in `sh`, ">&N" takes no others. What our callers gave
+ * the command is left alone, and so is `failure`. */
+static void pass_life(int end, int failure)
+{
+    char number[12];
+    int as = end;
+    for (int fd = 9; fd > STDERR_FILENO; fd--) {
+        const int flags = fcntl(fd, F_GETFD);
+        if (fd != failure && (flags < 0 || flags & FD_CLOEXEC))
+            as = fd;
+    }
+    if (as == end)
+        fcntl(as, F_SETFD, 0);
+    else
+        dup2(end, as);
+    snprintf(number, sizeof number, "%d", as);
+    setenv("ROWLOCK_ALIVE_FD", number, 1);
+}
+
+/* In the new process. Every other descriptor of ours closes itself at exec(). */
 static _Noreturn void become_command(const supervision *self, pid_t supervisor_pid, int failure)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -88,8 +124,10 @@ static _Noreturn void become_command(const supervision *self, pid_t supervisor_p
     if (self->input > 0)
         dup2(self->input, STDIN_FILENO);
     set_environment(self);
+    if (must_show_life(self))
+        pass_life(self->life[1], failure);
     run_signals_give_back(self->job->signals);
-    execvp(self->job->command[0], self->job->command);
+    execvp(begun_by(self)[0], begun_by(self));
     int error = errno;
     cli_write(failure, &error, sizeof error);
     _exit(127);
@@ -118,8 +156,19 @@ static void begin(supervision *self)
     self->reaped = self->command < 0;
     self->report.exec_error = self->command < 0 ? errno : 0;
     self->failure = ends[0];
+    if (must_show_life(self))
+        self->silent_at_us = supervisor_now_us() + self->job->alive_us;
     close(ends[1]);
     close_input(self);
+}
+
+/* One read at a time: who writes without end must not keep us from a deadline. When it was written
+ * is not known; where we were late, that counts for the command. */
+static void hear_life(supervision *self)
+{
+    char bytes[65536];
+    if (self->silent_at_us < INT64_MAX && read(self->life[0], bytes, sizeof bytes) > 0)
+        self->silent_at_us = supervisor_now_us() + self->job->alive_us;
 }
 
 /* The errno, if exec() failed; the pipe's end, if not. */
@@ -224,7 +273,7 @@ static _Noreturn void abandon(supervision *self)
         kill_all(self);
         if (is_stderr_ready())
             cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
-                    self->job->command[0]);
+                    begun_by(self)[0]);
     }
     _exit(0);
 }
@@ -246,7 +295,7 @@ static void rest(supervision *self)
     close_input(self);
     self->begun = self->reaped = self->minded = self->told_stop = false;
     self->command = 0;
-    self->kill_left_us = INT64_MAX;
+    self->kill_left_us = self->silent_at_us = INT64_MAX;
     self->report = (supervisor_report){.news = NEWS_END};
 }
 
@@ -299,6 +348,18 @@ static void kill_left(supervision *self)
                 self->job->name, left, self->job->command[0]);
 }
 
+/* --alive, of the command, and of its children that are waited for. */
+static void mind_life(supervision *self)
+{
+    const bool works = self->job->children == CHILDREN_WAIT ? !self->childless : !self->reaped;
+    hear_life(self);
+    if (!works || supervisor_now_us() < self->silent_at_us)
+        return;
+    self->silent_at_us = INT64_MAX;
+    self->report.silent = true;
+    ask_all(self);
+}
+
 /* Once: the command has ended, what it started has not. */
 static void mind_children(supervision *self)
 {
@@ -314,7 +375,8 @@ static void mind_children(supervision *self)
 /* By itself, or told to. */
 static void finish_if_over(supervision *self)
 {
-    bool leave = self->job->children == CHILDREN_LEAVE && !self->report.told;
+    const bool ended = self->report.told || self->report.silent;
+    const bool leave = self->job->children == CHILDREN_LEAVE && !ended;
     if (!self->begun || !self->reaped)
         return;
     if (!self->childless && !leave) {
@@ -454,6 +516,8 @@ static void set_timer(supervision *self)
         at = self->told_until_us;
     if (self->kill_left_us < at)
         at = self->kill_left_us;
+    if (self->silent_at_us < at)
+        at = self->silent_at_us;
     if (at < 1)
         at = 1;
     struct itimerspec when = {.it_value = {at / 1000000, at % 1000000 * 1000}};
@@ -476,6 +540,7 @@ static _Noreturn void watch(supervision *self)
             {.fd = self->deaths, .events = POLLIN},
             {.fd = self->timer, .events = POLLIN},
             {.fd = self->failure, .events = POLLIN},
+            {.fd = self->silent_at_us < INT64_MAX ? self->life[0] : -1, .events = POLLIN},
         };
         poll(fds, sizeof fds / sizeof fds[0], -1);
         drain(self->timer);
@@ -488,6 +553,7 @@ static _Noreturn void watch(supervision *self)
         if (fds[3].revents)
             hear_failure(self);
         reap(self);
+        mind_life(self);
         finish_if_over(self);
     }
 }
@@ -515,9 +581,13 @@ void supervise(const supervisor_job *job, int socket, supervisor_page *page, pid
         .deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK),
         .timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK),
         .failure = -1,
+        .life = {-1, -1},
         .kill_left_us = INT64_MAX,
+        .silent_at_us = INT64_MAX,
     };
-    if (self.deaths < 0 || self.timer < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    const bool has_life = job->alive_us == 0 || (pipe2(self.life, O_CLOEXEC) == 0 &&
+                                                 fcntl(self.life[0], F_SETFL, O_NONBLOCK) == 0);
+    if (!has_life || self.deaths < 0 || self.timer < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         _exit(rowlock_status_exit(ROWLOCK_SYSTEM));
     watch(&self);
 }

@@ -41,10 +41,12 @@ typedef enum supervisor_children {
 typedef struct supervisor_job {
     const char *name; /* the lock's */
     char **command;
+    char **on_lost; /* may follow it, begun with a reason; NULL: none */
     const run_signals *signals;
     bool pass_password; /* in the command's environment */
     supervisor_children children;
     int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
+    int64_t alive_us;      /* the command must show life so often; 0: need not */
     const char *value;     /* a leader's; NULL or "": none */
     bool again; /* once a command has ended, with all that it started, another may begin */
 } supervisor_job;
@@ -77,6 +79,8 @@ typedef struct supervisor_go {
     supervisor_period period;
     supervisor_item item;
     int input; /* the command's stdin; 0: ours */
+    /* Why the lock was lost, and then it is the job's on_lost that begins; "": its command. */
+    char lost_because[256]; /* RUN_BECAUSE */
 } supervisor_go;
 
 enum { SUPERVISOR_SOCKETS = 253 }; /* what the kernel passes in one message */
@@ -103,6 +107,7 @@ typedef struct supervisor_report {
     int exec_error; /* why it could not be run, an errno; 0: it was */
     bool told;      /* it was sent SIGTERM, the deadline being near */
     bool too_late;  /* it was not even started: the deadline had passed */
+    bool silent;    /* ... because it has shown no life for too long */
     bool killed;    /* all were sent SIGKILL */
     int left;       /* killed: how many could not be ended; else: live on */
     int behind;     /* alive when the command had ended */

@@ -230,7 +230,7 @@ static bool everyday(rl_sql_id id)
 {
     static const char *const others[] = {"migration_", "schema_",  "migrate_", "ledger_",
                                          "via_",       "routine_", "doctor_",  "session_",
-                                         "waiters_",   "member_"};
+                                         "waiters_",   "member_",  "restored_"};
     if (rl_sql_table[id].as_text)
         return false;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

@@ -5,152 +5,16 @@
 #include <glob.h>
 #include <sys/wait.h>
 
-enum { HEART_MS = 10, LATE_US = 20000, COMMIT_MS = 150, TIMEOUT_S = 30 };
-
-static const char *tool_path(const char *name, char path[400])
-{
-    const char *tools = getenv("ROWLOCK_TOOLS");
-    assert_non_null(tools);
-    snprintf(path, 400, "%s/%s", tools, name);
-    return path;
-}
-
-/* A process of its own; what it prints is not ours to tell. */
-static pid_t begin(const char *const argv[])
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid != 0)
-        return pid;
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(nowhere, STDIN_FILENO);
-    dup2(nowhere, STDOUT_FILENO);
-    execv(argv[0], (char *const *)(uintptr_t)argv);
-    _exit(127);
-}
-
-static void obey(const char *const argv[])
-{
-    int status = 0;
-    pid_t pid = begin(argv);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (status != 0)
-        fail_msg("%s %s %s: status %d", argv[0], argv[1], argv[2], status);
-}
+enum { COMMIT_MS = 150 };
 
 static void server_tool(const member *m, const char *verb)
 {
     char path[400];
-    obey((const char *const[]){tool_path("server", path), verb, m->folder, NULL});
-}
-
-/* ---------------------------------------------------------------------------- sessions */
-
-static void end_session(MYSQL **mysql)
-{
-    if (*mysql)
-        mysql_close(*mysql);
-    *mysql = NULL;
-}
-
-/* NULL: not now. */
-static MYSQL *session(const member *m)
-{
-    unsigned seconds = TIMEOUT_S;
-    MYSQL *mysql = mysql_init(NULL);
-    assert_non_null(mysql);
-    mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
-    mysql_options(mysql, MYSQL_OPT_READ_TIMEOUT, &seconds);
-    if (mysql_real_connect(mysql, NULL, "root", NULL, NULL, 0, m->server, 0))
-        return mysql;
-    mysql_close(mysql);
-    return NULL;
-}
-
-/* An error ends the session: the next one will be new. */
-static bool query(const member *m, MYSQL **mysql, const char *text)
-{
-    if (!*mysql)
-        *mysql = session(m);
-    if (*mysql && mysql_query(*mysql, text) == 0)
-        return true;
-    end_session(mysql);
-    return false;
-}
-
-bool world_sql(member *m, const char *format, ...)
-{
-    char text[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (!world_up(m) || !query(m, &m->admin, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(m->admin);
-    if (result)
-        mysql_free_result(result);
-    return true;
-}
-
-bool world_kill(member *m, const char *what, unsigned nth)
-{
-    char text[200];
-    uint64_t id = 0;
-    snprintf(text, sizeof text,
-             "SELECT id FROM " TS_PROCESSLIST " WHERE user = 'actor' ORDER BY id LIMIT %u, 1", nth);
-    if (!world_up(m) || !query(m, &m->admin, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(m->admin);
-    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
-    if (row && row[0])
-        id = strtoull(row[0], NULL, 10);
-    mysql_free_result(result);
-    return id > 0 && world_sql(m, "KILL %s %" PRIu64, what, id);
+    server_obey(
+        (const char *const[]){server_tool_path("server", path), verb, m->server.folder, NULL});
 }
 
 /* ----------------------------------------------------------------------------- members */
-
-static void change(member *m, int by)
-{
-    atomic_fetch_add(&m->changes, 1);
-    atomic_fetch_add(&m->faults, (unsigned)by);
-}
-
-bool world_up(const member *m)
-{
-    return atomic_load(&m->faults) == 0;
-}
-
-static pid_t pid_of(const member *m)
-{
-    char path[400];
-    long pid = 0;
-    snprintf(path, sizeof path, "%s/pid", m->folder);
-    FILE *in = fopen(path, "r");
-    assert_non_null(in);
-    assert_int_equal(fscanf(in, "%ld", &pid), 1);
-    fclose(in);
-    assert_true(pid > 1);
-    return (pid_t)pid;
-}
-
-bool world_down(member *m, int signal)
-{
-    if (!world_up(m) || m->job)
-        return false;
-    change(m, 1);
-    end_session(&m->admin);
-    kill(pid_of(m), signal);
-    return true;
-}
-
-void world_thaw(member *m)
-{
-    kill(pid_of(m), SIGCONT);
-    change(m, -1);
-}
 
 /* Never half written: it is read at each look at the clock. */
 static void set_clock(const member *m, int64_t ms)
@@ -165,12 +29,21 @@ static void set_clock(const member *m, int64_t ms)
     assert_int_equal(rename(fresh, m->clock), 0);
 }
 
-bool world_step(member *m, int64_t ms)
+/* (CLOCK) */
+static bool step(void *of, const planned_fault *p)
 {
+    const world *w = of;
+    const member *m = &w->member[p->member];
     if (!*m->clock)
         return false;
-    set_clock(m, ms);
+    set_clock(m, p->ms);
     return true;
+}
+
+static void step_back(void *of, const planned_fault *p)
+{
+    const world *w = of;
+    set_clock(&w->member[p->member], 0);
 }
 
 /* A process with a clock of its own that is killed leaves shared memory behind, named by its
@@ -217,24 +90,42 @@ static unsigned number_of(const world *w, const member *m)
     return (unsigned)(m - w->member) + 1;
 }
 
-void world_restart(world *w, member *m, bool wiped)
+/* With new data, where it is to be wiped. */
+static void restart(void *of, const planned_fault *p)
 {
+    world *w = of;
+    member *m = &w->member[p->member];
+    const bool wiped = p->kind == FAULT_MEMBER_WIPE;
     char path[400];
     char number[12];
     char id[40];
     snprintf(number, sizeof number, "%u", number_of(w, m));
     snprintf(id, sizeof id, "--server-id=%s", number);
-    const char *const wipe[] = {tool_path("cluster", path), "wipe", w->cluster, number, NULL};
+    const char *const wipe[] = {server_tool_path("cluster", path), "wipe", w->cluster, number,
+                                NULL};
     const char *const start[] = {
-        path, "restart", m->folder,
+        path, "restart", m->server.folder,
         "--", id,        m == w->loose ? "--innodb-flush-log-at-trx-commit=0" : NULL,
         NULL};
     m->wiped = wiped;
     if (!wiped)
-        tool_path("server", path);
+        server_tool_path("server", path);
     wear(w, m);
-    m->job = begin(wiped ? wipe : start);
+    m->server.job = server_begin(wiped ? wipe : start);
     wear_off();
+}
+
+/* Of its members, separated by blanks: bit i of `proxied`: through the proxy. */
+static void put_urls(const world *w, unsigned proxied, char *to, size_t size)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < w->members && i < sizeof w->member / sizeof w->member[0]; i++) {
+        const member *m = &w->member[i];
+        const char *socket = proxied >> i & 1 ? ts_proxy_socket(m->server.proxy) : m->server.socket;
+        used += (size_t)snprintf(to + used, size - used, "%smysql://%s@localhost/%s?socket=%s",
+                                 i ? " " : "", "actor", w->schema, socket);
+        assert_true(used < size);
+    }
 }
 
 /* As an administrator does, again and again while too few of the others can be asked. */
@@ -242,31 +133,34 @@ static void begin_to_rejoin(world *w, member *m)
 {
     char urls[2000];
     char number[12];
-    world_urls(w, 0, urls, sizeof urls);
+    put_urls(w, 0, urls, sizeof urls);
     snprintf(number, sizeof number, "%u", number_of(w, m));
-    m->job = begin((const char *const[]){w->actor, "rejoin", urls, number, NULL});
+    m->server.job = server_begin((const char *const[]){w->actor, "rejoin", urls, number, NULL});
 }
 
 /* A user with its rights, who makes the schema anew, too. */
 static void make_actor(const world *w, member *m)
 {
-    assert_true(world_sql(m, "CREATE USER IF NOT EXISTS actor@localhost"));
-    assert_true(world_sql(m, "GRANT ALL ON `%s`.* TO actor@localhost", w->schema));
+    assert_true(server_sql(&m->server, "CREATE USER IF NOT EXISTS actor@localhost"));
+    assert_true(server_sql(&m->server, "GRANT ALL ON `%s`.* TO actor@localhost", w->schema));
 }
 
-bool world_restarted(world *w, member *m)
+/* One that was wiped: when it belongs to the quorum again. */
+static bool restarted(void *of, const planned_fault *p)
 {
+    world *w = of;
+    member *m = &w->member[p->member];
     int status = 0;
-    if (waitpid(m->job, &status, WNOHANG) != m->job)
+    if (waitpid(m->server.job, &status, WNOHANG) != m->server.job)
         return false;
-    m->job = 0;
+    m->server.job = 0;
     if (m->joins && status == 0) {
         m->joins = false;
         return true;
     }
     if (!m->joins) {
         assert_int_equal(status, 0);
-        change(m, -1);
+        server_back(&m->server);
         if (!m->wiped)
             return true;
         make_actor(w, m);
@@ -276,68 +170,38 @@ bool world_restarted(world *w, member *m)
     return false;
 }
 
-/* ------------------------------------------------------------------ how late are we? */
-
-static void *beat(void *arg)
+void world_faults(world *w, faults *f)
 {
-    world *w = arg;
-    while (!atomic_load(&w->stop_watching)) {
-        int64_t due = history_now() + HEART_MS * 1000;
-        ts_pass_ms(HEART_MS);
-        if (history_now() - due > LATE_US)
-            history_log(&w->log, "late from=%" PRId64, due);
-    }
-    return NULL;
-}
-
-/* A small commit; slow only because the machine is, or because we broke that member. */
-static void commit_something(world *w, member *m, MYSQL **mysql)
-{
-    char text[100];
-    unsigned changes = atomic_load(&m->changes);
-    bool up = world_up(m);
-    int64_t from = history_now();
-    snprintf(text, sizeof text, "UPDATE `beat_%s`.beat SET n = n + 1", w->schema);
-    bool done = up && query(m, mysql, text);
-    if (done && changes == atomic_load(&m->changes) && history_now() - from > LATE_US)
-        history_log(&w->log, "late from=%" PRId64, from);
-    if (!done)
-        end_session(mysql);
+    static const fault_ways ways = {
+        .begin = step, .end = step_back, .restart = restart, .restarted = restarted};
+    *f = (faults){.ways = &ways, .world = w, .server_count = w->members};
+    for (unsigned i = 0; i < w->members && i < QUORUM_MEMBERS; i++)
+        f->servers[i] = &w->member[i].server;
 }
 
 static void *observe(void *arg)
 {
     world *w = arg;
     MYSQL *mysql[QUORUM_MEMBERS] = {NULL};
-    while (!atomic_load(&w->stop_watching)) {
+    char schema[60];
+    snprintf(schema, sizeof schema, "beat_%s", w->schema);
+    while (!atomic_load(&w->watch.stop)) {
         for (unsigned i = 0; i < w->members; i++)
-            commit_something(w, &w->member[i], &mysql[i]);
+            watch_commit(&w->watch, &w->member[i].server, &mysql[i], schema);
         ts_pass_ms(COMMIT_MS);
     }
     for (unsigned i = 0; i < w->members; i++)
-        end_session(&mysql[i]);
+        server_end_session(&mysql[i]);
     mysql_thread_end();
     return NULL;
 }
 
 /* --------------------------------------------------------------------- begin and end */
 
-void world_urls(const world *w, unsigned proxied, char *to, size_t size)
-{
-    size_t used = 0;
-    for (unsigned i = 0; i < w->members && i < sizeof w->member / sizeof w->member[0]; i++) {
-        const member *m = &w->member[i];
-        const char *socket = proxied >> i & 1 ? ts_proxy_socket(m->proxy) : m->server;
-        used += (size_t)snprintf(to + used, size - used, "%smysql://%s@localhost/%s?socket=%s",
-                                 i ? " " : "", "actor", w->schema, socket);
-        assert_true(used < size);
-    }
-}
-
 static void start_member(world *w, unsigned i)
 {
     member *m = &w->member[i];
-    snprintf(m->folder, sizeof m->folder, "%s/%u", w->cluster, i + 1);
+    snprintf(m->server.folder, sizeof m->server.folder, "%s/%u", w->cluster, i + 1);
     snprintf(m->clock, sizeof m->clock, "%s/%u.clock", w->cluster, i + 1);
     if (w->clocks)
         set_clock(m, 0);
@@ -347,8 +211,9 @@ static void start_member(world *w, unsigned i)
     wear(w, m);
     server_tool(m, "restart");
     wear_off();
-    assert_true(snprintf(m->server, sizeof m->server, "%s/s", m->folder) < (int)sizeof m->server);
-    m->proxy = ts_proxy_start(m->server);
+    assert_true(snprintf(m->server.socket, sizeof m->server.socket, "%s/s", m->server.folder) <
+                (int)sizeof m->server.socket);
+    m->server.proxy = ts_proxy_start(m->server.socket);
 }
 
 void world_start(world *w, unsigned members, const char *actor)
@@ -363,8 +228,8 @@ void world_start(world *w, unsigned members, const char *actor)
     ts_make_folder("quorum", w->cluster, sizeof w->cluster);
     assert_int_equal(chmod(w->cluster, 0755), 0);
     snprintf(count, sizeof count, "%u", members);
-    obey((const char *const[]){tool_path("cluster", path), "start", "quorum", w->cluster, count,
-                               NULL});
+    server_obey((const char *const[]){server_tool_path("cluster", path), "start", "quorum",
+                                      w->cluster, count, NULL});
     for (unsigned i = 0; i < members; i++)
         start_member(w, i);
 }
@@ -373,10 +238,11 @@ void world_end(world *w)
 {
     char path[400];
     for (unsigned i = 0; i < w->started; i++) {
-        end_session(&w->member[i].admin);
-        ts_proxy_stop(w->member[i].proxy);
+        server_end_session(&w->member[i].server.admin);
+        ts_proxy_stop(w->member[i].server.proxy);
     }
-    obey((const char *const[]){tool_path("cluster", path), "remove", w->cluster, NULL});
+    server_obey(
+        (const char *const[]){server_tool_path("cluster", path), "remove", w->cluster, NULL});
 }
 
 /* An administrator's. */
@@ -385,7 +251,7 @@ static rowlock_client_options options_of(const world *w, char urls[QUORUM_MEMBER
 {
     for (unsigned i = 0; i < w->members; i++) {
         snprintf(urls[i], 300, "mysql://root@localhost/%s?socket=%s", w->schema,
-                 w->member[i].server);
+                 w->member[i].server.socket);
         members[i] = urls[i];
     }
     return (rowlock_client_options){
@@ -408,9 +274,10 @@ static void make_quorum(const world *w, int64_t ttl_most_ms)
 static void make_ready(world *w, member *m)
 {
     make_actor(w, m);
-    assert_true(world_sql(m, "CREATE DATABASE `beat_%s`", w->schema));
-    assert_true(world_sql(m, "CREATE TABLE `beat_%s`.beat (n INT) ENGINE = InnoDB", w->schema));
-    assert_true(world_sql(m, "INSERT INTO `beat_%s`.beat VALUES (0)", w->schema));
+    assert_true(server_sql(&m->server, "CREATE DATABASE `beat_%s`", w->schema));
+    assert_true(
+        server_sql(&m->server, "CREATE TABLE `beat_%s`.beat (n INT) ENGINE = InnoDB", w->schema));
+    assert_true(server_sql(&m->server, "INSERT INTO `beat_%s`.beat VALUES (0)", w->schema));
 }
 
 static void restart_as_usual(world *w, member *m)
@@ -418,9 +285,10 @@ static void restart_as_usual(world *w, member *m)
     char path[400];
     char id[40];
     snprintf(id, sizeof id, "--server-id=%u", number_of(w, m));
-    end_session(&m->admin);
+    server_end_session(&m->server.admin);
     wear(w, m);
-    obey((const char *const[]){tool_path("server", path), "restart", m->folder, "--", id, NULL});
+    server_obey((const char *const[]){server_tool_path("server", path), "restart", m->server.folder,
+                                      "--", id, NULL});
     wear_off();
 }
 
@@ -444,8 +312,8 @@ void world_begin_run(world *w, const quorum_plan *p, const char *folder)
     w->members = p->members;
     w->loose = p->loose == QUORUM_NOBODY ? NULL : &w->member[p->loose];
     if (w->loose)
-        assert_true(
-            world_sql(&w->member[p->loose], "SET GLOBAL innodb_flush_log_at_trx_commit = 0"));
+        assert_true(server_sql(&w->member[p->loose].server,
+                               "SET GLOBAL innodb_flush_log_at_trx_commit = 0"));
     for (unsigned i = 0; i < w->members; i++)
         make_ready(w, &w->member[i]);
     make_quorum(w, p->ttl_most_ms);
@@ -453,22 +321,49 @@ void world_begin_run(world *w, const quorum_plan *p, const char *folder)
     assert_true(POLL_UNTIL(all_vote(w), 60000));
     assert_true(mkdir(folder, 0777) == 0);
     assert_true(history_open(&w->log, folder, 0));
-    atomic_store(&w->stop_watching, false);
-    assert_int_equal(pthread_create(&w->heart, NULL, beat, w), 0);
-    assert_int_equal(pthread_create(&w->observer, NULL, observe, w), 0);
+    watch_begin(&w->watch, &w->log, observe, w);
 }
 
 void world_end_run(world *w, const quorum_plan *p)
 {
-    atomic_store(&w->stop_watching, true);
-    pthread_join(w->heart, NULL);
-    pthread_join(w->observer, NULL);
+    watch_end(&w->watch);
     history_log(&w->log, "end");
     close(w->log.fd);
     for (unsigned i = 0; i < w->members; i++) {
-        assert_true(world_sql(&w->member[i], "DROP DATABASE `%s`", w->schema));
-        assert_true(world_sql(&w->member[i], "DROP DATABASE IF EXISTS `beat_%s`", w->schema));
+        assert_true(server_sql(&w->member[i].server, "DROP DATABASE `%s`", w->schema));
+        assert_true(
+            server_sql(&w->member[i].server, "DROP DATABASE IF EXISTS `beat_%s`", w->schema));
     }
     if (w->loose)
         restart_as_usual(w, &w->member[p->loose]);
+}
+
+/* ---------------------------------------------------------------------- the processes */
+
+static void put_words(const crew *c, const life *l, bool probes, const char *words[CREW_WORDS + 1])
+{
+    static char urls[2000], who[20], ttl[24], seed[24];
+    const world *w = c->world;
+    const quorum_actor *a = l->plan;
+    put_urls(w, a->proxied, urls, sizeof urls);
+    snprintf(who, sizeof who, "%u", l->who);
+    snprintf(ttl, sizeof ttl, "%" PRId64, a->ttl_ms);
+    snprintf(seed, sizeof seed, "%" PRIu64, a->seed + l->lives);
+    const char *const all[] = {w->actor, probes ? "probe" : "work", w->folder, who, urls, ttl,
+                               seed};
+    memcpy(words, all, sizeof all);
+}
+
+void world_crew(world *w, const quorum_plan *p, crew *c)
+{
+    *c = (crew){.log = &w->log, .folder = w->folder, .put_words = put_words, .world = w, .plan = p};
+    for (unsigned i = 0; i < p->actor_count; i++)
+        crew_add(c, i, &p->actors[i], p->actors[i].respawn_ms);
+}
+
+void world_probe(crew *c)
+{
+    static const quorum_actor probe = {.ttl_ms = 1000};
+    crew_add_probe(c, &probe);
+    crew_end_probes(c);
 }

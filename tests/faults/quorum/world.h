@@ -6,21 +6,14 @@
 #define QUORUM_WORLD_H
 
 #include "faults/quorum/plan.h"
+#include "faults/runs/faults.h"
 #include "rowlock/rowlock_quorum.h"
-#include "support/proxy.h"
 
 typedef struct member {
-    char folder[300]; /* of tools/server */
-    char clock[300];  /* the file that says how far off its clock is */
-    char server[108]; /* its socket */
-    ts_proxy *proxy;
-    MYSQL *admin;
-    /* While it is down, frozen, or has just come back, its slowness is no news. */
-    atomic_uint faults;
-    atomic_uint changes;
-    pid_t job;  /* that starts it, or lets it join again; 0: none */
-    bool wiped; /* it is started anew without data, ... */
-    bool joins; /* ... and then asks the others what it is to know */
+    server server;
+    char clock[300]; /* the file that says how far off its clock is */
+    bool wiped;      /* it is started anew without data, ... */
+    bool joins;      /* ... and then asks the others what it is to know */
 } member;
 
 typedef struct world {
@@ -34,9 +27,7 @@ typedef struct world {
     const member *loose; /* it does not flush its commits; NULL: all do */
     member member[QUORUM_MEMBERS];
     bool clocks; /* they can be moved */
-    atomic_bool stop_watching;
-    pthread_t heart;
-    pthread_t observer;
+    watch watch;
 } world;
 
 /* For any number of runs with so many members at most. */
@@ -47,20 +38,11 @@ void world_end(world *w);
 void world_begin_run(world *w, const quorum_plan *p, const char *folder);
 void world_end_run(world *w, const quorum_plan *p);
 
-/* The URLs of its members, separated by blanks: bit i of `proxied`: through the proxy. */
-void world_urls(const world *w, unsigned proxied, char *to, size_t size);
+/* Its processes; at the end one takes the lease once more, straight from the servers. */
+void world_crew(world *w, const quorum_plan *p, crew *c);
+void world_probe(crew *c);
 
-/* What is done to a member that is not up does nothing: false. */
-bool world_up(const member *m);
-bool world_down(member *m, int signal); /* SIGKILL or SIGSTOP */
-void world_thaw(member *m);
-/* Begins to start it; with new data, where it is to be wiped. */
-void world_restart(world *w, member *m, bool wiped);
-/* Has it come to its end? Of one that was wiped: it belongs to the quorum again. */
-bool world_restarted(world *w, member *m);
-bool world_step(member *m, int64_t ms);
-bool world_sql(member *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Kills the nth connection of an actor (or what it runs). */
-bool world_kill(member *m, const char *what, unsigned nth);
+/* Knows what can be done to these servers. */
+void world_faults(world *w, faults *f);
 
 #endif

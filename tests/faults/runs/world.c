@@ -1,111 +1,25 @@
 #include "world.h"
 
-#include <fcntl.h>
+#include <sys/wait.h>
 
 #include "rowlock/rowlock_queue.h"
 
-enum {
-    HEART_MS = 10,
-    LATE_US = 20000, /* what is worth a line */
-    LOOK_MS = 150,
-    TIMEOUT_S = 30
-};
+enum { LOOK_MS = 150 };
 
 static const char *const locks[PLAN_LOCKS] = {"lease",   "row",  "slots", "latch",
                                               "barrier", "once", "queue"};
 
-const char *world_lock(unsigned lock)
-{
-    return locks[lock];
-}
-
-/* NULL: not now. */
-static MYSQL *session(const world *w)
-{
-    unsigned seconds = TIMEOUT_S;
-    MYSQL *mysql = mysql_init(NULL);
-    assert_non_null(mysql);
-    mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
-    mysql_options(mysql, MYSQL_OPT_READ_TIMEOUT, &seconds);
-    if (mysql_real_connect(mysql, NULL, "root", NULL, NULL, 0, w->server, 0))
-        return mysql;
-    mysql_close(mysql);
-    return NULL;
-}
-
-static void end_session(MYSQL **mysql)
-{
-    if (*mysql)
-        mysql_close(*mysql);
-    *mysql = NULL;
-}
-
-/* An error ends the session: the next one will be new. */
-static bool query(const world *w, MYSQL **mysql, const char *text)
-{
-    if (!*mysql)
-        *mysql = session(w);
-    if (*mysql && mysql_query(*mysql, text) == 0)
-        return true;
-    end_session(mysql);
-    return false;
-}
-
-static bool admin_query(world *w, const char *text)
-{
-    if (!world_server_up(w) || !query(w, &w->admin, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(w->admin);
-    if (result)
-        mysql_free_result(result);
-    return true;
-}
-
-bool world_sql(world *w, const char *format, ...)
-{
-    char text[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return admin_query(w, text);
-}
-
-/* The first number in the first cell that a query finds; 0: there is none. */
-static uint64_t number_of(world *w, const char *text)
-{
-    uint64_t number = 0;
-    if (!world_server_up(w) || !query(w, &w->admin, text))
-        return 0;
-    MYSQL_RES *result = mysql_store_result(w->admin);
-    MYSQL_ROW row = result ? mysql_fetch_row(result) : NULL;
-    if (row && row[0])
-        number = strtoull(row[0], NULL, 10);
-    mysql_free_result(result);
-    return number;
-}
-
-bool world_kill(world *w, const char *what, unsigned nth)
-{
-    char text[200];
-    snprintf(text, sizeof text,
-             "SELECT id FROM " TS_PROCESSLIST " WHERE user = 'actor'"
-             " ORDER BY id LIMIT %u, 1",
-             nth);
-    uint64_t id = number_of(w, text);
-    return id > 0 && world_sql(w, "KILL %s %" PRIu64, what, id);
-}
-
 /* A label is "user@host pid command". */
-pid_t world_holder(world *w, unsigned lock)
+static pid_t holder(void *of, unsigned lock)
 {
+    world *w = of;
     char text[600];
     if (lock == PLAN_QUEUE) {
         snprintf(text, sizeof text,
                  "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(owner_label, ' ', 2), ' ', -1)"
                  " FROM `%s`.queue_item WHERE taken = 1 AND ready_at > UTC_TIMESTAMP(6) LIMIT 1",
                  w->schema);
-        return (pid_t)number_of(w, text);
+        return (pid_t)server_number(&w->server, text);
     }
     snprintf(text, sizeof text,
              "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX("
@@ -115,7 +29,7 @@ pid_t world_holder(world *w, unsigned lock)
              " WHERE (r.resource_name = '%s' OR r.resource_name LIKE '%s#%%')"
              " AND (r.status = 'held' OR g.owner IS NOT NULL) LIMIT 1",
              w->schema, w->schema, locks[lock], locks[lock]);
-    return (pid_t)number_of(w, text);
+    return (pid_t)server_number(&w->server, text);
 }
 
 static void put_name(const world *w, unsigned lock, unsigned nth, char to[40])
@@ -127,17 +41,19 @@ static void put_name(const world *w, unsigned lock, unsigned nth, char to[40])
         snprintf(to, 40, "%s", locks[lock]);
 }
 
-bool world_break(world *w, unsigned lock, unsigned nth)
+static bool break_lock(world *w, unsigned lock, unsigned nth)
 {
     char name[40];
-    const rowlock_client_options options = {
-        .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 1000};
+    const rowlock_client_options options = {.socket = w->server.socket,
+                                            .user = "root",
+                                            .schema = w->schema,
+                                            .connect_timeout_ms = 1000};
     /* At once, beside its holder: what else would a fence be for? */
     const rowlock_break_options how = {.reason = "a fault", .now = true};
     rowlock_client *client = NULL;
     rowlock_error err;
     put_name(w, lock, nth, name);
-    bool broken = world_server_up(w) &&
+    bool broken = server_up(&w->server) &&
                   rowlock_client_open(&options, &client, &err) == ROWLOCK_OK &&
                   (lock == PLAN_QUEUE ? rowlock_queue_requeue(client, name, 0, NULL, &err)
                                       : rowlock_break_with(client, name, &how, &err)) == ROWLOCK_OK;
@@ -145,7 +61,7 @@ bool world_break(world *w, unsigned lock, unsigned nth)
     return broken;
 }
 
-bool world_lock_row(world *w, unsigned lock, unsigned nth)
+static bool lock_row(world *w, unsigned lock, unsigned nth)
 {
     char name[40];
     char text[200];
@@ -159,92 +75,64 @@ bool world_lock_row(world *w, unsigned lock, unsigned nth)
         snprintf(text, sizeof text,
                  "SELECT id FROM `%s`.resource WHERE resource_name = '%s' FOR UPDATE NOWAIT",
                  w->schema, name);
-    if (w->locker || !world_server_up(w) || !query(w, &w->locker, "START TRANSACTION") ||
-        !query(w, &w->locker, text))
+    if (w->locker || !server_up(&w->server) ||
+        !server_query(&w->server, &w->locker, "START TRANSACTION") ||
+        !server_query(&w->server, &w->locker, text))
         return false;
     mysql_free_result(mysql_store_result(w->locker));
     return true;
 }
 
-void world_unlock_row(world *w)
+static bool begin_fault(void *of, const planned_fault *p)
 {
-    end_session(&w->locker);
+    if (p->kind == FAULT_BREAK)
+        return break_lock(of, p->lock, p->nth);
+    return lock_row(of, p->lock, p->nth);
 }
 
-static void server_changes(world *w, int by)
+static void end_fault(void *of, const planned_fault *p)
 {
-    atomic_fetch_add(&w->server_changes, 1);
-    if (by > 0)
-        atomic_fetch_add(&w->server_faults, 1);
-    else
-        atomic_fetch_sub(&w->server_faults, 1);
+    world *w = of;
+    (void)p;
+    server_end_session(&w->locker);
 }
 
-bool world_server_up(const world *w)
+static void restart(void *of, const planned_fault *p)
 {
-    return atomic_load(&w->server_faults) == 0;
+    world *w = of;
+    char path[400];
+    (void)p;
+    w->server.job = server_begin(
+        (const char *const[]){server_tool_path("server", path), "restart", w->server.folder, NULL});
 }
 
-bool world_server_down(world *w, int signal)
+static bool restarted(void *of, const planned_fault *p)
 {
-    if (!world_server_up(w))
-        return false;
-    server_changes(w, 1);
-    kill(ts_own_pid(), signal);
-    return true;
-}
-
-void world_server_restart(world *w)
-{
-    char tool[500];
-    snprintf(tool, sizeof tool, "%s/server", getenv("ROWLOCK_TOOLS"));
-    end_session(&w->admin);
-    fflush(NULL);
-    w->restarting = fork();
-    assert_true(w->restarting >= 0);
-    if (w->restarting == 0) {
-        /* The path that it prints is not ours to tell. */
-        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        dup2(nowhere, STDOUT_FILENO);
-        execl(tool, tool, "restart", ts_own_folder(), (char *)NULL);
-        _exit(127);
-    }
-}
-
-bool world_server_restarted(world *w)
-{
+    world *w = of;
     int status = 0;
-    if (waitpid(w->restarting, &status, WNOHANG) != w->restarting)
+    (void)p;
+    if (waitpid(w->server.job, &status, WNOHANG) != w->server.job)
         return false;
     assert_int_equal(status, 0);
-    w->restarting = 0;
-    server_changes(w, -1);
+    w->server.job = 0;
+    server_back(&w->server);
     return true;
 }
 
-void world_server_continue(world *w)
+void world_faults(world *w, faults *f)
 {
-    kill(ts_own_pid(), SIGCONT);
-    server_changes(w, -1);
-}
-
-/* How late does a thread run that wants to run? */
-static void *beat(void *arg)
-{
-    world *w = arg;
-    while (!atomic_load(&w->stop_watching)) {
-        int64_t due = history_now() + HEART_MS * 1000;
-        ts_pass_ms(HEART_MS);
-        if (history_now() - due > LATE_US)
-            history_log(&w->log, "late from=%" PRId64, due);
-    }
-    return NULL;
+    static const fault_ways ways = {.holder = holder,
+                                    .begin = begin_fault,
+                                    .end = end_fault,
+                                    .restart = restart,
+                                    .restarted = restarted};
+    *f = (faults){.ways = &ways, .world = w, .servers = {&w->server}, .server_count = 1};
 }
 
 static bool look_for(world *w, MYSQL **mysql, const char *text)
 {
     int64_t from = history_now();
-    if (!query(w, mysql, text))
+    if (!server_query(&w->server, mysql, text))
         return false;
     MYSQL_RES *result = mysql_store_result(*mysql);
     for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
@@ -278,7 +166,7 @@ static bool look_for_counts(world *w, MYSQL **mysql)
              " FROM `%s`.resource r LEFT JOIN `%s`.latch_down d ON d.resource_id = r.id"
              " WHERE r.kind = 'latch'",
              w->schema, w->schema);
-    if (!query(w, mysql, text))
+    if (!server_query(&w->server, mysql, text))
         return false;
     MYSQL_RES *result = mysql_store_result(*mysql);
     for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
@@ -299,7 +187,7 @@ static bool look_for_periods(world *w, MYSQL **mysql)
              " TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.period_start) DIV %d, o.state, o.token,"
              " o.attempts FROM `%s`.once_run o JOIN `%s`.resource r ON r.id = o.resource_id",
              PLAN_PERIOD_MS * 1000, w->schema, w->schema);
-    if (!query(w, mysql, text))
+    if (!server_query(&w->server, mysql, text))
         return false;
     MYSQL_RES *result = mysql_store_result(*mysql);
     for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
@@ -319,7 +207,7 @@ static bool look_for_items(world *w, MYSQL **mysql)
              " AND ready_at > UTC_TIMESTAMP(6), 'held', 'waits')), token, attempts,"
              " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at) FROM `%s`.queue_item",
              w->schema);
-    if (!query(w, mysql, text))
+    if (!server_query(&w->server, mysql, text))
         return false;
     MYSQL_RES *result = mysql_store_result(*mysql);
     for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
@@ -358,89 +246,79 @@ static bool look(world *w, MYSQL **mysql)
 
 void world_look(world *w)
 {
-    assert_true(look(w, &w->admin));
-}
-
-/* A small commit; slow only because the machine is, or because we broke the server. */
-static void commit_something(world *w, MYSQL **mysql)
-{
-    char text[100];
-    unsigned changes = atomic_load(&w->server_changes);
-    bool up = world_server_up(w);
-    int64_t from = history_now();
-    snprintf(text, sizeof text, "UPDATE `%s`.beat SET n = n + 1", w->schema);
-    bool done = query(w, mysql, text);
-    if (done && up && changes == atomic_load(&w->server_changes) && history_now() - from > LATE_US)
-        history_log(&w->log, "late from=%" PRId64, from);
+    assert_true(look(w, &w->server.admin));
 }
 
 static void *observe(void *arg)
 {
     world *w = arg;
     MYSQL *mysql = NULL;
-    while (!atomic_load(&w->stop_watching)) {
-        if (world_server_up(w)) {
+    while (!atomic_load(&w->watch.stop)) {
+        if (server_up(&w->server)) {
             look(w, &mysql);
-            commit_something(w, &mysql);
+            watch_commit(&w->watch, &w->server, &mysql, w->schema);
         }
         ts_pass_ms(LOOK_MS);
     }
-    end_session(&mysql);
+    server_end_session(&mysql);
     mysql_thread_end();
     return NULL;
 }
 
-void world_start(world *w)
+void world_start(world *w, const char *actor)
 {
-    *w = (world){0};
+    *w = (world){.actor = actor};
     ts_own_start_on_disk();
-    snprintf(w->server, sizeof w->server, "%s", ts_socket());
-    w->proxy = ts_proxy_start(w->server);
-    assert_true(world_sql(w, "CREATE USER actor@localhost"));
+    snprintf(w->server.folder, sizeof w->server.folder, "%s", ts_own_folder());
+    snprintf(w->server.socket, sizeof w->server.socket, "%s", ts_socket());
+    w->server.proxy = ts_proxy_start(w->server.socket);
+    assert_true(server_sql(&w->server, "CREATE USER actor@localhost"));
 }
 
 void world_end(world *w)
 {
-    end_session(&w->admin);
-    ts_proxy_stop(w->proxy);
+    server_end_session(&w->server.admin);
+    ts_proxy_stop(w->server.proxy);
     ts_own_remove();
 }
 
 static void make_schema(world *w)
 {
-    const rowlock_client_options options = {
-        .socket = w->server, .user = "root", .schema = w->schema, .connect_timeout_ms = 30000};
+    const rowlock_client_options options = {.socket = w->server.socket,
+                                            .user = "root",
+                                            .schema = w->schema,
+                                            .connect_timeout_ms = 30000};
     rowlock_migrate_result result;
     const char *s = w->schema;
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
-    assert_true(world_sql(w, "GRANT ALL ON `%s`.* TO actor@localhost", s));
-    assert_true(world_sql(w,
-                          "CREATE TABLE `%s`.guard (name VARCHAR(40) PRIMARY KEY, token BIGINT"
-                          " UNSIGNED NOT NULL, writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
-                          s));
-    assert_true(world_sql(w, "INSERT INTO `%s`.guard VALUES ('%s', 0, 0), ('%s', 0, 0)", s,
-                          locks[PLAN_LEASE], locks[PLAN_ROW]));
+    assert_true(server_sql(&w->server, "GRANT ALL ON `%s`.* TO actor@localhost", s));
+    assert_true(server_sql(&w->server,
+                           "CREATE TABLE `%s`.guard (name VARCHAR(40) PRIMARY KEY, token BIGINT"
+                           " UNSIGNED NOT NULL, writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
+                           s));
+    assert_true(server_sql(&w->server, "INSERT INTO `%s`.guard VALUES ('%s', 0, 0), ('%s', 0, 0)",
+                           s, locks[PLAN_LEASE], locks[PLAN_ROW]));
     for (unsigned i = 0; i < w->slots; i++)
-        assert_true(
-            world_sql(w, "INSERT INTO `%s`.guard VALUES ('%s#%u', 0, 0)", s, locks[PLAN_SLOTS], i));
+        assert_true(server_sql(&w->server, "INSERT INTO `%s`.guard VALUES ('%s#%u', 0, 0)", s,
+                               locks[PLAN_SLOTS], i));
     assert_true(
-        world_sql(w,
-                  "CREATE TABLE `%s`.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
-                  " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
-                  " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
-                  s));
+        server_sql(&w->server,
+                   "CREATE TABLE `%s`.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
+                   " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
+                   " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
+                   s));
     assert_true(
-        world_sql(w,
-                  "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
-                  " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
-                  " joined INT) ENGINE = InnoDB",
-                  s));
-    assert_true(world_sql(w,
-                          "CREATE TABLE `%s`.queue_job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
-                          " KEY, mark VARCHAR(24), token BIGINT UNSIGNED) ENGINE = InnoDB",
-                          s));
-    assert_true(world_sql(w, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
-    assert_true(world_sql(w, "INSERT INTO `%s`.beat VALUES (0)", s));
+        server_sql(&w->server,
+                   "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
+                   " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
+                   " joined INT) ENGINE = InnoDB",
+                   s));
+    assert_true(server_sql(&w->server,
+                           "CREATE TABLE `%s`.queue_job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
+                           " KEY, mark VARCHAR(24), token BIGINT UNSIGNED) ENGINE = InnoDB",
+                           s));
+    assert_true(server_sql(&w->server, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
+    assert_true(server_sql(&w->server, "INSERT INTO `%s`.beat VALUES (0)", s));
 }
 
 void world_begin_run(world *w, const plan *p, const char *folder)
@@ -450,13 +328,11 @@ void world_begin_run(world *w, const plan *p, const char *folder)
     w->slots = p->slots;
     w->latch = p->third == PLAN_LATCH;
     w->queue = p->third == PLAN_QUEUE;
-    assert_int_equal(number_of(w, "SELECT @@global.read_only"), 0);
+    assert_int_equal(server_number(&w->server, "SELECT @@global.read_only"), 0);
     make_schema(w);
     assert_true(mkdir(folder, 0777) == 0);
     assert_true(history_open(&w->log, folder, 0));
-    atomic_store(&w->stop_watching, false);
-    assert_int_equal(pthread_create(&w->heart, NULL, beat, w), 0);
-    assert_int_equal(pthread_create(&w->observer, NULL, observe, w), 0);
+    watch_begin(&w->watch, &w->log, observe, w);
 }
 
 static void write_table(world *w)
@@ -465,8 +341,8 @@ static void write_table(world *w)
     snprintf(text, sizeof text,
              "SELECT id, name, token, owner, writer, seq, kind FROM `%s`.written ORDER BY id",
              w->schema);
-    assert_true(query(w, &w->admin, text));
-    MYSQL_RES *result = mysql_store_result(w->admin);
+    assert_true(server_query(&w->server, &w->server.admin, text));
+    MYSQL_RES *result = mysql_store_result(w->server.admin);
     for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
         history_log(&w->log, "written id=%s name=%s token=%s owner=%s writer=%s seq=%s kind=%s",
                     row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
@@ -478,8 +354,8 @@ static void write_jobs(world *w)
     char text[200];
     snprintf(text, sizeof text,
              "SELECT name, period, token, writer, joined FROM `%s`.job ORDER BY id", w->schema);
-    assert_true(query(w, &w->admin, text));
-    MYSQL_RES *result = mysql_store_result(w->admin);
+    assert_true(server_query(&w->server, &w->server.admin, text));
+    MYSQL_RES *result = mysql_store_result(w->server.admin);
     for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
         history_log(&w->log, "worked name=%s period=%s token=%s writer=%s joined=%s", row[0],
                     row[1], row[2], row[3], row[4]);
@@ -490,8 +366,8 @@ static void write_queue_jobs(world *w)
 {
     char text[200];
     snprintf(text, sizeof text, "SELECT mark, token FROM `%s`.queue_job ORDER BY id", w->schema);
-    assert_true(query(w, &w->admin, text));
-    MYSQL_RES *result = mysql_store_result(w->admin);
+    assert_true(server_query(&w->server, &w->server.admin, text));
+    MYSQL_RES *result = mysql_store_result(w->server.admin);
     for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
         history_log(&w->log, "jobwork mark=%s token=%s", row[0], row[1]);
     mysql_free_result(result);
@@ -499,14 +375,74 @@ static void write_queue_jobs(world *w)
 
 void world_end_run(world *w)
 {
-    atomic_store(&w->stop_watching, true);
-    pthread_join(w->heart, NULL);
-    pthread_join(w->observer, NULL);
+    watch_end(&w->watch);
     world_look(w);
     write_table(w);
     write_jobs(w);
     write_queue_jobs(w);
     history_log(&w->log, "end");
     close(w->log.fd);
-    assert_true(world_sql(w, "DROP DATABASE `%s`", w->schema));
+    assert_true(server_sql(&w->server, "DROP DATABASE `%s`", w->schema));
+}
+
+/* ---------------------------------------------------------------------- the processes */
+
+static void put_mode(const plan *p, unsigned lock, char to[20])
+{
+    static const char *const words[PLAN_LOCKS] = {"lease",   "row",  "",     "latch",
+                                                  "barrier", "once", "queue"};
+    snprintf(to, 20, "%s", words[lock]);
+    if (lock == PLAN_SLOTS)
+        snprintf(to, 20, "%u", p->slots);
+    if (lock == PLAN_BARRIER)
+        snprintf(to, 20, "barrier%u", p->members);
+}
+
+static void put_words(const crew *c, const life *l, bool probes, const char *words[CREW_WORDS + 1])
+{
+    static char who[20], ttl[24], seed[24], readers[20], mode[20];
+    const world *w = c->world;
+    const plan *p = c->plan;
+    const planned_actor *a = l->plan;
+    snprintf(who, sizeof who, "%u", l->who);
+    snprintf(ttl, sizeof ttl, "%" PRId64, a->ttl_ms);
+    snprintf(seed, sizeof seed, "%" PRIu64, a->seed + l->lives);
+    snprintf(readers, sizeof readers, "%u", p->readers);
+    put_mode(p, a->lock, mode);
+    const char *const all[CREW_WORDS] = {w->actor,
+                                         probes ? "probe" : "work",
+                                         w->folder,
+                                         who,
+                                         a->proxied ? ts_proxy_socket(w->server.proxy)
+                                                    : w->server.socket,
+                                         w->schema,
+                                         locks[a->lock],
+                                         mode,
+                                         probes ? NULL : ttl,
+                                         seed,
+                                         a->fenced ? "1" : "0",
+                                         a->poll ? "1" : "0",
+                                         readers};
+    memcpy(words, all, sizeof all);
+}
+
+void world_crew(world *w, const plan *p, crew *c)
+{
+    *c = (crew){.log = &w->log, .folder = w->folder, .put_words = put_words, .world = w, .plan = p};
+    for (unsigned i = p->alone ? PLAN_ACTORS_OF_TWO : 0; i < p->actor_count; i++)
+        crew_add(c, i, &p->actors[i], p->actors[i].respawn_ms);
+}
+
+void world_probe(const plan *p, crew *c)
+{
+    static const planned_actor probes[PLAN_LOCKS] = {
+        {.lock = PLAN_LEASE},   {.lock = PLAN_ROW},  {.lock = PLAN_SLOTS}, {.lock = PLAN_LATCH},
+        {.lock = PLAN_BARRIER}, {.lock = PLAN_ONCE}, {.lock = PLAN_QUEUE}};
+    for (unsigned lock = 0; lock < PLAN_LOCKS; lock++) {
+        const bool is_there = lock < PLAN_SLOTS ? !p->alone : lock == p->third;
+        unsigned count = lock == PLAN_BARRIER ? p->members : 1;
+        for (; is_there && count > 0; count--)
+            crew_add_probe(c, &probes[lock]);
+    }
+    crew_end_probes(c);
 }
