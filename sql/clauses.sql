@@ -274,9 +274,10 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
 
--- When its work went well for the last time: as its holders say (t, its lock_total), or its newest period (o, in once_run).
--- clause: succeeded
-CASE WHEN o.state = 'done' AND (t.succeeded_at IS NULL OR o.ended_at > t.succeeded_at) THEN o.ended_at ELSE t.succeeded_at END;
+-- When its work went well for the last time: as its holders say (t, its lock_total), or the newest period that is done (d, in
+-- once_run); is it that one?
+-- clause: period_succeeded
+(d.ended_at IS NOT NULL AND (t.succeeded_at IS NULL OR d.ended_at > t.succeeded_at));
 
 -- clause: chosen
 SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_label,
@@ -285,7 +286,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
           {{expiry(r.version)}},
           NULL) AS expires_at,
        t.holds, t.lost, t.taken_over, t.waited_us, t.waited_most_us, t.held_us, t.held_most_us, t.first_at, t.last_at,
-       t.failed, t.refused, t.succeeded_us, t.failed_at, t.failed_exit, t.gap_us, t.gap_part, {{succeeded}} AS succeeded_at,
+       t.failed, t.refused, IF({{period_succeeded}}, NULL, t.succeeded_us) AS succeeded_us, t.failed_at, t.failed_exit,
+       t.gap_us, t.gap_part, IF({{period_succeeded}}, d.ended_at, t.succeeded_at) AS succeeded_at,
        {{readers}} AS readers, IF(r.kind = 'slots', r.slots, 0) AS slots, {{slots_held}} AS slots_held,
        IF(r.kind IN ('latch', 'barrier'), r.slots, 0) AS wanted, {{come_so_far}} AS come,
        IF({{leads}}, v.value, '') AS value,
@@ -300,6 +302,11 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
   LEFT JOIN lock_ask a ON a.resource_id = r.id AND a.version = r.version AND {{holder_asked}}
   LEFT JOIN once_run o ON o.resource_id = r.id
    AND o.period_start = (SELECT MAX(n.period_start) FROM once_run n WHERE n.resource_id = r.id)
+  LEFT JOIN once_run d ON d.resource_id = r.id
+   AND d.period_start = (SELECT n.period_start FROM once_run n
+                          WHERE n.resource_id = r.id AND n.state = 'done'
+                          ORDER BY n.period_start DESC
+                          LIMIT 1)
   LEFT JOIN lock_freeze z ON NOT {{thawed(r.)}}
    AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
                 WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, n.pattern, n.is_prefix)}});
@@ -318,9 +325,9 @@ AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICRO
 /*M! CONCAT(@@global.gtid_domain_id, '-', @@global.server_id, ' ', @@global.hostname, ':', @@global.port, @@global.datadir) */
 /*!80000 @@global.server_uuid */;
 
--- Is what it has committed there after a crash?
+-- Is what it has committed there after a crash? (With a binary log, recovery undoes what had not come into that.)
 -- clause: durable
-(@@global.innodb_flush_log_at_trx_commit = 1);
+(@@global.innodb_flush_log_at_trx_commit = 1 AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1));
 
 -- For how long a member of a quorum (m) gives no vote, for it may have given one that it has forgotten. Its uptime, in whole
 -- seconds, is asked for only where commits are not durable.

@@ -43,10 +43,13 @@ typedef struct job {
     int64_t failed_ms;
     bool has_exit_status;
     int exit_status;
-    int64_t held_ms; /* -1: it is not held */
+    bool held;
+    int64_t held_ms; /* -1: it is not held, or by readers, or by one who is not published */
     const char *holder;
+    uint64_t readers;
     bool expired;             /* its holder's time is over */
     const char *period_state; /* of its newest one */
+    bool has_slots;
     verdict verdict;
     char text[400]; /* "has not succeeded for 26h05m" */
 } job;
@@ -60,6 +63,23 @@ typedef struct jobs {
 } jobs;
 
 /* ----------------------------------------------------------------- reading */
+
+static void find(job *its, verdict how, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
+static void find(job *its, verdict how, const char *format, ...)
+{
+    va_list args;
+    size_t used = how > its->verdict ? 0 : strlen(its->text);
+    if (how < its->verdict)
+        return;
+    its->verdict = how;
+    if (used > 0 && used + 2 < sizeof its->text)
+        used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
+    va_start(args, format);
+    vsnprintf(its->text + used, sizeof its->text - used, format, args);
+    va_end(args);
+}
 
 static void add_outcomes(job *to, const rowlock_totals *totals)
 {
@@ -79,6 +99,8 @@ static void add_outcomes(job *to, const rowlock_totals *totals)
 static void add_lock(job *to, const rowlock_info *info)
 {
     to->expired = to->expired || info->state == ROWLOCK_EXPIRED;
+    to->held = to->held || cli_is_held(info);
+    to->readers += info->readers;
     if (info->held_ms > to->held_ms) {
         to->held_ms = info->held_ms;
         to->holder = info->owner_label;
@@ -101,12 +123,6 @@ static job *add_job(jobs *all, const char *name)
     return &all->list[all->count++];
 }
 
-/* A latch or a barrier is nobody's work. */
-static bool is_work(const rowlock_info *info)
-{
-    return info->kind != ROWLOCK_KIND_LATCH && info->kind != ROWLOCK_KIND_BARRIER;
-}
-
 static cli_locks *new_locks(jobs *all)
 {
     all->locks = cli_need(reallocarray(all->locks, all->locks_count + 1, sizeof *all->locks));
@@ -120,6 +136,17 @@ static bool is_slot_of(const char *name, const char *slot)
     const size_t length = strlen(name);
     return strncmp(slot, name, length) == 0 && slot[length] == '#' && slot[length + 1] &&
            slot[length + 1 + strspn(slot + length + 1, "0123456789")] == '\0';
+}
+
+/* That of the name whose slot this is, of those from `first` on; a new one where there is none. */
+static job *job_of(jobs *all, size_t first, const rowlock_info *info)
+{
+    for (size_t i = strrchr(info->name, '#') ? all->count : first; i > first; i--)
+        if (all->list[i - 1].has_slots && is_slot_of(all->list[i - 1].name, info->name))
+            return &all->list[i - 1];
+    job *its = add_job(all, info->name);
+    its->has_slots = info->slots > 0;
+    return its;
 }
 
 static rowlock_status read_slots(jobs *all, rowlock_client *client, job *its, rowlock_error *err)
@@ -144,6 +171,8 @@ static rowlock_status read_name(jobs *all, rowlock_client *client, const char *n
     job *its = add_job(all, name);
     if (locks->count == 0)
         return ROWLOCK_OK;
+    if (!cli_has_holders(locks->at[0]))
+        find(its, CHECK_UNKNOWN, "is a latch, a barrier or a queue, which nobody holds");
     add_lock(its, locks->at[0]);
     return locks->at[0]->slots > 0 ? read_slots(all, client, its, err) : ROWLOCK_OK;
 }
@@ -158,8 +187,8 @@ static rowlock_status read_many(jobs *all, rowlock_client *client, const char *p
     if (status != ROWLOCK_OK)
         return status;
     for (size_t i = 0; i < locks->count; i++)
-        if (is_work(locks->at[i]) && locks->at[i]->slots == 0)
-            add_lock(add_job(all, locks->at[i]->name), locks->at[i]);
+        if (cli_has_holders(locks->at[i]))
+            add_lock(job_of(all, before, locks->at[i]), locks->at[i]);
     if (operand && all->count == before)
         add_job(all, operand);
     return ROWLOCK_OK;
@@ -186,21 +215,9 @@ static rowlock_status read_jobs(const checking *self, rowlock_client *client, jo
 
 /* ----------------------------------------------------------------- judging */
 
-static void find(job *its, verdict how, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
-static void find(job *its, verdict how, const char *format, ...)
+static bool period_failed(const job *its)
 {
-    va_list args;
-    size_t used = how > its->verdict ? 0 : strlen(its->text);
-    if (how < its->verdict)
-        return;
-    its->verdict = how;
-    if (used > 0 && used + 2 < sizeof its->text)
-        used += (size_t)snprintf(its->text + used, sizeof its->text - used, ", ");
-    va_start(args, format);
-    vsnprintf(its->text + used, sizeof its->text - used, format, args);
-    va_end(args);
+    return strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
 }
 
 static void judge_age(job *its, int64_t max_ms)
@@ -210,15 +227,14 @@ static void judge_age(job *its, int64_t max_ms)
         find(its, CHECK_CRITICAL, "has not succeeded for %s",
              cli_humane(its->succeeded_ms, age, sizeof age));
     /* It may be at its first run. */
-    else if (its->succeeded_ms < 0 && (its->holds > 0 || its->held_ms > max_ms))
+    else if (its->succeeded_ms < 0 &&
+             (its->holds > 0 || its->held_ms > max_ms || period_failed(its)))
         find(its, CHECK_CRITICAL, "has never succeeded");
 }
 
 static void judge_failure(job *its)
 {
     char age[CLI_HUMANE];
-    const bool period_failed =
-        strcmp(its->period_state, "failed") == 0 || strcmp(its->period_state, "died") == 0;
     const bool newer =
         its->failed_ms >= 0 && (its->succeeded_ms < 0 || its->failed_ms < its->succeeded_ms);
     if (newer && its->has_exit_status)
@@ -226,7 +242,7 @@ static void judge_failure(job *its)
              cli_humane(its->failed_ms, age, sizeof age), its->exit_status);
     else if (newer)
         find(its, CHECK_CRITICAL, "failed %s ago", cli_humane(its->failed_ms, age, sizeof age));
-    else if (period_failed)
+    else if (period_failed(its))
         find(its, CHECK_CRITICAL, "its period has %s", its->period_state);
 }
 
@@ -248,6 +264,11 @@ static void tell_fine(job *its)
              its->took_us >= 0 ? cli_humane(its->took_us / 1000, took, sizeof took) : "");
     if (its->held_ms >= 0)
         find(its, CHECK_OK, "is held for %s", cli_humane(its->held_ms, age, sizeof age));
+    else if (its->readers > 0)
+        find(its, CHECK_OK, "is held by %" PRIu64 " reader%s", its->readers,
+             its->readers == 1 ? "" : "s");
+    else if (its->held)
+        find(its, CHECK_OK, "is held");
     if (!*its->text)
         find(its, CHECK_OK, "is free");
 }
@@ -255,7 +276,9 @@ static void tell_fine(job *its)
 static void judge(const checking *self, job *its)
 {
     const bool ran =
-        its->holds > 0 || its->succeeded_ms >= 0 || its->held_ms >= 0 || *its->period_state != '\0';
+        its->holds > 0 || its->succeeded_ms >= 0 || its->held || *its->period_state != '\0';
+    if (its->verdict == CHECK_UNKNOWN)
+        return;
     if (self->context.operand_count > 0 && !ran)
         find(its, CHECK_CRITICAL, "never ran");
     else if (self->max_age_ms)
@@ -280,7 +303,7 @@ static int worst_first(const void *a, const void *b)
 
 /* ----------------------------------------------------------------- telling */
 
-/* In the first line a "|" begins the performance data. */
+/* In any line a "|" begins the performance data. */
 static void put_text(const char *text)
 {
     char *printable = cli_need(cli_printable(text));
@@ -288,6 +311,13 @@ static void put_text(const char *text)
         *at = '/';
     fputs(printable, stdout);
     free(printable);
+}
+
+static void put_job(const job *its)
+{
+    put_text(its->name);
+    putchar(' ');
+    put_text(its->text);
 }
 
 /* 'nightly_age'=93900.000s;;93600.000;0 */
@@ -314,7 +344,7 @@ static void print_data(const checking *self, const jobs *all)
 {
     size_t held = 0;
     for (size_t i = 0; i < all->count; i++)
-        held += all->list[i].held_ms >= 0;
+        held += all->list[i].held;
     printf(" | names=%zu;;;0 held=%zu;;;0", all->count, held);
     for (size_t i = 0; i < all->count && i < NAMES_IN_DATA; i++) {
         const job *its = &all->list[i];
@@ -340,9 +370,7 @@ static verdict print_all(const checking *self, jobs *all)
     printf("ROWLOCK %s - ", words[worst]);
     for (; told < all->count && told < NAMES_IN_LINE && (told == 0 || told < bad); told++) {
         fputs(told > 0 ? "; " : "", stdout);
-        put_text(all->list[told].name);
-        putchar(' ');
-        put_text(all->list[told].text);
+        put_job(&all->list[told]);
     }
     if (bad > told)
         printf("; %zu more not well", bad - told);
@@ -353,8 +381,11 @@ static verdict print_all(const checking *self, jobs *all)
     else if (bad == 0 && fine > 1)
         printf("; %zu more fine", fine - 1);
     print_data(self, all);
-    for (size_t i = 0; all->count > 1 && i < all->count; i++)
-        cli_line("%s: %s %s", words[all->list[i].verdict], all->list[i].name, all->list[i].text);
+    for (size_t i = 0; all->count > 1 && i < all->count; i++) {
+        printf("%s: ", words[all->list[i].verdict]);
+        put_job(&all->list[i]);
+        putchar('\n');
+    }
     return worst;
 }
 
@@ -391,7 +422,9 @@ static int tell_unknown(int exit_status)
 {
     if (exit_status <= CHECK_CRITICAL)
         return exit_status;
-    cli_line("ROWLOCK UNKNOWN - %s", cli_failure()->message);
+    fputs("ROWLOCK UNKNOWN - ", stdout);
+    put_text(cli_failure()->message);
+    putchar('\n');
     return CHECK_UNKNOWN;
 }
 

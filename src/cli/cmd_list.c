@@ -35,11 +35,6 @@ typedef struct lock_row {
     size_t first, end;
 } lock_row;
 
-static bool has_holder(const rowlock_info *info)
-{
-    return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
-}
-
 /* ----------------------------------------------------------------- waiters */
 
 /* Those of earlier locks end before `from`. */
@@ -90,7 +85,7 @@ static const char *connection_of(const void *row, char *text)
 static const char *holder_of(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
-    return has_holder(info) ? cli_holder(info, text) : text;
+    return cli_is_held(info) ? cli_holder(info, text) : text;
 }
 
 static const char *mode_of(const void *row, char *text)
@@ -466,7 +461,7 @@ static void print_queue(const rowlock_info *info)
 
 static void print_info(const rowlock_info *info)
 {
-    bool held = has_holder(info);
+    bool held = cli_is_held(info);
     char slots[64];
     print_member("name", info->name);
     printf("%-12s ", "state");

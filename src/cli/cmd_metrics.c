@@ -1,7 +1,6 @@
 /*
  * cli/cmd_metrics.c - metrics: what Prometheus reads, by way of the node exporter's textfile
- * collector
- * (--out), or of whatever runs this command.
+ * collector (--out), or of whatever runs this command.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -72,11 +71,6 @@ static double seconds(int64_t us)
     return (double)us / 1e6;
 }
 
-static bool is_held(const rowlock_info *info)
-{
-    return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
-}
-
 /* "2026-11-21 07:56:44.123456" as seconds since 1970; false: it is "". */
 static bool moment(const char *text, char *value, size_t size)
 {
@@ -103,8 +97,10 @@ static bool seconds_of(int64_t us, char *value, size_t size)
 static bool get_holders(const named *n, char *value, size_t size)
 {
     const rowlock_info *info = n->info;
+    if (!cli_has_holders(info))
+        return false;
     const uint64_t many = info->slots > 0 ? info->slots_held : info->readers;
-    return count_of(info->slots > 0 || many > 0 ? many : is_held(info), value, size);
+    return count_of(info->slots > 0 || many > 0 ? many : cli_is_held(info), value, size);
 }
 
 static bool get_waiters(const named *n, char *value, size_t size)
@@ -122,6 +118,15 @@ static bool get_held(const named *n, char *value, size_t size)
     {                                                                                              \
         return put(n->info->totals.member, value, size);                                           \
     }
+#define GET_OF_QUEUE(name, put, value_of)                                                          \
+    static bool get_##name(const named *n, char *value, size_t size)                               \
+    {                                                                                              \
+        return n->info->kind == ROWLOCK_KIND_QUEUE && put(value_of, value, size);                  \
+    }
+GET_OF_QUEUE(ready, count_of, n->info->ready)
+GET_OF_QUEUE(in_flight, count_of, n->info->in_flight)
+GET_OF_QUEUE(dead, count_of, n->info->dead)
+GET_OF_QUEUE(oldest, seconds_of, n->info->oldest_ms < 0 ? 0 : n->info->oldest_ms * 1000)
 GET(holds, count_of, holds)
 GET(refused, count_of, refused)
 GET(lost, count_of, lost)
@@ -159,6 +164,11 @@ static const struct {
     {"last_failure_timestamp_seconds", "gauge", "When its work failed for the last time.",
      get_failed_at},
     {"last_success_duration_seconds", "gauge", "For how long the last success held it.", get_took},
+    {"queue_ready", "gauge", "Items of the queue that are ready.", get_ready},
+    {"queue_in_flight", "gauge", "Items that workers have.", get_in_flight},
+    {"queue_dead", "gauge", "Items that have failed too often.", get_dead},
+    {"queue_oldest_seconds", "gauge", "For how long the oldest ready item has been ready.",
+     get_oldest},
 };
 
 static void print_names(FILE *out, const scrape *all)
@@ -225,7 +235,7 @@ static void keep_level(void *data, const rowlock_finding *finding)
 
 static bool in_use(const named *n)
 {
-    return is_held(n->info) || n->waiters > 0;
+    return cli_is_held(n->info) || n->waiters > 0;
 }
 
 static int most_wanted_first(const void *a, const void *b)

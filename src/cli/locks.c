@@ -53,6 +53,17 @@ void cli_locks_free(cli_locks *locks)
     *locks = (cli_locks){0};
 }
 
+bool cli_is_held(const rowlock_info *info)
+{
+    return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED;
+}
+
+bool cli_has_holders(const rowlock_info *info)
+{
+    return info->kind != ROWLOCK_KIND_LATCH && info->kind != ROWLOCK_KIND_BARRIER &&
+           info->kind != ROWLOCK_KIND_QUEUE;
+}
+
 cli_waiting cli_waiting_for(const rowlock_waiters *waiters, const char *name, size_t from)
 {
     cli_waiting found = {.first = from};

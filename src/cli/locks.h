@@ -21,6 +21,11 @@ rowlock_status cli_locks_read_one(rowlock_client *client, const char *name, cli_
                                   rowlock_error *err);
 void cli_locks_free(cli_locks *locks);
 
+/* Somebody has it, alive or not; of a queue: an item. */
+bool cli_is_held(const rowlock_info *info);
+/* Somebody holds it when it is held: not so a latch, a barrier, a queue. */
+bool cli_has_holders(const rowlock_info *info);
+
 /* Of a name's waiters, which come in byte order of the names: the first one, and the one behind
  * the last, looked for from `from` on. */
 typedef struct cli_waiting {

@@ -62,9 +62,11 @@ checks() {
     rl run "many/it's a=b|c" true
     checks 2 "CRITICAL - many/1 failed *; many/2 failed *; many/3 failed *exit status 1?; 2 more not well; 2 fine" --failed 'many/*'
     [ "${#lines[@]}" -eq 8 ]
-    [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b|c succeeded"* ]]
+    [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b/c succeeded"* ]]
     [[ ${lines[0]} == *" 'many/it''s a_b_c_age'="* ]]
-    [ "$(tr -dc '|' <<<"${lines[0]}")" = '|' ]
+    [ "$(tr -dc '|' <<<"$output")" = '|' ]
+    run -3 --separate-stderr rl check -- ' a|b'
+    [ "$(tr -dc '|' <<<"$output")" = '' ]
     checks 2 "CRITICAL - many/1 failed *; nowhere never ran; 1 fine" --failed many/6 many/1 nowhere
     checks 2 "CRITICAL - *" --failed
     checks 0 "OK - *" 
@@ -75,6 +77,32 @@ checks() {
     checks 0 "OK - crew succeeded *" --max-age=26h --failed crew
     for slot in 0 1; do aged "crew#$slot" succeeded_at "2 DAY"; done
     checks 2 "CRITICAL - crew has not succeeded for 2d00h" --max-age=26h crew
+    rl run 'crew!x' true
+    rl run --slots=2 crew true
+    aged "crew!x" succeeded_at "1 HOUR"
+    checks 0 "OK - crew succeeded *s ago, took *; 1 more fine" --max-age=26h 'crew*'
+    [ "${#lines[@]}" -eq 3 ]
+}
+
+@test "check: readers hold; what nobody holds is not checked; metrics do not count it as held" {
+    rl latch set closed 1
+    rl queue put items -- payload
+    L=read
+    background run --shared "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    poll test -e held
+    checks 0 "OK - read is held by 1 reader" read
+    [[ ${lines[0]} == *" held=1;;;0" ]]
+    rl metrics >metrics
+    touch let_go
+    ends_with 0
+    rl latch down closed
+    checks 3 "UNKNOWN - closed is a latch*" closed
+    checks 3 "UNKNOWN - items is a *queue*; 1 fine" items read
+    [ "$(value 'rowlock_holders{name="read"}')" = 1 ]
+    run ! grep -E '^rowlock_holders.name="(closed|items)"' metrics
+    [ "$(value 'rowlock_queue_ready{name="items"}')" = 1 ]
+    grep -qE '^rowlock_queue_oldest_seconds\{name="items"\} [0-9.]+$' metrics
+    [ "$(grep -c '^rowlock_queue_dead{' metrics)" = 1 ]
 }
 
 @test "check: once: a period that others have done is no success of one's own, one that failed is critical" {
@@ -87,6 +115,30 @@ checks() {
     run -1 rl once --per=1d --attempts=1 other -- false
     run -1 rl once --per=1d --attempts=1 other -- false
     checks 2 "CRITICAL - other failed *" --failed other
+}
+
+# period NAME STATE AGO: of the ledger, such as SQL's once_run makes it: no hold is counted.
+period() {
+    sql "INSERT INTO once_run (resource_id, period_start, period_end, state, token, owner, owner_label, attempts, started_at, ended_at)
+        SELECT id, UTC_TIMESTAMP(6) - INTERVAL $3, UTC_TIMESTAMP(6) - INTERVAL $3 + INTERVAL 1 DAY, '$2', $((++periods)), 'x', 'sql', 1,
+               UTC_TIMESTAMP(6) - INTERVAL $3, UTC_TIMESTAMP(6) - INTERVAL $3 FROM resource WHERE resource_name = '$1'"
+}
+
+@test "check: once in SQL, of which the ledger alone tells: one that never succeeds; one that did, before it failed" {
+    for name in never lately; do
+        rl run "$name" true
+        sql "DELETE t FROM lock_total t JOIN resource r ON r.id = t.id WHERE r.resource_name = '$name'"
+    done
+    period never failed "2 HOUR"
+    checks 2 "CRITICAL - never has never succeeded" --max-age=26h never
+    period lately done "30 HOUR"
+    period lately failed "2 HOUR"
+    checks 2 "CRITICAL - lately has not succeeded for 1d06h" --max-age=26h lately
+    checks 0 "OK - lately succeeded 1d06h ago" --max-age=31h lately
+    rl metrics | grep -q '^rowlock_last_success_timestamp_seconds{name="lately"}'
+    rl run lately true
+    sql "UPDATE once_run SET ended_at = UTC_TIMESTAMP(6) + INTERVAL 1 SECOND WHERE state = 'done'"
+    rl show --json lately | json '.succeeded_held_us == null'
 }
 
 @test "check: its own errors are 3, and said on stdout" {

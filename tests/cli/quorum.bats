@@ -20,7 +20,7 @@ setup_file() {
     "$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&- >/dev/null
     ONE=$(url 1) TWO=$(url 2) THREE=$(url 3)
     export ONE TWO THREE ROWLOCK_URLS="$ONE $TWO,$THREE"
-    q quorum init --ttl-most=3s
+    q quorum init --ttl-most=4s
 }
 
 cluster() { # VERB [MEMBER]
@@ -76,7 +76,7 @@ slaves_of_one() { # HOW MANY
 
 # holds [OPTION...]: as `hold` does, with all members: HOLDER, until $D/let_go is there.
 holds() {
-    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=3s "$@" "$L" -- \
+    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=4s "$@" "$L" -- \
         sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8') \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     HOLDER=$!
@@ -84,7 +84,7 @@ holds() {
 }
 
 token_of() { # OPTION...
-    q run --ttl=3s "$@" "$L" -- printenv ROWLOCK_TOKEN
+    q run --ttl=4s "$@" "$L" -- printenv ROWLOCK_TOKEN
 }
 
 rises() { # EARLIER LATER
@@ -93,14 +93,14 @@ rises() { # EARLIER LATER
 }
 
 @test "init, status: three members vote, a lock takes two; again changes nothing" {
-    works q quorum init --ttl-most=3s
+    works q quorum init --ttl-most=4s
     [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
     works q quorum status
     [ "$(grep -c voting <<<"$output")" -eq 3 ]
     works q quorum status --json
     json '.count == 3 and .needed == 2 and .voting == 3 and (.members | length) == 3
         and (.members | map(.list) | unique | length) == 1 and (.members | map(.server) | unique | length) == 3
-        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 3000
+        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 4000
             and .status == "OK" and .message == ""))' <<<"$output"
     run -0 q --require=all quorum status --json
     json '.needed == 3' <<<"$output"
@@ -113,7 +113,7 @@ rises() { # EARLIER LATER
     rises "$first" "$second"
     holds --label=somebody
     rises "$second" "$(cat "$D/held")"
-    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    fails 1 '*' q run --ttl=4s -n "$L" -- true
     run -0 q ls --json
     json "map(select(.name == \"$L\")) | length == 1 and .[0].state == \"held\" and .[0].owner_label == \"somebody\"" <<<"$output"
     works q show "$L"
@@ -127,22 +127,26 @@ rises() { # EARLIER LATER
 
 @test "what is one server's: in one line, and nothing is changed" {
     for command in init sweep "slots one" "latch set one 2" "barrier one 2 -- true" "lead one -- true" "leader one" "ask one" \
-        "once --per=1d one -- true" "fence list" "migrate --into=x ." "bench" "grants a@b"; do
+        "once --per=1d one -- true" "fence list" "freeze one" "thaw one" "migrate --into=x ." "bench" "grants a@b"; do
         # shellcheck disable=SC2086 # words
         fails 79 "${command%% *} is for one server, and several are given*" q $command
     done
     for options in --shared --slots=2 --also=other --mode=pessimistic; do
-        fails 79 '*' q run --ttl=3s $options "$L" -- touch "$D/ran"
+        fails 79 '*' q run --ttl=4s $options "$L" -- touch "$D/ran"
     done
     [ ! -e "$D/ran" ]
     for n in 1 2 3; do
         [ "$(sql_at $n "SELECT COUNT(*) FROM resource WHERE resource_name IN ('one', '$L')")" -eq 0 ]
     done
+    # Nor does a freeze of one server concern the quorum's names.
+    at 1 freeze "$L frozen"
+    q --require=all run --ttl=4s -n "$L frozen" -- true
+    at 1 thaw "$L frozen"
     # A name of the quorum's is nobody's else, and the other way round.
-    q run --ttl=3s "$L" -- true
+    q run --ttl=4s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true
     at 2 run "$L of one" -- true
-    fails 65 "*" q --require=all run --ttl=3s -n "$L of one" -- true
+    fails 65 "*" q --require=all run --ttl=4s -n "$L of one" -- true
 }
 
 @test "wrong usage: what does not go together" {
@@ -154,12 +158,12 @@ rises() { # EARLIER LATER
     misused "there is no 'quorum begin'*" q quorum begin
     misused "unexpected argument '1' after status*" q quorum status 1
     misused "a member is named by its place*" q quorum rejoin first
-    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=3s
+    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=4s
     misused "--ttl-most is from 500ms to 5m*" q quorum init --ttl-most=6m
     fails 64 '*' q --url="$ONE" --url="$TWO" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$THREE" --url="$ONE" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$ONE" quorum init
-    fails 64 '*' q run --ttl=4s "$L" -- true
+    fails 64 '*' q run --ttl=5s "$L" -- true
     # An option wins over the environment.
     works q --url="$ONE" ls
     works env ROWLOCK_URLS="$ONE" "$ROWLOCK" --no-defaults ls
@@ -172,19 +176,19 @@ rises() { # EARLIER LATER
     poll member_is 2 away
     run -1 q quorum status
     [ "${lines[-1]}" = "2 of 3 members vote; a lock takes 2" ]
-    works q run --ttl=3s "$L other" -- true
+    works q run --ttl=4s "$L other" -- true
     # Longer than its TTL.
-    sleep 4
+    sleep 5
     is_alive "$HOLDER"
-    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    fails 1 '*' q run --ttl=4s -n "$L" -- true
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
     rises "$(cat "$D/held")" "$(token_of -w 10s)"
-    fails 69 '*' q --require=all run --ttl=3s -n "$L" -- true
+    fails 69 '*' q --require=all run --ttl=4s -n "$L" -- true
     cluster start-node 2
     poll votes 3
     works q quorum status
-    [ -n "$(q --require=all run --ttl=3s "$L all" -- printenv ROWLOCK_TOKEN)" ]
+    [ -n "$(q --require=all run --ttl=4s "$L all" -- printenv ROWLOCK_TOKEN)" ]
 }
 
 @test "two members are killed: no lock is had, and a holder ends in time" {
@@ -194,7 +198,7 @@ rises() { # EARLIER LATER
     ends_with 75 "$HOLDER"
     run -69 q quorum status
     [ "${lines[-1]}" = "0 of 3 members vote; a lock takes 2" ] # under the list that most of them have
-    fails 69 '*' q run --ttl=3s -n "$L" -- touch "$D/ran"
+    fails 69 '*' q run --ttl=4s -n "$L" -- touch "$D/ran"
     [ ! -e "$D/ran" ]
     cluster start-node 1
     rises "$(cat "$D/held")" "$(token_of -w 20s)"
@@ -204,7 +208,7 @@ rises() { # EARLIER LATER
     before=$(token_of)
     holds
     cluster freeze 1
-    sleep 4
+    sleep 5
     is_alive "$HOLDER"
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
@@ -222,7 +226,7 @@ rises() { # EARLIER LATER
     poll member_is 1 away # it has no schema
     run -1 q quorum status
     rises "$before" "$(token_of -w 10s)"
-    fails 78 '*' q --require=all run --ttl=3s -n "$L all" -- true
+    fails 78 '*' q --require=all run --ttl=4s -n "$L all" -- true
     before=$(token_of)
     works q quorum rejoin
     [[ "$output" == *"schema at version"* ]]
@@ -237,7 +241,7 @@ rises() { # EARLIER LATER
     works q quorum rejoin 3
     member_is 3 abstaining
     run -1 q quorum status
-    works q run --ttl=3s -w 10s "$L" -- true
+    works q run --ttl=4s -w 10s "$L" -- true
     poll votes 3
     # Too few others can be asked.
     cluster kill-node 1
@@ -321,7 +325,7 @@ rises() { # EARLIER LATER
     later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
     rises "$before" "$later"
     # The old list has no majority any more.
-    fails 78 '*' q run --ttl=3s -n "$L" -- true
+    fails 78 '*' q run --ttl=4s -n "$L" -- true
     cluster start-node 1
     poll votes 2
     works q quorum replace
@@ -338,14 +342,14 @@ rises() { # EARLIER LATER
     for n in 1 2 3; do
         secret+=("--url=$(url $n secret:Geheim-4711)")
     done
-    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=3s "$L" -- sh -c \
+    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=4s "$L" -- sh -c \
         'env >"$D/env"; touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done') >out 2>err 3>&- &
     poll test -e held
     ps -eo args | grep -v bats >args
     touch let_go
     wait $!
     grep -q 'secret:x@' args
-    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=3s "$L" -- env >env2
+    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=4s "$L" -- env >env2
     grep -q '^ROWLOCK_URLS=mysql://secret@localhost.* mysql://secret@localhost.*,mysql://secret@localhost' env2
     ROWLOCK_URLS="${secret[*]#--url=}" "$ROWLOCK" --no-defaults quorum status >status
     local wrong=("${secret[@]/4711/4712}")

@@ -3,29 +3,24 @@
  * moved, at moments that a seed decides; then the checker of faults/runs reads what happened: one
  * holder at a time, and tokens that rise.
  *
- *   faults_quorum [--fault KIND] [--members N] and the options of runs/frame.h
+ *   faults_quorum [--fault KIND] and the options of runs/frame.h
  *
- * --fault, --members: with this kind of fault alone, this many members, whatever the seed would
- * have.
+ * --fault: with this kind of fault alone, whatever the seed would have.
  */
-#include "faults/quorum/faults.h"
+#include "faults/quorum/world.h"
 #include "faults/runs/frame.h"
 
-static quorum_fault_kind alone = QUORUM_KINDS;
-static unsigned members; /* 0: as the seed has it */
+static fault_kind alone = FAULT_NO_KIND;
 
 static quorum_plan plan_of(uint64_t seed)
 {
-    return quorum_schedule(seed, alone, members);
+    return quorum_schedule(seed, alone);
 }
 
 static bool take(int c, const char *argument)
 {
-    if (c == 'm')
-        members = (unsigned)strtoul(argument, NULL, 10);
-    else if (c == 'k')
-        alone = quorum_kind_of(argument);
-    return c != '?' && members <= QUORUM_MEMBERS && !(c == 'k' && alone == QUORUM_KINDS);
+    alone = c == 'k' ? fault_of(argument) : FAULT_NO_KIND;
+    return quorum_knows(alone);
 }
 
 /* Most runs have three members: only then is there need for more servers. */
@@ -52,7 +47,8 @@ static void live_through(world *w, const quorum_plan *p)
     crew c;
     faults f;
     world_crew(w, p, &c);
-    faults_begin(&f, w, &c, p);
+    world_faults(w, &f);
+    faults_begin(&f, &c, p->faults, p->fault_count);
     int64_t until = history_now() + p->active_ms * 1000;
     while (history_now() < until) {
         faults_tend(&f);
@@ -80,17 +76,15 @@ static void tell(uint64_t seed, const model *m, char line[300])
     const quorum_plan p = plan_of(seed);
     snprintf(line, 300, "%s, %u members: %zu acquired",
              p.mixed         ? "mixed"
-             : p.fault_count ? quorum_word(p.faults[0].kind)
+             : p.fault_count ? fault_word(p.faults[0].kind)
                              : "none",
              p.members, frame_acquired(m));
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {FRAME_OPTIONS,
-                                          {"fault", required_argument, NULL, 'k'},
-                                          {"members", required_argument, NULL, 'm'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        FRAME_OPTIONS, {"fault", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
     static const frame runs = {.test = "faults_runs_quorum",
                                .actor = "faults_quorum_actor",
                                .options = known,

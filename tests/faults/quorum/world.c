@@ -29,12 +29,21 @@ static void set_clock(const member *m, int64_t ms)
     assert_int_equal(rename(fresh, m->clock), 0);
 }
 
-bool world_step(member *m, int64_t ms)
+/* (CLOCK) */
+static bool step(void *of, const planned_fault *p)
 {
+    const world *w = of;
+    const member *m = &w->member[p->member];
     if (!*m->clock)
         return false;
-    set_clock(m, ms);
+    set_clock(m, p->ms);
     return true;
+}
+
+static void step_back(void *of, const planned_fault *p)
+{
+    const world *w = of;
+    set_clock(&w->member[p->member], 0);
 }
 
 /* A process with a clock of its own that is killed leaves shared memory behind, named by its
@@ -81,8 +90,12 @@ static unsigned number_of(const world *w, const member *m)
     return (unsigned)(m - w->member) + 1;
 }
 
-void world_restart(world *w, member *m, bool wiped)
+/* With new data, where it is to be wiped. */
+static void restart(void *of, const planned_fault *p)
 {
+    world *w = of;
+    member *m = &w->member[p->member];
+    const bool wiped = p->kind == FAULT_MEMBER_WIPE;
     char path[400];
     char number[12];
     char id[40];
@@ -132,8 +145,11 @@ static void make_actor(const world *w, member *m)
     assert_true(server_sql(&m->server, "GRANT ALL ON `%s`.* TO actor@localhost", w->schema));
 }
 
-bool world_restarted(world *w, member *m)
+/* One that was wiped: when it belongs to the quorum again. */
+static bool restarted(void *of, const planned_fault *p)
 {
+    world *w = of;
+    member *m = &w->member[p->member];
     int status = 0;
     if (waitpid(m->server.job, &status, WNOHANG) != m->server.job)
         return false;
@@ -152,6 +168,15 @@ bool world_restarted(world *w, member *m)
     }
     begin_to_rejoin(w, m);
     return false;
+}
+
+void world_faults(world *w, faults *f)
+{
+    static const fault_ways ways = {
+        .begin = step, .end = step_back, .restart = restart, .restarted = restarted};
+    *f = (faults){.ways = &ways, .world = w, .server_count = w->members};
+    for (unsigned i = 0; i < w->members && i < QUORUM_MEMBERS; i++)
+        f->servers[i] = &w->member[i].server;
 }
 
 static void *observe(void *arg)

@@ -6,8 +6,7 @@
 #define QUORUM_WORLD_H
 
 #include "faults/quorum/plan.h"
-#include "faults/runs/crew.h"
-#include "faults/runs/server.h"
+#include "faults/runs/faults.h"
 #include "rowlock/rowlock_quorum.h"
 
 typedef struct member {
@@ -43,10 +42,7 @@ void world_end_run(world *w, const quorum_plan *p);
 void world_crew(world *w, const quorum_plan *p, crew *c);
 void world_probe(crew *c);
 
-/* Begins to start it; with new data, where it is to be wiped. */
-void world_restart(world *w, member *m, bool wiped);
-/* Has it come to its end? Of one that was wiped: it belongs to the quorum again. */
-bool world_restarted(world *w, member *m);
-bool world_step(member *m, int64_t ms);
+/* Knows what can be done to these servers. */
+void world_faults(world *w, faults *f);
 
 #endif

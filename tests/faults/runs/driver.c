@@ -12,8 +12,8 @@
  * --slots 0: there is none. --alone: nobody is at the other two, and the runs are shorter.
  */
 #include "faults/runs/checking.h"
-#include "faults/runs/faults.h"
 #include "faults/runs/frame.h"
+#include "faults/runs/world.h"
 
 enum { AS_PLANNED = 101 };
 
@@ -44,14 +44,14 @@ static bool take(int c, const char *argument)
     else if (c == 'A')
         choice.alone = true;
     else if (c == 'k')
-        choice.fault = schedule_kind_of(argument);
+        choice.fault = fault_of(argument);
     for (size_t i = 0; i < sizeof thirds / sizeof thirds[0]; i++)
         if (c == thirds[i].option) {
             choice.third = c == 'l' && count == 0 ? PLAN_NONE : thirds[i].third;
             choice.count = count;
         }
     return c != '?' && choice.count <= PLAN_SLOTS_MOST &&
-           !(c == 'k' && choice.fault == FAULT_KINDS);
+           !(c == 'k' && choice.fault >= FAULT_KINDS);
 }
 
 static void *begin(const run_options *o, unsigned job)
@@ -73,7 +73,8 @@ static void live_through(world *w, const plan *p)
     crew c;
     faults f;
     world_crew(w, p, &c);
-    faults_begin(&f, w, &c, p);
+    world_faults(w, &f);
+    faults_begin(&f, &c, p->faults, p->fault_count);
     int64_t until = history_now() + p->active_ms * 1000;
     while (history_now() < until) {
         faults_tend(&f);

@@ -5,27 +5,28 @@ enum {
     AFTER_MS = 40 /* SERVER_AFTER: for the server to finish a statement whose reply we hold */
 };
 
-static void note(faults *f, const char *what, const planned_fault *p)
+static server *server_of(const faults *f, const planned_fault *p)
 {
-    history_log(&f->world->log, "%s kind=%s", what, fault_word(p->kind));
+    return f->servers[p->member];
 }
 
-static void arm(faults *f, ts_fault fault, const planned_fault *p)
+static void note(const faults *f, const char *what, const planned_fault *p)
 {
-    ts_proxy_arm(f->world->server.proxy, fault, schedule_text_of(p->text), p->nth, false);
+    history_log(f->crew->log, "%s kind=%s", what, fault_word(p->kind));
 }
 
-static bool begin_refuse(ts_proxy *proxy)
+/* ---------------------------------------------------------------------------- proxies */
+
+static void arm(ts_proxy *proxy, ts_fault fault, const planned_fault *p)
 {
-    ts_proxy_refuse(proxy, true);
-    ts_proxy_cut(proxy);
-    return true;
+    ts_proxy_arm(proxy, fault, schedule_text_of(p->text), p->nth, false);
 }
 
-static bool begin_in_proxy(faults *f, const planned_fault *p)
+static void begin_in_proxy(ts_proxy *proxy, const planned_fault *p)
 {
-    ts_proxy *proxy = f->world->server.proxy;
-    if (p->kind == FAULT_CUT)
+    if (p->kind == FAULT_REFUSE)
+        ts_proxy_refuse(proxy, true);
+    if (p->kind == FAULT_REFUSE || p->kind == FAULT_CUT)
         ts_proxy_cut(proxy);
     else if (p->kind == FAULT_CUT_AFTER)
         ts_proxy_cut_after(proxy, p->up ? TS_UP : TS_DOWN, p->nth, false);
@@ -36,88 +37,17 @@ static bool begin_in_proxy(faults *f, const planned_fault *p)
     else if (p->kind == FAULT_DRIBBLE)
         ts_proxy_dribble(proxy, true);
     else if (p->kind == FAULT_LOSE_COMMAND)
-        arm(f, TS_LOSE_COMMAND, p);
+        arm(proxy, TS_LOSE_COMMAND, p);
     else if (p->kind == FAULT_LOSE_REPLY)
-        arm(f, TS_LOSE_REPLY, p);
-    else if (p->kind == FAULT_STALL_REPLY || p->kind == FAULT_SERVER_IN ||
-             p->kind == FAULT_SERVER_AFTER)
-        arm(f, TS_STALL_REPLY, p);
+        arm(proxy, TS_LOSE_REPLY, p);
     else if (p->kind == FAULT_LATE_COMMAND || p->kind == FAULT_SERVER_BEFORE)
-        arm(f, TS_DELAY_COMMAND, p);
+        arm(proxy, TS_DELAY_COMMAND, p);
     else
-        return begin_refuse(proxy);
-    return true;
+        arm(proxy, TS_STALL_REPLY, p);
 }
 
-static bool begin_in_server(faults *f, const planned_fault *p)
+static void end_in_proxy(ts_proxy *proxy, const planned_fault *p)
 {
-    world *w = f->world;
-    if (p->kind == FAULT_SERVER_KILL || p->kind == FAULT_SERVER_STOP)
-        return server_down(&w->server, p->kind == FAULT_SERVER_KILL ? SIGKILL : SIGSTOP);
-    if (p->kind == FAULT_KILL_CONNECTION)
-        return server_kill(&w->server, "CONNECTION", p->nth);
-    if (p->kind == FAULT_KILL_QUERY)
-        return server_kill(&w->server, "QUERY", p->nth);
-    if (p->kind == FAULT_BREAK)
-        return world_break(w, p->lock, p->nth);
-    if (p->kind == FAULT_READ_ONLY)
-        return server_sql(&w->server, "SET GLOBAL read_only = 1");
-    if (p->kind == FAULT_CONNECTIONS)
-        return server_sql(&w->server, "SET GLOBAL max_connections = 10");
-    return world_lock_row(w, p->lock, p->nth);
-}
-
-static bool in_server(fault_kind kind)
-{
-    return kind == FAULT_SERVER_KILL || kind == FAULT_SERVER_STOP ||
-           kind == FAULT_KILL_CONNECTION || kind == FAULT_KILL_QUERY || kind == FAULT_READ_ONLY ||
-           kind == FAULT_CONNECTIONS || kind == FAULT_ROW_LOCKED || kind == FAULT_BREAK;
-}
-
-static bool waits_for_statement(fault_kind kind)
-{
-    return kind == FAULT_SERVER_BEFORE || kind == FAULT_SERVER_IN || kind == FAULT_SERVER_AFTER;
-}
-
-/* Those that hit a process write their own lines. */
-static bool begin_in_crew(faults *f, live_fault *l)
-{
-    const planned_fault *p = l->plan;
-    l->actor = p->holder ? crew_member(f->crew, world_holder(f->world, p->lock)) : PLAN_ACTORS;
-    if (l->actor == PLAN_ACTORS)
-        l->actor = p->actor;
-    if (p->kind == FAULT_KILL)
-        return crew_signal(f->crew, l->actor, SIGKILL);
-    if (p->kind == FAULT_TERM)
-        return crew_signal(f->crew, l->actor, SIGTERM);
-    return crew_stop(f->crew, l->actor);
-}
-
-static bool in_crew(fault_kind kind)
-{
-    return kind == FAULT_KILL || kind == FAULT_TERM || kind == FAULT_STOP;
-}
-
-static void begin(faults *f, live_fault *l)
-{
-    const planned_fault *p = l->plan;
-    l->until = history_now() + p->last_ms * 1000;
-    if (in_crew(p->kind)) {
-        l->stage = begin_in_crew(f, l) && fault_lasts(p->kind) ? STAGE_ON : STAGE_OVER;
-        return;
-    }
-    note(f, "fault", p);
-    bool begun = in_server(p->kind) ? begin_in_server(f, p) : begin_in_proxy(f, p);
-    l->stage = waits_for_statement(p->kind) ? STAGE_ARMED : STAGE_ON;
-    if (begun && fault_lasts(p->kind))
-        return;
-    l->stage = STAGE_OVER;
-    note(f, "healed", p);
-}
-
-static void end_in_proxy(faults *f, const planned_fault *p)
-{
-    ts_proxy *proxy = f->world->server.proxy;
     if (p->kind == FAULT_STALL)
         ts_proxy_stall(proxy, false);
     else if (p->kind == FAULT_DELAY || p->kind == FAULT_LATENCY)
@@ -130,19 +60,99 @@ static void end_in_proxy(faults *f, const planned_fault *p)
         ts_proxy_flow(proxy);
 }
 
+static void for_proxies(const faults *f, const planned_fault *p,
+                        void (*change)(ts_proxy *proxy, const planned_fault *p))
+{
+    for (unsigned i = 0; i < f->server_count; i++)
+        if (p->proxies >> i & 1)
+            change(f->servers[i]->proxy, p);
+}
+
+/* ---------------------------------------------------------------------------- servers */
+
+static bool is_kill(fault_kind kind)
+{
+    return kind == FAULT_SERVER_KILL || kind == FAULT_MEMBER_KILL || kind == FAULT_MEMBER_WIPE ||
+           kind == FAULT_MEMBER_LOSE;
+}
+
+static bool is_stop(fault_kind kind)
+{
+    return kind == FAULT_SERVER_STOP || kind == FAULT_MEMBER_STOP;
+}
+
+/* A clock is off between its two steps, which are moments: times compare again behind each. */
+static bool is_moment(fault_kind kind)
+{
+    return !fault_lasts(kind) || kind == FAULT_CLOCK;
+}
+
+static bool begin_in_server(faults *f, const planned_fault *p)
+{
+    server *s = server_of(f, p);
+    if (is_kill(p->kind) || is_stop(p->kind))
+        return server_down(s, is_kill(p->kind) ? SIGKILL : SIGSTOP);
+    if (p->kind == FAULT_KILL_CONNECTION)
+        return server_kill(s, "CONNECTION", p->nth);
+    if (p->kind == FAULT_KILL_QUERY)
+        return server_kill(s, "QUERY", p->nth);
+    if (p->kind == FAULT_READ_ONLY)
+        return server_sql(s, "SET GLOBAL read_only = 1");
+    if (p->kind == FAULT_CONNECTIONS)
+        return server_sql(s, "SET GLOBAL max_connections = 10");
+    return f->ways->begin(f->world, p);
+}
+
 /* False: the server cannot be told now (it is stopped, say); it must be, later. */
 static bool end_in_server(faults *f, const planned_fault *p)
 {
-    world *w = f->world;
+    server *s = server_of(f, p);
     if (p->kind == FAULT_READ_ONLY)
-        return server_sql(&w->server, "SET GLOBAL read_only = 0");
+        return server_sql(s, "SET GLOBAL read_only = 0");
     if (p->kind == FAULT_CONNECTIONS)
-        return server_sql(&w->server, "SET GLOBAL max_connections = 500");
-    if (p->kind == FAULT_SERVER_STOP)
-        server_continue(&w->server);
+        return server_sql(s, "SET GLOBAL max_connections = 500");
+    if (is_stop(p->kind))
+        server_continue(s);
     else
-        world_unlock_row(w);
+        f->ways->end(f->world, p);
     return true;
+}
+
+/* -------------------------------------------------------------------------- processes */
+
+/* Those that hit a process write their own lines. */
+static bool begin_in_crew(faults *f, live_fault *l)
+{
+    const planned_fault *p = l->plan;
+    l->actor = p->holder ? crew_member(f->crew, f->ways->holder(f->world, p->lock)) : PLAN_ACTORS;
+    if (l->actor == PLAN_ACTORS)
+        l->actor = p->actor;
+    if (p->kind == FAULT_STOP)
+        return crew_stop(f->crew, l->actor);
+    return crew_signal(f->crew, l->actor, p->kind == FAULT_KILL ? SIGKILL : SIGTERM);
+}
+
+/* ------------------------------------------------------------------------- one by one */
+
+static void begin(faults *f, live_fault *l)
+{
+    const planned_fault *p = l->plan;
+    const fault_place where = fault_where(p->kind);
+    bool begun = true;
+    l->until = history_now() + p->last_ms * 1000;
+    if (where != AT_ACTOR)
+        note(f, "fault", p);
+    if (where == AT_ACTOR)
+        begun = begin_in_crew(f, l);
+    else if (where == AT_SERVER)
+        begun = begin_in_server(f, p);
+    else
+        for_proxies(f, p, begin_in_proxy);
+    l->stage = where == AT_STATEMENT ? STAGE_ARMED : STAGE_ON;
+    if (!begun || !fault_lasts(p->kind))
+        l->stage = STAGE_OVER;
+    if (where != AT_ACTOR && (l->stage == STAGE_OVER || is_moment(p->kind)))
+        note(f, "healed", p);
 }
 
 static void over(faults *f, live_fault *l)
@@ -154,41 +164,47 @@ static void over(faults *f, live_fault *l)
 static void end(faults *f, live_fault *l)
 {
     const planned_fault *p = l->plan;
-    if (in_crew(p->kind)) {
+    const fault_place where = fault_where(p->kind);
+    if (where == AT_ACTOR) {
         crew_continue(f->crew, l->actor);
         l->stage = STAGE_OVER;
         return;
     }
-    if (p->kind == FAULT_SERVER_KILL || (waits_for_statement(p->kind) && l->stage == STAGE_ON)) {
-        world_server_restart(f->world);
+    if (is_kill(p->kind) || (where == AT_STATEMENT && l->stage == STAGE_ON)) {
+        f->ways->restart(f->world, p);
         l->stage = STAGE_RESTARTING;
         return;
     }
-    if (in_server(p->kind) && !end_in_server(f, p))
+    if (p->kind == FAULT_CLOCK)
+        note(f, "fault", p);
+    if (where == AT_SERVER && !end_in_server(f, p))
         return; /* and is asked again */
-    if (!in_server(p->kind))
-        end_in_proxy(f, p);
+    if (where != AT_SERVER)
+        for_proxies(f, p, end_in_proxy);
     over(f, l);
 }
 
 /* The statement is there: before it, in it, or just after it. */
 static void set_off(faults *f, live_fault *l)
 {
+    server *s = server_of(f, l->plan);
     if (l->plan->kind == FAULT_SERVER_AFTER)
         ts_pass_ms(AFTER_MS);
-    if (!server_down(&f->world->server, SIGKILL))
+    if (!server_down(s, SIGKILL))
         return;
     /* What the proxy holds back belongs to nobody any more. */
-    ts_proxy_cut(f->world->server.proxy);
-    ts_proxy_flow(f->world->server.proxy);
+    ts_proxy_cut(s->proxy);
+    ts_proxy_flow(s->proxy);
     l->stage = STAGE_ON;
 }
 
-void faults_begin(faults *f, world *w, crew *c, const plan *p)
+void faults_begin(faults *f, crew *c, const planned_fault *list, unsigned count)
 {
-    *f = (faults){.world = w, .crew = c, .start = history_now(), .count = p->fault_count};
-    for (unsigned i = 0; i < p->fault_count; i++)
-        f->list[i].plan = &p->faults[i];
+    f->crew = c;
+    f->start = history_now();
+    f->count = count;
+    for (unsigned i = 0; i < count; i++)
+        f->list[i] = (live_fault){.plan = &list[i]};
 }
 
 static void tend(faults *f, live_fault *l)
@@ -196,11 +212,11 @@ static void tend(faults *f, live_fault *l)
     int64_t now = history_now();
     if (l->stage == STAGE_PLANNED && now >= f->start + l->plan->at_ms * 1000)
         begin(f, l);
-    else if (l->stage == STAGE_ARMED && ts_proxy_fired(f->world->server.proxy))
+    else if (l->stage == STAGE_ARMED && ts_proxy_fired(server_of(f, l->plan)->proxy))
         set_off(f, l);
     else if ((l->stage == STAGE_ON || l->stage == STAGE_ARMED) && now >= l->until)
         end(f, l);
-    else if (l->stage == STAGE_RESTARTING && world_server_restarted(f->world))
+    else if (l->stage == STAGE_RESTARTING && f->ways->restarted(f->world, l->plan))
         over(f, l);
 }
 
@@ -227,5 +243,6 @@ void faults_end(faults *f)
         f->list[i].until = 0;
     }
     assert_true(POLL_UNTIL(all_over(f), RESTART_MS));
-    ts_proxy_flow(f->world->server.proxy);
+    for (unsigned i = 0; i < f->server_count; i++)
+        ts_proxy_flow(f->servers[i]->proxy);
 }

@@ -24,24 +24,46 @@ int64_t dice_between(dice *d, int64_t low, int64_t high)
     return low + (int64_t)(next(d) % (uint64_t)(high - low + 1));
 }
 
+static const struct {
+    const char *word;
+    bool lasts;
+    fault_place where;
+} kinds[] = {
+#define RUNS_FAULT_ROW(name, word, lasts, where) [FAULT_##name] = {(word), (lasts), AT_##where},
+    RUNS_FAULTS(RUNS_FAULT_ROW)
+#undef RUNS_FAULT_ROW
+};
+
 const char *fault_word(fault_kind kind)
 {
-    static const char *const words[] = {
-#define RUNS_FAULT_WORD(name, word, lasts) [FAULT_##name] = (word),
-        RUNS_FAULTS(RUNS_FAULT_WORD)
-#undef RUNS_FAULT_WORD
-    };
-    return words[kind];
+    return kinds[kind].word;
 }
 
 bool fault_lasts(fault_kind kind)
 {
-    static const bool last[] = {
-#define RUNS_FAULT_LASTS(name, word, lasts) [FAULT_##name] = (lasts),
-        RUNS_FAULTS(RUNS_FAULT_LASTS)
-#undef RUNS_FAULT_LASTS
-    };
-    return last[kind];
+    return kinds[kind].lasts;
+}
+
+fault_place fault_where(fault_kind kind)
+{
+    return kinds[kind].where;
+}
+
+fault_kind fault_of(const char *word)
+{
+    int kind = 0;
+    while (kind < FAULT_NO_KIND && strcmp(kinds[kind].word, word) != 0)
+        kind++;
+    return (fault_kind)kind;
+}
+
+int64_t fault_lasting(dice *d, fault_kind kind)
+{
+    static const int64_t bounds[] = {50, 400, 1200, 2600};
+    if (!fault_lasts(kind))
+        return 0;
+    const unsigned third = dice_roll(d, 3);
+    return dice_between(d, bounds[third], bounds[third + 1]);
 }
 
 /* To take (and what comes before and after it), to renew, to free, to wait for a row, to commit, to
@@ -83,26 +105,11 @@ static planned_actor plan_actor(dice *d, unsigned lock)
     return a;
 }
 
-static int64_t lasting(dice *d, fault_kind kind)
-{
-    if (!fault_lasts(kind))
-        return 0;
-    /* Shorter than the TTLs, about as long, and longer. */
-    switch (dice_roll(d, 3)) {
-    case 0:
-        return dice_between(d, 50, 400);
-    case 1:
-        return dice_between(d, 400, 1200);
-    default:
-        return dice_between(d, 1200, 2600);
-    }
-}
-
 static planned_fault plan_fault(dice *d, fault_kind kind, int64_t active_ms)
 {
-    planned_fault f = {.kind = kind};
+    planned_fault f = {.kind = kind, .proxies = 1};
     f.at_ms = dice_between(d, 300, active_ms - 800);
-    f.last_ms = lasting(d, kind);
+    f.last_ms = fault_lasting(d, kind);
     f.holder = dice_roll(d, 3) > 0;
     f.actor = dice_roll(d, PLAN_ACTORS_OF_TWO);
     f.up = dice_roll(d, 3) == 0;
@@ -118,6 +125,11 @@ static int by_time(const void *a, const void *b)
     const planned_fault *x = a;
     const planned_fault *y = b;
     return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
+}
+
+void schedule_sort(planned_fault *faults, unsigned count)
+{
+    qsort(faults, count, sizeof faults[0], by_time);
 }
 
 /* By dice of their own: what else a seed means does not depend on it. */
@@ -190,7 +202,7 @@ static plan make(uint64_t seed, bool mixed, fault_kind alone, const schedule_cho
         fault_kind kind = mixed ? (fault_kind)(1 + dice_roll(&d, FAULT_KINDS - 1)) : alone;
         p.faults[i] = plan_fault(&d, kind, p.active_ms);
     }
-    qsort(p.faults, p.fault_count, sizeof p.faults[0], by_time);
+    schedule_sort(p.faults, p.fault_count);
     add_third(&p, w);
     return p;
 }
@@ -207,12 +219,19 @@ plan schedule_with(uint64_t seed, const schedule_choice *w)
     return make(seed, seed % 4 == 3, (fault_kind)((seed - seed / 4) % FAULT_KINDS), w);
 }
 
-fault_kind schedule_kind_of(const char *word)
+void schedule_print_faults(const planned_fault *faults, unsigned count, FILE *out)
 {
-    int kind = 0;
-    while (kind < FAULT_KINDS && strcmp(fault_word((fault_kind)kind), word) != 0)
-        kind++;
-    return (fault_kind)kind;
+    for (unsigned i = 0; i < count; i++) {
+        const planned_fault *f = &faults[i];
+        const char *text = schedule_text_of(f->text);
+        fprintf(out,
+                "  at %" PRId64 " ms: %s for %" PRId64
+                " ms (%sactor %u, server %u, proxies %#x, %s,"
+                " lock %u, '%s', nth %u, %" PRId64 " ms)\n",
+                f->at_ms, fault_word(f->kind), f->last_ms, f->holder ? "the holder, else " : "",
+                f->actor, f->member + 1, f->proxies, f->up ? "up" : "down", f->lock,
+                text ? text : "any", f->nth, f->ms);
+    }
 }
 
 void schedule_print(const plan *p, FILE *out)
@@ -232,13 +251,5 @@ void schedule_print(const plan *p, FILE *out)
                 a->proxied ? "by the proxy" : "direct", a->poll ? ", polls" : "", a->respawn_ms,
                 a->seed);
     }
-    for (unsigned i = 0; i < p->fault_count; i++) {
-        const planned_fault *f = &p->faults[i];
-        const char *text = schedule_text_of(f->text);
-        fprintf(out,
-                "  at %" PRId64 " ms: %s for %" PRId64 " ms (%sactor %u, %s, lock %u, '%s',"
-                " nth %u, %" PRId64 " ms)\n",
-                f->at_ms, fault_word(f->kind), f->last_ms, f->holder ? "the holder, else " : "",
-                f->actor, f->up ? "up" : "down", f->lock, text ? text : "any", f->nth, f->ms);
-    }
+    schedule_print_faults(p->faults, p->fault_count, out);
 }

@@ -19,56 +19,72 @@ dice dice_of(uint64_t seed);
 unsigned dice_roll(dice *d, unsigned below);
 int64_t dice_between(dice *d, int64_t low, int64_t high);
 
-/* X(NAME, word, does it last?) */
+/* X(NAME, word, does it last?, where). Those from MEMBER_KILL on are of runs on several servers. */
 #define RUNS_FAULTS(X)                                                                             \
-    X(NONE, "none", false)                                                                         \
-    X(KILL, "kill", false)                  /* SIGKILL of an actor */                              \
-    X(TERM, "term", false)                  /* SIGTERM */                                          \
-    X(STOP, "stop", true)                   /* SIGSTOP, then SIGCONT */                            \
-    X(SERVER_KILL, "server-kill", true)     /* SIGKILL, down for a while */                        \
-    X(SERVER_BEFORE, "server-before", true) /* ... before a statement reaches it */                \
-    X(SERVER_IN, "server-in", true)         /* ... while it carries one out */                     \
-    X(SERVER_AFTER, "server-after", true)   /* ... when it is done, before the reply is read */    \
-    X(SERVER_STOP, "server-stop", true)     /* SIGSTOP of the server, then SIGCONT */              \
-    X(KILL_CONNECTION, "kill-connection", false)                                                   \
-    X(KILL_QUERY, "kill-query", false)                                                             \
-    X(CUT, "cut", false)                  /* every connection through the proxy */                 \
-    X(CUT_AFTER, "cut-after", true)       /* at a byte */                                          \
-    X(REFUSE, "refuse", true)             /* cut, and no new connections */                        \
-    X(STALL, "stall", true)               /* nothing flows; no FIN, no RST */                      \
-    X(DELAY, "delay", true)               /* everything arrives later */                           \
-    X(LATENCY, "latency", true)           /* ... by nearly the TTL */                              \
-    X(DRIBBLE, "dribble", true)           /* one byte at a time */                                 \
-    X(LOSE_COMMAND, "lose-command", true) /* a statement never arrives */                          \
-    X(LOSE_REPLY, "lose-reply", true)     /* carried out, the reply is lost */                     \
-    X(STALL_REPLY, "stall-reply", true)   /* carried out, the reply is late */                     \
-    X(LATE_COMMAND, "late-command", true) /* it arrives late, whatever became of the sender */     \
-    X(READ_ONLY, "read-only", true)                                                                \
-    X(CONNECTIONS, "connections", true) /* max_connections is reached */                           \
-    X(ROW_LOCKED, "row-locked", true)   /* a transaction has the row of the lock */                \
-    X(BREAK, "break", false)            /* rowlock_break(): taken by force */
+    X(NONE, "none", false, NOWHERE)                                                                \
+    X(KILL, "kill", false, ACTOR)                      /* SIGKILL of an actor */                   \
+    X(TERM, "term", false, ACTOR)                      /* SIGTERM */                               \
+    X(STOP, "stop", true, ACTOR)                       /* SIGSTOP, then SIGCONT */                 \
+    X(SERVER_KILL, "server-kill", true, SERVER)        /* SIGKILL, down for a while */             \
+    X(SERVER_BEFORE, "server-before", true, STATEMENT) /* ... before a statement reaches it */     \
+    X(SERVER_IN, "server-in", true, STATEMENT)         /* ... while it carries one out */          \
+    X(SERVER_AFTER, "server-after", true, STATEMENT)   /* ... it is done, the reply is not read */ \
+    X(SERVER_STOP, "server-stop", true, SERVER)        /* SIGSTOP of the server, then SIGCONT */   \
+    X(KILL_CONNECTION, "kill-connection", false, SERVER)                                           \
+    X(KILL_QUERY, "kill-query", false, SERVER)                                                     \
+    X(CUT, "cut", false, PROXY)                  /* every connection through the proxy */          \
+    X(CUT_AFTER, "cut-after", true, PROXY)       /* at a byte */                                   \
+    X(REFUSE, "refuse", true, PROXY)             /* cut, and no new connections */                 \
+    X(STALL, "stall", true, PROXY)               /* nothing flows; no FIN, no RST */               \
+    X(DELAY, "delay", true, PROXY)               /* everything arrives later */                    \
+    X(LATENCY, "latency", true, PROXY)           /* ... by nearly the TTL */                       \
+    X(DRIBBLE, "dribble", true, PROXY)           /* one byte at a time */                          \
+    X(LOSE_COMMAND, "lose-command", true, PROXY) /* a statement never arrives */                   \
+    X(LOSE_REPLY, "lose-reply", true, PROXY)     /* carried out, the reply is lost */              \
+    X(STALL_REPLY, "stall-reply", true, PROXY)   /* carried out, the reply is late */              \
+    X(LATE_COMMAND, "late-command", true, PROXY) /* late, whatever became of the sender */         \
+    X(READ_ONLY, "read-only", true, SERVER)                                                        \
+    X(CONNECTIONS, "connections", true, SERVER) /* max_connections is reached */                   \
+    X(ROW_LOCKED, "row-locked", true, SERVER)   /* a transaction has the row of the lock */        \
+    X(BREAK, "break", false, SERVER)            /* rowlock_break(): taken by force */              \
+    X(MEMBER_KILL, "member-kill", true, SERVER) /* as SERVER_KILL, of one of several */            \
+    X(MEMBER_STOP, "member-stop", true, SERVER) /* as SERVER_STOP */                               \
+    X(MEMBER_WIPE, "member-wipe", true, SERVER) /* killed, its data gone; it rejoins later */      \
+    X(MEMBER_LOSE, "member-lose", true, SERVER) /* killed, one that does not flush its commits */  \
+    X(CLOCK, "clock", true, SERVER)             /* a member's clock jumps, later it jumps back */
 
 typedef enum fault_kind {
-#define RUNS_FAULT_ENUM(name, word, lasts) FAULT_##name,
+#define RUNS_FAULT_ENUM(name, word, lasts, where) FAULT_##name,
     RUNS_FAULTS(RUNS_FAULT_ENUM)
 #undef RUNS_FAULT_ENUM
-        FAULT_KINDS
+        FAULT_NO_KIND,
+    FAULT_KINDS = FAULT_MEMBER_KILL /* those of one server */
 } fault_kind;
+
+/* STATEMENT: a server, when a statement is there. */
+typedef enum fault_place { AT_NOWHERE, AT_ACTOR, AT_SERVER, AT_STATEMENT, AT_PROXY } fault_place;
 
 const char *fault_word(fault_kind kind);
 bool fault_lasts(fault_kind kind);
+fault_place fault_where(fault_kind kind);
+/* FAULT_NO_KIND: there is none of this name. */
+fault_kind fault_of(const char *word);
+/* For how long: shorter than the TTLs, about as long, or longer. 0: it is a moment. */
+int64_t fault_lasting(dice *d, fault_kind kind);
 
 typedef struct planned_fault {
     fault_kind kind;
     int64_t at_ms;
-    int64_t last_ms; /* for how long; 0 where the kind is a moment */
-    bool holder;     /* those that hit a process: whoever holds the lock then ... */
-    unsigned actor;  /* ... or this one, also where nobody can be seen to hold it */
-    bool up;         /* CUT_AFTER: to the server */
-    unsigned lock;   /* whose holder; BREAK, ROW_LOCKED: which */
-    unsigned text;   /* which statements (schedule_text_of()) */
-    unsigned nth;    /* of them; or of the bytes, of the connections, of the slots */
-    int64_t ms;      /* DELAY, LATENCY: by how much */
+    int64_t last_ms;  /* for how long; 0 where the kind is a moment */
+    bool holder;      /* those that hit a process: whoever holds the lock then ... */
+    unsigned actor;   /* ... or this one, also where nobody can be seen to hold it */
+    unsigned member;  /* which server; 0 is the first, and the only one */
+    unsigned proxies; /* AT_PROXY: bit i: that of server i */
+    bool up;          /* CUT_AFTER: to the server */
+    unsigned lock;    /* whose holder; BREAK, ROW_LOCKED: which */
+    unsigned text;    /* which statements (schedule_text_of()) */
+    unsigned nth;     /* of them; or of the bytes, of the connections, of the slots */
+    int64_t ms;       /* DELAY, LATENCY, CLOCK: by how much */
 } planned_fault;
 
 /* The locks of a run. */
@@ -133,8 +149,9 @@ typedef struct schedule_choice {
 plan schedule(uint64_t seed);
 /* The same processes, but for that. */
 plan schedule_with(uint64_t seed, const schedule_choice *w);
-/* FAULT_KINDS: there is none of this name. */
-fault_kind schedule_kind_of(const char *word);
+/* By time. */
+void schedule_sort(planned_fault *faults, unsigned count);
+void schedule_print_faults(const planned_fault *faults, unsigned count, FILE *out);
 void schedule_print(const plan *p, FILE *out);
 /* The statements (support/named.h) that the `text` of a fault means; NULL: any. */
 const char *schedule_text_of(unsigned text);

@@ -10,8 +10,9 @@ static const char *const locks[PLAN_LOCKS] = {"lease",   "row",  "slots", "latch
                                               "barrier", "once", "queue"};
 
 /* A label is "user@host pid command". */
-pid_t world_holder(world *w, unsigned lock)
+static pid_t holder(void *of, unsigned lock)
 {
+    world *w = of;
     char text[600];
     if (lock == PLAN_QUEUE) {
         snprintf(text, sizeof text,
@@ -40,7 +41,7 @@ static void put_name(const world *w, unsigned lock, unsigned nth, char to[40])
         snprintf(to, 40, "%s", locks[lock]);
 }
 
-bool world_break(world *w, unsigned lock, unsigned nth)
+static bool break_lock(world *w, unsigned lock, unsigned nth)
 {
     char name[40];
     const rowlock_client_options options = {.socket = w->server.socket,
@@ -60,7 +61,7 @@ bool world_break(world *w, unsigned lock, unsigned nth)
     return broken;
 }
 
-bool world_lock_row(world *w, unsigned lock, unsigned nth)
+static bool lock_row(world *w, unsigned lock, unsigned nth)
 {
     char name[40];
     char text[200];
@@ -82,27 +83,50 @@ bool world_lock_row(world *w, unsigned lock, unsigned nth)
     return true;
 }
 
-void world_unlock_row(world *w)
+static bool begin_fault(void *of, const planned_fault *p)
 {
+    if (p->kind == FAULT_BREAK)
+        return break_lock(of, p->lock, p->nth);
+    return lock_row(of, p->lock, p->nth);
+}
+
+static void end_fault(void *of, const planned_fault *p)
+{
+    world *w = of;
+    (void)p;
     server_end_session(&w->locker);
 }
 
-void world_server_restart(world *w)
+static void restart(void *of, const planned_fault *p)
 {
+    world *w = of;
     char path[400];
+    (void)p;
     w->server.job = server_begin(
         (const char *const[]){server_tool_path("server", path), "restart", w->server.folder, NULL});
 }
 
-bool world_server_restarted(world *w)
+static bool restarted(void *of, const planned_fault *p)
 {
+    world *w = of;
     int status = 0;
+    (void)p;
     if (waitpid(w->server.job, &status, WNOHANG) != w->server.job)
         return false;
     assert_int_equal(status, 0);
     w->server.job = 0;
     server_back(&w->server);
     return true;
+}
+
+void world_faults(world *w, faults *f)
+{
+    static const fault_ways ways = {.holder = holder,
+                                    .begin = begin_fault,
+                                    .end = end_fault,
+                                    .restart = restart,
+                                    .restarted = restarted};
+    *f = (faults){.ways = &ways, .world = w, .servers = {&w->server}, .server_count = 1};
 }
 
 static bool look_for(world *w, MYSQL **mysql, const char *text)

@@ -5,8 +5,7 @@
 #ifndef RUNS_WORLD_H
 #define RUNS_WORLD_H
 
-#include "faults/runs/crew.h"
-#include "faults/runs/server.h"
+#include "faults/runs/faults.h"
 #include "support/own_server.h"
 
 typedef struct world {
@@ -38,16 +37,7 @@ void world_end_run(world *w);
 void world_crew(world *w, const plan *p, crew *c);
 void world_probe(const plan *p, crew *c);
 
-void world_server_restart(world *w);   /* begins it */
-bool world_server_restarted(world *w); /* has it come to its end? */
-
-/* The process that the server shows as the lock's holder, or as one of several; 0: none, or nobody
- * can tell. */
-pid_t world_holder(world *w, unsigned lock);
-/* Takes a lock from its holder by force. `nth`: which slot, where it has some; the one after the
- * last is the name itself, with all of them. */
-bool world_break(world *w, unsigned lock, unsigned nth);
-bool world_lock_row(world *w, unsigned lock, unsigned nth);
-void world_unlock_row(world *w);
+/* Knows what can be done to this world. */
+void world_faults(world *w, faults *f);
 
 #endif
