@@ -610,7 +610,7 @@ TS_ONCE(test_half_of_the_ttl_is_left)
     close(tell[1]);
     /* At once, not when their time is over. */
     assert_true(
-        POLL_UNTIL(free_at(0, "half") + free_at(1, "half") + free_at(2, "half") >= 2, 1000));
+        POLL_UNTIL(free_at(0, "half") + free_at(1, "half") + free_at(2, "half") >= 2, 2000));
 }
 
 /* --------------------------------------------------------------------- rule 4: tokens rise */
