@@ -116,6 +116,18 @@ SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) U
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
+-- What was put, or was there already, where the OK packet does not say it.
+-- name: caller_queue_find
+-- kind: text
+-- params: id u64, item_key text
+-- columns: item text(20)
+SELECT id
+  FROM {schema}.queue_item FORCE INDEX (by_key)
+ WHERE queue_id = :id
+   AND item_key = CONVERT(UNHEX(:item_key) USING utf8mb4) COLLATE utf8mb4_bin
+   AND grave = 0
+  LOCK IN SHARE MODE;
+
 -- name: caller_group_enter
 -- kind: text
 -- params: group_key text, id u64, name text

@@ -359,6 +359,11 @@ CASE WHEN m.id IS NULL THEN 'none'
 -- clause: ready_at
 IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(:at)}}, UTC_TIMESTAMP(6)));
 
+-- One row of queue_put_8: as queue_put.
+-- clause: put_row(i)
+(:id, 'alive', :lane{i}, GREATEST({{at_us(:at{i})}}, UTC_TIMESTAMP(6) + INTERVAL :delay{i} MICROSECOND), :attempts{i}, :key{i}, UTC_TIMESTAMP(6),
+ :payload{i});
+
 -- When the first item of a lane is ready; without one, in the year 9999.
 -- clause: first_of(lane)
 COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)

@@ -23,6 +23,23 @@ SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
+-- Eight at a time, which have keys of their own, in a transaction: the name is locked, as queue_put does, and then they are put, under ids
+-- that follow each other in such steps.
+-- name: queue_share
+-- params: id u64, name text
+-- columns: step u64
+SELECT @@session.auto_increment_increment
+  FROM resource
+ WHERE id = :id
+   AND resource_name = :name
+   AND kind = 'queue'
+  LOCK IN SHARE MODE;
+
+-- name: queue_put_8
+-- params: id u64, lane0 u64, at0 u64, delay0 u64, attempts0 u64, key0 text, payload0 bytes, lane1 u64, at1 u64, delay1 u64, attempts1 u64, key1 text, payload1 bytes, lane2 u64, at2 u64, delay2 u64, attempts2 u64, key2 text, payload2 bytes, lane3 u64, at3 u64, delay3 u64, attempts3 u64, key3 text, payload3 bytes, lane4 u64, at4 u64, delay4 u64, attempts4 u64, key4 text, payload4 bytes, lane5 u64, at5 u64, delay5 u64, attempts5 u64, key5 text, payload5 bytes, lane6 u64, at6 u64, delay6 u64, attempts6 u64, key6 text, payload6 bytes, lane7 u64, at7 u64, delay7 u64, attempts7 u64, key7 text, payload7 bytes
+INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+VALUES {{put_row(0)}}, {{put_row(1)}}, {{put_row(2)}}, {{put_row(3)}}, {{put_row(4)}}, {{put_row(5)}}, {{put_row(6)}}, {{put_row(7)}};
+
 -- What a put whose reply was lost has put: a row as long as the name is there.
 -- name: queue_find
 -- params: item_key text, id u64
@@ -152,7 +169,8 @@ SELECT r.kind, n.ready_at < '9999-12-31', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTA
 -- ----------------------------------------------------------------------------- while it is held
 
 -- As lease_renew. What a transaction has locked (it has said that the item is done) is left out: nobody else can take it meanwhile,
--- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.)
+-- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.) It never shortens a lease: it may have been
+-- on its way for long, and the item been extended since.
 -- name: queue_renew
 -- params: leases text
 UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
@@ -169,7 +187,7 @@ UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
          LIMIT 10000
            FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS o
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = o.id
-   SET i.ready_at = UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND
+   SET i.ready_at = GREATEST(i.ready_at, UTC_TIMESTAMP(6) + INTERVAL o.ttl_us MICROSECOND)
  WHERE i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
@@ -187,10 +205,11 @@ SELECT k.place, i.id IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMEST
     ON i.id = k.id AND i.token = k.version AND i.owner = k.owner AND i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
+-- Nor does this: the worker that has the item may be another process.
 -- name: queue_extend
 -- params: ttl_us u64, item u64, token u64, owner text
 UPDATE queue_item
-   SET ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND
+   SET ready_at = GREATEST(ready_at, UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND)
  WHERE {{item_ours}}
    AND ready_at > UTC_TIMESTAMP(6);
 
@@ -346,7 +365,8 @@ SELECT id
  ORDER BY id
  LIMIT :limit;
 
--- Ready again, as if it had never been delivered; a worker that has it matches nothing any more.
+-- Ready again, as if it had never been delivered; a worker that has it matches nothing any more. (A dead one of a group may have to wait:
+-- queue_requeue_grouped.)
 -- name: queue_requeue
 -- params: item u64, id u64, token u64
 UPDATE queue_item
@@ -359,7 +379,7 @@ UPDATE queue_item
  WHERE id = :item
    AND queue_id = :id
    AND token = :token
-   AND state IN ('alive', 'dead');
+   AND (state = 'alive' OR state = 'dead' AND group_key IS NULL);
 
 -- A dead one of a group, whose row is locked.
 -- name: queue_requeue_grouped
@@ -410,15 +430,16 @@ DELETE FROM resource
  WHERE id = :id
    AND kind = 'queue';
 
--- Dead ones of all queues that have been dead for so long.
+-- Dead ones of all queues that have been dead for so long. (Which queues there are, the index tells by a search for each of them; of names
+-- there may be a million, of other kinds.)
 -- name: sweep_dead_items
 -- params: age_us u64, limit u64
 DELETE i
   FROM (SELECT i.id
-          FROM resource r
-          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = r.id AND i.state = 'dead'
-         WHERE r.kind = 'queue'
-           AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+          FROM (SELECT DISTINCT queue_id
+                  FROM queue_item FORCE INDEX (by_ready)) AS q
+          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = q.queue_id AND i.state = 'dead'
+         WHERE i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
          LIMIT :limit
            FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS x
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';

@@ -57,8 +57,7 @@ set(ROWLOCK_WHERE
   "sql_(event|read_only)                      test itself servers                     2       1"
   "sql_((latch|once|leader|queue)_)?contenders  test shared servers,asan                8       2"
   "sql_(fence|latch|slots)                    test shared servers                     18      1"
-  # MariaDB 11.8 refuses to put in an old snapshot (1020): its script has the other answer.
-  "sql_queue                                  test shared -                           5       1"
+  "sql_queue                                  test shared servers                     5       1"
   "sql_.*                                     test shared servers                     4       1"
 
   "cli_run_outage                             test itself -                           60      1"

@@ -213,6 +213,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_put(rowlock_client 
  * transaction ends nobody else can take the item, and it is not renewed: commit within its TTL, or
  * its worker hears LOST. A worker of this process calls rowlock_item_forget() after the COMMIT.
  *
+ * At READ COMMITTED. (At REPEATABLE READ, MariaDB from 11.6 on answers DEADLOCK where the
+ * transaction has read anything before the item was renewed last: see innodb_snapshot_isolation.)
+ *
  *   LOST         the item is not held with this token any more; roll back
  *   BUSY         another transaction has locked the item, or its group, and did not end within
  *                connect_timeout_ms (or the session's own limit); or somebody stopped the statement

@@ -161,10 +161,11 @@ ROWLOCK_API int64_t rowlock_item_remaining_ms(const rowlock_item *item);
 ROWLOCK_API int rowlock_item_fd(rowlock_item *item);
 
 /*
- * From now on its lease is `ttl_ms` long, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, now and at each
- * renewal.
+ * Its lease runs for `ttl_ms`, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, from now on, and again
+ * from each renewal on. At the server it ends no earlier than before.
  *
  *   LOST     it is lost
+ *   BUSY     a transaction has locked the item for connect_timeout_ms; the lease is as before
  *   UNKNOWN  the reply was lost; the item is still held if rowlock_item_check() says so
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *item, int64_t ttl_ms,
@@ -173,7 +174,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *it
 /*
  * An item that another process has taken, by its id and token, without its payload: for one that
  * ends it or extends it in its place. It is not renewed here, unless rowlock_item_extend() was
- * called; rowlock_item_forget() leaves it as it is.
+ * called; rowlock_item_forget() leaves it as it is. End or forget it before the client is closed.
  *
  *   LOST       it is not held with this token any more
  *   NOT_FOUND  there is no such queue
@@ -320,7 +321,8 @@ ROWLOCK_API void rowlock_items_free(rowlock_items *items);
 /*
  * Makes a dead item, or with `id` 0 all dead ones of the queue, ready again, as if it had never
  * been delivered, or the next one of its group. One that is in flight is taken from its worker, who
- * hears LOST; one that is delayed is ready at once. `count`, which may be NULL: how many.
+ * hears LOST; one that is delayed is ready at once, and one behind others of its group stays
+ * there. `count`, which may be NULL: how many.
  *
  *   NOT_FOUND  there is no such name, or no such item
  *   BUSY       an alive item has the same key; or a transaction has locked the item, or its group

@@ -87,7 +87,7 @@ BEGIN
     CALL rl_queue_end('dead', p_name, p_id, p_token, NULL, COALESCE(p_reason, ''));
 END;
 
--- From now on it is held for so many seconds.
+-- From now on it is held for so many seconds, or as long as before if that is longer.
 CREATE PROCEDURE rowlock_queue_extend(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                       IN p_id DECIMAL(40, 6), IN p_token DECIMAL(40, 6), IN p_ttl DECIMAL(40, 6))
 BEGIN
@@ -402,6 +402,9 @@ BEGIN
         SET p_used_up = TRUE;
         SELECT owner INTO v_before FROM queue_item WHERE id = v_item;
         {{queue_bury(reason = 'its attempts are used up', item = v_item, token = v_token, owner = v_before, now = v_now)}};
+        IF ROW_COUNT() = 0 THEN
+            CALL rl_stopped();
+        END IF;
         CALL rl_queue_successor(p_id, v_group, v_item);
     ELSEIF v_item IS NOT NULL THEN
         {{queue_take(ttl_us = p_ttl_us, owner = p_owner, label = p_label, item = v_item, token = v_token, now = v_now)}};
@@ -491,7 +494,12 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         RESIGNAL;
     END;
-    DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101, 1205
+    DECLARE EXIT HANDLER FOR 1205
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        CALL rl_signal('RLBSY', p_name, CONCAT('the group of item ', p_item, ' of %s is in use by a transaction; try again later'));
+    END;
+    DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET p_tries = p_tries + 1, p_done = FALSE;
@@ -559,31 +567,31 @@ BEGIN
 END;
 
 -- In the transaction in which an item has ended: the next one of its group ('': none) may be taken. Of those behind it none comes or goes
--- while the group's row is locked; a locking read, since the caller's snapshot may be older. A row in any case, so that none is
--- one that was stopped (KILL QUERY).
+-- while the group's row is locked; a locking read, since the caller's snapshot may be older.
 CREATE PROCEDURE rl_queue_successor(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_item BIGINT UNSIGNED)
 BEGIN
-    DECLARE v_head, v_next, v_rows BIGINT UNSIGNED;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_head = NULL;
+    DECLARE v_head, v_next, v_rows BIGINT UNSIGNED DEFAULT 0;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     IF p_group <> '' THEN
         {{queue_group_lock(id = p_id, group_key = p_group)}} INTO v_head;
-        SELECT COALESCE(i.id, 0) INTO v_next
-          FROM (SELECT 1 AS one) x
-          LEFT JOIN queue_item i FORCE INDEX (by_group)
-            ON i.queue_id = p_id AND i.group_key = p_group AND i.state = 'behind'
-         ORDER BY i.id LIMIT 1
-           FOR UPDATE;
-        IF v_head = p_item AND v_next = 0 THEN
+        IF v_head = p_item THEN
+            SELECT id INTO v_next
+              FROM queue_item FORCE INDEX (by_group)
+             WHERE queue_id = p_id AND group_key = p_group AND state = 'behind'
+             ORDER BY id LIMIT 1
+               FOR UPDATE;
+        END IF;
+        IF v_head <> p_item THEN
+            SET v_rows = v_head;
+        ELSEIF v_next = 0 THEN
             {{queue_group_end(id = p_id, group_key = p_group, item = p_item)}};
             SET v_rows = ROW_COUNT();
-        ELSEIF v_head = p_item THEN
+        ELSE
             {{queue_group_promote(next = v_next, id = p_id, group_key = p_group, item = p_item)}};
             SET v_rows = ROW_COUNT();
-        ELSE
-            SET v_rows = v_head <> p_item;
         END IF;
-        IF NOT COALESCE(v_rows > 0, FALSE) THEN
+        IF v_rows = 0 THEN
             CALL rl_stopped();
         END IF;
     END IF;

@@ -390,7 +390,15 @@ rowlock_status rl_queue_drop(rowlock_client *client, const rl_budget *budget, co
                              uint64_t id, rowlock_error *err)
 {
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_LOCK, RL_SQL_QUEUE_ANY, RL_SQL_QUEUE_DROP};
+    const rl_cluster cluster = rl_pool_cluster(&client->pool);
     dropping d = {.work = {.client = client, .budget = budget, .queue = queue}, .id = id};
+    /* A put at another node only reads the name's row, so both would be committed. */
+    if (rl_many_writers(cluster, client->single_writer))
+        return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                       "the server is %s: an item may be put at another node meanwhile, and would "
+                       "be nobody's; '%s' stays (say --single-writer, single_writer, if this node "
+                       "is the only one in use)",
+                       rl_cluster_traits_of(cluster)->name, queue);
     rl_resource_forget(client, queue);
     rowlock_status status =
         rl_queue_transact(&d.work, needed, sizeof needed / sizeof needed[0], drop_name, &d, err);

@@ -19,8 +19,9 @@
 #include "queue.h"
 
 enum {
-    CONNECT_MS = 86400000, /* it waits for the server, too */
-    PATIENCE_US = 2000000  /* how long the end bears a server that does not answer */
+    CONNECT_MS = 86400000,   /* it waits for the server, too */
+    PATIENCE_US = 2000000,   /* how long the end bears a server that does not answer ... */
+    PATIENCE_ITEM_US = 10000 /* ... and for each item that is left */
 };
 
 typedef enum wanted { WORK, DRAIN, END } wanted;
@@ -124,6 +125,14 @@ _Noreturn static void end_without(worker *w)
                               : 0);
 }
 
+/* Each item that is left of a batch may have to be given back. */
+static int64_t patience_us(const worker *w)
+{
+    if (!atomic_load(&w->run.connected))
+        return 0;
+    return PATIENCE_US + (int64_t)(w->count - w->next) * PATIENCE_ITEM_US;
+}
+
 /*
  * Once so much is wanted, or there is no supervisor any more, the work is to come to an end: at
  * once, where nothing can be held yet (it may be trying again to connect), else when the library
@@ -147,16 +156,16 @@ static rowlock_status do_aside(worker *w, rowlock_status (*work)(worker *w), wan
         end_without(w);
     }
     while (!(fds[0].revents & POLLIN)) {
+        if ((w->wanted >= hurried_from || w->last) && until_us == INT64_MAX) {
+            until_us = supervisor_now_us() + patience_us(w);
+            rowlock_cancel_fire(self->cancel);
+        }
         poll(fds, sizeof fds / sizeof fds[0], run_until(until_us));
         while (run_signals_next(&self->signals, &signal))
             hear(self, signal.number);
         if (fds[2].revents) {
             fds[2].fd = -1;
             w->last = true;
-        }
-        if ((w->wanted >= hurried_from || w->last) && until_us == INT64_MAX) {
-            until_us = supervisor_now_us() + (atomic_load(&self->connected) ? PATIENCE_US : 0);
-            rowlock_cancel_fire(self->cancel);
         }
         if (supervisor_now_us() >= until_us && !(fds[0].revents & POLLIN))
             end_without(w);
@@ -270,7 +279,7 @@ static void say_end(const worker *w, uint64_t id, unsigned attempt, unsigned att
 {
     const run *self = &w->run;
     const char *then = self->status == ROWLOCK_OK     ? w->then
-                       : self->status == ROWLOCK_LOST ? "it is delivered again"
+                       : self->status == ROWLOCK_LOST ? "it is not this worker's any more"
                                                       : self->err.message;
     char took[CLI_HUMANE];
     cli_humane((supervisor_now_us() - w->began_us) / 1000, took, sizeof took);

@@ -263,9 +263,18 @@ void rl_keeper_wake(rl_keeper *keeper)
     eventfd_write(keeper->wake_fd, 1);
 }
 
-void rl_keeper_add(rl_keeper *keeper, rl_held *held)
+/* With the mutex. It wakes the thread, if that would sleep too long. */
+static void note_due(rl_keeper *keeper, int64_t due)
 {
-    pthread_mutex_lock(&keeper->mutex);
+    if (due >= keeper->due_us)
+        return;
+    keeper->due_us = due;
+    rl_keeper_wake(keeper);
+}
+
+/* With the mutex. */
+static void add(rl_keeper *keeper, rl_held *held)
+{
     int64_t due = rl_earlier(held->next_beat_us, atomic_load(&held->deadline_us));
     due = rl_earlier(due, held->long_at_us);
     held->key = ++keeper->last_key;
@@ -279,10 +288,36 @@ void rl_keeper_add(rl_keeper *keeper, rl_held *held)
         rl_held_put_last(&keeper->teller.losses, held);
     else
         rl_held_put_first(held->conn ? &keeper->rows : &keeper->leases, held);
-    bool wake = due < keeper->due_us;
-    if (wake)
-        keeper->due_us = due;
+    note_due(keeper, due);
+}
+
+void rl_keeper_add(rl_keeper *keeper, rl_held *held)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    add(keeper, held);
     pthread_mutex_unlock(&keeper->mutex);
-    if (wake)
-        rl_keeper_wake(keeper);
+}
+
+bool rl_keeper_extend(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    held->ttl_us = ttl_us;
+    bool kept = rl_held_prolong(held, sent_us, ttl_us);
+    if (kept && held->list) {
+        held->attempt = 0; /* a renewal that is under way is for the TTL before */
+        note_due(keeper, held->next_beat_us);
+    } else if (kept) {
+        add(keeper, held);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return kept;
+}
+
+void rl_keeper_lose(rl_keeper *keeper, rl_held *held)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    atomic_store(&held->deadline_us, 0);
+    if (held->list)
+        note_due(keeper, 0);
+    pthread_mutex_unlock(&keeper->mutex);
 }

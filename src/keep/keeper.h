@@ -135,6 +135,15 @@ void rl_keeper_silence(rl_keeper *keeper);
 void rl_keeper_add(rl_keeper *keeper, rl_held *held);
 
 /*
+ * It is held for `ttl_us` from a request at `sent_us` on, and renewed for as long each time; one
+ * that was not kept is from now on. False: it is lost.
+ */
+bool rl_keeper_extend(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us);
+
+/* The server says that it is lost. */
+void rl_keeper_lose(rl_keeper *keeper, rl_held *held);
+
+/*
  * From now on it is the caller's alone. Waits for its callback to end (unless called from
  * it). Its connection may have a ping under way, which the next command finishes.
  * True: it is lost, and nobody was told of it nor will be.

@@ -19,7 +19,6 @@ struct rowlock_item {
     unsigned priority;
     unsigned attempt;
     unsigned attempts;
-    bool told; /* that it is lost */
     rowlock_item_lost_fn on_lost;
     void *on_lost_data;
     char owner[ROWLOCK_OWNER_MAX + 1];

@@ -59,7 +59,7 @@ static void keep_item(void *data, const rl_cell *cells)
     item->held.end_us = item->held.long_at_us = item->held.look_at_us = RL_NEVER;
     item->held.on_lost = rl_item_tell_lost;
     item->held.identity = atomic_load(&f->client->pool.identity);
-    atomic_store(&item->held.deadline_us, f->sent_us + cells[9].i64);
+    atomic_store(&item->held.deadline_us, f->sent_us + cells[9].i64 - rl_margin_us(cells[9].i64));
     atomic_store(&item->held.event_fd, -1);
 }
 

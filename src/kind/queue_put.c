@@ -12,6 +12,7 @@
 #include "engine/settle.h"
 #include "wait/backoff.h"
 
+#define PUT_TOGETHER    8       /* as queue_put_8 */
 #define SETTLED_LATE_US 1000000 /* an item that is ready so much later was not worked on */
 
 /* One call. */
@@ -22,6 +23,7 @@ typedef struct putting {
     uint64_t *ids;                     /* as far as they are known; 0: not */
     char (*keys)[RL_ITEM_KEY_MAX + 1]; /* as they are stored */
     uint64_t queue_id;
+    uint64_t step; /* between two ids of one statement; 0: the name is not locked yet */
 } putting;
 
 static const rowlock_put_options *options_of(const putting *p, size_t i)
@@ -111,9 +113,9 @@ static rowlock_status settle(putting *p, int64_t *hint_us, rowlock_error *err)
 
 /* ----------------------------------------------------------------------------- one item */
 
-enum { PUT_VALUES = 8 };
+enum { ROW_VALUES = 6, PUT_VALUES = ROW_VALUES + 2 };
 
-static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
+static void fill_in_row(const putting *p, size_t i, rl_value values[ROW_VALUES])
 {
     const rowlock_put_options *o = options_of(p, i);
     values[0] = rl_u64(ROWLOCK_PRIORITY_MAX - o->priority);
@@ -122,8 +124,14 @@ static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
     values[3] = rl_u64(o->attempts ? o->attempts : ROWLOCK_QUEUE_ATTEMPTS);
     values[4] = rl_text(p->keys[i]);
     values[5] = rl_bytes(p->entries[i].size ? p->entries[i].payload : "", p->entries[i].size);
-    values[6] = rl_u64(p->queue_id);
-    values[7] = rl_text(o->group ? o->group : p->work.queue);
+}
+
+static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
+{
+    const rowlock_put_options *o = options_of(p, i);
+    fill_in_row(p, i, values);
+    values[ROW_VALUES] = rl_u64(p->queue_id);
+    values[ROW_VALUES + 1] = rl_text(o->group ? o->group : p->work.queue);
 }
 
 static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err)
@@ -145,23 +153,28 @@ static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err
 /* -------------------------------------------------------------------- in a transaction */
 
 static const rl_sql_id needed[] = {RL_SQL_QUEUE_PUT,         RL_SQL_QUEUE_FIND,
+                                   RL_SQL_QUEUE_SHARE,       RL_SQL_QUEUE_PUT_8,
                                    RL_SQL_QUEUE_GROUP_ENTER, RL_SQL_QUEUE_PUT_GROUPED,
                                    RL_SQL_QUEUE_GROUP_HEAD,  RL_SQL_QUEUE_GROUP_LEAVE};
 
-static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id, rowlock_error *err)
+/* The server did not say the id: see put_alone(). */
+static rowlock_status find_id(putting *p, rl_conn *conn, size_t i, rowlock_error *err)
 {
     const rl_value key[] = {rl_text(p->keys[i]), rl_u64(p->queue_id)};
-    rl_value values[PUT_VALUES];
     rl_io io = rl_budget_quick_io(p->work.budget);
+    return rl_no_effect(rl_query_number(conn, RL_SQL_QUEUE_FIND, key, &io, &p->ids[i], err), err);
+}
+
+static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id, rowlock_error *err)
+{
+    rl_value values[PUT_VALUES];
     rl_done done = {0};
     fill_in(p, i, values);
     RL_TRY(rl_queue_change(&p->work, conn, id, values, &done, err));
     if (done.rows == 0)
         return ROWLOCK_NOT_FOUND;
     p->ids[i] = done.insert_id;
-    if (done.insert_id) /* else see put_alone() */
-        return ROWLOCK_OK;
-    return rl_no_effect(rl_query_number(conn, RL_SQL_QUEUE_FIND, key, &io, &p->ids[i], err), err);
+    return done.insert_id ? ROWLOCK_OK : find_id(p, conn, i, err);
 }
 
 static rowlock_status put_grouped(putting *p, rl_conn *conn, size_t i, rowlock_error *err)
@@ -181,12 +194,65 @@ static rowlock_status put_grouped(putting *p, rl_conn *conn, size_t i, rowlock_e
     return rl_queue_change(&p->work, conn, RL_SQL_QUEUE_GROUP_LEAVE, leave, &done, err);
 }
 
+/* One with a key may be there already. (The size: the server limits that of a statement.) */
+static bool is_plain(const putting *p, size_t from)
+{
+    size_t size = 0;
+    if (p->count - from < PUT_TOGETHER)
+        return false;
+    for (size_t i = from; i < from + PUT_TOGETHER; i++) {
+        const rowlock_put_options *o = options_of(p, i);
+        size += p->entries[i].size;
+        if (o->key || o->group || size > ROWLOCK_PAYLOAD_MAX)
+            return false;
+    }
+    return true;
+}
+
+static rowlock_status lock_name(putting *p, rl_conn *conn, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(p->queue_id), rl_text(p->work.queue)};
+    rl_io io = rl_budget_quick_io(p->work.budget);
+    RL_TRY(
+        rl_no_effect(rl_query_number(conn, RL_SQL_QUEUE_SHARE, values, &io, &p->step, err), err));
+    return p->step ? ROWLOCK_OK : ROWLOCK_NOT_FOUND;
+}
+
+static rowlock_status put_rows(putting *p, rl_conn *conn, size_t from, rowlock_error *err)
+{
+    rl_value values[1 + PUT_TOGETHER * ROW_VALUES] = {rl_u64(p->queue_id)};
+    rl_done done = {0};
+    if (!p->step)
+        RL_TRY(lock_name(p, conn, err));
+    for (size_t i = 0; i < PUT_TOGETHER; i++)
+        fill_in_row(p, from + i, values + 1 + i * ROW_VALUES);
+    RL_TRY(rl_queue_change(&p->work, conn, RL_SQL_QUEUE_PUT_8, values, &done, err));
+    if (done.rows != PUT_TOGETHER)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': a statement was stopped", p->work.queue);
+    for (size_t i = 0; i < PUT_TOGETHER; i++) {
+        p->ids[from + i] = done.insert_id + i * p->step;
+        if (!done.insert_id)
+            RL_TRY(find_id(p, conn, from + i, err));
+    }
+    return ROWLOCK_OK;
+}
+
 static rowlock_status put_each(void *data, rl_conn *conn, rowlock_error *err)
 {
     putting *p = data;
-    for (size_t i = 0; i < p->count; i++)
-        RL_TRY(options_of(p, i)->group ? put_grouped(p, conn, i, err)
-                                       : put_row(p, conn, i, RL_SQL_QUEUE_PUT, err));
+    /* Where other nodes may come or go, the step between ids may change at any time. */
+    const bool one_by_one = rl_many_writers(conn->server.cluster, p->work.client->single_writer);
+    p->step = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        if (!one_by_one && is_plain(p, i)) {
+            RL_TRY(put_rows(p, conn, i, err));
+            i += PUT_TOGETHER - 1;
+        } else if (options_of(p, i)->group) {
+            RL_TRY(put_grouped(p, conn, i, err));
+        } else {
+            RL_TRY(put_row(p, conn, i, RL_SQL_QUEUE_PUT, err));
+        }
+    }
     return ROWLOCK_OK;
 }
 
@@ -238,7 +304,10 @@ rowlock_status rl_queue_put(rowlock_client *client, const char *queue,
                  .entries = entries,
                  .count = count,
                  .ids = ids,
-                 .keys = count == 1 ? one : malloc(count * sizeof one[0])};
+                 .keys = one};
+    RL_TRY(rl_queue_check(client, err));
+    if (count > 1)
+        p.keys = malloc(count * sizeof one[0]);
     if (!p.keys)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
     for (size_t i = 0; i < count; i++)

@@ -22,7 +22,8 @@
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
 #define LOOKS_AHEAD    100  /* each of so many looks sees more */
-#define LOOK_PART      10   /* of the time, for looks that an old snapshot makes slow */
+#define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
+#define LOOK_PART      10   /* ... and then they may have such a part of the time */
 #define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
 
 /* ------------------------------------------------------------------------- a held item */
@@ -36,7 +37,6 @@ bool rl_item_lost(const rowlock_item *item)
 void rl_item_tell_lost(rl_held *held, const char *reason)
 {
     rowlock_item *item = (rowlock_item *)held;
-    item->told = true;
     rl_log_line(&item->client->log, ROWLOCK_LOG_WARNING, "item %" PRIu64 " of '%s' is lost: %s",
                 item->held.resource_id, item->queue, reason);
     if (item->on_lost)
@@ -108,28 +108,21 @@ rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error 
 {
     rowlock_client *client = item->client;
     const rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
+    const rl_queue_work work = {.queue = item->queue};
     const rl_value values[] = {rl_u64((uint64_t)ttl_us), rl_u64(item->held.resource_id),
                                rl_u64(item->held.version), rl_text(item->owner)};
     rl_trace trace = {0};
     rl_done done = {0};
-    /* Its keeper does not renew it as it was meanwhile. */
-    (void)rl_keeper_remove(&client->keeper, &item->held);
     rowlock_status status = rl_client_change(client, &budget, NULL, true, RL_SQL_QUEUE_EXTEND,
                                              values, &trace, &done, err);
-    if (status == ROWLOCK_OK && done.rows > 0) {
-        item->held.ttl_us = ttl_us;
-        if (!rl_held_prolong(&item->held, trace.sent_us, ttl_us))
-            status = ROWLOCK_LOST;
-    } else if (status == ROWLOCK_OK) {
-        atomic_store(&item->held.deadline_us, 0);
-        status = ROWLOCK_LOST;
-    }
-    if (!item->told)
-        rl_keeper_add(&client->keeper, &item->held);
-    if (status == ROWLOCK_LOST)
-        return rl_fail(err, status, "item %" PRIu64 " of '%s' is lost", item->held.resource_id,
-                       item->queue);
-    return status == ROWLOCK_TIMEOUT ? ROWLOCK_BUSY : status;
+    if (status != ROWLOCK_OK)
+        return rl_queue_in_use(&work, status, err);
+    if (done.rows == 0)
+        rl_keeper_lose(&client->keeper, &item->held);
+    else if (rl_keeper_extend(&client->keeper, &item->held, trace.sent_us, ttl_us))
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_LOST, "item %" PRIu64 " of '%s' is lost", item->held.resource_id,
+                   item->queue);
 }
 
 /* ------------------------------------------------------------------------------- a take */
@@ -141,7 +134,8 @@ typedef struct taking {
     int64_t ttl_us;
     uint64_t queue_id;
     rl_await await;
-    unsigned looks; /* so many before it takes; 0: it has not found that nothing is ready yet */
+    unsigned looks;  /* so many before it takes; 0: it has not found that nothing is ready yet */
+    int64_t look_us; /* how long the last look took */
     int64_t sent_us;
     size_t most;
     rowlock_item **items; /* room for `most` */
@@ -282,21 +276,29 @@ static void bury(rowlock_item *item)
     rl_item_free(item);
 }
 
+/* Those that are used up come last: the others are in the keeper's care while they are buried. */
 static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *err)
 {
+    rowlock_item *used_up = NULL;
     for (size_t i = t->count; i-- > 0;) {
         rowlock_item *item = t->items[i];
         const bool in_time = is_in_time(t, item);
         if (in_time && item->attempt <= item->attempts)
             continue;
         move_up(t, i);
-        if (in_time)
-            bury(item);
-        else
+        if (!in_time) {
             rl_item_free(item);
+            continue;
+        }
+        item->next = used_up;
+        used_up = item;
     }
     for (size_t i = 0; i < t->count; i++)
         begin_item(t->items[i]);
+    for (rowlock_item *next; used_up; used_up = next) {
+        next = used_up->next;
+        bury(used_up);
+    }
     if (t->count > 0)
         return ROWLOCK_OK;
     *hint_us = RL_AT_ONCE;
@@ -308,7 +310,12 @@ static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_READY_FROM,
                                        RL_SQL_QUEUE_TAKE, RL_SQL_QUEUE_TAKE_BATCH};
     const size_t count = t->most > 1 ? 4 : 3;
-    RL_TRY(rl_queue_transact(&t->work, needed, count, take_steps, t, err));
+    rowlock_status status = rl_queue_transact(&t->work, needed, count, take_steps, t, err);
+    if (status == ROWLOCK_DEADLOCK) { /* that says nothing of what is ready */
+        *hint_us = RL_AT_ONCE;
+        return nothing_ready(t, err);
+    }
+    RL_TRY(status);
     const rowlock_item *last = t->items[t->count - 1];
     rl_cursor_move(t->work.client, t->queue_id, ROWLOCK_PRIORITY_MAX - last->priority,
                    last->ready_us);
@@ -356,11 +363,14 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
 }
 
-/* Slower than most: an old snapshot keeps what was taken (see queue_cursor.c). */
-static void note_look(int64_t took_us, int64_t *hint_us)
+/* Slow twice running: an old snapshot keeps what was taken (see queue_cursor.c). A busy machine
+ * holds up one of them. */
+static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
 {
-    if (took_us * LOOK_PART > PAUSE_MOST_US)
-        *hint_us = RL_NOT_BEFORE(took_us * LOOK_PART);
+    const int64_t usual_us = took_us < t->look_us ? took_us : t->look_us;
+    t->look_us = took_us;
+    if (usual_us >= LOOK_SLOW_US)
+        *hint_us = RL_NOT_BEFORE(usual_us * LOOK_PART);
 }
 
 /* On the connection that has the bell, if it is our turn: so others see that we are awake. */
@@ -375,7 +385,7 @@ static rowlock_status look_by(taking *t, rl_sql_id id, rl_rows *rows, bool *foun
     rowlock_status status =
         rl_no_effect(rl_query_one(conn, id, values, &io, found, rows, err), err);
     rl_turn_give_back(&t->await.turn, conn);
-    note_look(rl_now_us() - start_us, hint_us);
+    note_look(t, rl_now_us() - start_us, hint_us);
     return status;
 }
 

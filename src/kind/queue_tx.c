@@ -77,6 +77,17 @@ static rowlock_status purged(const putting *p, rowlock_error *err)
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", p->call.queue);
 }
 
+/* With a trigger on the table (somebody's audit), MariaDB 10.11 does not say the id. */
+static rowlock_status find_row(putting *p, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(p->call.queue_id), rl_text(p->item_key)};
+    char item[24] = "";
+    uint64_t rows = 0;
+    RL_TRY(run(&p->call, RL_SQL_CALLER_QUEUE_FIND, values, &rows, item, sizeof item, err));
+    p->item = strtoull(item, NULL, 10);
+    return p->item != 0 ? ROWLOCK_OK : purged(p, err);
+}
+
 static rowlock_status put_row(putting *p, rl_sql_id id, const char *last, rowlock_error *err)
 {
     const rowlock_put_options *o = p->options;
@@ -90,9 +101,9 @@ static rowlock_status put_row(putting *p, rl_sql_id id, const char *last, rowloc
                                rl_text(last)};
     uint64_t rows = 0;
     RL_TRY(run(&p->call, id, values, &rows, NULL, 0, err));
+    /* (Of one that was there, too, although it counts as no row that was changed.) */
     p->item = rl_caller_insert_id(&p->call.caller);
-    /* An item that is there counts as no row that was changed, but has an id. */
-    return rows > 0 || p->item != 0 ? ROWLOCK_OK : purged(p, err);
+    return p->item != 0 ? ROWLOCK_OK : find_row(p, err);
 }
 
 static rowlock_status put_grouped(putting *p, rowlock_error *err)

@@ -237,7 +237,7 @@ stop_hard() {
     at=$(column ready_at)
     successor_starts_late "$at"
     kill -CONT "$worker"
-    poll grep -qE "attempt 1 of 20: .*; bash was ended; it is delivered again$" err
+    poll grep -qE "attempt 1 of 20: .*; bash was ended; it is not this worker's any more$" err
     put next
     poll got tree 8
     stop_hard
@@ -263,7 +263,7 @@ stop_hard() {
     poll got tree 4
     rl queue purge --all "$L"
     poll tree_is_dead
-    poll grep -qE "attempt 1 of 20: .*; bash was ended; it is delivered again$" err
+    poll grep -qE "attempt 1 of 20: .*; bash was ended; it is not this worker's any more$" err
     put next
     poll got tree 8
     stop_hard

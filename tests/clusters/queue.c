@@ -109,10 +109,13 @@ static const char *take_some(const worker *w)
     rowlock_error err;
     const rowlock_status status = rowlock_queue_take_batch(
         w->client, w->all->name, 1 + w->who % BATCH, &options, items, &count, &err);
+    /* After UNKNOWN (a node that stood still for longer than the wait) an item may be held by
+     * nobody; it comes again when that TTL is over. */
+    if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_UNKNOWN ||
+        yields(status))
+        return NULL;
     if (status != ROWLOCK_OK)
-        return status == ROWLOCK_TIMEOUT || status == ROWLOCK_NOT_FOUND || yields(status)
-                   ? NULL
-                   : strdup(err.message);
+        return strdup(err.message);
     const char *why = NULL;
     for (size_t i = 0; i < count && !why; i++)
         why = work_on(w, items[i]);

@@ -257,6 +257,44 @@ TS_ONCE(test_many_are_put_together)
     has(name, 0, 0, 0, 0, 0);
 }
 
+/* What has no key and no group, several by one statement; each as it was said. */
+TS_ONCE(test_many_plain_ones_are_put_together)
+{
+    enum { COUNT = 27, KEYED = 9 };
+    const char *name = ts_name("plain");
+    rowlock_put_options options[COUNT] = {{.delay_ms = 0}};
+    rowlock_put_entry entries[COUNT];
+    uint64_t ids[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) {
+        options[i].priority = (unsigned)(i % 3);
+        options[i].attempts = (unsigned)i + 1;
+        options[i].delay_ms = i == 1 ? 3600000 : 0;
+        options[i].at_us = i == 2 ? INT64_C(4102444800000000) : 0; /* 2100 */
+        entries[i] = (rowlock_put_entry){.payload = &ids[i], .options = &options[i]};
+        entries[i].size = (size_t)i % 8; /* of zeros */
+    }
+    options[KEYED].key = "k";
+    WANT(OK, rowlock_queue_put_batch(client, name, entries, COUNT, ids, &ts_err));
+    for (int i = 1; i < COUNT; i++)
+        assert_true(ids[i] > ids[i - 1]);
+    has(name, COUNT - 2, 0, 2, 0, 0);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT YEAR(ready_at) FROM queue_item WHERE id = %" PRIu64, ids[2]),
+        2100);
+    for (int n = 0; n < COUNT; n++) {
+        const int want = 2 - n / 9 + n % 9 * 3; /* the highest priority first */
+        if (want == 1 || want == 2)
+            continue;
+        rowlock_item *item = take(name);
+        assert_int_equal(rowlock_item_id(item), ids[want]);
+        assert_int_equal(rowlock_item_size(item), want % 8);
+        assert_int_equal(rowlock_item_attempts(item), want + 1);
+        assert_int_equal(rowlock_item_priority(item), want % 3);
+        WANT(OK, rowlock_item_done(item, &ts_err));
+    }
+    has(name, 0, 0, 2, 0, 0);
+}
+
 TS_ONCE(test_many_are_taken_together)
 {
     const char *name = ts_name("many");
@@ -379,6 +417,101 @@ TS_ONCE(test_a_lease_is_extended)
                               rowlock_item_id(item)),
                    60);
     WANT(OK, rowlock_item_done(item, &ts_err));
+}
+
+static uint64_t minutes_left(const rowlock_item *item)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(6), ready_at)"
+                      " FROM queue_item WHERE id = %" PRIu64,
+                      rowlock_item_id(item));
+}
+
+static void *extend_often(void *data)
+{
+    for (int i = 0; i < 100; i++)
+        WANT(OK, rowlock_item_extend(data, i % 2 ? 60000 : 50000, &ts_err));
+    return NULL;
+}
+
+/* Not by a renewal that comes late, nor by two threads that extend it: its worker would not know in
+ * time. Its keeper goes on with all else that the client holds. */
+TS_ONCE(test_a_lease_is_never_shortened)
+{
+    const char *name = ts_name("shorten");
+    TS_CLIENT *own = ts_open();
+    pthread_t threads[2];
+    put(name, "1");
+    put(name, "2");
+    rowlock_item *extended = take_for(own, name, 30000);
+    rowlock_item *item = take_for(own, name, TS_KEPT_TTL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, extend_often, extended), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    ts_sql(mysql,
+           "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+           " WHERE id = %" PRIu64,
+           rowlock_item_id(item));
+    for (int64_t end = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < end; ts_pass_ms(20))
+        WANT(OK, rowlock_item_check(item, &ts_err));
+    assert_between(50, minutes_left(item), 60); /* it was renewed meanwhile */
+    WANT(OK, rowlock_item_extend(item, 1000, &ts_err));
+    assert_between(50, minutes_left(item), 60);
+    WANT(OK, rowlock_item_done(item, &ts_err));
+    WANT(OK, rowlock_item_done(extended, &ts_err));
+}
+
+static int64_t cpu_ms(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/* By its id and token, from a process that has not taken it. */
+TS_ONCE(test_an_item_that_another_process_holds)
+{
+    const char *name = ts_name("held");
+    const char *lease = ts_name("lease");
+    TS_MYSQL *own = ts_connect(ts_schema());
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 300});
+    rowlock_item *same = NULL;
+    const uint64_t id = put_with(
+        name, "x", (rowlock_put_options){.key = "k", .group = "g", .priority = 3, .attempts = 7});
+    rowlock_item *item = take_for(other, name, 30000);
+    const uint64_t token = rowlock_item_token(item);
+    WANT(OK, ts_try(client, lease, ROWLOCK_OPTIMISTIC));
+    WANT(MODE, rowlock_queue_held(client, lease, id, token, &same, &ts_err));
+    WANT(NOT_FOUND, rowlock_queue_held(client, ts_name("none"), id, token, &same, &ts_err));
+    WANT(LOST, rowlock_queue_held(client, name, id, token + 1, &same, &ts_err));
+    WANT(LOST, rowlock_queue_held(client, name, id + 1000000, token, &same, &ts_err));
+    WANT(INVALID, rowlock_queue_held(client, name, id, token, NULL, &ts_err));
+    assert_null(same);
+    WANT(OK, rowlock_queue_held(hasty, name, id, token, &same, &ts_err));
+    assert_int_equal(rowlock_item_id(same), id);
+    assert_int_equal(rowlock_item_token(same), token);
+    assert_int_equal(rowlock_item_attempt(same), 1);
+    assert_int_equal(rowlock_item_attempts(same), 7);
+    assert_int_equal(rowlock_item_priority(same), 3);
+    assert_int_equal(rowlock_item_size(same), 0);
+    assert_string_equal(rowlock_item_key(same), "k");
+    assert_string_equal(rowlock_item_group(same), "g");
+    assert_between(1, rowlock_item_remaining_ms(same), 30000);
+    /* It is not kept before it was extended; one that was not costs nothing. */
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "SELECT * FROM queue_item WHERE id = %" PRIu64 " FOR UPDATE", id);
+    WANT(BUSY, rowlock_item_extend(same, 60000, &ts_err));
+    const int64_t used_ms = cpu_ms();
+    ts_pass_ms(400);
+    assert_true(cpu_ms() - used_ms < 200);
+    ts_sql(own, "ROLLBACK");
+    WANT(OK, rowlock_item_extend(same, 3600000, &ts_err));
+    assert_between(50, minutes_left(same), 60);
+    WANT(OK, rowlock_item_check(item, &ts_err));
+    WANT(OK, rowlock_item_done(same, &ts_err));
+    WANT(LOST, rowlock_item_done(item, &ts_err));
+    WANT(LOST, rowlock_queue_held(client, name, id, token, &same, &ts_err));
 }
 
 /* What somebody else's transaction has locked is not renewed, and keeps no other one from being. */
@@ -607,6 +740,87 @@ TS_ONCE(test_a_group_is_delivered_one_by_one)
     takes(name, later);
     takes(name, a[1]);
     takes(name, last);
+}
+
+typedef struct requeuing {
+    const char *queue;
+    uint64_t id;
+    rowlock_status status;
+} requeuing;
+
+static void *requeue(void *data)
+{
+    requeuing *r = data;
+    r->status = rowlock_queue_requeue(client, r->queue, r->id, NULL, NULL);
+    return NULL;
+}
+
+/* It was alive when the operator's call looked at it, and is dead, with the next one of its group
+ * alive, when the call changes it: it waits its turn. */
+TS_ONCE(test_requeued_while_its_worker_buries_it)
+{
+    const char *name = ts_name("requeue-bury");
+    TS_MYSQL *own = ts_connect(ts_schema());
+    const rowlock_put_options options = {.group = "g"};
+    requeuing r = {.queue = name, .id = put_with(name, "1", options)};
+    const uint64_t next = put_with(name, "2", options);
+    pthread_t thread;
+    rowlock_item_forget(take(name));
+    ts_sql(own, "BEGIN"); /* as rowlock_item_dead() */
+    ts_sql(own, "UPDATE queue_item SET state = 'dead', grave = id, taken = 0 WHERE id = %" PRIu64,
+           r.id);
+    assert_int_equal(pthread_create(&thread, NULL, requeue, &r), 0);
+    assert_true(ts_row_waits(mysql, "queue_item", 10000) > 0);
+    ts_sql(own, "UPDATE queue_group SET head = %" PRIu64 " WHERE head = %" PRIu64, next, r.id);
+    ts_sql(own, "UPDATE queue_item SET state = 'alive' WHERE id = %" PRIu64, next);
+    ts_sql(own, "COMMIT");
+    pthread_join(thread, NULL);
+    assert_int_equal(r.status, ROWLOCK_OK);
+    has(name, 1, 0, 0, 1, 0);
+    takes(name, next);
+    takes(name, r.id);
+}
+
+static uint64_t ready_us(uint64_t id)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT TIMESTAMPDIFF(MICROSECOND, '2020-01-01', ready_at) FROM queue_item"
+                      " WHERE id = %" PRIu64,
+                      id);
+}
+
+static void *take_two(void *queue)
+{
+    const rowlock_take_options options = {.ttl_ms = TS_KEPT_TTL};
+    rowlock_item *items[2];
+    size_t count = 0;
+    WANT(OK, rowlock_queue_take_batch(other, queue, 2, &options, items, &count, &ts_err));
+    assert_int_equal(count, 1);
+    WANT(OK, rowlock_item_done(items[0], &ts_err));
+    return NULL;
+}
+
+/* A take of many meets one whose attempts are used up, and whose group is locked: the others are
+ * renewed while it waits. */
+TS_ONCE(test_used_up_beside_others)
+{
+    const char *name = ts_name("used-up");
+    pthread_t thread;
+    TS_MYSQL *own = ts_connect(ts_schema());
+    const uint64_t crashed =
+        put_with(name, "1", (rowlock_put_options){.group = "g", .attempts = 1});
+    const uint64_t good = put(name, "2");
+    rowlock_item_forget(take(name));
+    expire(crashed);
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "SELECT * FROM queue_group FOR UPDATE");
+    assert_int_equal(pthread_create(&thread, NULL, take_two, (void *)(uintptr_t)name), 0);
+    assert_true(ts_row_waits(mysql, "queue_group", 10000) > 0);
+    const uint64_t taken_us = ready_us(good);
+    assert_true(POLL_UNTIL(ready_us(good) > taken_us, 3000));
+    ts_sql(own, "ROLLBACK");
+    pthread_join(thread, NULL);
+    has(name, 0, 0, 0, 0, 1);
 }
 
 /* A put of a key that is there in another group leaves nothing behind. */

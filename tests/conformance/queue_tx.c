@@ -150,6 +150,45 @@ TS_ONCE(test_what_was_given_back_cannot_be_done)
     }
 }
 
+/* The server may not say which id it was (MariaDB 10.11). */
+TS_ONCE(test_a_table_with_somebodys_trigger)
+{
+    const char *name = ts_name("audit");
+    const rowlock_put_options options[] = {{.key = NULL}, {.key = "k"}, {.group = "g"}};
+    uint64_t ids[3];
+    isolate(levels[1]);
+    ts_sql(mysql, "CREATE TABLE audit (id INT PRIMARY KEY AUTO_INCREMENT, item BIGINT UNSIGNED)");
+    ts_sql(mysql, "CREATE TRIGGER audit_put AFTER INSERT ON queue_item FOR EACH ROW"
+                  " INSERT INTO audit (item) VALUES (NEW.id)");
+    for (int i = 0; i < 3; i++) {
+        ts_sql(own, "BEGIN");
+        ids[i] = put_in_transaction(name, &options[i]);
+        ts_sql(own, "COMMIT");
+        assert_int_equal(ts_sql_u64(mysql, "SELECT MAX(item) FROM audit"), ids[i]);
+    }
+    ts_sql(own, "BEGIN");
+    assert_int_equal(put_in_transaction(name, &options[1]), ids[1]);
+    assert_true(put_in_transaction(name, &options[2]) > ids[2]);
+    ts_sql(own, "COMMIT");
+    /* Of its group one is there. */
+    for (int i = 0; i < 3; i++)
+        rowlock_item_forget(take(client, name));
+    WANT(BUSY, try_take(name));
+    rowlock_put_entry entries[10] = {{.size = 0}};
+    uint64_t all[10] = {0};
+    WANT(OK, rowlock_queue_put_batch(client, name, entries, 10, all, &ts_err));
+    WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, &ids[0], &ts_err));
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(ts_sql_u64(mysql,
+                                    "SELECT COUNT(*) FROM audit JOIN queue_item i ON i.id = item"
+                                    " WHERE item = %" PRIu64 " AND LENGTH(i.payload) = 0",
+                                    all[i]),
+                         1);
+    assert_int_equal(ids[0], ts_sql_u64(mysql, "SELECT MAX(item) FROM audit"));
+    ts_sql(mysql, "DROP TRIGGER audit_put");
+    ts_sql(mysql, "DROP TABLE audit");
+}
+
 /* Nobody else can take what a transaction is about to end, however long that takes. */
 TS_ONCE(test_a_done_under_way_keeps_others_out)
 {

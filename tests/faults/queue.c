@@ -5,7 +5,7 @@
 #include "faults/through.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { STOPPED = 1317 /* KILL QUERY */ };
+enum { STOPPED = 1317 /* KILL QUERY */, DEADLOCKED = 1213 };
 
 static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
 
@@ -347,11 +347,18 @@ TS_ONCE(test_what_is_stopped)
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
         queue_is(name, "");
     }
+    /* A deadlock says nothing of what is ready: also one who does not wait tries again. */
+    const char *name = ts_name("deadlock");
+    rowlock_item *item = NULL;
+    WANT(OK, put(client, name, NULL));
+    ts_proxy_answer(proxy, DEADLOCKED, "queue_take", 1);
+    WANT(OK, rowlock_queue_take(client, name, NULL, &item, &ts_err));
+    WANT(OK, rowlock_item_done(item, &ts_err));
     /* A take that changed nothing, although the server says no error, is none. */
-    const char *name = ts_name("no-row");
+    name = ts_name("no-row");
     WANT(OK, put(client, name, NULL));
     ts_proxy_answer(proxy, 0, "queue_take", 1);
-    rowlock_item *item = take(client, name);
+    item = take(client, name);
     assert_int_equal(rowlock_item_token(item), 1);
     queue_is(name, "alive 1 1");
     WANT(OK, rowlock_item_done(item, &ts_err));

@@ -304,7 +304,9 @@ guard == "queue-lock" && name ~ /^queue_take/ {
     change("AND i.token = k.token", "")
 }
 guard == "queue-lease" && name ~ /^queue_take/ { change("INTERVAL :ttl_us MICROSECOND", "INTERVAL :ttl_us * 0 MICROSECOND") }
-guard == "queue-renew" && name == "queue_renew" { change("INTERVAL o.ttl_us MICROSECOND", "INTERVAL o.ttl_us * 0 MICROSECOND") }
+guard == "queue-renew" && name == "queue_renew" {
+    change("GREATEST\\(i.ready_at, UTC_TIMESTAMP\\(6\\) \\+ INTERVAL o.ttl_us MICROSECOND\\)", "UTC_TIMESTAMP(6)")
+}
 guard == "queue-done" && name == "caller_queue_done" {
     change("AND token = :token", "AND (token = :token OR 1 = 1)")
     change("AND taken = 1", "AND (taken = 1 OR 1 = 1)")

@@ -212,7 +212,8 @@ a> CALL rowlock_queue_make('outbox');
 a> CALL rowlock_queue_put('new one', 'x', NULL, NULL, NULL, NULL, NULL, @id);
 = ERROR RLNOF: there is no queue 'new one'; rowlock_queue_make makes it
 a> ROLLBACK;
-# An old snapshot does not hide a queue, and nothing is locked by what was refused.
+# An old snapshot does not hide a queue, and nothing is locked by what was refused. (innodb_snapshot_isolation ends such a transaction.)
+a> SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = OFF */;
 a> SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 a> START TRANSACTION WITH CONSISTENT SNAPSHOT;
 b> CALL rowlock_queue_make('young');
@@ -220,6 +221,26 @@ a> CALL rowlock_queue_put('young', 'x', NULL, NULL, NULL, NULL, NULL, @id);
 a> COMMIT;
 a> SELECT payload FROM items WHERE name = 'young';
 = x
+a> SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = ON */;
+# READ COMMITTED puts and ends, whatever has been renewed, put and made since the transaction began, on every server.
+a> SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+a> CALL rowlock_queue_take('young', 60, 0, @id, @t, @n, @k, @p);
+a> START TRANSACTION;
+a> SELECT COUNT(*) FROM items WHERE name = 'young';
+= 1
+b> UPDATE queue_item SET ready_at = ready_at + INTERVAL 1 SECOND WHERE taken = 1;
+b> CALL rowlock_queue_make('younger');
+b> CALL rowlock_queue_put('young', 'first', NULL, NULL, NULL, 'g', NULL, @id);
+b> CALL rowlock_queue_put('young', 'its key', NULL, 'k', NULL, NULL, NULL, @id);
+a> CALL rowlock_queue_put('young', 'second', NULL, NULL, NULL, 'g', NULL, @other);
+a> CALL rowlock_queue_put('young', 'not put', NULL, 'k', NULL, NULL, NULL, @other);
+a> CALL rowlock_queue_put('younger', 'x', NULL, NULL, NULL, NULL, NULL, @other);
+a> CALL rowlock_queue_done('young', @id, @t);
+a> COMMIT;
+a> SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+a> CALL take_all('young', @all);
+a> SELECT @all;
+= first its key second 
 
 # A trigger that puts: no implicit commit, no result set, and the caller's LAST_INSERT_ID() stays.
 a> CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, what VARCHAR(20) NOT NULL) ENGINE = InnoDB;
@@ -272,6 +293,20 @@ a> CALL rowlock_queue_dead('groups', @a, @ta, 'no');
 a> CALL take_all('groups', @all);
 a> SELECT @all;
 = a2 
+
+# A transaction that puts has the group: who ends an item of it does not wait for ever.
+a> CALL rowlock_queue_put('groups', 'b2', NULL, NULL, NULL, 'b', NULL, @id);
+a> START TRANSACTION;
+a> CALL rowlock_queue_put('groups', 'b3', NULL, NULL, NULL, 'b', NULL, @id);
+b> SET SESSION innodb_lock_wait_timeout = 1;
+b> CALL rowlock_queue_done('groups', @b, @tb);
+= ERROR RLBSY: the group of item N of 'groups' is in use by a transaction; try again later
+b> SET SESSION innodb_lock_wait_timeout = DEFAULT;
+a> COMMIT;
+b> CALL rowlock_queue_done('groups', @b, @tb);
+a> CALL take_all('groups', @all);
+a> SELECT @all;
+= b2 b3 
 
 # Who waits is there when an item comes, and goes one after the other.
 b& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
