@@ -68,7 +68,8 @@ typedef struct rowlock_quorum_options {
  *   UNSUPPORTED  one of them is a node of a cluster (Galera, Group Replication), or replicates
  *                another server (as far as the user may see that: rowlock_diagnose_with())
  *   UNAVAILABLE  one of them cannot be reached; those before it in the list may have the list by
- *                now: do it again
+ *                now: do it again. (Then the others do not vote before ttl_most is over: nobody can
+ *                say whether they had it, and have forgotten leases.)
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_quorum_init(const rowlock_client_options *options, const rowlock_quorum_options *quorum,

@@ -104,7 +104,7 @@ rises() { # EARLIER LATER
             and .status == "OK" and .message == ""))' <<<"$output"
     run -0 q --require=all quorum status --json
     json '.needed == 3' <<<"$output"
-    fails 65 '*' q quorum init --ttl-most=4s
+    fails 65 '*' q quorum init --ttl-most=5s
 }
 
 @test "run, ls, show, history, break: as with one server; the token rises" {
