@@ -7,8 +7,8 @@
 -- made in between.
 CREATE TABLE IF NOT EXISTS lock_freeze (
     id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-    -- the name, or what the names begin with; of the first row, which freezes nothing, a text that is no name
-    pattern     VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    -- the name, or what the names begin with and a star; of the first row, which freezes nothing, a text that is no name
+    pattern     VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     is_prefix   BOOLEAN NOT NULL,
     owner_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     reason      VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

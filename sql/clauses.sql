@@ -32,6 +32,14 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
       OR {name} = {begin}
       OR SUBSTRING({name}, CHAR_LENGTH({begin}) + 1) REGEXP '^#[0-9]+$'));
 
+-- A freeze's pattern as it is written, with its star: the server takes texts that differ in blanks at the end for the same.
+-- clause: freeze_pattern(begin, is_prefix)
+CONCAT({begin}, IF({is_prefix} <> 0, '*', ''));
+
+-- And back, of a row of lock_freeze.
+-- clause: freeze_begin(f)
+LEFT({f}pattern, CHAR_LENGTH({f}pattern) - {f}is_prefix);
+
 -- clause: frozen_until(until_us, for_us)
 CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
      WHEN {until_us} > 0 THEN {{at_us({until_us})}}
@@ -309,7 +317,7 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
                           LIMIT 1)
   LEFT JOIN lock_freeze z ON NOT {{thawed(r.)}}
    AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
-                WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, n.pattern, n.is_prefix)}});
+                WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, LEFT(n.pattern, CHAR_LENGTH(n.pattern) - n.is_prefix), n.is_prefix)}});
 
 -- An event, as it is listed; and is it one that is asked for?
 -- clause: event

@@ -1,5 +1,5 @@
 -- Freezes: nobody gets the names for a while. Holders keep what they have, and finish. One transaction: lock, put or end, thaw the names,
--- and freeze anew those that the freezes that are left have.
+-- and freeze anew those of them that a freeze matches which is left.
 
 -- Whoever has this row locked changes freezes, alone; whoever makes a name has it locked in share mode (resource_create).
 -- name: freeze_lock
@@ -10,7 +10,7 @@ SELECT id FROM lock_freeze WHERE id = 1 FOR UPDATE;
 -- name: freeze_put
 -- params: begin text, is_prefix u64, label text, reason text, until_us u64, for_us u64
 INSERT INTO lock_freeze (pattern, is_prefix, owner_label, reason, frozen_at, until_at)
-VALUES (:begin, :is_prefix <> 0, :label, :reason, UTC_TIMESTAMP(6), {{frozen_until(:until_us, :for_us)}})
+VALUES ({{freeze_pattern(:begin, :is_prefix)}}, :is_prefix <> 0, :label, :reason, UTC_TIMESTAMP(6), {{frozen_until(:until_us, :for_us)}})
     ON DUPLICATE KEY UPDATE
        owner_label = :label,
        reason = :reason,
@@ -23,13 +23,15 @@ VALUES (:begin, :is_prefix <> 0, :label, :reason, UTC_TIMESTAMP(6), {{frozen_unt
 UPDATE lock_freeze
    SET until_at = UTC_TIMESTAMP(6)
  WHERE id <> 1
-   AND pattern = :begin
+   AND pattern = {{freeze_pattern(:begin, :is_prefix)}}
    AND is_prefix = (:is_prefix <> 0)
    AND until_at > UTC_TIMESTAMP(6);
 
+-- By the primary key, in which InnoDB does not wait for a row that does not match (READ COMMITTED); in another index it waits for all
+-- behind `begin`, and there a fence may be open.
 -- name: freeze_thaw
 -- params: begin text, is_prefix u64
-UPDATE resource r
+UPDATE resource r FORCE INDEX (PRIMARY)
    SET r.frozen_until = NULL
  WHERE r.frozen_until IS NOT NULL
    AND {{frozen_name(r.resource_name, :begin, :is_prefix)}};
@@ -37,24 +39,26 @@ UPDATE resource r
 -- Those that are not over.
 -- name: freeze_list
 -- columns: begin text(1020), is_prefix u64, label text(1024), reason text(1024), frozen_at text(32), until_at text(32), since_us i64, left_us i64
-SELECT f.pattern, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
+SELECT {{freeze_begin(f.)}}, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
        IF(f.until_at >= '9999-01-01', '', CAST(f.until_at AS CHAR)),
        TIMESTAMPDIFF(MICROSECOND, f.frozen_at, UTC_TIMESTAMP(6)),
        IF(f.until_at >= '9999-01-01', -1, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), f.until_at))
   FROM lock_freeze f
  WHERE f.id <> 1
    AND f.until_at > UTC_TIMESTAMP(6)
- ORDER BY f.pattern, f.is_prefix;
+ ORDER BY f.pattern;
 
--- The later one of several counts. `until`: as freeze_list has it.
+-- Of the names that were thawed, because `changed` matches them, those that this freeze matches. The later one of several counts.
+-- `until`: as freeze_list has it.
 -- name: freeze_mark
--- params: until text, begin text, is_prefix u64
-UPDATE resource r
+-- params: until text, changed text, changed_is_prefix u64, begin text, is_prefix u64
+UPDATE resource r FORCE INDEX (PRIMARY)
    SET r.frozen_until = GREATEST(COALESCE(r.frozen_until, '1970-01-01'), IF(:until = '', '9999-12-31', :until))
- WHERE {{frozen_name(r.resource_name, :begin, :is_prefix)}}
+ WHERE {{frozen_name(r.resource_name, :changed, :changed_is_prefix)}}
+   AND {{frozen_name(r.resource_name, :begin, :is_prefix)}}
    AND r.kind IN ('optimistic', 'pessimistic', 'slots');
 
--- How many names it has, and how many of those are held.
+-- How many names it matches, and how many of those are held.
 -- name: freeze_count
 -- params: begin text, is_prefix u64
 -- columns: names u64, held u64

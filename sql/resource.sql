@@ -48,15 +48,13 @@ SELECT r.kind,
 -- that insert into one gap do not deadlock. It begins at the floor, so that it never has a token that a purged
 -- name of it had. The floor is read when the row is in, without a lock: the INSERT succeeds only once the old
 -- row's deletion is committed, and the floor was raised before that (sql/sweeper.sql). With the lock on the first row of
--- lock_freeze nobody freezes names in between.
+-- lock_freeze nobody freezes names in between; where that row is missing, or a KILL QUERY ends the look at it, the version is NULL,
+-- which the row cannot have. (Not INSERT ... SELECT: MariaDB locks all of the table's next ids for its time.)
 -- name: resource_create
 -- via: by hand
 -- params: name text, kind text
 INSERT INTO resource (resource_name, kind, version, update_time)
-SELECT :name, :kind, 0, UTC_TIMESTAMP(6)
-  FROM lock_freeze
- WHERE id = 1
-  LOCK IN SHARE MODE;
+VALUES (:name, :kind, (SELECT 0 FROM lock_freeze WHERE id = 1 LOCK IN SHARE MODE), UTC_TIMESTAMP(6));
 
 -- `frozen_until`: '': it is not frozen. (A join: a subquery that KILL QUERY meets may say nothing.)
 -- name: resource_floor
@@ -65,7 +63,7 @@ SELECT :name, :kind, 0, UTC_TIMESTAMP(6)
 SELECT v.version, COALESCE(MAX(f.until_at), '')
   FROM version_floor v
   LEFT JOIN lock_freeze f
-    ON f.id <> 1 AND f.until_at > UTC_TIMESTAMP(6) AND {{frozen_name(:name, f.pattern, f.is_prefix)}}
+    ON f.id <> 1 AND f.until_at > UTC_TIMESTAMP(6) AND {{frozen_name(:name, LEFT(f.pattern, CHAR_LENGTH(f.pattern) - f.is_prefix), f.is_prefix)}}
  WHERE v.id = 1
  GROUP BY v.version;
 
@@ -73,7 +71,7 @@ SELECT v.version, COALESCE(MAX(f.until_at), '')
 -- params: version u64, frozen_until text, id u64
 UPDATE resource
    SET version = :version,
-       frozen_until = NULLIF(:frozen_until, '')
+       frozen_until = IF(kind IN ('optimistic', 'pessimistic', 'slots'), NULLIF(:frozen_until, ''), NULL)
  WHERE id = :id;
 
 -- Somebody may be published although there was no row (it was deleted by hand). The lock on the

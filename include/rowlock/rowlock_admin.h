@@ -219,8 +219,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
 /*
  * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps
  * it, is renewed, and releases it as ever; who waits goes on waiting; a call whose wait is over
- * answers FROZEN. Names that are made later, and that the freeze has, are frozen from the
- * beginning.
+ * answers FROZEN. Names that are made later, and that the freeze matches, are frozen from the
+ * beginning. While it waits for a transaction that fenced one of the locks, new names are made
+ * between its tries, of which each is twice as long as the one before.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
  * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches
@@ -247,7 +248,8 @@ typedef struct rowlock_freeze_result {
  * Once it has returned, nobody who asks later gets such a name. Again: time and reason are the new
  * ones. Of several freezes of a name the one that ends last counts. `result` may be NULL.
  *
- *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us
+ *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us; or
+ *            until_us is past by the server's clock
  *   BUSY     a transaction that fenced one of the locks is still open; nothing was changed
  *   DENIED   also: the client works through procedures (CALL rowlock_freeze)
  *   UNKNOWN  the reply was lost: doing it again does no harm

@@ -64,7 +64,7 @@ BEGIN
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
     DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
     DECLARE freezes CURSOR FOR
-        SELECT pattern, is_prefix, CAST(until_at AS CHAR) FROM lock_freeze WHERE id <> 1 AND until_at > v_now;
+        SELECT {{freeze_begin(f.)}}, f.is_prefix, CAST(f.until_at AS CHAR) FROM lock_freeze f WHERE id <> 1 AND until_at > v_now;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_over = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -84,6 +84,9 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
     {{freeze_lock()}} INTO v_id;
+    IF v_id IS NULL THEN
+        CALL rl_signal('RLDMG', p_pattern, '%s: the table lock_freeze has lost its first row; see `rowlock doctor`');
+    END IF;
     CALL rl_now(v_now);
     IF p_thaws THEN
         {{freeze_end(begin = p_begin, is_prefix = p_prefix, now = v_now)}};
@@ -101,7 +104,7 @@ BEGIN
         IF v_over THEN
             LEAVE mark;
         END IF;
-        {{freeze_mark(until = v_until, begin = v_begin, is_prefix = v_prefix)}};
+        {{freeze_mark(until = v_until, changed = p_begin, changed_is_prefix = p_prefix, begin = v_begin, is_prefix = v_prefix)}};
     END LOOP;
     CLOSE freezes;
     IF p_found THEN

@@ -1,8 +1,8 @@
 /*
- * Freezes: nobody gets the names that a pattern has, until it is thawed or its time is over. What
- * is frozen is written into the names' own rows, where whoever takes one looks anyway; the patterns
- * are kept for names that are made later (sql/freeze.sql). One transaction: done again after a lost
- * reply it is the same.
+ * Freezes: nobody gets the names that a pattern matches, until it is thawed or its time is over.
+ * What is frozen is written into the names' own rows, where whoever takes one looks anyway; the
+ * patterns are kept for names that are made later (sql/freeze.sql). One transaction: done again
+ * after a lost reply it is the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,16 @@
 #include "engine/hold.h"
 #include "engine/kind.h"
 #include "stmt/session.h"
-
-enum { TRIES = 5 };
+#include "wait/backoff.h"
 
 typedef struct freezing {
     rowlock_client *client;
     const rowlock_freeze_options *options;
     bool thaws;
-    bool found; /* thaw: there was such a freeze */
+    bool found;  /* thaw: there was such a freeze */
+    bool unsure; /* a reply was lost */
+    rowlock_freeze_result result;
+    int64_t try_us; /* how long the next try may take */
     rl_budget budget;
     rl_conn *conn;
     rl_io io;
@@ -93,11 +95,40 @@ typedef struct pattern {
     uint64_t is_prefix;
 } pattern;
 
-/* The names of that freeze anew. */
+/* Of the names that were thawed, those of that freeze anew. */
 static rowlock_status mark(const freezing *f, const pattern *its, rowlock_error *err)
 {
-    const rl_value values[] = {rl_text(its->until), rl_text(its->begin), rl_u64(its->is_prefix)};
+    const rl_value values[] = {rl_text(its->until), rl_text(begin_of(f->options)),
+                               rl_u64(!f->options->name), rl_text(its->begin),
+                               rl_u64(its->is_prefix)};
     return rl_run(f->conn, RL_SQL_FREEZE_MARK, values, &f->io, NULL, err);
+}
+
+/* May a name match both? */
+static bool overlaps(const freezing *f, const pattern *its)
+{
+    const char *changed = begin_of(f->options);
+    const size_t one = strlen(changed);
+    const size_t other = strlen(its->begin);
+    return strncmp(changed, its->begin, one < other ? one : other) == 0;
+}
+
+static bool is_ours(const freezing *f, const pattern *its)
+{
+    return strcmp(its->begin, begin_of(f->options)) == 0 &&
+           (its->is_prefix != 0) == !f->options->name;
+}
+
+/* What was put is among those that are not over. (What is to last for a moment only may be.) */
+static rowlock_status check_put(const freezing *f, bool found, rowlock_error *err)
+{
+    if (f->thaws || found || f->options->for_ms > 0)
+        return ROWLOCK_OK;
+    if (f->options->until_us > 0)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the time until which to freeze is past by the server's clock (times are "
+                       "UTC); nothing was changed");
+    return rl_fail(err, ROWLOCK_UNAVAILABLE, "the statement was stopped by somebody");
 }
 
 static rowlock_status mark_all(const freezing *f, rowlock_error *err)
@@ -105,6 +136,7 @@ static rowlock_status mark_all(const freezing *f, rowlock_error *err)
     pattern *list = NULL;
     size_t count = 0;
     size_t capacity = 0;
+    bool found = false;
     rl_rows rows;
     rowlock_status status = rl_query(f->conn, RL_SQL_FREEZE_LIST, NULL, &f->io, &rows, err);
     while (status == ROWLOCK_OK && rl_next(&rows)) {
@@ -116,12 +148,28 @@ static rowlock_status mark_all(const freezing *f, rowlock_error *err)
         list = items;
         snprintf(list[count].begin, sizeof list->begin, "%s", rows.cells[0].text);
         snprintf(list[count].until, sizeof list->until, "%s", rows.cells[5].text);
-        list[count++].is_prefix = rows.cells[1].u64;
+        list[count].is_prefix = rows.cells[1].u64;
+        found = found || is_ours(f, &list[count]);
+        count++;
     }
+    if (status == ROWLOCK_OK)
+        status = check_put(f, found, err);
     for (size_t i = 0; status == ROWLOCK_OK && i < count; i++)
-        status = mark(f, &list[i], err);
+        if (overlaps(f, &list[i]))
+            status = mark(f, &list[i], err);
     free(list);
     return status;
+}
+
+static rowlock_status count_names(freezing *f, rowlock_error *err)
+{
+    const rl_value its[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_query_one(f->conn, RL_SQL_FREEZE_COUNT, its, &f->io, &found, &rows, err));
+    if (found)
+        f->result = (rowlock_freeze_result){.names = rows.cells[0].u64, .held = rows.cells[1].u64};
+    return ROWLOCK_OK;
 }
 
 static rowlock_status change_all(freezing *f, rowlock_error *err)
@@ -133,23 +181,31 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
         return rl_fail(err, ROWLOCK_DAMAGED, "the table lock_freeze has lost its first row");
     RL_TRY(change_freeze(f, err));
     RL_TRY(rl_run(f->conn, RL_SQL_FREEZE_THAW, its, &f->io, NULL, err));
-    return mark_all(f, err);
+    RL_TRY(mark_all(f, err));
+    return count_names(f, err);
 }
 
-/* Nothing is prepared in a transaction (docs/notes/data.md). */
+/* Nothing is prepared in a transaction (docs/notes/data.md). While it waits for a row that a fence
+ * has locked nobody makes a name: so its first tries are short, and each is twice as long. */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
-    const rl_sql_id needed[] = {RL_SQL_FREEZE_LOCK,
-                                f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
-                                RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST, RL_SQL_FREEZE_MARK};
+    const rl_sql_id needed[] = {
+        RL_SQL_FREEZE_LOCK, f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
+        RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST,
+        RL_SQL_FREEZE_MARK, RL_SQL_FREEZE_COUNT};
     RL_TRY(rl_no_effect(
         rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
+    const rl_io patient = f->io;
+    const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us);
+    if (soon_us < f->io.deadline_us)
+        f->io.deadline_us = soon_us;
+    f->try_us *= 2;
     if (status == ROWLOCK_OK)
         status = change_all(f, err);
     if (status == ROWLOCK_OK)
-        return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &f->io, err);
-    if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &f->io, NULL) != ROWLOCK_OK)
+        return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &patient, err);
+    if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &patient, NULL) != ROWLOCK_OK)
         f->conn->broken = true;
     return rl_no_effect(status, err);
 }
@@ -157,8 +213,8 @@ static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 static rowlock_status change_once(freezing *f, rowlock_error *err)
 {
     rl_pool *pool = &f->client->pool;
-    f->io = rl_budget_change_io(&f->budget, false);
-    RL_TRY(rl_pool_take(pool, NULL, &f->io, &f->conn, err));
+    f->io = rl_budget_quick_io(&f->budget);
+    RL_TRY(rl_no_effect(rl_pool_take(pool, NULL, &f->io, &f->conn, err), err));
     rowlock_status status = change_in_transaction(f, err);
     if (status != ROWLOCK_OK && rl_in_transaction(f->conn->mysql))
         f->conn->broken = true;
@@ -166,26 +222,36 @@ static rowlock_status change_once(freezing *f, rowlock_error *err)
     return status;
 }
 
+/* Done again it is the same: also where it is not known what became of it. */
+static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
+{
+    freezing *f = data;
+    (void)hint_us;
+    rowlock_status status = change_once(f, err);
+    if (status == ROWLOCK_UNKNOWN) {
+        f->unsure = true;
+        return ROWLOCK_UNAVAILABLE;
+    }
+    return status == ROWLOCK_TIMEOUT ? ROWLOCK_BUSY : status;
+}
+
 static rowlock_status change(freezing *f, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
-    bool unsure = false;
-    for (int i = 0; i < TRIES; i++) {
-        status = change_once(f, err);
-        unsure = unsure || status == ROWLOCK_UNKNOWN;
-        if (status != ROWLOCK_UNKNOWN && status != ROWLOCK_UNAVAILABLE &&
-            status != ROWLOCK_DEADLOCK)
-            break;
-    }
+    rowlock_error spare = {0};
+    const rl_attempts how = {
+        .budget = &f->budget, .outage_us = f->client->outage_us, .backoff = RL_BACKOFF_USUAL};
+    err = rl_error_or(err, &spare);
+    rowlock_status status = rl_attempt_until(&how, attempt, f, err);
+    if (status != ROWLOCK_OK && f->unsure)
+        return rl_fail(
+            err, ROWLOCK_UNKNOWN,
+            "the reply of the server was lost, and it could not be done again; look with "
+            "`rowlock freeze`");
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY)
         return rl_fail(err, ROWLOCK_BUSY,
                        "a transaction that fenced one of these locks is still open; nothing was "
                        "changed");
-    if (status == ROWLOCK_OK || !unsure)
-        return status;
-    if (err)
-        err->status = ROWLOCK_UNKNOWN;
-    return ROWLOCK_UNKNOWN;
+    return status;
 }
 
 /* ------------------------------------------------------------------------- altogether */
@@ -207,26 +273,11 @@ static void record(const freezing *f)
     rl_client_record(f->client, &event);
 }
 
-static void keep_count(void *data, const rl_cell *cells)
-{
-    rowlock_freeze_result *result = data;
-    result->names = cells[0].u64;
-    result->held = cells[1].u64;
-}
-
-static rowlock_status count(const freezing *f, rowlock_freeze_result *result, rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
-    bool found = false;
-    *result = (rowlock_freeze_result){.names = 0};
-    return rl_client_read(f->client, &f->budget, RL_SQL_FREEZE_COUNT, values, keep_count, result,
-                          &found, err);
-}
-
 static freezing freezing_of(rowlock_client *client, const rowlock_freeze_options *options)
 {
     return (freezing){.client = client,
                       .options = options,
+                      .try_us = RL_TRY_US,
                       .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL)};
 }
 
@@ -236,7 +287,8 @@ rowlock_status rl_freeze(rowlock_client *client, const rowlock_freeze_options *o
     freezing f = freezing_of(client, options);
     RL_TRY(change(&f, err));
     record(&f);
-    return count(&f, result, err);
+    *result = f.result;
+    return ROWLOCK_OK;
 }
 
 rowlock_status rl_thaw(rowlock_client *client, const rowlock_freeze_options *options,

@@ -1,4 +1,4 @@
-/* cli/cmd_freeze.c - freeze: nobody gets these locks for a while; thaw: they do again. */
+/* cli/cmd_freeze.c - freeze: nobody gets these locks for a while; thaw: ends that. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,8 +63,8 @@ static void tell_frozen(const freezing *self, const char *operand,
         cli_json_print(object);
         return;
     }
-    cli_line("%s: frozen; it has %" PRIu64 " name%s, %" PRIu64 " of which %s held", operand,
-             result->names, result->names == 1 ? "" : "s", result->held,
+    cli_line("%s: frozen; %" PRIu64 " name%s, %" PRIu64 " of which %s held", operand, result->names,
+             result->names == 1 ? " matches" : "s match", result->held,
              result->held == 1 ? "is" : "are");
 }
 
@@ -134,8 +134,11 @@ static bool moment_us(const char *text, int64_t *us)
         const char *rest = strptime(text, formats[i], &tm);
         if (!rest || (strcmp(rest, "") != 0 && strcmp(rest, "Z") != 0))
             continue;
+        /* (31 February would be taken for a day in March.) */
+        const struct tm given = tm;
         *us = (int64_t)timegm(&tm) * 1000000;
-        return *us > 0;
+        return *us > 0 && tm.tm_mday == given.tm_mday && tm.tm_hour == given.tm_hour &&
+               tm.tm_min == given.tm_min && tm.tm_sec == given.tm_sec;
     }
     return false;
 }
@@ -144,6 +147,11 @@ static bool take_until(void *into, const char *value)
 {
     freezing *self = into;
     self->how.for_ms = self->how.until_us = 0;
+    /* (A number alone is seconds, and as long as a year hardly meant so.) */
+    if (strlen(value) == 4 && strspn(value, "0123456789") == 4)
+        return !cli_usage("--until is how long (2h, 3d), or a time in UTC such as "
+                          "'2026-11-25 06:00'; %s may be seconds or a year",
+                          value);
     if (cli_duration(value, &self->how.for_ms) && self->how.for_ms > 0)
         return true;
     self->how.for_ms = 0;

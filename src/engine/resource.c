@@ -329,7 +329,7 @@ static rowlock_status change_one(creation *c, rl_sql_id id, const rl_value *valu
 }
 
 /* The row is in, so nothing that purged the name before is to be committed any more. It begins
- * frozen, if a freeze has it. */
+ * frozen, if a freeze matches it. */
 static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *err)
 {
     rl_rows rows;

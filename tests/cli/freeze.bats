@@ -16,7 +16,7 @@ teardown() {
     background run --ttl=8s "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held
     works rl freeze --reason='schema change' "$L"
-    [ "$output" = "$L: frozen; it has 1 name, 1 of which is held" ]
+    [ "$output" = "$L: frozen; 1 name matches, 1 of which is held" ]
     rl ls | grep -qE "^$L +held, frozen +lease"
     touch let_go
     ends_with 0
@@ -43,7 +43,7 @@ teardown() {
 @test "freeze: a pattern has names that are made later, and their slots; others not; a list of them" {
     rl run 'billing/old' true
     works rl freeze 'billing/*' --until=2h --reason=why
-    [ "$output" = "billing/*: frozen; it has 1 name, 0 of which are held" ]
+    [ "$output" = "billing/*: frozen; 1 name matches, 0 of which are held" ]
     for name in billing/old billing/new 'billing/*'; do
         fails 80 "*frozen*" rl run -n "$name" -- true
     done
@@ -100,6 +100,10 @@ teardown() {
 @test "freeze: usage" {
     misused "*--until*2h*" rl freeze x --until=yesterday
     misused "*--until*" rl freeze x --until=0
+    fails 64 "*past by the server's clock*" rl freeze y --until='2001-01-01 06:00'
+    rl run -n y true
+    misused "*--until*" rl freeze x --until='2099-02-31'
+    misused "*--until*" rl freeze x --until='2099'
     misused "*missing*" rl freeze --reason=x
     misused "*missing*" rl thaw
     fails 64 "*" rl freeze -- " padded"

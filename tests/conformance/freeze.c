@@ -1,5 +1,6 @@
 /* Nobody gets what is frozen; who has it goes on. */
 #include "conformance/clients.h"
+#include "rowlock/rowlock_latch.h"
 
 static rowlock_freeze_options of_name(const char *name)
 {
@@ -220,6 +221,123 @@ TS_ONCE(test_what_is_listed)
          rowlock_freeze(other, &(rowlock_freeze_options){.name = name, .for_ms = 1, .until_us = 1},
                         NULL, &ts_err));
     assert_null(rowlock_freezes_at(NULL, 0));
+}
+
+static void open_fence(const char *name)
+{
+    ts_sql(watch, "BEGIN");
+    ts_sql(watch, "UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = %s",
+           ts_quote(name));
+}
+
+static void *freeze_it(void *data)
+{
+    waiting *w = data;
+    const rowlock_freeze_options options = of_name(w->name);
+    w->status = rowlock_freeze(other, &options, NULL, NULL);
+    return NULL;
+}
+
+/* Is a freeze in the middle of its transaction? */
+static bool freezes(void)
+{
+    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = "
+                             "DATABASE() AND info LIKE 'UPDATE resource r%%frozen_until%%'") > 0;
+}
+
+TS_ONCE(test_a_freeze_that_waits_lets_names_be_made)
+{
+    const char *name = ts_name("waits for a fence");
+    pthread_t thread;
+    waiting w = {.name = name, .status = ROWLOCK_SERVER};
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    open_fence(name);
+    assert_int_equal(pthread_create(&thread, NULL, freeze_it, &w), 0);
+    assert_true(POLL_UNTIL(freezes(), 5000));
+    WANT_WITHIN(OK, 0, 2000, ts_try(client, ts_name("new meanwhile"), ROWLOCK_OPTIMISTIC));
+    ts_sql(watch, "ROLLBACK");
+    pthread_join(thread, NULL);
+    WANT(OK, w.status);
+    thaw(name);
+}
+
+/* Nor for a fence of a name that has nothing to do with it. */
+TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
+{
+    char prefix[ROWLOCK_NAME_MAX];
+    const char *name = ts_name("fenced/x");
+    const char *elsewhere = ts_name("elsewhere");
+    snprintf(prefix, sizeof prefix, "%s", name);
+    *strrchr(prefix, 'x') = '\0';
+    const rowlock_freeze_options all = {.prefix = prefix};
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    WANT(OK, ts_try(client, elsewhere, ROWLOCK_OPTIMISTIC));
+    WANT(OK, rowlock_freeze(other, &all, NULL, &ts_err));
+    open_fence(name);
+    freeze(elsewhere);
+    thaw(elsewhere);
+    ts_sql(watch, "ROLLBACK");
+    WANT(OK, rowlock_thaw(other, &all, &ts_err));
+}
+
+TS_ONCE(test_blanks_at_the_end_of_a_pattern_count)
+{
+    char one[ROWLOCK_NAME_MAX];
+    char other_one[ROWLOCK_NAME_MAX + 1];
+    snprintf(one, sizeof one, "%s", ts_name("blanks"));
+    snprintf(other_one, sizeof other_one, "%s ", one);
+    const rowlock_freeze_options short_one = {.prefix = one};
+    const rowlock_freeze_options long_one = {.prefix = other_one, .for_ms = 3600000};
+    const rowlock_acquire_options once = {.mode = ROWLOCK_OPTIMISTIC};
+    WANT(OK, rowlock_freeze(other, &short_one, NULL, &ts_err));
+    WANT(OK, rowlock_freeze(other, &long_one, NULL, &ts_err));
+    WANT(OK, rowlock_thaw(other, &long_one, &ts_err));
+    WANT(FROZEN, try_it(client, one, &once));
+    WANT(OK, rowlock_thaw(other, &short_one, &ts_err));
+    WANT(OK, try_it(client, one, &once));
+}
+
+TS_ONCE(test_a_time_that_is_past)
+{
+    const char *name = ts_name("past");
+    const rowlock_freeze_options options = {.name = name, .until_us = INT64_C(978307200000000)};
+    freeze(name);
+    WANT(INVALID, rowlock_freeze(other, &options, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "past"));
+    WANT(FROZEN, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    thaw(name);
+}
+
+/* Who freezes has it locked until both the pattern and the rows are written. */
+TS_ONCE(test_a_name_that_is_made_waits_for_a_freeze_in_the_middle)
+{
+    const char *name = ts_name("in the middle");
+    ts_sql(watch, "BEGIN");
+    ts_sql(watch, "SELECT id FROM lock_freeze WHERE id = 1 FOR UPDATE");
+    const rowlock_acquire_options soon = {.wait_ms = 100};
+    WANT(TIMEOUT, try_it(client, name, &soon));
+    ts_sql(watch, "ROLLBACK");
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    ts_sql(watch, "BEGIN");
+    ts_sql(watch, "UPDATE lock_freeze SET id = 1000000 WHERE id = 1");
+    ts_sql(watch, "COMMIT");
+    assert_int_not_equal(ts_try(client, ts_name("without the row"), ROWLOCK_OPTIMISTIC),
+                         ROWLOCK_OK);
+    WANT(DAMAGED, rowlock_freeze(other, &(rowlock_freeze_options){.name = name}, NULL, &ts_err));
+    ts_sql(watch, "UPDATE lock_freeze SET id = 1 WHERE id = 1000000");
+}
+
+/* Nobody holds it; in a list it is not shown as frozen. */
+TS_ONCE(test_a_latch_that_is_made_later_is_not_frozen)
+{
+    const char *name = ts_name("latch");
+    rowlock_list *list = NULL;
+    freeze(name);
+    WANT(OK, rowlock_latch_set(client, name, 1, NULL, &ts_err));
+    WANT(OK, rowlock_list_one(client, name, &list, &ts_err));
+    assert_string_equal(rowlock_list_at(list, 0)->frozen_until, "");
+    rowlock_list_free(list);
+    thaw(name);
 }
 
 TS_ONCE(test_a_section_finds_it_busy)

@@ -11,6 +11,13 @@ static bool is_in(const call *a, uint64_t g)
     return enters(a) && strcmp(a->status, "OK") == 0 && a->generation == g;
 }
 
+/* Who waits is told what it has seen, which may not have been on the disk yet when the server
+ * crashed: then that generation gathers again. */
+static bool may_be_undone(const checking *c, const call *a)
+{
+    return check_crashed(c, a->reply, a->reply + SECOND);
+}
+
 /* It may have entered without having been told so: nobody knows; or it was broken, or cut off until
  * its time was over, when the others were in already, and has entered again or given up since. */
 static bool may_have_entered(const checking *c, const call *a)
@@ -56,7 +63,7 @@ static void check_member(checking *c, const call *e)
     unsigned called = 0;
     for (size_t i = 0; i < c->m->call_count; i++) {
         const call *a = &c->m->calls[i];
-        entered += is_in(a, e->generation);
+        entered += is_in(a, e->generation) && !may_be_undone(c, a);
         called += a->at < e->reply && (is_in(a, e->generation) || may_be_in(c, a, e));
         if (a > e && enters(a) && strcmp(a->status, "OK") == 0)
             check_pair(c, e, a);
@@ -122,7 +129,7 @@ void check_barrier(checking *c)
 {
     for (size_t i = 0; i < c->m->call_count; i++) {
         const call *a = &c->m->calls[i];
-        if (enters(a) && strcmp(a->status, "OK") == 0)
+        if (enters(a) && strcmp(a->status, "OK") == 0 && !may_be_undone(c, a))
             check_member(c, a);
         if (a->by->members && strcmp(a->verb, "leave") == 0)
             check_leave(c, a);

@@ -77,7 +77,8 @@
  *   count-more     more counts in the table than may have been made
  * Barrier
  *   barrier-torn   of a generation that one has entered: fewer or more processes than it takes,
- *                  by then; two with one place, or one with a place that there is not
+ *                  by then; two with one place, or one with a place that there is not (but for
+ *                  those who were told so within the second before a crash of the server)
  *   barrier-twice  a process is in a generation twice, or in an earlier one later
  *   barrier-early  one left though not every member had called leave
  *   barrier-lost   leave said LOST though no member died, went before it was ready, or was kept

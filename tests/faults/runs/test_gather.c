@@ -159,6 +159,8 @@ TS_ONCE(test_counts_are_there)
 #define CALLS_IN(at, who)          CALL(at, who, "verb=enter wait=1000000")
 #define IS_IN(at, who, g, place_)  BACK(at, who, "OK generation=" #g " place=" #place_)
 #define TWO_IN(g)                  CALLS_IN(100, 5) CALLS_IN(101, 6) IS_IN(102, 5, g, 0) IS_IN(103, 6, g, 1)
+/* The same generation, by others. */
+#define TWO_AGAIN                  CALLS_IN(300, 7) CALLS_IN(301, 8) IS_IN(302, 7, 1, 0) IS_IN(303, 8, 1, 1)
 #define LEAVES(at, who, g, status) DOES(at, who, "verb=leave asked=" #g " wait=0", status)
 #define GOES(at, who, g)           DOES(at, who, "verb=release asked=" #g, "OK")
 
@@ -166,6 +168,11 @@ TS_ONCE(test_a_barrier_is_entered_together)
 {
     keeps(TWO_IN(1) CALL(110, 5, "verb=leave asked=1 wait=1000000") LEAVES(111, 6, 1, "OK")
               BACK(112, 5, "OK") GOES(120, 5, 1) GOES(121, 6, 1));
+    breaks("barrier-torn", TWO_IN(1) TWO_AGAIN);
+    keeps(
+        TWO_IN(1) "110000 0 fault kind=server-kill\n200000 0 healed kind=server-kill\n" TWO_AGAIN);
+    breaks("barrier-torn",
+           "90000 0 fault kind=server-kill\n99000 0 healed kind=server-kill\n" TWO_IN(1) TWO_AGAIN);
     breaks("barrier-torn", CALLS_IN(100, 5) IS_IN(102, 5, 1, 0));
     breaks("barrier-torn",
            CALLS_IN(100, 5) IS_IN(102, 5, 1, 0) CALLS_IN(103, 6) IS_IN(104, 6, 1, 1));
