@@ -381,8 +381,8 @@ TS_ONCE(test_a_frozen_member_is_not_waited_for)
     give_back(waiter.hold);
 }
 
-/* Its requests do not keep the threads from the other members'. (Some 900 renewals a second, which a
- * busy machine may not bear: with --long.) */
+/* Its requests do not keep the threads from the other members'. (Some 900 renewals a second, which
+ * a busy machine may not bear: with --long.) */
 TS_ONCE(test_a_frozen_member_and_many_holds)
 {
     enum { MANY = 600 };
